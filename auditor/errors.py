@@ -39,7 +39,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-Value = TypeVar("Value")
+RuleValue = TypeVar("RuleValue")
 
 
 class AuditorError(Exception):
@@ -164,13 +164,13 @@ WRITE_ERRNOS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS))
 
 
 @contextmanager
-def named_target(path: str | Path) -> Iterator[None]:
+def name_target(path: str | Path) -> Iterator[None]:
     """Name the file ``path`` in errors that occur while a ``with`` block writes it, such as a full disk.
 
     Python itself names a file only if opening it fails. Errors that could come from a file that the block
     reads are not changed.
 
-    >>> with named_target("/runs/1"):
+    >>> with name_target("/runs/1"):
     ...     raise OSError(28, "No space left on device")
     Traceback (most recent call last):
     OSError: [Errno 28] No space left on device: '/runs/1'
@@ -333,7 +333,7 @@ class DecodeError(AuditorError):
         return f"{self.what}: {self.reason} (at byte {self.offset})"
 
 
-class RuleError(AuditorError, Generic[Value]):
+class RuleError(AuditorError, Generic[RuleValue]):
     """Bytes follow their format, but contain a forbidden value.
 
     ``rule`` is the id of the broken rule. A check that reports the broken rule has the same id. ``value``
@@ -345,7 +345,7 @@ class RuleError(AuditorError, Generic[Value]):
 
     exit_code = 5
 
-    def __init__(self, what: str, rule: str, reason: str, value: Value) -> None:
+    def __init__(self, what: str, rule: str, reason: str, value: RuleValue) -> None:
         super().__init__(what, rule, reason, value)
         self.what = what
         self.rule = rule

@@ -35,11 +35,11 @@ The answers are prepared beforehand. `benchmarks.rpc` measures the requests them
 
 
 @dataclass(frozen=True)
-class Audited:
+class AuditCosts:
     """The costs of one audit: its stages, peak memory in MiB, and numbers of replicas.
 
-    ``replicas`` counts all expected replicas. ``unequal`` counts the replicas that differ from the
-    metadata. ``joins`` has the costs of each repetition of the join after the audit.
+    ``replicas`` counts all expected replicas. ``unequal_count`` counts the replicas that differ from the
+    metadata. ``join_costs`` has the costs of each repetition of the join after the audit.
     """
 
     ledgers: int
@@ -47,8 +47,8 @@ class Audited:
     java_mib: float
     python_mib: float
     replicas: int
-    unequal: int
-    joins: Mapping[JoinVariant, JoinCost]
+    unequal_count: int
+    join_costs: Mapping[JoinVariant, JoinCost]
 
     @property
     def seconds(self) -> float:
@@ -69,7 +69,7 @@ def audit_in_process(
     memory: str = "2g",
     join_variants: Sequence[JoinVariant] = (),
     location_prefix: str = "",
-) -> Audited:
+) -> AuditCosts:
     """Audit a cluster in a separate process, so that memory used by other audits does not count.
 
     Args:
@@ -90,7 +90,7 @@ def audit_in_process(
 
 def _measure_audit(
     cluster: Cluster, index_form: str, memory: str, join_variants: Sequence[JoinVariant], location_prefix: str
-) -> Audited:
+) -> AuditCosts:
     work_directory = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
     asked_bookies = cluster.bookies // 10 if index_form == FORM_ASKED_BOOKIES else 0
     run_location = f"{location_prefix}{work_directory}/run"
@@ -119,7 +119,7 @@ def _measure_audit(
                 f"{len(findings - planted_findings)} not planted"
             )
         unequal_pairs = sum(batch.num_rows for batch in run.batches("tables/unequal", ["ledger_id"]))
-        return Audited(
+        return AuditCosts(
             cluster.ledgers,
             stages,
             java_mib=peak_memory.peaks["java"],
@@ -129,8 +129,8 @@ def _measure_audit(
                 if name.startswith("python")
             ),
             replicas=run.report.coverage.replicas.expected,
-            unequal=unequal_pairs,
-            joins=join_again(work_directory / "run", join_variants),
+            unequal_count=unequal_pairs,
+            join_costs=join_again(work_directory / "run", join_variants),
         )
     finally:
         shutil.rmtree(work_directory)
@@ -144,7 +144,7 @@ def _prepare_answers(table: Path, bookies: Sequence[str]) -> None:
         return BookieAnswers(rows, dict.fromkeys(bookies))
 
     stages = (
-        replace(stage, function=query) if stage.name is AuditStage.ASK else stage
+        replace(stage, function=query) if stage.name is AuditStage.ASK_BOOKIES else stage
         for stage in audit_stages.STAGES
     )
     setattr(audit, "STAGES", tuple(stages))  # noqa: B010  # the module imported it by name
@@ -153,6 +153,6 @@ def _prepare_answers(table: Path, bookies: Sequence[str]) -> None:
 def _write_bookies(cluster: Cluster, index_form: str, work_directory: Path, asked_bookies: int) -> Path:
     if index_form in (FORM_COLLECTED, FORM_UNFLUSHED, FORM_ASKED_BOOKIES):
         return write_collection(cluster, work_directory, index_form == FORM_UNFLUSHED, asked_bookies)
-    write = write_index_files if index_form == FORM_FILES else write_databases
-    write(cluster, work_directory / "bookies")
+    write_indexes = write_index_files if index_form == FORM_FILES else write_databases
+    write_indexes(cluster, work_directory / "bookies")
     return work_directory / "bookies"

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from auditor.audit.check_stage import claim_causes, count_causes
 from auditor.findings.causes import MAX_CLAIMS
-from auditor.findings.table import FOUND_SCHEMA, add_fingerprints
+from auditor.findings.table import CHECK_RESULT_SCHEMA, add_fingerprints
 from auditor.spark.session import build_session
 from benchmarks.cluster import Longs
 from benchmarks.large_tables import processor_seconds
@@ -51,27 +51,27 @@ def lines() -> Iterator[Line]:
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder, PeakMemory() as peak_memory:
         work_directory = Path(folder)
         _write(work_directory / "found")
-        spark = build_session("local[2]", driver_memory=DRIVER_MEMORY, log=work_directory / "spark.log")
+        spark = build_session("local[2]", driver_memory=DRIVER_MEMORY, log_path=work_directory / "spark.log")
         try:
             writers = _TableWriters(spark, work_directory)
-            writers.warm()
+            writers.warm_up()
             seconds_without_causes, seconds_with_causes = alternate(
-                writers.without, writers.with_causes, rounds=1, clock=processor_seconds
+                writers.without_causes, writers.with_causes, rounds=1, clock=processor_seconds
             )
         finally:
             spark.stop()
     expected_count = (
         FINDING_COUNT // BOOKIE_COUNT * (UNREAD_BOOKIE_COUNT + EMPTY_BOOKIE_COUNT) + UNREAD_BOOKIE_COUNT
     )
-    if writers.counted != expected_count:
-        sys.exit(f"causes: {writers.counted:,} findings have one, and {expected_count:,} should")
+    if writers.caused_count != expected_count:
+        sys.exit(f"causes: {writers.caused_count:,} findings have one, and {expected_count:,} should")
     driver_memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     yield Line(
         f"{MAX_CLAIMS} causes of {FINDING_COUNT:,} findings, {DRIVER_MEMORY} driver, processor time",
         FINDING_COUNT,
         "findings", seconds_with_causes, "without causes", FINDING_COUNT, seconds_without_causes,
         most=True, java_mib=peak_memory.peaks["java"], python_mib=driver_memory_mib,
-        note=f"{seconds_with_causes:.1f} and {seconds_without_causes:.1f} s; {writers.counted:,} have a "
+        note=f"{seconds_with_causes:.1f} and {seconds_without_causes:.1f} s; {writers.caused_count:,} have a "
         "cause; Python: the driver",
     )  # fmt: skip
 
@@ -80,7 +80,7 @@ class _TableWriters:
     """The two variants of writing the findings table from the rows of all checks."""
 
     def __init__(self, spark: SparkSession, work_directory: Path) -> None:
-        self._spark, self._work = spark, work_directory
+        self._spark, self._work_directory = spark, work_directory
         findings_per_bookie = FINDING_COUNT // BOOKIE_COUNT
         empty_bookies = range(UNREAD_BOOKIE_COUNT, UNREAD_BOOKIE_COUNT + EMPTY_BOOKIE_COUNT)
         rows: list[dict[str, Any]] = [
@@ -92,29 +92,29 @@ class _TableWriters:
             for row_number, name in enumerate(_BOOKIE_NAMES)
         ]  # fmt: skip
         self._tables = tables(spark, bookies=rows)
-        self.counted = 0
+        self.caused_count = 0
 
-    def warm(self) -> None:
+    def warm_up(self) -> None:
         """Run both variants on a part of the rows, so that Spark compiles its code before the measurement."""
         warmup_rows = self._spark.read.parquet(
-            *(str(self._work / "found" / name) for name in ("part-0.parquet", "unread.parquet"))
+            *(str(self._work_directory / "found" / name) for name in ("part-0.parquet", "unread.parquet"))
         )
         add_fingerprints(warmup_rows, "x", claim_causes(warmup_rows, self._tables)).write.parquet(
-            str(self._work / "warm")
+            str(self._work_directory / "warm")
         )
 
     def with_causes(self) -> None:
-        findings = self._spark.read.parquet(str(self._work / "found"))
+        findings = self._spark.read.parquet(str(self._work_directory / "found"))
         claimed_causes = claim_causes(findings, self._tables)
         add_fingerprints(findings, "x", claimed_causes).write.mode("overwrite").parquet(
-            str(self._work / "with")
+            str(self._work_directory / "with")
         )
-        causes = count_causes(self._spark.read.parquet(str(self._work / "with")), claimed_causes)
-        self.counted = sum(cause["count"] for cause in causes)
+        causes = count_causes(self._spark.read.parquet(str(self._work_directory / "with")), claimed_causes)
+        self.caused_count = sum(cause["count"] for cause in causes)
 
-    def without(self) -> None:
-        findings = self._spark.read.parquet(str(self._work / "found"))
-        add_fingerprints(findings, "x").write.mode("overwrite").parquet(str(self._work / "without"))
+    def without_causes(self) -> None:
+        findings = self._spark.read.parquet(str(self._work_directory / "found"))
+        add_fingerprints(findings, "x").write.mode("overwrite").parquet(str(self._work_directory / "without"))
 
 
 def _write(directory: Path) -> None:
@@ -134,14 +134,14 @@ def _write(directory: Path) -> None:
         {**unread_bookies, "bookie_id": name, "missing": [], "unknown": []}
         for name in _BOOKIE_NAMES[:UNREAD_BOOKIE_COUNT]
     ]
-    pq.write_table(pa.Table.from_pylist(rows, FOUND_SCHEMA), directory / "unread.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, CHECK_RESULT_SCHEMA), directory / "unread.parquet")
 
 
 def _findings(ledgers: Longs) -> pa.Table:
     bookies = ledgers % BOOKIE_COUNT
     unread_bookies, ids = bookies < UNREAD_BOOKIE_COUNT, pa.array(ledgers)
     names = pa.array(_BOOKIE_NAMES).take(pa.array(bookies))
-    part_rows = FOUND_SCHEMA.field("missing").type.value_type
+    missing_type = CHECK_RESULT_SCHEMA.field("missing").type.value_type
     missing_columns = [
         names,
         pa.repeat(_ENTRY_GROUPS, len(ids)),
@@ -155,7 +155,7 @@ def _findings(ledgers: Longs) -> pa.Table:
         "scope_id": pa.repeat(pa.scalar(0, pa.int64()), len(ids)),
         "ledger_id": ids,
         "missing": _optional_lists(
-            pa.StructArray.from_arrays(missing_columns, fields=list(part_rows)), ~unread_bookies
+            pa.StructArray.from_arrays(missing_columns, fields=list(missing_type)), ~unread_bookies
         ),
         "unknown": _optional_lists(names, unread_bookies),
         "message": pc.binary_join_element_wise(
@@ -164,8 +164,9 @@ def _findings(ledgers: Longs) -> pa.Table:
         "evidence": pa.repeat('{"worst": 1, "marked": false}', len(ids)),
     }
     return pa.table(
-        [columns.get(name, pa.nulls(len(ids))) for name in FOUND_SCHEMA.names], FOUND_SCHEMA.names
-    ).cast(FOUND_SCHEMA)
+        [columns.get(name, pa.nulls(len(ids))) for name in CHECK_RESULT_SCHEMA.names],
+        CHECK_RESULT_SCHEMA.names,
+    ).cast(CHECK_RESULT_SCHEMA)
 
 
 def _optional_lists(values: pa.Array, is_present: NDArray[np.bool_]) -> pa.Array:

@@ -159,8 +159,8 @@ class Cluster:
     def _members(self, shape: Shape, first_bookie: int, is_on_busy_bookie: bool) -> dict[int, int]:
         if not is_on_busy_bookie:
             return {seat: (first_bookie + seat) % self.bookies for seat in shape.seats}
-        cold_bookies = self.bookies - 1
-        return {seat: 1 + (first_bookie + seat) % cold_bookies if seat else 0 for seat in shape.seats}
+        other_bookie_count = self.bookies - 1
+        return {seat: 1 + (first_bookie + seat) % other_bookie_count if seat else 0 for seat in shape.seats}
 
     def orphan_ledgers(self, bookie: int) -> Longs:
         """Return the ids of deleted ledgers that a bookie still has.
@@ -203,8 +203,8 @@ class Cluster:
         for first_bookie, seats in group.shape.segments:
             segment = message.segment.add(firstEntryId=first_bookie)
             segment.ensembleMember.extend(self.ids[group.members[seat]] for seat in seats)
-        for sort_keys, metadata_value in (("application", b"pulsar"), ("component", b"managed-ledger")):
-            message.customMetadata.add(key=sort_keys, value=metadata_value)
+        for custom_key, metadata_value in (("application", b"pulsar"), ("component", b"managed-ledger")):
+            message.customMetadata.add(key=custom_key, value=metadata_value)
         return binary(message)
 
     def cookie(self, bookie: int) -> bytes:
@@ -215,7 +215,7 @@ class Cluster:
         ).encode()
 
 
-def groups(shape: Shape, seat: int) -> bytes:
+def encode_groups(shape: Shape, seat: int) -> bytes:
     """Return the entries of one ensemble member as BP-34 groups of 24 bytes each."""
     entries = np.array(shape.entries_on_seat(seat), np.int64)
     return fold_entries(entries, np.array([0, len(entries)])).tobytes()

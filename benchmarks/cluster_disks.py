@@ -17,7 +17,7 @@ from benchmarks.cluster import ENTRIES, INDEX_TIME_MS, PLAIN_SHAPE, Cluster, Lon
 INDEX_DIRECTORY = "ledgers0"
 # The header of an index file (BookKeeper's FileInfo): magic, version 1, and zeros up to 1,024 bytes.
 _INDEX_HEADER = b"BKLE" + (1).to_bytes(4, "big") + bytes(1016)
-_PAGE_SLOTS = 128  # in a page of 1,024 bytes
+_SLOTS_PER_PAGE = 128  # in a page of 1,024 bytes
 _ENTRY_LOCATION = (
     1 << 32
 ) | 1028  # entry log 1, offset 1028: the first entry behind the header and its length
@@ -76,7 +76,7 @@ def add_index_files(cluster: Cluster, directories: list[Path]) -> None:
     for directory, bookie_holdings in zip(directories, holdings(cluster), strict=True):
         parent_directories: set[str] = set()
         for holding in bookie_holdings:
-            index_slots = np.zeros(-(-ENTRIES // _PAGE_SLOTS) * _PAGE_SLOTS, ">i8")
+            index_slots = np.zeros(-(-ENTRIES // _SLOTS_PER_PAGE) * _SLOTS_PER_PAGE, ">i8")
             index_slots[_entries_on_seat(holding.shape, holding.seat)] = _ENTRY_LOCATION
             file_bytes = _INDEX_HEADER + index_slots.tobytes()
             for ledger in holding.ids.tolist():
@@ -100,7 +100,7 @@ def write_databases(cluster: Cluster, root: Path) -> None:
         locations = Rdict(str(current_directory / "locations"), Options(raw_mode=True))
         ledgers = Rdict(str(current_directory / "ledgers"), Options(raw_mode=True))
         for holding in bookie_holdings:
-            for keys in _keys(holding):
+            for keys in _location_keys(holding):
                 batch = WriteBatch(raw_mode=True)
                 for key in keys:
                     batch.put(key, _ENTRY_LOCATION.to_bytes(8, "big"))
@@ -114,7 +114,7 @@ def write_databases(cluster: Cluster, root: Path) -> None:
             database.close()
 
 
-def _keys(holding: BookieHolding) -> Iterator[list[bytes]]:
+def _location_keys(holding: BookieHolding) -> Iterator[list[bytes]]:
     """Yield the keys of the database ``locations`` (ledger, entry) in batches of about `_BATCH_KEYS`."""
     entries = np.array(_entries_on_seat(holding.shape, holding.seat), ">i8")
     batch_ledgers = max(_BATCH_KEYS // max(len(entries), 1), 1)

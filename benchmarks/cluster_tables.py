@@ -20,7 +20,7 @@ from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection
 from auditor.sources.bookies.collections.tables import COMPRESSION, INDEX_SCHEMA, TAIL_SCHEMA
 from auditor.tables.judge_replicas import groups_of
-from benchmarks.cluster import INDEX_TIME_MS, Cluster, Longs, groups
+from benchmarks.cluster import INDEX_TIME_MS, Cluster, Longs, encode_groups
 from benchmarks.cluster_disks import BookieHolding, holdings, write_bookies
 
 _BATCH_ROWS = 500_000
@@ -61,7 +61,7 @@ def write_collection(
         if bookie_number < asked_bookies:
             continue
         path = f"availability/bookie-{bookie_number:05}.parquet"
-        output_file = Path(collection.base, path)
+        output_file = Path(collection.base_path, path)
         collected_piece = piece_by_directory[str(bookie_directory)]
         with pq.ParquetWriter(
             output_file, INDEX_SCHEMA, compression=COMPRESSION, write_page_checksum=True
@@ -76,16 +76,16 @@ def write_collection(
                 writer.write_batch(batch)
                 rows += batch.num_rows
         files.append(CollectedFile(path, rows, output_file.stat().st_size))
-    Path(collection.base, "availability", "part-00000.parquet").unlink()
+    Path(collection.base_path, "availability", "part-00000.parquet").unlink()
     tables = {**collect_outcome.manifest.tables, "availability": tuple(files)}
     if journal_rows:
         path = "journal_tails/unflushed.parquet"
         pq.write_table(
             pa.Table.from_pylist(journal_rows, TAIL_SCHEMA),
-            Path(collection.base, path),
+            Path(collection.base_path, path),
             write_page_checksum=True,
         )
-        size = Path(collection.base, path).stat().st_size
+        size = Path(collection.base_path, path).stat().st_size
         tables["journal_tails"] = (*tables["journal_tails"], CollectedFile(path, len(journal_rows), size))
     collection.write_manifest(replace(collect_outcome.manifest, tables=tables))
     return Path(collection.path)
@@ -139,7 +139,7 @@ def batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one bookie's index files as a collection stores them."""
     for holding in bookie_holdings:
-        column_value = groups(holding.shape, holding.seat)
+        column_value = encode_groups(holding.shape, holding.seat)
         for start in range(0, len(holding.ids), _BATCH_ROWS):
             ids = holding.ids[start : start + _BATCH_ROWS]
             count = len(ids)

@@ -27,10 +27,10 @@ LOOP_SAMPLE_FRACTION = 10  # the loop gets one entry in ten, because it is far s
 
 class Case(NamedTuple):
     name: str
-    run_own: Callable[[], object]
+    run_fold: Callable[[], object]
     entries: int
     run_loop: Callable[[], object]
-    loop_entries: int
+    loop_entry_count: int
 
 
 def plain_loop(entries: list[int]) -> list[tuple[int, int, int, int]]:
@@ -68,40 +68,40 @@ def plain_loop(entries: list[int]) -> list[tuple[int, int, int, int]]:
     return groups
 
 
-def one_ledger(name: str, entries: Longs) -> list[Case]:
+def one_ledger_cases(name: str, entries: Longs) -> list[Case]:
     offsets = np.array([0, len(entries)])
     entry_slots = np.zeros(int(entries[-1]) + 1, np.int64)
     entry_slots[entries] = 1028
     bounds_of_sets = np.array([0, len(entry_slots)])
-    entry_part = entries[: len(entries) // LOOP_SAMPLE_FRACTION].tolist()
+    entry_sample = entries[: len(entries) // LOOP_SAMPLE_FRACTION].tolist()
     return [
         Case(
             name,
             lambda: fold_entries(entries, offsets),
             len(entries),
-            lambda: plain_loop(entry_part),
-            len(entry_part),
+            lambda: plain_loop(entry_sample),
+            len(entry_sample),
         ),
         Case(
             f"{name}, from index slots",
             lambda: fold_slots(entry_slots, bounds_of_sets),
             len(entries),
-            lambda: plain_loop(entry_part),
-            len(entry_part),
+            lambda: plain_loop(entry_sample),
+            len(entry_sample),
         ),
     ]
 
 
-def many_ledgers(count: int, ledger_entries: int) -> list[Case]:
+def many_ledger_cases(count: int, ledger_entries: int) -> list[Case]:
     ledger = striped_entries(ledger_entries)
     entries, offsets = np.tile(ledger, count), offsets_of(np.full(count, len(ledger)))
-    entry_parts = [ledger.tolist()] * (count // LOOP_SAMPLE_FRACTION)
+    entry_samples = [ledger.tolist()] * (count // LOOP_SAMPLE_FRACTION)
     zero_slots = np.zeros(count, np.int64)
     last_entry = np.full(count, ledger[-1])
 
     def loop() -> None:
-        for entry_part in entry_parts:
-            plain_loop(entry_part)
+        for entry_sample in entry_samples:
+            plain_loop(entry_sample)
 
     sizes = (len(entries), loop, len(entries) // LOOP_SAMPLE_FRACTION)
     return [
@@ -132,12 +132,12 @@ def entries_with_holes(count: int) -> Longs:
 def peak_memory(run: Callable[[], object]) -> int:
     tracemalloc.start()
     run()
-    peak = tracemalloc.get_traced_memory()[1]
+    peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return peak
+    return peak_bytes
 
 
-def check() -> None:
+def check_plain_loop() -> None:
     """End the benchmark if `fold_entries` and `plain_loop` give different groups."""
     entries = striped_entries(1000)
     entries = entries[np.random.default_rng(7).random(len(entries)) > 0.1]
@@ -148,22 +148,22 @@ def check() -> None:
 
 def lines() -> Iterator[Line]:
     """Yield one line per case. The unit is entries."""
-    check()
+    check_plain_loop()
     cases = [
-        *one_ledger("3M striped, E3 Qw2", striped_entries(3 * ENTRY_COUNT)),
-        *one_ledger("3M dense", np.arange(3 * ENTRY_COUNT)),
-        *one_ledger("3M with 10 % holes", entries_with_holes(3 * ENTRY_COUNT)),
-        *many_ledgers(100_000, 50),
+        *one_ledger_cases("3M striped, E3 Qw2", striped_entries(3 * ENTRY_COUNT)),
+        *one_ledger_cases("3M dense", np.arange(3 * ENTRY_COUNT)),
+        *one_ledger_cases("3M with 10 % holes", entries_with_holes(3 * ENTRY_COUNT)),
+        *many_ledger_cases(100_000, 50),
     ]
     for case in cases:
-        own_seconds, loop_seconds = alternate(case.run_own, case.run_loop, clock=time.process_time)
+        own_seconds, loop_seconds = alternate(case.run_fold, case.run_loop, clock=time.process_time)
         yield Line(
             f"fold {case.name}",
             case.entries,
             "ids",
             own_seconds,
             "a plain loop",
-            case.loop_entries,
+            case.loop_entry_count,
             loop_seconds,
-            python_mib=peak_memory(case.run_own) / 2**20,
+            python_mib=peak_memory(case.run_fold) / 2**20,
         )

@@ -33,7 +33,7 @@ from tests.servers.bookies.jars import classpath
 
 ROUNDS, WARMUP_ROUNDS = 7, 5
 MANY_LEDGERS, LEDGER_ENTRIES = 100_000, 50
-STRIPED_BYTES = {"ours": 88, "Java": 36_000_064}
+STRIPED_SIZES = {"ours": 88, "Java": 36_000_064}
 RIVAL_NAME = "Java"
 
 
@@ -122,8 +122,8 @@ def lines() -> Iterator[Line]:
         ),
     )
     with tempfile.TemporaryDirectory() as folder, Encoder() as java_command:
-        for set_number, case in enumerate(cases):
-            yield _measure_case(case, Path(folder, f"{set_number}.entries"), java_command)
+        for case_number, case in enumerate(cases):
+            yield _measure_case(case, Path(folder, f"{case_number}.entries"), java_command)
 
 
 def _measure_case(case: Case, file: Path, java_command: Encoder) -> Line:
@@ -132,11 +132,11 @@ def _measure_case(case: Case, file: Path, java_command: Encoder) -> Line:
     entries = np.tile(case.entries, case.ledgers)
     offsets = offsets_of(np.full(case.ledgers, len(case.entries)))
     own_seconds, java_seconds = [], []
-    for set_number in range(WARMUP_ROUNDS + ROUNDS):
+    for round_number in range(WARMUP_ROUNDS + ROUNDS):
         start_time = time.perf_counter()
         fold_entries(entries, offsets).groups()
         seconds = time.perf_counter() - start_time, java_command.encode(file, case.ledgers)
-        if set_number >= WARMUP_ROUNDS:
+        if round_number >= WARMUP_ROUNDS:
             own_seconds.append(seconds[0])
             java_seconds.append(seconds[1])
     item_count, unit = (case.ledgers, "ledgers") if case.ledgers > 1 else (len(entries), "ids")
@@ -160,11 +160,11 @@ def _check_encodings(case: Case, java_value: bytes) -> dict[str, int]:
     End the benchmark if one of the encodings does not decode to the original entries.
     """
     batch = fold_entries(case.entries, np.array([0, len(case.entries)]))
-    own_seconds = availability.encode(batch.groups())
-    sizes = {"ours": len(own_seconds), RIVAL_NAME: len(java_value)}
-    for name, encoded_value in (("ours", own_seconds), (RIVAL_NAME, java_value)):
+    own_value = availability.encode(batch.groups())
+    sizes = {"ours": len(own_value), RIVAL_NAME: len(java_value)}
+    for name, encoded_value in (("ours", own_value), (RIVAL_NAME, java_value)):
         if not np.array_equal(availability.expand(availability.decode(encoded_value)), case.entries):
             sys.exit(f"{case.name}: the bytes of {name} stand for other entries")
-    if case.name.startswith("3M striped") and sizes != STRIPED_BYTES:
-        sys.exit(f"{case.name}: {sizes} bytes, not {STRIPED_BYTES}")
+    if case.name.startswith("3M striped") and sizes != STRIPED_SIZES:
+        sys.exit(f"{case.name}: {sizes} bytes, not {STRIPED_SIZES}")
     return sizes

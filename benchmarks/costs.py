@@ -33,23 +33,26 @@ class CountingPort:
 
     def __init__(self, server_hosts: str) -> None:
         host, port = server_hosts.split(":")
-        self._to = host, int(port)
-        self._door = socket.create_server(("127.0.0.1", 0))
+        self._server_address = host, int(port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
         self.bytes = 0
-        self.hosts = f"127.0.0.1:{self._door.getsockname()[1]}"
+        self.hosts = f"127.0.0.1:{self._listener.getsockname()[1]}"
 
     def __enter__(self) -> CountingPort:
         threading.Thread(target=self._accept_clients, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._door.close()
+        self._listener.close()
 
     def _accept_clients(self) -> None:
         with suppress(OSError):
             while True:
-                client_socket, server_socket = self._door.accept()[0], socket.create_connection(self._to)
+                client_socket, server_socket = (
+                    self._listener.accept()[0],
+                    socket.create_connection(self._server_address),
+                )
                 for source_socket, target_socket in (
                     (client_socket, server_socket),
                     (server_socket, client_socket),
@@ -89,9 +92,9 @@ def measure_tree(measured_function: Callable[[], Result]) -> tuple[Result, Cost]
     Servers that this process started are included. A child that ended is included if its parent waited for
     it.
     """
-    tree_seconds_before, start_time = tree_seconds(), time.perf_counter()
+    tree_seconds_before, start_time = process_tree_seconds(), time.perf_counter()
     result = measured_function()
-    return result, Cost(tree_seconds() - tree_seconds_before, 0, time.perf_counter() - start_time, 0)
+    return result, Cost(process_tree_seconds() - tree_seconds_before, 0, time.perf_counter() - start_time, 0)
 
 
 def least_costs(rounds: Sequence[Sequence[Cost]]) -> list[Cost]:
@@ -102,7 +105,7 @@ def least_costs(rounds: Sequence[Sequence[Cost]]) -> list[Cost]:
     ]
 
 
-def tree_seconds() -> float:
+def process_tree_seconds() -> float:
     """Return the processor time of this process and all its descendants, in seconds."""
     processes: dict[int, tuple[int, int]] = {}
     for stat_file in Path("/proc").glob("[0-9]*/stat"):

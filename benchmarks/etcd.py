@@ -37,20 +37,20 @@ def lines() -> Iterator[Line]:
     ledger_ids = (
         (number % etcd.BUCKET_COUNT << 56) + number // etcd.BUCKET_COUNT + 1 for number in range(KEY_COUNT)
     )
-    written_count = {
+    written_records = {
         f"{ROOT_PATH}/{etcd.to_path(LedgerId(ledger_id))}": made.binary(message)
         for ledger_id, message in zip(ledger_ids, made.messages(KEY_COUNT), strict=True)
     }
     with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as server:
-        server.load([(f"{ROOT_PATH}/layout", b""), *written_count.items()])
-        plain_data = {key.decode(): value for key, value, _ in _read_plainly(server)}
-        if plain_data != written_count or _read_data(server) != written_count:
+        server.load([(f"{ROOT_PATH}/layout", b""), *written_records.items()])
+        plain_records = {key.decode(): value for key, value, _ in _read_with_client(server)}
+        if plain_records != written_records or _read_data(server) != written_records:
             sys.exit("what was read is not what was written")
         one_part, eight_parts, decoded_rows, plain_seconds = alternate(
             lambda: [len(batch.paths) for batch in _batches(server, 1)],
             lambda: [len(batch.paths) for batch in _batches(server, PART_COUNT)],
             lambda: [len(ledger_rows(batch, ROOT_PATH, LayoutKind.ETCD)) for batch in _batches(server, 1)],
-            lambda: _read_plainly(server),
+            lambda: _read_with_client(server),
         )
     for stage, seconds, target, note in (
         ("live etcd, one part", one_part, 0.8, ""),
@@ -75,7 +75,7 @@ def lines() -> Iterator[Line]:
         )
 
 
-def _read_plainly(server: Etcd) -> list[tuple[bytes, bytes, int]]:
+def _read_with_client(server: Etcd) -> list[tuple[bytes, bytes, int]]:
     """Read all ledgers in the simplest way: request a page, then the page after its last key."""
     host, port = server.host.split(":")
     client = etcd3.client(host=host, port=int(port))

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from auditor.findings.table import FINDINGS
-from auditor.model.finding import Confidence, Finding, Missing, Severity
+from auditor.findings.table import FINDINGS_SCHEMA
+from auditor.model.finding import Confidence, Finding, MissingEntries, Severity
 from benchmarks.measure import ROUNDS, Line
 from tests.findings.fingerprint import fingerprint
 from tests.made_runs import finding_row, made_run
@@ -129,13 +129,13 @@ def _open_page(browser: Browser, page: Path) -> tuple[float, float, float]:
 def _write_findings(file: Path) -> None:
     for part in file.parent.iterdir():
         part.unlink()
-    with pq.ParquetWriter(file, FINDINGS, write_page_checksum=True) as writer:
+    with pq.ParquetWriter(file, FINDINGS_SCHEMA, write_page_checksum=True) as writer:
         for first_finding in range(0, FINDING_COUNT, _BATCH_FINDINGS):
             rows = [
                 finding_row(_finding(number))
                 for number in range(first_finding, min(first_finding + _BATCH_FINDINGS, FINDING_COUNT))
             ]
-            writer.write_table(pa.Table.from_pylist(rows, schema=FINDINGS))
+            writer.write_table(pa.Table.from_pylist(rows, schema=FINDINGS_SCHEMA))
 
 
 def _finding(number: int) -> Finding:
@@ -147,7 +147,7 @@ def _finding(number: int) -> Finding:
         Confidence.CONFIRMED,
         0,
         number * 37,
-        missing=(Missing(bookie, ((0, 0, entries, 0),), entries),),
+        missing=(MissingEntries(bookie, ((0, 0, entries, 0),), entries),),
         message=f"ledger {number * 37}: {problem_text}",
         evidence={"state": "CLOSED", "write_quorum": 2, "ack_quorum": 2, "metadata_version": number % 7},
         fingerprint=fingerprint("below-write-quorum", "one", 0, number * 37, None),

@@ -42,10 +42,10 @@ from auditor import Audit, open_run
 from auditor.audit.earlier_run import REUSABLE_KEY
 from auditor.keys import index_path
 from auditor.model.options import AuditOptions
-from auditor.model.progress import Silent
+from auditor.model.progress import SilentProgress
 from auditor.model.run_facts import MANIFEST
 from auditor.sources.bookies.availability import MIN_STAMP_AGE_NS
-from auditor.sources.bookies.earlier_rows import QUIET_MS
+from auditor.sources.bookies.earlier_rows import UNCHANGED_DIR_MS
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri
@@ -53,7 +53,7 @@ from auditor.spark.session import build_session
 from benchmarks.cluster import Cluster, EqualLedgers, Longs
 from benchmarks.cluster_disks import add_index_files, write_bookies
 from benchmarks.cluster_store import write_snapshot
-from benchmarks.costs import measure_tree, tree_seconds
+from benchmarks.costs import measure_tree, process_tree_seconds
 from benchmarks.measure import Line
 
 if TYPE_CHECKING:
@@ -107,20 +107,20 @@ class LedgerSlice(Cluster):
     def metadata(self, group: EqualLedgers) -> bytes:
         """Return the metadata of a group's ledgers. Changed metadata have the same length as before."""
         snapshot_bytes = super().metadata(group)
-        moved = self.has_changed_metadata and group.ids[0] in self.ids_of_hundredth_ledgers
-        return snapshot_bytes.replace(b"managed-ledger", b"schema-ledgers") if moved else snapshot_bytes
+        is_changed = self.has_changed_metadata and group.ids[0] in self.ids_of_hundredth_ledgers
+        return snapshot_bytes.replace(b"managed-ledger", b"schema-ledgers") if is_changed else snapshot_bytes
 
 
-def now() -> float:
+def clock_seconds() -> float:
     """Return the current value of the clock in use: processor time of the process tree, or elapsed time."""
-    return time.perf_counter() if HAS_COLD_CACHES else tree_seconds()
+    return time.perf_counter() if HAS_COLD_CACHES else process_tree_seconds()
 
 
-class CostWatch(Silent):
-    """An audit's progress listener that adds up the seconds of each stage and table on the clock of `now`."""
+class CostWatch(SilentProgress):
+    """An audit's progress listener that adds up the seconds (`clock_seconds`) of each stage and table."""
 
     def __init__(self) -> None:
-        self._name, self._begun = "begin", now()
+        self._stage_name, self._stage_start = "begin", clock_seconds()
         self.seconds: Costs = {}
 
     def table(self, name: str, total: int | None = None) -> None:
@@ -129,9 +129,11 @@ class CostWatch(Silent):
 
     def stage(self, name: str, file_number: int = 0, total: int = 0) -> None:
         """End the current stage or table, and begin the next."""
-        stage_end = now()
-        self.seconds[self._name] = self.seconds.get(self._name, 0.0) + stage_end - self._begun
-        self._name, self._begun = name, stage_end
+        stage_end = clock_seconds()
+        self.seconds[self._stage_name] = (
+            self.seconds.get(self._stage_name, 0.0) + stage_end - self._stage_start
+        )
+        self._stage_name, self._stage_start = name, stage_end
 
 
 def lines() -> Iterator[Line]:
@@ -139,7 +141,7 @@ def lines() -> Iterator[Line]:
     changed_count = LEDGERS // (2 * LEDGERS_PER_CHANGE)
     spark = build_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
-        trial = _Trial(Path(folder, "cluster"), spark)
+        trial = _ClusterAudits(Path(folder, "cluster"), spark)
         cluster = LedgerSlice(LEDGERS, full_cluster_size=SLICE_COUNT, last=LEDGERS - changed_count)
         directories = trial.begin(cluster)
         yield trial.line("nothing changed")
@@ -158,7 +160,7 @@ def lines() -> Iterator[Line]:
     spark.stop()
 
 
-class _Trial:
+class _ClusterAudits:
     """Audits of one cluster.
 
     Each run has its own parent directory. Otherwise an audit would compare itself with the other runs.
@@ -167,10 +169,10 @@ class _Trial:
     def __init__(self, folder: Path, spark: SparkSession) -> None:
         self._folder, self._spark = folder, spark
         self._audit_count = 0
-        self._out, self._earlier, self.uri = "", "", ""
-        self._ended = 0
+        self._run_path, self._earlier_run, self.uri = "", "", ""
+        self._ended_ms = 0
         self.bookies = folder / "bookies"
-        self.full = 0.0
+        self.full_seconds = 0.0
 
     def begin(self, cluster: Cluster) -> list[Path]:
         """Write the cluster and make the first earlier run; return the bookies' index directories."""
@@ -193,15 +195,17 @@ class _Trial:
         If ``earlier_run`` is None, the audit is a full one.
         """
         self._audit_count += 1
-        self._out = str(self._folder / f"audit-{self._audit_count}" / "run")
+        self._run_path = str(self._folder / f"audit-{self._audit_count}" / "run")
         if HAS_COLD_CACHES:
             os.sync()
             DROP_CACHES_FILE.write_text("3")
         watch = CostWatch()
-        audit = Audit(self.uri, [str(self.bookies)], self._out, AuditOptions(since=earlier_run, samples=0))
+        audit = Audit(
+            self.uri, [str(self.bookies)], self._run_path, AuditOptions(since=earlier_run, samples=0)
+        )
         report = audit.run(self._spark, watch)
         watch.stage("end")
-        self._ended = time.time_ns() // 1_000_000
+        self._ended_ms = time.time_ns() // 1_000_000
         reused_counts = report.run.reused
         if earlier_run is not None and (
             reused_counts is None or reused_counts["indexes"]["reused"] < 2 * LEDGERS
@@ -214,35 +218,35 @@ class _Trial:
         costs_by_earlier: dict[str | None, Costs] = {}
         findings = set()
         for _ in range(ROUNDS):
-            for earlier_run in (self._earlier, None):
+            for earlier_run in (self._earlier_run, None):
                 costs = self.audit(earlier_run)
                 costs_by_earlier[earlier_run] = min(
                     costs, costs_by_earlier.get(earlier_run, costs), key=_total_seconds
                 )
-                findings.add(_findings(self._out))
+                findings.add(_findings(self._run_path))
         if len(findings) != 1:
             sys.exit(f"incremental_audit: {change_text}: other findings than those of a full run")
-        incremental_costs, full_costs = costs_by_earlier[self._earlier], costs_by_earlier[None]
-        self.full = _total_seconds(full_costs)
+        incremental_costs, full_costs = costs_by_earlier[self._earlier_run], costs_by_earlier[None]
+        self.full_seconds = _total_seconds(full_costs)
         note = f"{COST_UNIT_TEXT}; {_stages_text(incremental_costs)}; full {_stages_text(full_costs)}"
         return _line(
-            f"whole audits, {change_text}", _total_seconds(incremental_costs), "full", self.full, note
+            f"whole audits, {change_text}", _total_seconds(incremental_costs), "full", self.full_seconds, note
         )
 
     def _use_as_earlier(self) -> None:
         """Make the latest run the earlier run, and date it so that older directories need no new listing."""
-        self._earlier = self._out
-        manifest = json.loads(Path(self._earlier, MANIFEST).read_text())
-        manifest[REUSABLE_KEY]["availability"]["began"] = self._ended + QUIET_MS
-        Path(self._earlier, MANIFEST).write_text(json.dumps(manifest))
+        self._earlier_run = self._run_path
+        manifest = json.loads(Path(self._earlier_run, MANIFEST).read_text())
+        manifest[REUSABLE_KEY]["availability"]["began"] = self._ended_ms + UNCHANGED_DIR_MS
+        Path(self._earlier_run, MANIFEST).write_text(json.dumps(manifest))
 
 
-def _measure_fixed_work(trial: _Trial, folder: Path) -> Line:
+def _measure_fixed_work(trial: _ClusterAudits, folder: Path) -> Line:
     paths = [str(path) for path in trial.bookies.rglob("*.idx")]
     stat_seconds, snapshot_seconds = (
         _elapsed_cost(run) for run in (partial(_stat_all, paths), partial(_read_snapshot, trial.uri))
     )
-    small_trial = _Trial(folder, build_session("local[2]"))
+    small_trial = _ClusterAudits(folder, build_session("local[2]"))
     with (
         patch("auditor.spark.query_plans.SMALL_BYTES", -1),
         patch("auditor.spark.query_plans.TINY_BYTES", -1),
@@ -255,7 +259,7 @@ def _measure_fixed_work(trial: _Trial, folder: Path) -> Line:
         "  what is left if only changes cost",
         stat_seconds + snapshot_seconds + fixed_seconds,
         "the last full run",
-        trial.full,
+        trial.full_seconds,
         note,
     )
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 LEDGERS = int(os.environ.get("BKAUDIT_INCREMENTAL_LEDGERS", "200000"))
 TARGET_RATIO = 10
-BITS_OF_BLOCK = 6
+BLOCK_ID_BITS = 6
 _BITS_OF_HALF_DIGEST = 32
 _SUM_COLUMNS = ("rows", "high", "low")
 
@@ -129,7 +129,7 @@ def filter_blocks(rows: DataFrame, blocks: DataFrame, join_type: str) -> DataFra
 def _block_column() -> Column:
     from pyspark.sql import functions as F
 
-    return F.xxhash64("scope_id", F.shiftright("ledger_id", BITS_OF_BLOCK)).alias("block")
+    return F.xxhash64("scope_id", F.shiftright("ledger_id", BLOCK_ID_BITS)).alias("block")
 
 
 def _digests(join_sides: JoinSides, digest_sign: int) -> list[DataFrame]:
@@ -151,9 +151,9 @@ def _digests(join_sides: JoinSides, digest_sign: int) -> list[DataFrame]:
     ]
     high_half_column = F.shiftright("digest", _BITS_OF_HALF_DIGEST) * digest_sign
     low_half_column = F.col("digest").bitwiseAND((1 << _BITS_OF_HALF_DIGEST) - 1) * digest_sign
-    count = F.lit(digest_sign).cast("long").alias("rows")
+    row_count = F.lit(digest_sign).cast("long").alias("rows")
     return [
-        digests.select("block", count, high_half_column.alias("high"), low_half_column.alias("low"))
+        digests.select("block", row_count, high_half_column.alias("high"), low_half_column.alias("low"))
         for digests in rows
     ]
 

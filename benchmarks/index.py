@@ -60,7 +60,7 @@ def lines() -> Iterator[Line]:
 
 def _measure_warm(directory: Path, paths: list[bytes], listing: Path) -> Iterator[Line]:
     part = _index_part(directory)
-    own_seconds, list_seconds, calls_seconds, cat_result, find_seconds, numpy_seconds = alternate(
+    own_seconds, list_seconds, syscall_seconds, cat_seconds, find_seconds, numpy_seconds = alternate(
         lambda: _rows(part),
         lambda: _read_given_files(paths),
         lambda: _make_system_calls(paths),
@@ -69,7 +69,7 @@ def _measure_warm(directory: Path, paths: list[bytes], listing: Path) -> Iterato
         lambda: _fold_one_by_one(paths),
         rounds=ROUNDS,
     )
-    rival_text = ("xargs -0 cat", FILE_COUNT, cat_result)
+    rival_text = ("xargs -0 cat", FILE_COUNT, cat_seconds)
     yield Line(
         "small index files, listed and read to rows", FILE_COUNT, "files", own_seconds, *rival_text, 1, 1.5
     )
@@ -88,7 +88,7 @@ def _measure_warm(directory: Path, paths: list[bytes], listing: Path) -> Iterato
         "  the system calls alone",
         FILE_COUNT,
         "files",
-        calls_seconds,
+        syscall_seconds,
         *rival_text,
         note="the most that can be had",
     )
@@ -99,12 +99,12 @@ def _measure_warm(directory: Path, paths: list[bytes], listing: Path) -> Iterato
 
 def _measure_cold(directory: Path, paths: list[bytes], listing: Path) -> Line:
     part = replace(_index_part(directory), threads=THREADS)
-    own_seconds, cat_result = alternate(
+    own_seconds, cat_seconds = alternate(
         lambda: _rows(part), lambda: _cat_files(listing), prepare_run=lambda: drop_pages(paths)
     )
     stage = f"small index files, cold, {THREADS} threads"
     return Line(
-        stage, FILE_COUNT, "files", own_seconds, "xargs -0 cat", FILE_COUNT, cat_result, goal=1.5, target=2.5
+        stage, FILE_COUNT, "files", own_seconds, "xargs -0 cat", FILE_COUNT, cat_seconds, goal=1.5, target=2.5
     )
 
 
@@ -234,9 +234,9 @@ def _check(directory: Path, paths: list[bytes]) -> None:
         [_read_given_files(paths).take_batch()],
         [batch for part in _index_parts(directory, 2) for batch in read_part(part)],
     )
-    for own_seconds in batches:
+    for part_batches in batches:
         columns = [
-            [row for batch in own_seconds for row in batch[name].to_pylist()] for name in ("path", "groups")
+            [row for batch in part_batches for row in batch[name].to_pylist()] for name in ("path", "groups")
         ]
         rows = list(zip(*columns, strict=True))
         if len(rows) != FILE_COUNT or dict(rows) != expected:

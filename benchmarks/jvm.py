@@ -75,7 +75,7 @@ class ComparisonCase:
     ledgers: int
     spark: SparkSession
     root: Path
-    _numbers: Iterator[int] = field(default_factory=count)
+    _run_numbers: Iterator[int] = field(default_factory=count)
 
     @property
     def checked_ledgers(self) -> int:
@@ -146,7 +146,7 @@ class ComparisonCase:
 
     def new_run_path(self) -> str:
         """Return the path of a new run directory, which does not exist."""
-        return str(self.root / f"run-{next(self._numbers)}")
+        return str(self.root / f"run-{next(self._run_numbers)}")
 
     def _require_no_difference(self, differing_count: int) -> None:
         if differing_count:
@@ -160,7 +160,7 @@ def lines() -> Iterator[Line]:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         root = Path(folder)
-        spark = build_session(AUDIT_OPTIONS.master, log=root / "spark.log")
+        spark = build_session(AUDIT_OPTIONS.master, log_path=root / "spark.log")
         register(spark)
         try:
             for storage in ("InterleavedLedgerStorage", DB_STORAGE):
@@ -236,7 +236,7 @@ def _measure_generated(case: ComparisonCase, ledgers: int, rival: tuple[str, int
     uri, bookies = write_snapshot(cluster, root / "zookeeper"), str(root / "bookies")
     write_index_files(cluster, root / "bookies")
     planted_findings = cluster.findings()
-    differing_count = sum(DIFFERING_PAIRS[id] for id, _, _ in planted_findings)
+    differing_count = sum(DIFFERING_PAIRS[check_id] for check_id, _, _ in planted_findings)
     runs = (str(root / f"run-{number}") for number in count())
 
     def run_warm_join() -> None:

@@ -29,7 +29,7 @@ from auditor.spark.session import build_session
 from auditor.spark.table_files import TableFiles
 from auditor.tables.index_counts import COUNTS, LARGEST_PAGE_BYTES, index_counts
 from auditor.tables.members import members
-from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS, rows_of_ledgers
+from auditor.tables.rows_of_ledgers import QUERIED_LEDGER_COLUMNS, rows_of_ledgers
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_store import write_snapshot
@@ -55,7 +55,7 @@ def lines() -> Iterator[Line]:
     """Yield a line for each query over all ledgers or all indexes."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         work_directory = Path(folder)
-        spark = build_session("local[2]", driver_memory="2g", log=work_directory / "spark.log")
+        spark = build_session("local[2]", driver_memory="2g", log_path=work_directory / "spark.log")
         try:
             yield from _TableBenchmark(work_directory).lines()
         finally:
@@ -68,7 +68,7 @@ class _TableBenchmark:
     def __init__(self, work_directory: Path) -> None:
         from pyspark.sql import SparkSession
 
-        self._work, self._spark = work_directory, SparkSession.active()
+        self._work_directory, self._spark = work_directory, SparkSession.active()
         cluster = Cluster(LEDGERS, BOOKIES)
         uri, collected_tables = (
             write_snapshot(cluster, work_directory),
@@ -102,7 +102,7 @@ class _TableBenchmark:
     def lines(self) -> Iterator[Line]:
         spark, ledgers, indexes = self._spark, self._table("ledgers"), self._table("availability")
         pairs, judged_ledgers = F.broadcast(self._table("unequal")), F.broadcast(self._table("judged"))
-        ledger_columns = [name for name in ledgers.columns if name in COLUMNS_OF_LEDGERS]
+        ledger_columns = [name for name in ledgers.columns if name in QUERIED_LEDGER_COLUMNS]
         ids = pairs.select("ledger_id").distinct()
         files = {name: self._files(name) for name in ("ledgers", "availability", "unequal", "judged")}
 
@@ -131,14 +131,17 @@ class _TableBenchmark:
             ),
         )
         page_size_exponent = F.least(F.expr("page_bytes & -page_bytes"), F.lit(LARGEST_PAGE_BYTES))
-        kinds = {
+        kind_columns = {
             "length": page_size_exponent,
             "empty": F.length("groups") == 0,
             "known": F.col("ledger_id").isNotNull(),
             "placed": F.col("path").isNotNull(),
         }
         names = ("bookie_id", "state", "storage")
-        grouping_columns = [*map(F.col, names), *(column.alias(name) for name, column in kinds.items())]
+        grouping_columns = [
+            *map(F.col, names),
+            *(column.alias(name) for name, column in kind_columns.items()),
+        ]
         yield self._line(
             "counts of indexes",
             index_kind_counts,
@@ -171,8 +174,8 @@ class _TableBenchmark:
             "verdicts", all_verdicts, lambda: healthy_ledgers.unionByName(verdicts_of_judged(judged_ledgers))
         )
 
-    def _line(self, name: str, own_seconds: TableSource, spark_variant: TableSource) -> Line:
-        variants = {"files": own_seconds, "spark": spark_variant}
+    def _line(self, name: str, files_variant: TableSource, spark_variant: TableSource) -> Line:
+        variants = {"files": files_variant, "spark": spark_variant}
 
         def write(variant: str) -> None:
             table = variants[variant]()
@@ -199,7 +202,7 @@ class _TableBenchmark:
         )
 
     def _path_of(self, name: str) -> str:
-        return str(self._work / name)
+        return str(self._work_directory / name)
 
     def _files(self, name: str) -> TableFiles:
         return TableFiles.from_directory(LOCAL_FILE_SYSTEM, self._path_of(name))

@@ -24,7 +24,7 @@ from auditor.audit.table_cache import TableCache
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.keys.ledger_tree import to_path
 from auditor.model.options import AuditOptions
-from auditor.model.progress import Silent
+from auditor.model.progress import SilentProgress
 from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.store import Znode
 from auditor.sources.metadata.uri import parse_metadata_uri
@@ -95,17 +95,17 @@ class _Scans:
         encoded_records: list[bytes],
     ) -> None:
         self._spark, self._folder, self._server, self._client = spark, folder, server, client
-        self._paths, self._values = paths, encoded_records
-        self._runs = 0
+        self._paths, self._records = paths, encoded_records
+        self._run_count = 0
 
     def scan_twice(self, is_watched: bool) -> list[Cost]:
         """Make the first and the second scan; return the cost of each."""
-        self._runs += 1
+        self._run_count += 1
         uri = f"zk://{self._server.hosts}{made.ROOT}"
-        run = RunDirectory(str(self._folder / f"run{self._runs}"))
+        run = RunDirectory(str(self._folder / f"run{self._run_count}"))
         run.begin({"metadata": uri})
         options = AuditOptions(rate_limit=0)
-        cache = TableCache(Execution(self._spark), RunStore(run), Silent())
+        cache = TableCache(Execution(self._spark), RunStore(run), SilentProgress())
         with open_metadata(cache, parse_metadata_uri(uri), options) as source:
             if is_watched:
                 watch_ledgers(source)
@@ -122,7 +122,7 @@ class _Scans:
     def _change(self) -> None:
         transaction = self._client.transaction()
         for ledger_index, path in enumerate(self._paths[::LEDGERS_PER_CHANGE]):
-            transaction.set_data(path, self._values[(ledger_index + self._runs) % len(self._values)])
+            transaction.set_data(path, self._records[(ledger_index + self._run_count) % len(self._records)])
             if len(transaction.operations) == 500:
                 transaction.commit()
                 transaction = self._client.transaction()

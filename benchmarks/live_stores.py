@@ -37,7 +37,7 @@ from auditor.keys.ledger_tree import LayoutKind, to_path
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.earlier_ledgers import find_ledgers
 from auditor.sources.metadata.etcd.live import EtcdStore
-from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN, ledger_rows
+from auditor.sources.metadata.ledger_rows import LEDGERS, REREAD_LEDGERS, ledger_rows
 from auditor.sources.metadata.store import MetadataStore, Part, StoreOptions, Tree, Znode
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
@@ -75,10 +75,10 @@ def lines(count: int = LEDGER_COUNT) -> Iterator[Line]:
             yield from _ZooKeeperScans(server, paths, encoded_records, Path(folder)).lines()
             yield from _measure_other_requests(server, paths[:: max(1, count // SAMPLE_LEDGER_COUNT)])
         # Ten million ledgers take 6 GB. The default quota of etcd is 2 GB.
-        with running(Path(folder, "etcd"), flags=["--quota-backend-bytes", str(16 << 30)]) as member:
+        with running(Path(folder, "etcd"), flags=["--quota-backend-bytes", str(16 << 30)]) as etcd_member:
             etcd_keys = [f"{ROOT_PATH}/{etcd.to_path(LedgerId(number))}" for number in etcd_ids(count)]
-            member.load([(f"{ROOT_PATH}/layout", b""), *zip(etcd_keys, cycle(encoded_records))])
-            yield from _EtcdScans(member, etcd_keys, encoded_records, Path(folder)).lines()
+            etcd_member.load([(f"{ROOT_PATH}/layout", b""), *zip(etcd_keys, cycle(encoded_records))])
+            yield from _EtcdScans(etcd_member, etcd_keys, encoded_records, Path(folder)).lines()
 
 
 def etcd_ids(count: int) -> Iterator[int]:
@@ -99,8 +99,8 @@ class _Scans:
     count: int
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / "ledgers.parquet"
-        self._round = 0
+        self._table_file = folder / "ledgers.parquet"
+        self._round_number = 0
 
     def lines(self) -> Iterator[Line]:
         """Yield lines by processor time, by elapsed time, and by elapsed time at the default rate limit.
@@ -148,11 +148,11 @@ class _Scans:
     ) -> list[Cost]:
         store = self.open(port.hosts if port else self.hosts, options)
         table, first_cost = measure_processes(lambda: self._first_scan(store, second_scan), self.pid, port)
-        pq.write_table(table, self._file, write_page_checksum=True)
-        self._round += 1
-        self.change(self._round)
-        rows, second_cost = measure_processes(lambda: second_scan(store, self._file), self.pid, port)
-        if _comparable_rows(rows) != _comparable_rows(self._full_scan(store, self._file)):
+        pq.write_table(table, self._table_file, write_page_checksum=True)
+        self._round_number += 1
+        self.change(self._round_number)
+        rows, second_cost = measure_processes(lambda: second_scan(store, self._table_file), self.pid, port)
+        if _comparable_rows(rows) != _comparable_rows(self._full_scan(store, self._table_file)):
             sys.exit(f"{self.name}: not the rows of a full scan")
         store.close()
         return [first_cost, second_cost]
@@ -165,11 +165,11 @@ class _Scans:
 
     def _full_scan(self, store: MetadataStore, earlier: Path) -> pa.Table:
         store.cluster()
-        return self.rows(store, store.parts(Tree.LEDGERS, self.layout, PART_COUNT), LEDGERS_AGAIN)
+        return self.rows(store, store.parts(Tree.LEDGERS, self.layout, PART_COUNT), REREAD_LEDGERS)
 
     def _changed_scan(self, store: MetadataStore, earlier: Path) -> pa.Table:
         store.cluster()
-        return self.moved(store, earlier)
+        return self.read_changes(store, earlier)
 
     def rows(self, store: MetadataStore, parts: Sequence[Part], columns: pa.Schema) -> pa.Table:
         batches = (
@@ -185,7 +185,7 @@ class _Scans:
     def change(self, number: int) -> None:
         raise NotImplementedError
 
-    def moved(self, store: MetadataStore, earlier: Path) -> pa.Table:
+    def read_changes(self, store: MetadataStore, earlier: Path) -> pa.Table:
         raise NotImplementedError
 
 
@@ -198,7 +198,7 @@ class _ZooKeeperScans(_Scans):
     ) -> None:
         super().__init__(folder)
         self.pid, self.hosts, self.count = server.pid, server.hosts, len(paths)
-        self._paths, self._values = paths, encoded_records
+        self._paths, self._records = paths, encoded_records
         self._client: Any = KazooClient(hosts=server.hosts)
 
     def lines(self) -> Iterator[Line]:
@@ -216,23 +216,25 @@ class _ZooKeeperScans(_Scans):
         for path_number, path in enumerate(changed_paths):
             if path_number % 10 == 0:  # delete it and create it again
                 transaction.delete(path)
-                transaction.create(path, self._values[0])
+                transaction.create(path, self._records[0])
             else:
-                transaction.set_data(path, self._values[(path_number + number) % len(self._values)])
+                transaction.set_data(path, self._records[(path_number + number) % len(self._records)])
             if len(transaction.operations) > 500 or path_number == len(changed_paths) - 1:
                 transaction.commit()
                 transaction = self._client.transaction()
 
-    def moved(self, store: MetadataStore, earlier: Path) -> pa.Table:
+    def read_changes(self, store: MetadataStore, earlier: Path) -> pa.Table:
         assert isinstance(store, ZooKeeperStore)
         ledger_changes = store.changed_ledgers()
         if ledger_changes.unknown_reason:
             sys.exit(f"{self.name}: {ledger_changes.unknown_reason}")
-        first_ledger = pq.read_table(earlier, columns=LEDGERS_AGAIN.names)
+        first_ledger = pq.read_table(earlier, columns=REREAD_LEDGERS.names)
         unchanged_rows = first_ledger.filter(
             pc.invert(pc.is_in(first_ledger["path"], pa.array(ledger_changes.paths, pa.string())))
         )
-        changed_rows = self.rows(store, store.parts_of_paths(ledger_changes.paths, PART_COUNT), LEDGERS_AGAIN)
+        changed_rows = self.rows(
+            store, store.parts_of_paths(ledger_changes.paths, PART_COUNT), REREAD_LEDGERS
+        )
         return pa.concat_tables([unchanged_rows, changed_rows])
 
 
@@ -245,7 +247,7 @@ class _EtcdScans(_Scans):
     ) -> None:
         super().__init__(folder)
         self.pid, self.hosts, self.count = server.pid, server.host, len(etcd_keys)
-        self._server, self._keys, self._values = server, etcd_keys, encoded_records
+        self._server, self._keys, self._records = server, etcd_keys, encoded_records
 
     def open(self, hosts: str, options: StoreOptions) -> MetadataStore:
         return open_store(f"etcd://{hosts}{ROOT_PATH}", options)
@@ -254,14 +256,14 @@ class _EtcdScans(_Scans):
         changed_paths = self._keys[number % LEDGERS_PER_CHANGE :: LEDGERS_PER_CHANGE]
         for path in self._keys[number :: etcd.BUCKET_COUNT][:DELETED_LEDGER_COUNT]:
             self._server.delete(path)
-        self._server.load(list(zip(changed_paths, islice(cycle(self._values), number, None), strict=False)))
+        self._server.load(list(zip(changed_paths, islice(cycle(self._records), number, None), strict=False)))
 
-    def moved(self, store: MetadataStore, earlier: Path) -> pa.Table:
+    def read_changes(self, store: MetadataStore, earlier: Path) -> pa.Table:
         assert isinstance(store, EtcdStore)
         earlier_ledgers = find_ledgers(str(earlier.parent), [earlier.name])
         parts = store.parts_since(earlier_ledgers, PART_COUNT)
-        batches = [rows for part in parts for rows in store.rows_since(part, LEDGERS_AGAIN)]
-        return pa.Table.from_batches(batches, LEDGERS_AGAIN)
+        batches = [rows for part in parts for rows in store.rows_since(part, REREAD_LEDGERS)]
+        return pa.Table.from_batches(batches, REREAD_LEDGERS)
 
 
 def _costs_of_kind(
@@ -286,7 +288,7 @@ def _measure_other_requests(server: EmbeddedZooKeeper, paths: list[str]) -> Iter
     client.start()
     parents = sorted({path.rpartition("/")[0] for path in paths})
 
-    def both(run: Callable[[], object]) -> float:
+    def measure_seconds(run: Callable[[], object]) -> float:
         _, cost = measure_processes(run, server.pid, None)
         return cost.client + cost.server
 
@@ -300,8 +302,8 @@ def _measure_other_requests(server: EmbeddedZooKeeper, paths: list[str]) -> Iter
     }
     data()  # the first connection also asks which requests the server supports
     for stage, run in runs.items():
-        seconds = min(both(run) for _ in range(ROUNDS))
-        rival = min(both(data) for _ in range(ROUNDS))
+        seconds = min(measure_seconds(run) for _ in range(ROUNDS))
+        rival_seconds = min(measure_seconds(data) for _ in range(ROUNDS))
         yield Line(
             f"{stage}, processor time of both sides",
             len(paths),
@@ -309,7 +311,7 @@ def _measure_other_requests(server: EmbeddedZooKeeper, paths: list[str]) -> Iter
             seconds,
             "data by multiRead",
             len(paths),
-            rival,
+            rival_seconds,
         )
     client.stop()
     client.close()
@@ -361,6 +363,6 @@ def _send_exists_requests(port: int, paths: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    begun = time.perf_counter()
+    begin_time = time.perf_counter()
     print(as_text(list(lines(int(sys.argv[1]) if sys.argv[1:] else LEDGER_COUNT))))
-    print(f"{time.perf_counter() - begun:.0f} s")
+    print(f"{time.perf_counter() - begin_time:.0f} s")

@@ -41,7 +41,7 @@ AuditWork = Callable[[], AbstractContextManager[Callable[[], int]]]
 """Function that starts to send requests. Its context value returns the number of answers so far."""
 
 
-def steady_phase(
+def run_steady_phase(
     read: Callable[[], object], write: Callable[[], object], seconds: float, rate: float = REQUESTS_PER_SECOND
 ) -> Latencies:
     """Read and write at a steady rate.
@@ -57,7 +57,7 @@ def steady_phase(
     """
     start_time = time.perf_counter()
 
-    def ask(request: Callable[[], object], scheduled_time: float) -> float:
+    def time_request(request: Callable[[], object], scheduled_time: float) -> float:
         request()
         return time.perf_counter() - start_time - scheduled_time
 
@@ -67,7 +67,7 @@ def steady_phase(
             scheduled_request = number / rate
             time.sleep(max(0.0, start_time + scheduled_request - time.perf_counter()))
             kind, request = ("reads", read) if number % REQUESTS_PER_WRITE else ("writes", write)
-            pending_by_kind[kind].append(pool.submit(ask, request, scheduled_request))
+            pending_by_kind[kind].append(pool.submit(time_request, request, scheduled_request))
         return {kind: [future.result() for future in futures] for kind, futures in pending_by_kind.items()}
 
 
@@ -121,7 +121,7 @@ def _run_no_audit() -> Iterator[Callable[[], int]]:
 def alternate_works(
     server: str,
     phase: Phase,
-    works: Mapping[str, AuditWork],
+    audit_works: Mapping[str, AuditWork],
     rounds: int = ROUNDS,
     phase_s: float = PHASE_SECONDS,
 ) -> Iterator[Line]:
@@ -130,13 +130,13 @@ def alternate_works(
     Args:
         server: The server's name in the lines.
         phase: Function that runs the client for a number of seconds.
-        works: The audit's kinds of work by name.
+        audit_works: The audit's kinds of work by name.
         rounds: Number of rounds. Each round has one phase for each work, and one phase without an audit.
         phase_s: Duration of a phase, in seconds.
     """
     latencies: dict[str, list[Latencies]] = {}
     answer_rates: dict[str, list[float]] = {}
-    works_by_name: dict[str, AuditWork] = {NO_AUDIT_NAME: _run_no_audit, **works}
+    works_by_name: dict[str, AuditWork] = {NO_AUDIT_NAME: _run_no_audit, **audit_works}
     for _ in range(rounds):
         for work_name, audit_work in works_by_name.items():
             with audit_work() as answers:
@@ -146,7 +146,7 @@ def alternate_works(
                 answer_rates.setdefault(work_name, []).append(
                     (answers() - answers_before) / (time.perf_counter() - start_time)
                 )
-    for work_name in works:
+    for work_name in audit_works:
         yield from comparison_lines(
             server, work_name, latencies[NO_AUDIT_NAME], latencies[work_name], median(answer_rates[work_name])
         )

@@ -40,7 +40,7 @@ from benchmarks.load import (
     Phase,
     alternate_works,
     run_processes,
-    steady_phase,
+    run_steady_phase,
 )
 from benchmarks.measure import Line
 from tests.servers.etcd import running
@@ -89,7 +89,7 @@ def _random_requests(
     encoded_records: Sequence[bytes],
 ) -> Phase:
     return partial(
-        steady_phase,
+        run_steady_phase,
         lambda: read(random.choice(keys)),
         lambda: write(random.choice(keys), random.choice(encoded_records)),
     )

@@ -36,7 +36,7 @@ from auditor.codecs.availability.groups import GroupBatch
 from auditor.model.placement import Level, Location, Locations
 from auditor.model.simulation import Simulation
 from auditor.runs.reader import RunReader
-from auditor.simulate.near_loss import near_loss
+from auditor.simulate.near_loss import find_near_losses
 from auditor.simulate.simulation import simulate_all, simulate_failure
 from auditor.tables.run_tables import TABLES
 from benchmarks.measure import Line, alternate
@@ -101,16 +101,20 @@ def lines() -> Iterator[Line]:
             for ledgers_run in (run, few_bookies_run)
             for ask in (_ask_near_loss, _ask_every_failure, _ask_rack_failure)
         ]
-        question_seconds = _seconds(*questions, partial(_ask_by_entry, small_run), rounds=1)
-        run_times, few_bookies_times, rival = question_seconds[:3], question_seconds[3:6], question_seconds[6]
-        large_times = _seconds(
+        question_seconds = _measure_seconds(*questions, partial(_ask_by_entry, small_run), rounds=1)
+        run_times, few_bookies_times, entry_seconds = (
+            question_seconds[:3],
+            question_seconds[3:6],
+            question_seconds[6],
+        )
+        large_times = _measure_seconds(
             *(partial(ask, large_run) for ask in (_ask_near_loss, _ask_every_failure, _ask_rack_failure)),
             rounds=1,
         )
         rack = run_times[2]
         yield Line(
             f"loss, one rack of {LEDGERS:,} ledgers", LEDGERS, "ledgers", rack, "by entry", RIVAL_LEDGERS,
-            rival, note=f"{rack:.1f} s on {BOOKIES} bookies",
+            entry_seconds, note=f"{rack:.1f} s on {BOOKIES} bookies",
         )  # fmt: skip
         names = ("one failure from loss", "all bookies, racks and pairs", "one rack")
         for name, seconds_of_run, seconds_with_few_bookies, seconds_of_large_run in zip(
@@ -131,11 +135,11 @@ def lines() -> Iterator[Line]:
         print(f"loss: this process took {peak_mib:,} MiB at most")
 
 
-_seconds = partial(alternate, clock=time.process_time)
+_measure_seconds = partial(alternate, clock=time.process_time)
 
 
 def _ask_near_loss(run: GeneratedRun) -> object:
-    return near_loss(RunReader(run.path).directory, run.locations)
+    return find_near_losses(RunReader(run.path).directory, run.locations)
 
 
 def _ask_every_failure(run: GeneratedRun) -> object:
@@ -149,12 +153,12 @@ def _ask_rack_failure(run: GeneratedRun) -> Simulation:
 def _ledgers(run: GeneratedRun, first_ledger: int) -> pa.Table:
     """Return `BATCH_ROWS` rows of the ledgers table, from the ledger id ``first_ledger``."""
     ids = np.arange(first_ledger, min(first_ledger + BATCH_ROWS, run.ledgers))
-    shape = np.array(QUORUM_SHAPES)[ids % len(QUORUM_SHAPES)]
+    quorum_shapes = np.array(QUORUM_SHAPES)[ids % len(QUORUM_SHAPES)]
     has_changed = ids % 4 == 0
-    size = np.repeat(shape[:, 0], 1 + has_changed)
+    size = np.repeat(quorum_shapes[:, 0], 1 + has_changed)
     ledger_of_segment = np.repeat(np.arange(len(ids)), 1 + has_changed)
     is_second_segment = np.append(False, ledger_of_segment[1:] == ledger_of_segment[:-1])
-    members = _members(run, ids, shape[:, 0].max())
+    members = _members(run, ids, quorum_shapes[:, 0].max())
     # The second ensemble replaces the first bookie.
     rows = members[ledger_of_segment]
     rows[is_second_segment, 0] = (
@@ -173,8 +177,9 @@ def _ledgers(run: GeneratedRun, first_ledger: int) -> pa.Table:
     columns = {
         "scope_id": np.zeros(len(ids), np.int64), "ledger_id": ids, "status": ["ok"] * len(ids),
         "undecidable": np.zeros(len(ids), bool), "state": ["CLOSED"] * len(ids),
-        "ensemble_size": shape[:, 0], "write_quorum": shape[:, 1], "ack_quorum": shape[:, 2],
-        "last_entry_id": np.full(len(ids), ENTRIES - 1), "length": np.full(len(ids), LENGTH),
+        "ensemble_size": quorum_shapes[:, 0], "write_quorum": quorum_shapes[:, 1],
+        "ack_quorum": quorum_shapes[:, 2], "last_entry_id": np.full(len(ids), ENTRIES - 1),
+        "length": np.full(len(ids), LENGTH),
     }  # fmt: skip
     return _table(
         "ledgers", columns | {"segments": pa.ListArray.from_arrays(list_bounds, segments)}, len(ids)
@@ -232,7 +237,7 @@ def _write(run: GeneratedRun, name: str, tables: Iterable[pa.Table]) -> None:
 
 def _ask_by_entry(run: GeneratedRun) -> int:
     """Count the entries that are lost together with a rack, entry by entry and ledger by ledger."""
-    lost_entries = {
+    failed_bookies = {
         name for number, name in enumerate(run.names) if f"/r{number % RACK_COUNT}" == FAILED_RACK
     }
     missing = {}
@@ -243,15 +248,15 @@ def _ask_by_entry(run: GeneratedRun) -> int:
     for batch in pq.ParquetFile(run.path / "tables/ledgers/part-00000.parquet").iter_batches(columns=columns):
         for row in batch.to_pylist():
             absent_bookie = missing.get(row["ledger_id"])
-            size, write = row["ensemble_size"], row["write_quorum"]
+            size, write_quorum = row["ensemble_size"], row["write_quorum"]
             for entry in range(row["last_entry_id"] + 1):
                 ensemble = [
                     segment["ensemble"] for segment in row["segments"] if segment["first_entry_id"] <= entry
                 ][-1]
-                copies = {ensemble[(entry + copy_number) % size] for copy_number in range(write)} - {
+                copies = {ensemble[(entry + copy_number) % size] for copy_number in range(write_quorum)} - {
                     absent_bookie
                 }
-                entries += bool(copies) and copies <= lost_entries
+                entries += bool(copies) and copies <= failed_bookies
     return entries
 
 

@@ -83,7 +83,7 @@ def _measure_batch_transfer(spark: SparkSession) -> Line:
     batches, tuples = (spark.read.format(name).load() for name in ("batches", "tuples"))
     if _digest(batches) != _digest(tuples):
         sys.exit("the two sources give other rows")
-    own_seconds, rival = alternate(lambda: _run(batches), lambda: _run(tuples))
+    own_seconds, rival = alternate(lambda: _run_query(batches), lambda: _run_query(tuples))
     return Line(
         "rows into Spark, batches",
         ROW_COUNT,
@@ -107,7 +107,9 @@ def _measure_expected(spark: SparkSession) -> Line:
     ).selectExpr("ledger_id", "CAST(b AS int) AS bookie", f"{_EXPECTED_ENTRIES_SQL} AS groups")
     if _digest(expected_by_arrays) != _digest(expected_by_sql):
         sys.exit("SQL expects other entries")
-    own_seconds, rival = alternate(lambda: _run(expected_by_arrays), lambda: _run(expected_by_sql))
+    own_seconds, rival = alternate(
+        lambda: _run_query(expected_by_arrays), lambda: _run_query(expected_by_sql)
+    )
     rows = LEDGERS * ENSEMBLE
     return Line(
         "expected entries by arrays",
@@ -128,7 +130,7 @@ def _digest(frame: DataFrame) -> Row | None:
     return frame.selectExpr("count(*)", "bit_xor(xxhash64(ledger_id, bookie, groups))").first()
 
 
-def _run(frame: DataFrame) -> None:
+def _run_query(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
@@ -168,7 +170,7 @@ def _sources() -> list[type[DataSource]]:
     """
     rows_per_task, batch_rows, tasks, columns = ROW_COUNT // TASK_COUNT, BATCH_ROWS, TASK_COUNT, _ROW_SCHEMA
 
-    def arrays(first_entry: int, count: int) -> tuple[Any, Any, bytes]:
+    def make_arrays(first_entry: int, count: int) -> tuple[Any, Any, bytes]:
         ids = np.arange(first_entry, first_entry + count)
         return ids, (ids % 500).astype(np.int32), np.repeat(ids, 3).tobytes()
 
@@ -176,15 +178,15 @@ def _sources() -> list[type[DataSource]]:
         def partitions(self) -> Sequence[InputPartition]:
             return [InputPartition(task * rows_per_task) for task in range(tasks)]
 
-        def pieces(self, partition: InputPartition) -> Iterator[tuple[int, int]]:
+        def batch_ranges(self, partition: InputPartition) -> Iterator[tuple[int, int]]:
             end = partition.value + rows_per_task
             for first_entry in range(partition.value, end, batch_rows):
                 yield first_entry, min(batch_rows, end - first_entry)
 
     class BatchTaskReader(TaskReader):
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-            for first_entry, count in self.pieces(partition):
-                ids, bookies, groups = arrays(first_entry, count)
+            for first_entry, count in self.batch_ranges(partition):
+                ids, bookies, groups = make_arrays(first_entry, count)
                 values = binary_array(groups, np.arange(count + 1) * 24)
                 yield pa.record_batch(
                     [pa.array(ids), pa.array(bookies), values], names=["ledger_id", "bookie", "groups"]
@@ -192,16 +194,16 @@ def _sources() -> list[type[DataSource]]:
 
     class TupleTaskReader(TaskReader):
         def read(self, partition: InputPartition) -> Iterator[tuple[int, int, bytes]]:
-            for first_entry, count in self.pieces(partition):
-                ids, bookies, groups = arrays(first_entry, count)
+            for first_entry, count in self.batch_ranges(partition):
+                ids, bookies, groups = make_arrays(first_entry, count)
                 group_bytes = [groups[start : start + 24] for start in range(0, len(groups), 24)]
                 yield from zip(ids.tolist(), bookies.tolist(), group_bytes, strict=True)
 
-    def source(title: str, reader_type: type[DataSourceReader]) -> type[DataSource]:
+    def source(source_name: str, reader_type: type[DataSourceReader]) -> type[DataSource]:
         class Source(DataSource):
             @classmethod
             def name(cls) -> str:
-                return title
+                return source_name
 
             def schema(self) -> str:
                 return columns

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.sources.bookies.part_rows import read_part
-from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory, plan_parts
+from auditor.sources.bookies.parts import INDEX_FILES, ROCKSDB, IndexDirectory, plan_parts
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import StoreOptions, Tree
 from auditor.sources.metadata.stores import choose_layout, open_store
@@ -66,5 +66,5 @@ def _read_indexes(index_directories: Mapping[str, Path]) -> pa.Table:
 
 def _index_directory(path: Path) -> IndexDirectory:
     current_directory = path / "current"
-    storage = ROCKSDB if (current_directory / "locations").is_dir() else IDX
+    storage = ROCKSDB if (current_directory / "locations").is_dir() else INDEX_FILES
     return IndexDirectory.from_version(str(path), (current_directory / "VERSION").read_bytes(), storage)

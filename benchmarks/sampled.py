@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 from auditor.model.ledger_id import LayoutKind
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections.collection import Collection
-from auditor.sources.bookies.collections.copied_rows import CopiedRows, shares
+from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, shares
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.metadata.spark_source import LedgerSource
 from auditor.spark.part_tables import PartTable, part_table
@@ -151,7 +151,7 @@ def copied_files(spark: SparkSession, collection: Collection, tasks: int) -> Par
         for row in collection.read_rows("directories", manifest)
         if row["piece"] is not None
     }
-    copied_rows = CopiedRows(bookie_by_directory)
+    copied_rows = CopiedRowsReader(bookie_by_directory)
     parts = shares([(collection, manifest)], bookie_by_directory, tasks)
     return PartTable.from_parts(spark, SCHEMA, copied_rows.read, parts)
 

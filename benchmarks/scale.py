@@ -16,7 +16,13 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 
-from benchmarks.audited import FORM_ASKED_BOOKIES, FORM_COLLECTED, FORM_UNFLUSHED, Audited, audit_in_process
+from benchmarks.audited import (
+    FORM_ASKED_BOOKIES,
+    FORM_COLLECTED,
+    FORM_UNFLUSHED,
+    AuditCosts,
+    audit_in_process,
+)
 from benchmarks.cluster import Cluster
 from benchmarks.join_again import JoinVariant
 from benchmarks.measure import Line
@@ -39,40 +45,44 @@ def lines() -> Iterator[Line]:
 
     They compare the time per ledger of the large cluster with that of the small one.
     """
-    small = audit_in_process(Cluster(LARGE_LEDGER_COUNT // 10, BOOKIES), memory=DRIVER_MEMORY)
-    large = audit_in_process(
+    small_audit = audit_in_process(Cluster(LARGE_LEDGER_COUNT // 10, BOOKIES), memory=DRIVER_MEMORY)
+    large_audit = audit_in_process(
         Cluster(LARGE_LEDGER_COUNT, BOOKIES),
         memory=DRIVER_MEMORY,
         join_variants=(DEFAULT_DRIVER_JOIN, LARGE_DRIVER_JOIN, SPARK_ROWS_JOIN),
     )
-    join = large.stages["unequal"]
+    join_stage = large_audit.stages["unequal"]
     yield replace(
-        _compare_audits(f"audit, {LARGE_LEDGER_COUNT:,} ledgers, {DRIVER_MEMORY} driver", large, small),
+        _compare_audits(
+            f"audit, {LARGE_LEDGER_COUNT:,} ledgers, {DRIVER_MEMORY} driver", large_audit, small_audit
+        ),
         goal=1.2,
         target=1,
-        java_mib=large.java_mib,
-        python_mib=large.python_mib,
-        shuffle_bytes=large.shuffle_bytes,
-        spill_bytes=large.spill_bytes,
-        note=f"{large.seconds:.0f} s; time grows as ledgers to the power of {_exponent(small, large):.2f}, "
-        f"without what is fixed {_exponent(small, large, FIXED_STAGES):.2f}; "
-        f"{large.unequal / large.replicas:.3%} of {large.replicas:,} replicas take the slow path; "
-        f"the join shuffles {join.shuffle_bytes / large.replicas / 2:.1f} bytes for each replica of a side "
-        "(asked: at most 30)",
+        java_mib=large_audit.java_mib,
+        python_mib=large_audit.python_mib,
+        shuffle_bytes=large_audit.shuffle_bytes,
+        spill_bytes=large_audit.spill_bytes,
+        note=f"{large_audit.seconds:.0f} s; time grows as ledgers to the power of "
+        f"{_growth_exponent(small_audit, large_audit):.2f}, "
+        f"without what is fixed {_growth_exponent(small_audit, large_audit, FIXED_STAGES):.2f}; "
+        f"{large_audit.unequal_count / large_audit.replicas:.3%} of {large_audit.replicas:,} replicas "
+        "take the slow path; "
+        f"the join shuffles {join_stage.shuffle_bytes / large_audit.replicas / 2:.1f} bytes "
+        "for each replica of a side (asked: at most 30)",
     )
-    for stage in sorted(large.stages.values(), key=lambda stage_costs: -stage_costs.seconds)[
+    for stage in sorted(large_audit.stages.values(), key=lambda stage_costs: -stage_costs.seconds)[
         :MAX_STAGES_SHOWN
     ]:
         yield replace(
-            _compare_audits(f"  of it {stage.name}", large, small, stage.name),
-            goal=1.2 if stage is join else None,
+            _compare_audits(f"  of it {stage.name}", large_audit, small_audit, stage.name),
+            goal=1.2 if stage is join_stage else None,
             shuffle_bytes=stage.shuffle_bytes,
             spill_bytes=stage.spill_bytes,
         )
-    yield from _measure_other_paths(large)
+    yield from _measure_other_paths(large_audit)
     default_join, large_driver_join = (
-        large.joins[DEFAULT_DRIVER_JOIN],
-        large.joins[LARGE_DRIVER_JOIN],
+        large_audit.join_costs[DEFAULT_DRIVER_JOIN],
+        large_audit.join_costs[LARGE_DRIVER_JOIN],
     )
     yield Line(
         f"  its join again, {DRIVER_MEMORY} driver",
@@ -89,7 +99,7 @@ def lines() -> Iterator[Line]:
         note=f"{default_join.seconds:.1f} and {large_driver_join.seconds:.1f} s; "
         f"with {LARGE_DRIVER_JOIN.memory} Java took {large_driver_join.java_mib:,.0f} MiB",
     )
-    spark_rows_join = large.joins[SPARK_ROWS_JOIN]
+    spark_rows_join = large_audit.join_costs[SPARK_ROWS_JOIN]
     yield Line(
         "  its join again, in blocks",
         LARGE_LEDGER_COUNT,
@@ -105,7 +115,7 @@ def lines() -> Iterator[Line]:
     )
 
 
-def _measure_other_paths(plain_audit: Audited) -> Iterator[Line]:
+def _measure_other_paths(plain_audit: AuditCosts) -> Iterator[Line]:
     """Yield lines for audits of a live cluster and for runs on object stores.
 
     Each audit should take at most 1.2 times as long as the plain audit.
@@ -141,15 +151,18 @@ def _measure_other_paths(plain_audit: Audited) -> Iterator[Line]:
         print("scale: not measured under s3a://: BKAUDIT_S3 names no bucket")
 
 
-def _compare_audits(name: str, large: Audited, reference_audit: Audited, stage: str | None = None) -> Line:
+def _compare_audits(
+    name: str, large_audit: AuditCosts, reference_audit: AuditCosts, stage: str | None = None
+) -> Line:
     """Return a line that compares the time per ledger of two audits, or of one stage of both."""
     own_seconds, rival_seconds = (
-        audit.seconds if stage is None else audit.stages[stage].seconds for audit in (large, reference_audit)
+        audit.seconds if stage is None else audit.stages[stage].seconds
+        for audit in (large_audit, reference_audit)
     )
     rival = f"{reference_audit.ledgers:,}"
     return Line(
         name,
-        large.ledgers,
+        large_audit.ledgers,
         "ledgers",
         own_seconds,
         rival,
@@ -159,11 +172,13 @@ def _compare_audits(name: str, large: Audited, reference_audit: Audited, stage: 
     )
 
 
-def _exponent(small: Audited, large: Audited, excluded_stages: tuple[str, ...] = ()) -> float:
+def _growth_exponent(
+    small_audit: AuditCosts, large_audit: AuditCosts, excluded_stages: tuple[str, ...] = ()
+) -> float:
     seconds_per_ledger_by_size = [
         sum(stage.seconds for stage in audit_costs.stages.values() if stage.name not in excluded_stages)
-        for audit_costs in (small, large)
+        for audit_costs in (small_audit, large_audit)
     ]
     return math.log(seconds_per_ledger_by_size[1] / seconds_per_ledger_by_size[0]) / math.log(
-        large.ledgers / small.ledgers
+        large_audit.ledgers / small_audit.ledgers
     )

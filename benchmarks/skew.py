@@ -28,7 +28,7 @@ from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import ZnodeBatch
 from auditor.tables.judge_replicas import BookieState, Groups, LedgerFacts, Pair, entries_striped_to
 from auditor.tables.ledger_class import judge
-from benchmarks.audited import Audited, audit_in_process
+from benchmarks.audited import AuditCosts, audit_in_process
 from benchmarks.cluster import Cluster
 from benchmarks.ledger_records import binary
 from benchmarks.measure import Line, alternate
@@ -104,7 +104,7 @@ def lines() -> Iterator[Line]:
         )
 
 
-def _measure_audits(name: str, skewed_audit: Audited, even_audit: Audited) -> Line:
+def _measure_audits(name: str, skewed_audit: AuditCosts, even_audit: AuditCosts) -> Line:
     seconds_by_stage = {
         stage: (skewed_audit.stages[stage].seconds, even_audit.stages[stage].seconds)
         for stage in even_audit.stages
@@ -257,8 +257,8 @@ def _read_all(paths: list[bytes]) -> Callable[[], object]:
 
 def _judge_all(cases: Sequence[tuple[LedgerFacts, Pair]]) -> Callable[[], object]:
     def run() -> None:
-        for ledger, stage_seconds in cases:
-            if judge(ledger, [stage_seconds], READ_STATES, 0).m != 1:
+        for ledger, pair in cases:
+            if judge(ledger, [pair], READ_STATES, 0).m != 1:
                 sys.exit("a planted loss was not found")
 
     return run

@@ -72,7 +72,7 @@ def start_logged_session(events: Path, driver_memory: str) -> None:
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",
     }
-    build_session("local[2]", spark_settings, driver_memory, log=events / "spark.log")
+    build_session("local[2]", spark_settings, driver_memory, log_path=events / "spark.log")
 
 
 def _add_event(stage: Stage, event: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from auditor import register
-from auditor.model.states import OF_REPLICAS
+from auditor.model.states import REPLICA_STATES
 from auditor.spark import functions as F
 from auditor.spark.session import build_session
 
@@ -27,15 +27,17 @@ A task costs as much as a thousand ledgers.
 
 def unequal_rows(ledgers: DataFrame, availability: DataFrame) -> DataFrame:
     """Return each (ledger, bookie) pair whose bookie does not hold exactly the expected entries."""
-    pair = ["ledger_id", "bookie_id", "scope_id"]
-    replica = F.explode("replicas").alias("replica")
-    expected_replicas = ledgers.where("undecidable = false").select("scope_id", "ledger_id", replica)
-    expected = expected_replicas.select(
-        *pair[::2], "replica.bookie_id", F.col("replica.groups").alias("expected")
+    pair_columns = ["ledger_id", "bookie_id", "scope_id"]
+    exploded_replica = F.explode("replicas").alias("replica")
+    expected_replicas = ledgers.where("undecidable = false").select("scope_id", "ledger_id", exploded_replica)
+    expected_rows = expected_replicas.select(
+        *pair_columns[::2], "replica.bookie_id", F.col("replica.groups").alias("expected")
     )
-    bookie_rows = availability.where(F.col("state").isin(*OF_REPLICAS))
-    index_rows = bookie_rows.select(*pair, F.col("groups").alias("held"), F.col("state").alias("index_state"))
-    pairs = expected.where("length(expected) > 0").join(index_rows, pair, "full_outer")
+    bookie_rows = availability.where(F.col("state").isin(*REPLICA_STATES))
+    index_rows = bookie_rows.select(
+        *pair_columns, F.col("groups").alias("held"), F.col("state").alias("index_state")
+    )
+    pairs = expected_rows.where("length(expected) > 0").join(index_rows, pair_columns, "full_outer")
     return pairs.where("not (index_state <=> 'ok' and expected <=> held)")
 
 

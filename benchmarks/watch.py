@@ -181,17 +181,17 @@ def _resident_mib(pid: int) -> float:
 def _processor_s(root: int) -> float:
     """Return the processor seconds of a process and its descendants, including ended children."""
     fields_by_pid = _read_stats()
-    tree, generation = set[int](), {root}
-    while generation:
-        tree |= generation
-        generation = {
-            pid for pid, stat_fields in fields_by_pid.items() if int(stat_fields[1]) in generation
-        } - tree
+    tree_pids, child_pids = set[int](), {root}
+    while child_pids:
+        tree_pids |= child_pids
+        child_pids = {
+            pid for pid, stat_fields in fields_by_pid.items() if int(stat_fields[1]) in child_pids
+        } - tree_pids
     # Counted from the state: utime and stime are fields 12 and 13, those of ended children 14 and 15.
     return (
         sum(
             int(processor_ticks)
-            for pid in tree & fields_by_pid.keys()
+            for pid in tree_pids & fields_by_pid.keys()
             for processor_ticks in fields_by_pid[pid][11:15]
         )
         / _TICKS_PER_SECOND

@@ -38,18 +38,18 @@ RIVAL_NAME = "kazoo, one get after the other"
 
 def lines() -> Iterator[Line]:
     """Yield lines for reading znodes, for decoded ledgers, and for reading with a rate limit."""
-    written_count = {
+    written_data = {
         f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}": made.binary(message)
         for ledger, message in enumerate(made.messages(LEDGER_COUNT))
     }
     with tempfile.TemporaryDirectory() as folder, EmbeddedZooKeeper(Path(folder, "server")) as server:
-        server.load(Znode(path, znode_data, 0, 0, 0, 0, 0, 0) for path, znode_data in written_count.items())
-        _check(server, written_count)
-        sample = list(written_count)[:: LEDGER_COUNT // SAMPLE_LEDGER_COUNT]
+        server.load(Znode(path, znode_data, 0, 0, 0, 0, 0, 0) for path, znode_data in written_data.items())
+        _check(server, written_data)
+        sample = list(written_data)[:: LEDGER_COUNT // SAMPLE_LEDGER_COUNT]
         client = KazooClient(hosts=server.hosts)
         client.start()
         try:
-            read, rows, rival = alternate(
+            read_seconds, rows, rival_seconds = alternate(
                 lambda: _read_ledgers(server),
                 lambda: _rows(server),
                 lambda: [client.get(path) for path in sample],
@@ -58,7 +58,7 @@ def lines() -> Iterator[Line]:
             client.stop()
             client.close()
         for stage, seconds, desired_ratio, note in (
-            ("live ZooKeeper", read, 30, ""),
+            ("live ZooKeeper", read_seconds, 30, ""),
             ("live ZooKeeper to ledgers", rows, None, "decoded, with expected entries; the rival has bytes"),
         ):
             yield Line(
@@ -68,7 +68,7 @@ def lines() -> Iterator[Line]:
                 seconds,
                 RIVAL_NAME,
                 len(sample),
-                rival,
+                rival_seconds,
                 target=desired_ratio,
                 note=note,
             )
@@ -119,7 +119,7 @@ def _rows(server: EmbeddedZooKeeper) -> int:
         store.close()
 
 
-def _check(server: EmbeddedZooKeeper, written_count: dict[str, bytes]) -> None:
+def _check(server: EmbeddedZooKeeper, written_data: dict[str, bytes]) -> None:
     store = open_store(f"zk://{server.hosts}{made.ROOT}", StoreOptions(rate_limit=0))
     values = {
         path: znode_data
@@ -129,5 +129,5 @@ def _check(server: EmbeddedZooKeeper, written_count: dict[str, bytes]) -> None:
         if znode_data
     }
     store.close()
-    if values != written_count:
+    if values != written_data:
         sys.exit("what was read is not what was written")

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from auditor.findings.table import FINDINGS
+from auditor.findings.table import FINDINGS_SCHEMA
 from auditor.model.finding import Finding
 from auditor.model.report import Report
 from auditor.notebook.run import Run, open_run
@@ -28,9 +28,9 @@ def made_run(
     path: Path, findings: Sequence[Finding] = (), report: Report | None = None, **tables: Rows
 ) -> Run:
     """A finished run with these findings, each in a file of its own, and these rows of its tables."""
-    write(path / "findings", [], FINDINGS)
+    write(path / "findings", [], FINDINGS_SCHEMA)
     for number, finding in enumerate(findings, 1):
-        write(path / "findings", [finding_row(finding)], FINDINGS, number)
+        write(path / "findings", [finding_row(finding)], FINDINGS_SCHEMA, number)
     write_tables(path, **{name: tables.get(name, []) for name in TABLES})
     options = {"fail_on": "error", "fail_on_suspect": False}
     (path / "manifest.json").write_text(json.dumps({"identity": {"options": options}}))
@@ -74,7 +74,7 @@ def _empty(name: str) -> bytes:
 def finding_row(finding: Finding) -> dict[str, Any]:
     """A finding as its table keeps it."""
     return {
-        **{name: getattr(finding, name) for name in FINDINGS.names},
+        **{name: getattr(finding, name) for name in FINDINGS_SCHEMA.names},
         "urgency": str(finding.urgency),
         "severity": str(finding.severity),
         "confidence": str(finding.confidence),

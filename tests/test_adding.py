@@ -15,9 +15,9 @@ from auditor.audit.derived_tables import with_declared_tables
 from auditor.audit.run_store import RunStore
 from auditor.audit.table_cache import TableCache
 from auditor.checks import Basis, Need, TableCheck
-from auditor.checks.check import Way
+from auditor.checks.check import DataKind
 from auditor.findings.table import ask_table_checks
-from auditor.model.progress import Silent
+from auditor.model.progress import SilentProgress
 from auditor.notebook.run import open_run
 from auditor.reports.forms import FORMS
 from auditor.reports.reference_pages import tables_page
@@ -57,7 +57,7 @@ def test_the_table_of_the_page_arrives_in_a_run(
     row = eval(code_of("table row"), {"Table": Table, **told("table")})
     run = made_run(tmp_path / "run")
     monkeypatch.setitem(TABLES, row.name, row)
-    cache = TableCache(Execution(spark), RunStore(RunDirectory(run.path)), Silent())
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(run.path)), SilentProgress())
     single = [ledger(1, "bk1", write_quorum=1, ensemble_size=1), ledger(2, "bk1", "bk2", write_quorum=2)]
     asked = with_declared_tables(cache, tables(spark, ledgers=single))
     rows = [{"scope_id": 0, "ledger_id": 1, "ensemble_size": 1}]
@@ -71,7 +71,7 @@ def test_the_table_of_the_page_arrives_in_a_run(
 
 def test_a_check_is_not_asked_of_a_table_without_rows(spark: SparkSession, tmp_path: Path) -> None:
     row = eval(code_of("table row"), {"Table": Table, **told("table")})
-    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path))), Silent())
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path))), SilentProgress())
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(TABLES, row.name, row)
         assert row.name in with_declared_tables(cache, tables(spark)).empty_table_names
@@ -85,7 +85,7 @@ def code_of(name: str) -> str:
 def test_a_basis_is_one_row() -> None:
     assert f"    {code_of('basis')}" in (SOURCES / "checks" / "check.py").read_text("utf-8")
     for basis in Basis:
-        assert basis.way in get_args(Way)
+        assert basis.data_kind in get_args(DataKind)
         if basis.table is not None:
             assert basis.table in OPTIONAL_TABLES, basis
 

@@ -14,7 +14,7 @@ import grimp
 import pytest
 from importlinter.cli import lint_imports
 
-from auditor.checks import ALL, SECTIONS
+from auditor.checks import ALL_CHECKS, SECTIONS
 from auditor.cli import COMMAND_HELP_TEXTS
 from tests.house import House, here
 from tests.made_runs import made_run
@@ -231,15 +231,15 @@ def test_quick_commands_load_nothing_heavy(program: str, unwanted: tuple[str, ..
 
 
 def test_every_check_is_documented() -> None:
-    for check in ALL:
+    for check in ALL_CHECKS:
         assert check.title.endswith("."), check.id
         assert list(check.sections) == list(SECTIONS), check.id
 
 
 def test_every_check_has_an_id_of_words_and_its_own_module() -> None:
-    for check in ALL:
+    for check in ALL_CHECKS:
         assert re.fullmatch("[a-z]+(-[a-z]+)*", check.id)
-    assert len({check.id for check in ALL}) == len(ALL)
+    assert len({check.id for check in ALL_CHECKS}) == len(ALL_CHECKS)
 
 
 def test_the_documents_describe_every_command() -> None:

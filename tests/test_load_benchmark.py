@@ -14,7 +14,7 @@ from benchmarks import load
 
 def test_requests_are_sent_when_they_are_due_and_timed_from_then() -> None:
     begun = time.perf_counter()
-    found = load.steady_phase(lambda: time.sleep(0.05), lambda: None, seconds=0.2, rate=100)
+    found = load.run_steady_phase(lambda: time.sleep(0.05), lambda: None, seconds=0.2, rate=100)
     assert {kind: len(each) for kind, each in found.items()} == {"reads": 15, "writes": 5}
     assert min(found["reads"]) >= 0.05
     # One after the other they would have taken 0.75 s.

@@ -10,7 +10,7 @@ from tests.test_house import MODULES, floor_of, parsed
 
 SAME_MEANING = {
     **dict.fromkeys(("decode", "parse", "text"), "bytes or words to values, each module its own format"),
-    **dict.fromkeys(("decode_header", "read_log", "read_logs", "windows"), "the same of another format"),
+    **dict.fromkeys(("decode_header", "read_log", "read_logs", "read_windows"), "the same of another format"),
     **dict.fromkeys(("render",), "a report in the form that the module is called after"),
     **dict.fromkeys(("to_json", "to_csv"), "a value as JSON or CSV"),
     **dict.fromkeys(("from_path", "to_path", "ledger_ids"), "keys, by layout"),

@@ -19,7 +19,7 @@ from nbclient import NotebookClient
 
 from auditor.demo.sample import INSTANCE_ID, ROOT, owners_run, sample_run, show, unpack_sample
 from auditor.model.options import AuditOptions
-from auditor.model.progress import Silent
+from auditor.model.progress import SilentProgress
 from tests.servers.java import SHORT_LIVED
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ LIMIT_S = 600
 def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory of runs as ``bkaudit demo`` leaves one."""
     runs = tmp_path_factory.mktemp("demo") / "runs"
-    shown = show(str(runs / "20261121T050000Z"), AuditOptions(), Silent(), spark)
+    shown = show(str(runs / "20261121T050000Z"), AuditOptions(), SilentProgress(), spark)
     assert shown.has_expected_findings
     return runs
 

@@ -17,7 +17,7 @@ from auditor.audit.run_store import RunStore
 from auditor.audit.table_cache import TableCache
 from auditor.errors import CompactedError
 from auditor.model.options import AuditOptions
-from auditor.model.progress import Silent
+from auditor.model.progress import SilentProgress
 from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.store import MAX_RESTARTS, ClusterNodes
 from auditor.sources.metadata.uri import parse_metadata_uri
@@ -35,7 +35,9 @@ def source_of(server: Etcd, spark: SparkSession, out: Path) -> Iterator[Metadata
     run = RunDirectory(str(out))
     run.begin({"metadata": server.host})
     uri = parse_metadata_uri(f"etcd://{server.host}{SCOPE}")
-    with open_metadata(TableCache(Execution(spark), RunStore(run), Silent()), uri, AuditOptions()) as source:
+    with open_metadata(
+        TableCache(Execution(spark), RunStore(run), SilentProgress()), uri, AuditOptions()
+    ) as source:
         yield source
 
 

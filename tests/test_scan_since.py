@@ -17,7 +17,7 @@ from auditor.audit.run_store import RunStore
 from auditor.audit.table_cache import TableCache
 from auditor.errors import RunError, StoreError
 from auditor.model.options import AuditOptions
-from auditor.model.progress import Silent
+from auditor.model.progress import SilentProgress
 from auditor.model.run_facts import MANIFEST
 from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.etcd.live import EtcdStore
@@ -52,7 +52,9 @@ def scan(server: Etcd, spark: SparkSession, out: Path, earlier: EarlierRun) -> I
     run = RunDirectory(str(out))
     run.begin({"metadata": server.host})
     uri = parse_metadata_uri(f"etcd://{server.host}{SCOPE}")
-    with open_metadata(TableCache(Execution(spark), RunStore(run), Silent()), uri, AuditOptions()) as source:
+    with open_metadata(
+        TableCache(Execution(spark), RunStore(run), SilentProgress()), uri, AuditOptions()
+    ) as source:
         yield scan_first(source, earlier)
 
 

@@ -17,9 +17,9 @@ from auditor.audit.run_store import RunStore
 from auditor.audit.table_cache import TableCache
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.options import AuditOptions
-from auditor.model.progress import Silent
+from auditor.model.progress import SilentProgress
 from auditor.runs.directory import RunDirectory
-from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
+from auditor.sources.metadata.ledger_rows import REREAD_LEDGERS
 from auditor.sources.metadata.spark_source import LedgerRereadSource
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.batches import as_frame
@@ -43,7 +43,7 @@ def first_scan(spark: SparkSession, uri: str, out: Path) -> Iterator[FirstScan]:
     run = RunDirectory(str(out))
     run.begin({"metadata": uri})
     with open_metadata(
-        TableCache(Execution(spark), RunStore(run), Silent()), parse_metadata_uri(uri), AuditOptions()
+        TableCache(Execution(spark), RunStore(run), SilentProgress()), parse_metadata_uri(uri), AuditOptions()
     ) as source:
         watch_ledgers(source)
         yield scan_first(source, EarlierRun(None))
@@ -64,7 +64,7 @@ def hold(first: FirstScan, second: SecondScan) -> set[int]:
 
 
 def said(rows: DataFrame) -> list[dict[str, Any]]:
-    names = [name for name in LEDGERS_AGAIN.names if name != "reused"]
+    names = [name for name in REREAD_LEDGERS.names if name != "reused"]
     return sorted((row.asDict() for row in rows.select(*names).collect()), key=lambda row: str(row["path"]))
 
 

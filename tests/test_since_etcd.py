@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from auditor.model.progress import Silent
-from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
+from auditor.model.progress import SilentProgress
+from auditor.sources.metadata.ledger_rows import REREAD_LEDGERS
 from tests.corpora.audited import Audited, Row, audit
 from tests.corpora.corpora import unpack
 from tests.servers.etcd import Etcd, running
@@ -27,7 +27,7 @@ class StoppedError(Exception):
     """The end of a run whose machine went away."""
 
 
-class StopAt(Silent):
+class StopAt(SilentProgress):
     """Ends a run when it comes to a table."""
 
     def __init__(self, table: str) -> None:
@@ -89,7 +89,7 @@ def lasting(rows: list[Row]) -> list[str]:
 
 def test_the_ledgers_and_the_findings_are_those_of_what_etcd_has_now(runs: Runs) -> None:
     assert lasting(runs.since.table("ledgers")) == lasting(runs.read)
-    again = [{name: row[name] for name in LEDGERS_AGAIN.names} for row in runs.read]
+    again = [{name: row[name] for name in REREAD_LEDGERS.names} for row in runs.read]
     assert lasting(runs.since.table("ledgers_again")) == lasting(again)
     new = {(each.id, each.ledger) for each in {*runs.since.seen()} - {*runs.first.seen()}}
     # No member of these ledgers is registered. Those that changed during the first run were not judged there.

@@ -16,14 +16,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from auditor.actions.action_order import merge_actions, merge_refusals, sort_actions
-from auditor.actions.gate import HeldRun, Refused, permit
+from auditor.actions.gate import GateRun, Refused, permit
 from auditor.actions.objects import bookie
-from auditor.actions.stop_set import DANGEROUS_CHECKS, NO_COLLECTION, StopSet
-from auditor.checks import BY_ID, Check, check_order
+from auditor.actions.stop_set import DANGEROUS_CHECKS, NO_GC_SETTINGS, StopSet
+from auditor.checks import CHECK_BY_ID, Check, check_order
 from auditor.findings.table import MAX_BOOKIES_NAMED, FindingCount
 from auditor.model.action_facts import Action, ForbiddenAction
 from auditor.model.amounts import first_names
-from auditor.model.finding import Confidence, Severity, Urgency, decimal
+from auditor.model.finding import Confidence, Severity, Urgency, decimal_text
 from auditor.model.holds import ActionKind, FactReason, HoldObject, HoldTarget
 from auditor.model.ledger_id import LedgerId
 
@@ -64,7 +64,7 @@ class ActionList:
 
 
 def build_action_list(
-    run: HeldRun,
+    run: GateRun,
     counts: Iterable[FindingCount],
     ledgers: Mapping[str, PermittedLedgers],
     writable_bookies: Collection[str] | None = None,
@@ -90,7 +90,7 @@ def build_action_list(
     urgent_checks = [
         (check, _sort_counts(counts_of_check))
         for counts_of_check in groups_by_check.values()
-        if (check := BY_ID.get(counts_of_check[0].id)) is not None
+        if (check := CHECK_BY_ID.get(counts_of_check[0].id)) is not None
         and check.do_now is not None
         and _is_urgent_group(counts_of_check)
     ]
@@ -118,7 +118,7 @@ class _PlannedStops:
 
 
 def _plan_stops(
-    run: HeldRun,
+    run: GateRun,
     urgent_checks: Sequence[tuple[Check, list[FindingCount]]],
     joint_holders: JointHolders | None,
 ) -> _PlannedStops:
@@ -132,7 +132,7 @@ def _plan_stops(
         for check, counts_of_check in urgent_checks
         if "{bookies}" in (check.do_now or "") and _action_kinds(check) == (ActionKind.STOP,)
         for finding_count in counts_of_check
-        for stopped_bookie in _instructed_bookies(run, check, finding_count)
+        for stopped_bookie in _find_action_bookies(run, check, finding_count)
     )
     bookies = dict.fromkeys(stopped_bookie for *_, stopped_bookie in ordered_stops)
     bookie_ids = [stopped_bookie for stopped_bookie in bookies if _may_stop(run, stopped_bookie)]
@@ -146,7 +146,7 @@ def _plan_stops(
     return _PlannedStops(frozenset(bookie_ids), last_holders)
 
 
-def _may_stop(run: HeldRun, bookie_id: str) -> bool:
+def _may_stop(run: GateRun, bookie_id: str) -> bool:
     """Return whether the list may stop a bookie, at once or after its entries are copied."""
     gate_answer = permit(run, ActionKind.STOP, [bookie(bookie_id)])
     return not isinstance(gate_answer, Refused) or _ends_when_copied(gate_answer)
@@ -156,7 +156,7 @@ def _is_urgent_group(counts_of_check: Sequence[FindingCount]) -> bool:
     most_severe_count = min(counts_of_check, key=lambda finding_count: Severity(finding_count.severity).rank)
     return (
         Severity(most_severe_count.severity).at_least(Severity.WARNING)
-        or most_severe_count.urgency == Urgency.UNSEEN
+        or most_severe_count.urgency == Urgency.UNCHECKED
     )
 
 
@@ -175,7 +175,7 @@ def _sort_counts(counts_of_check: Sequence[FindingCount]) -> list[FindingCount]:
 
 
 def _decide_instructions(
-    run: HeldRun,
+    run: GateRun,
     check: Check,
     counts_of_check: list[FindingCount],
     ledgers: Mapping[str, PermittedLedgers],
@@ -191,13 +191,13 @@ def _decide_instructions(
         _make_action(
             check,
             counts_of_check,
-            {"ledgers": _ledger_names(counts_of_check[0], _count_findings(counts_of_check))},
+            {"ledgers": _format_ledgers(counts_of_check[0], _count_findings(counts_of_check))},
         )
     ], []
 
 
 def _make_bookie_actions(
-    run: HeldRun,
+    run: GateRun,
     check: Check,
     counts_of_check: list[FindingCount],
     writable_bookies: Collection[str] | None,
@@ -205,7 +205,7 @@ def _make_bookie_actions(
 ) -> tuple[list[Action], list[ForbiddenAction]]:
     counts_by_bookie: dict[str, list[FindingCount]] = {}
     for finding_count in counts_of_check:
-        for bookie_id in _instructed_bookies(run, check, finding_count):
+        for bookie_id in _find_action_bookies(run, check, finding_count):
             counts_by_bookie.setdefault(bookie_id, []).append(finding_count._replace(bookie_id=bookie_id))
     permitted_bookies: list[str] = []
     refusals_by_bookie: dict[str, list[Refused]] = {}
@@ -219,12 +219,12 @@ def _make_bookie_actions(
             permitted_bookies.append(bookie_id)
     actions = []
     if permitted_bookies:
-        counts_of_permitted = [
-            count for permitted in permitted_bookies for count in counts_by_bookie[permitted]
+        permitted_counts = [
+            count for permitted_id in permitted_bookies for count in counts_by_bookie[permitted_id]
         ]
         actions.append(
             _make_action(
-                check, counts_of_permitted, {"bookies": first_names(permitted_bookies, MAX_BOOKIES_NAMED)}
+                check, permitted_counts, {"bookies": first_names(permitted_bookies, MAX_BOOKIES_NAMED)}
             )
         )
     forbidden_actions = []
@@ -240,22 +240,22 @@ def _make_bookie_actions(
         ):
             start_gate_answer = permit(run, ActionKind.START, [bookie(bookie_id)])
             if not refusals and check.id in DANGEROUS_CHECKS and not isinstance(start_gate_answer, Refused):
-                actions.append(_restart_without_collection(check, counts_by_bookie[bookie_id], bookie_id))
+                actions.append(_make_restart_action(check, counts_by_bookie[bookie_id], bookie_id))
                 continue
             # A copy made before one stop would be on a bookie that must stop too, and so on without end.
             first_refusal = Refused(ActionKind.STOP, (bookie(bookie_id),), why=ALL_STOP_REFUSAL_TEXT)
         if first_refusal is None:
             holders = planned_stops.last_holders.get(bookie_id, (bookie_id,))
-            actions.append(_copy_then_stop(check, counts_by_bookie[bookie_id], bookie_id, holders))
+            actions.append(_make_stop_action(check, counts_by_bookie[bookie_id], bookie_id, holders))
         else:
             forbidden_actions.append(_forbidden_action(check, bookie_id, first_refusal))
     return actions, forbidden_actions
 
 
-def _restart_without_collection(check: Check, finding_counts: list[FindingCount], bookie_id: str) -> Action:
+def _make_restart_action(check: Check, finding_counts: list[FindingCount], bookie_id: str) -> Action:
     """Return the instruction to restart a bookie with garbage collection disabled, instead of stopping it."""
     action_text = (
-        f"restart {bookie_id} alone, with {NO_COLLECTION} in its configuration, so that it deletes "
+        f"restart {bookie_id} alone, with {NO_GC_SETTINGS} in its configuration, so that it deletes "
         "nothing meanwhile"
     )
     return _make_action(check, finding_counts, {}, action_text)
@@ -264,7 +264,7 @@ def _restart_without_collection(check: Check, finding_counts: list[FindingCount]
 def _ends_when_copied(refusal: Refused) -> bool:
     """Return whether a refusal of a stop ends as soon as other bookies serve copies of the entries."""
     hold_reasons = [hold.reason for hold in refusal.holds]
-    if refusal.unfit is not None:
+    if refusal.unfit_reason is not None:
         return False
     return (
         refusal.kind is ActionKind.STOP
@@ -281,7 +281,7 @@ def _action_kinds(check: Check) -> tuple[ActionKind, ...]:
     return (ActionKind.STOP, ActionKind.START) if is_restart else (check.action,)
 
 
-def _instructed_bookies(run: HeldRun, check: Check, finding_count: FindingCount) -> list[str]:
+def _find_action_bookies(run: GateRun, check: Check, finding_count: FindingCount) -> list[str]:
     """Return the bookies that an instruction names.
 
     If the check is about a bookie with several ids, these are the other ids of that bookie. Otherwise this
@@ -289,17 +289,17 @@ def _instructed_bookies(run: HeldRun, check: Check, finding_count: FindingCount)
     """
     if finding_count.bookie_id is None:
         return []
-    if not any(hold_rule.target is HoldTarget.IDENTITY for hold_rule in check.holds):
+    if not any(hold_rule.target is HoldTarget.ALIAS_IDS for hold_rule in check.holds):
         return [finding_count.bookie_id]
     bookie_ids = {
-        hold_key
-        for (hold_object, hold_key), holds_on_bookie in run.holds.holds_by_key.items()
-        if hold_object == HoldObject.BOOKIE and any(hold.reason == check.id for hold in holds_on_bookie)
+        object_key
+        for (object_kind, object_key), holds_on_bookie in run.holds.holds_by_key.items()
+        if object_kind == HoldObject.BOOKIE and any(hold.reason == check.id for hold in holds_on_bookie)
     }
     return sorted(bookie_ids - {finding_count.bookie_id})
 
 
-def _copy_then_stop(
+def _make_stop_action(
     check: Check, finding_counts: list[FindingCount], bookie_id: str, holders: Sequence[str]
 ) -> Action:
     """Return the instruction to copy entries to other bookies and then to stop the bookie.
@@ -318,7 +318,7 @@ def _copy_then_stop(
 
 
 def _make_ledger_actions(
-    run: HeldRun,
+    run: GateRun,
     check: Check,
     counts_of_check: list[FindingCount],
     permitted_ledgers: PermittedLedgers | None,
@@ -327,18 +327,18 @@ def _make_ledger_actions(
     finding_total = _count_findings(counts_of_check)
     gate_answer = permit(run, check.action, [])
     if isinstance(gate_answer, Refused):
-        return [], [_forbidden_action(check, _ledger_names(counts_of_check[0], finding_total), gate_answer)]
+        return [], [_forbidden_action(check, _format_ledgers(counts_of_check[0], finding_total), gate_answer)]
     if permitted_ledgers is None:
         reason_text = (
             "each of these ledgers has a hold that forbids the action "
             "(bkaudit explain ledger ID shows the holds)"
         )
         refusal = Refused(check.action, (), why=reason_text)
-        return [], [_forbidden_action(check, _ledger_names(counts_of_check[0], finding_total), refusal)]
+        return [], [_forbidden_action(check, _format_ledgers(counts_of_check[0], finding_total), refusal)]
     first_count = counts_of_check[0]._replace(
         scope_id=permitted_ledgers.scope_id, ledger_id=permitted_ledgers.ledger_id
     )
-    ledgers_text = _ledger_names(first_count, min(permitted_ledgers.count, finding_total))
+    ledgers_text = _format_ledgers(first_count, min(permitted_ledgers.count, finding_total))
     action = _make_action(check, [first_count, *counts_of_check[1:]], {"ledgers": ledgers_text})
     action["count"] = finding_total
     return [action], []
@@ -366,8 +366,8 @@ def _make_action(
         ),
         bookies=list(dict.fromkeys(bookie_id for bookie_id in bookie_ids if bookie_id is not None)),
         bookie_id=first_count.bookie_id,
-        scope_id=decimal(first_count.scope_id),
-        ledger_id=decimal(first_count.ledger_id),
+        scope_id=decimal_text(first_count.scope_id),
+        ledger_id=decimal_text(first_count.ledger_id),
     )
 
 
@@ -385,7 +385,7 @@ def _count_findings(counts_of_check: Sequence[FindingCount]) -> int:
     return sum(finding_count.findings for finding_count in counts_of_check)
 
 
-def _ledger_names(first_count: FindingCount, ledger_count: int) -> str:
+def _format_ledgers(first_count: FindingCount, ledger_count: int) -> str:
     if first_count.ledger_id is None:
         return f"{ledger_count:,} ledgers"
     further_ledgers_text = f" and {ledger_count - 1:,} more" if ledger_count > 1 else ""
@@ -394,7 +394,7 @@ def _ledger_names(first_count: FindingCount, ledger_count: int) -> str:
 
 LEDGER_ACTIONS = tuple(
     (check.id, check.action)
-    for check in BY_ID.values()
+    for check in CHECK_BY_ID.values()
     if check.action is not None and "{ledgers}" in (check.do_now or "")
 )
 """Pairs (check id, kind of action) of the checks with an action on ledgers."""

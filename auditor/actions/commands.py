@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from auditor.actions.gate import HeldRun, permit, permit_everywhere
+from auditor.actions.gate import GateRun, permit, permit_everywhere
 from auditor.actions.objects import bookie, ledger
 from auditor.model.holds import ActionKind
 from auditor.model.permission import ActionObject, Allowed, Permission, Refused
@@ -122,7 +122,7 @@ def is_cluster_wide(command: str) -> bool:
 
 
 def permit_command(
-    run: HeldRun, command: str, values: PlaceholderValues, scope_id: int = 0
+    run: GateRun, command: str, values: PlaceholderValues, scope_id: int = 0
 ) -> Permission | None:
     """Ask the gate whether a command that changes something is permitted on its objects.
 

@@ -28,12 +28,12 @@ from auditor.model.exposure import BookieExposure
 from auditor.model.finding import Severity, Urgency
 from auditor.model.holds import (
     DANGEROUS_ACTIONS,
-    ERASES,
+    ERASING_ACTIONS,
     OWNERS_SOURCE,
     ActionKind,
     FactReason,
     HoldObject,
-    Lift,
+    LiftCondition,
 )  # fmt: skip
 from auditor.model.states import (
     NOT_RECLAIMABLE,
@@ -77,15 +77,15 @@ def _hold_row(
         "forbids": [str(action_kind) for action_kind in forbidden_kinds],
         "reason": str(reason),
         "certain": is_certain,
-        "urgency": str(Urgency.REST),
+        "urgency": str(Urgency.NOT_URGENT),
         "count": count,
         "accepted": False,
-        "lift": str(Lift.FACT_GONE),
+        "lift": str(LiftCondition.FACT_GONE),
         "message": message,
     }
 
 
-def exposure_rows(bookie_exposures: Sequence[BookieExposure]) -> Iterator[Row]:
+def last_copy_rows(bookie_exposures: Sequence[BookieExposure]) -> Iterator[Row]:
     """Yield holds on bookies with the last known or last served copy of an entry, or with open ledgers."""
     for bookie_exposure in bookie_exposures:
         bookie_id = bookie_exposure.bookie_id
@@ -137,7 +137,7 @@ def unread_disk_rows(tables: Tables, is_data_missing: bool) -> Iterator[Row]:
         if bookie["read"] != BookieRead.READ:
             bookie_id = bookie["bookie_id"]
             message = f"{bookie_id} was not read completely, and may have entries that are missing elsewhere"
-            yield _hold_row(bookie_id, FactReason.UNREAD_DISK, ERASES, message, is_certain=False)
+            yield _hold_row(bookie_id, FactReason.UNREAD_DISK, ERASING_ACTIONS, message, is_certain=False)
 
 
 def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
@@ -167,12 +167,17 @@ def unread_log_rows(tables: Tables, unlocated_count: int, unread_logs: Collectio
                 "that an owner refers to and no index lists"
             )
             yield _hold_row(
-                bookie_id, FactReason.UNREAD_DISK, ERASES, message, is_certain=False, count=unlocated_count
+                bookie_id,
+                FactReason.UNREAD_DISK,
+                ERASING_ACTIONS,
+                message,
+                is_certain=False,
+                count=unlocated_count,
             )
 
 
 @asks_tables("unreadable_indexes")
-def damaged_databases(tables: Tables) -> DataFrame:
+def find_damaged_databases(tables: Tables) -> DataFrame:
     """Return the bookies with a damaged RocksDB database.
 
     Columns: bookie_id, damage (the first damaged file and its fault).
@@ -183,7 +188,7 @@ def damaged_databases(tables: Tables) -> DataFrame:
 
 
 def damaged_database_rows(database_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield holds on the start of bookies with a damaged database, from rows of `damaged_databases`.
+    """Yield holds on the start of bookies with a damaged database, from rows of `find_damaged_databases`.
 
     RocksDB cannot open a database if its MANIFEST or a table is missing, or if a table is truncated. The
     bookie then fails to start. If a write-ahead log is damaged, RocksDB drops the records behind the
@@ -206,7 +211,7 @@ _POSSIBLY_LAST_REASONS = (
 
 
 @asks_tables("gc_foresight")
-def foreign_copies(tables: Tables) -> DataFrame:
+def count_foreign_copies(tables: Tables) -> DataFrame:
     """Count, for each bookie outside a ledger's ensembles, the ledgers whose last copy it may have.
 
     Columns: bookie_id, count (number of ledgers), certain (number of ledgers for which the run proved this),
@@ -224,7 +229,7 @@ def foreign_copies(tables: Tables) -> DataFrame:
 def foreign_copy_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """Yield holds on bookies that may have the last copy of a ledger but are in none of its ensembles.
 
-    ``bookie_count_rows`` are rows of `foreign_copies`.
+    ``bookie_count_rows`` are rows of `count_foreign_copies`.
     """
     for row in bookie_count_rows:
         is_certain = row["certain"] > 0
@@ -236,7 +241,7 @@ def foreign_copy_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterato
         yield _hold_row(
             row["bookie_id"],
             FactReason.FOREIGN_COPY,
-            (*ERASES, ActionKind.REBUILD_INDEX),
+            (*ERASING_ACTIONS, ActionKind.REBUILD_INDEX),
             message,
             is_certain=is_certain,
             count=row["count"],
@@ -244,7 +249,7 @@ def foreign_copy_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterato
 
 
 @asks_tables("past_end")
-def copies_past_end(tables: Tables) -> DataFrame:
+def count_past_end_copies(tables: Tables) -> DataFrame:
     """Count, for each bookie_id, the ledgers whose copy on the bookie continues after the ledger's end.
 
     The further entries are harmless if a second writer took over the ledger and closed it. The first writer
@@ -258,7 +263,7 @@ def copies_past_end(tables: Tables) -> DataFrame:
 def past_end_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """Yield holds on bookies with entries after the last entry of a ledger.
 
-    ``bookie_count_rows`` are rows of `copies_past_end`.
+    ``bookie_count_rows`` are rows of `count_past_end_copies`.
     """
     for row in bookie_count_rows:
         ledgers_text = plural(row["count"], "ledger")
@@ -304,10 +309,10 @@ def unindexed_byte_rows(log_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     for entry_log in log_rows:
         bookie_id, log_number, is_certain = entry_log["bookie_id"], entry_log["log_id"], entry_log["certain"]
         ledgers_text = plural(entry_log["ledgers"], "ledger")
-        verb, yet_suffix_text = ("has", "") if is_certain else ("may have", " yet")
+        verb, not_yet_text = ("has", "") if is_certain else ("may have", " yet")
         message = (
             f"entry log {log_number} of {bookie_id} {verb} bytes of {ledgers_text} that the bookie's index "
-            f"does not list{yet_suffix_text}"
+            f"does not list{not_yet_text}"
         )
         forbidden_kinds = (ActionKind.COLLECT, ActionKind.COMPACT)
         yield _hold_row(
@@ -317,16 +322,16 @@ def unindexed_byte_rows(log_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
         are_logs_certain_by_bookie.setdefault(bookie_id, []).append(is_certain)
     for bookie_id, are_logs_certain in are_logs_certain_by_bookie.items():
         is_certain = any(are_logs_certain)
-        verb, yet_suffix_text = ("has", "") if is_certain else ("may have", " yet")
+        verb, not_yet_text = ("has", "") if is_certain else ("may have", " yet")
         entry_logs_text = plural(len(are_logs_certain), "entry log")
         message = (
             f"{bookie_id} {verb} needed bytes in {entry_logs_text} that the bookie's index does not "
-            f"list{yet_suffix_text}"
+            f"list{not_yet_text}"
         )
         yield _hold_row(
             bookie_id,
             FactReason.UNINDEXED_BYTES,
-            ERASES,
+            ERASING_ACTIONS,
             message,
             is_certain=is_certain,
             count=len(are_logs_certain),

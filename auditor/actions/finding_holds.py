@@ -8,7 +8,7 @@ ledger or source) place one hold together.
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
-from auditor.checks import ALL, Check
+from auditor.checks import ALL_CHECKS, Check
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Severity, Urgency
 from auditor.model.holds import METADATA_SOURCE, OWNERS_SOURCE, HoldObject, HoldRule, HoldTarget
@@ -21,7 +21,10 @@ from auditor.tables.holds import HOLDS
 NEW_HOLD_COLUMNS = tuple(name for name in HOLDS.names if name not in ("first_seen", "carried"))
 """Columns of a hold whose values do not depend on the holds of the earlier run."""
 
-_EVIDENCE_PATH_BY_TARGET = {HoldTarget.IDENTITY: "$.ids[*].bookie_id", HoldTarget.COPIES: "$.bookies"}
+_EVIDENCE_PATH_BY_TARGET = {
+    HoldTarget.ALIAS_IDS: "$.ids[*].bookie_id",
+    HoldTarget.UNEQUAL_COPIES: "$.bookies",
+}
 """JSON paths, in the evidence of a finding, to the bookies on which it places holds."""
 
 
@@ -39,14 +42,17 @@ def holds_of_findings(
         finding_counts: the number of findings of each check; checks without findings are skipped.
     """
     declared_rules = [
-        (check, hold_rule) for check in ALL if finding_counts.get(check.id) for hold_rule in check.holds
+        (check, hold_rule)
+        for check in ALL_CHECKS
+        if finding_counts.get(check.id)
+        for hold_rule in check.holds
     ]
     if not declared_rules:
         return []
     check_ids = sorted({check.id for check, _ in declared_rules})
     finding_rows = _findings_with_acceptance(findings.where(F.col("id").isin(*check_ids)), change_rows)
     hold_frames = []
-    for hold_target, add_key in _ADD_KEY_BY_TARGET.items():
+    for hold_target, add_hold_key in _KEY_ADDER_BY_TARGET.items():
         rules_by_check = {
             check.id: (check, hold_rule)
             for check, hold_rule in declared_rules
@@ -54,7 +60,9 @@ def holds_of_findings(
         }
         if rules_by_check:
             severe_rows = finding_rows.where(_is_severe(rules_by_check))
-            hold_frames.append(_aggregate_holds(add_key(severe_rows, tables), hold_target, rules_by_check))
+            hold_frames.append(
+                _aggregate_holds(add_hold_key(severe_rows, tables), hold_target, rules_by_check)
+            )
     return hold_frames
 
 
@@ -104,24 +112,24 @@ def _make_source_key_adder(key: str) -> Callable[[DataFrame, Tables], DataFrame]
     return lambda finding_rows, tables: finding_rows.withColumn("key", F.lit(key))
 
 
-_ADD_KEY_BY_TARGET: Mapping[HoldTarget, Callable[[DataFrame, Tables], DataFrame]] = {
+_KEY_ADDER_BY_TARGET: Mapping[HoldTarget, Callable[[DataFrame, Tables], DataFrame]] = {
     HoldTarget.BOOKIE: _add_bookie_key,
     HoldTarget.LEDGER: _add_ledger_key,
-    HoldTarget.LACKING: _add_lacking_bookie_key,
-    HoldTarget.HOLDERS: _add_holder_key,
-    HoldTarget.IDENTITY: lambda finding_rows, tables: _make_evidence_key_adder(HoldTarget.IDENTITY)(
+    HoldTarget.LACKING_BOOKIES: _add_lacking_bookie_key,
+    HoldTarget.NON_MEMBERS: _add_holder_key,
+    HoldTarget.ALIAS_IDS: lambda finding_rows, tables: _make_evidence_key_adder(HoldTarget.ALIAS_IDS)(
         finding_rows, tables
     ),
-    HoldTarget.COPIES: lambda finding_rows, tables: _make_evidence_key_adder(HoldTarget.COPIES)(
-        finding_rows, tables
-    ),
-    HoldTarget.METADATA: _make_source_key_adder(METADATA_SOURCE),
-    HoldTarget.OWNERS: _make_source_key_adder(OWNERS_SOURCE),
+    HoldTarget.UNEQUAL_COPIES: lambda finding_rows, tables: _make_evidence_key_adder(
+        HoldTarget.UNEQUAL_COPIES
+    )(finding_rows, tables),
+    HoldTarget.METADATA_STORE: _make_source_key_adder(METADATA_SOURCE),
+    HoldTarget.OWNER_STORES: _make_source_key_adder(OWNERS_SOURCE),
 }
 _OBJECT_KIND_BY_TARGET = {
     HoldTarget.LEDGER: HoldObject.LEDGER,
-    HoldTarget.METADATA: HoldObject.SOURCE,
-    HoldTarget.OWNERS: HoldObject.SOURCE,
+    HoldTarget.METADATA_STORE: HoldObject.SOURCE,
+    HoldTarget.OWNER_STORES: HoldObject.SOURCE,
 }
 """Kind of object of each target. Targets that are not listed are bookies."""
 
@@ -136,7 +144,7 @@ def _aggregate_holds(
     rows_by_key_and_check = finding_rows.groupBy("key", "id").agg(
         *(ledger_columns if hold_target is HoldTarget.LEDGER else null_columns),
         F.max(F.col("confidence") == Confidence.CONFIRMED).alias("certain"),
-        F.min(_rank_of_urgency()).alias("rank"),
+        F.min(_urgency_rank()).alias("rank"),
         F.count("*").alias("count"),
         F.min(F.coalesce("accepted", F.lit(False))).alias("accepted"),
         F.min("message").alias("message"),
@@ -163,7 +171,7 @@ def _aggregate_holds(
     )
 
 
-def _rank_of_urgency() -> Column:
+def _urgency_rank() -> Column:
     rank_map_items = [
         F.lit(rank_map_item) for urgency in Urgency for rank_map_item in (str(urgency), urgency.rank)
     ]

@@ -28,7 +28,7 @@ from auditor.model.holds import (
     FactReason,
     Hold,
     HoldObject,
-    Lift,
+    LiftCondition,
     ledger_key,
 )
 from auditor.model.ledger_metadata import LedgerState
@@ -36,7 +36,7 @@ from auditor.model.permission import GATE_SEAL, ActionObject, Allowed, Refused, 
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 
 __all__ = [
-    "MAX_DATA_AGE_MS", "ActionObject", "Allowed", "HeldRun", "HoldBook", "HoldsOfRun", "Refused", "permit",
+    "MAX_DATA_AGE_MS", "ActionObject", "Allowed", "GateRun", "HoldBook", "UnfinishedRun", "Refused", "permit",
     "permit_everywhere", "permit_ledgers",
 ]  # fmt: skip
 
@@ -46,15 +46,15 @@ MAX_DATA_AGE_MS = 24 * 3_600_000
 MAX_CHECKS_NAMED = 3
 """Largest number of checks with missing holds that a refusal names."""
 
-_REASONS_CURED_BY_REBUILD = frozenset({"ledger-not-indexed", str(FactReason.INDEX_DAMAGED)})
-CURED_REASONS: Mapping[ActionKind, frozenset[str]] = {ActionKind.REBUILD_INDEX: _REASONS_CURED_BY_REBUILD}
+_REASONS_REMOVED_BY_REBUILD = frozenset({"ledger-not-indexed", str(FactReason.INDEX_DAMAGED)})
+REMOVED_REASONS: Mapping[ActionKind, frozenset[str]] = {ActionKind.REBUILD_INDEX: _REASONS_REMOVED_BY_REBUILD}
 """Reasons of holds that an action removes for the next action of the same procedure, by kind of the action.
 
 After a rebuild of its index, a bookie can open its databases, and its garbage collector knows its ledgers.
 """
 
 
-class HeldRun(Protocol):
+class GateRun(Protocol):
     """A run with holds. The gate uses no other part of a run. Usually the run is finished."""
 
     @property
@@ -64,8 +64,8 @@ class HeldRun(Protocol):
 
 
 @dataclass(frozen=True)
-class HoldsOfRun:
-    """A `HeldRun` for a run that is not finished yet."""
+class UnfinishedRun:
+    """A `GateRun` for a run that is not finished yet."""
 
     holds: HoldBook
 
@@ -106,10 +106,10 @@ class HoldBook:
         newest_data_time: int | None = None,
     ) -> None:
         self._batches = read_batches
-        self.exists = has_holds_table
+        self.has_table = has_holds_table
         self.as_of = oldest_data_time
-        self.has_earlier = has_earlier_run
-        self.logs_read = are_logs_read
+        self.has_prior_run = has_earlier_run
+        self.has_logs = are_logs_read
         self.now = current_time
         self.unheld = checks_without_holds or {}
         self._newest_time = oldest_data_time if newest_data_time is None else newest_data_time
@@ -135,7 +135,7 @@ class HoldBook:
     def find_ledger_holds(self, keys: Collection[str]) -> dict[str, list[Hold]]:
         """Return the holds on the ledgers with these keys, by key. Reads all holds on ledgers once."""
         holds_by_ledger: dict[str, list[Hold]] = {}
-        if keys and self.exists:
+        if keys and self.has_table:
             key_array = pa.array(sorted(keys), pa.string())
             is_ledger = ds.field("object") == HoldObject.LEDGER.value
             for batch in self._batches(HOLDS_TABLE_PATH, _HOLD_COLUMNS, is_ledger):
@@ -157,7 +157,7 @@ class HoldBook:
         is_ledger = ds.field("object") == HoldObject.LEDGER.value
         return (hold for hold in self._read_holds(is_ledger) if kind in hold.forbids)
 
-    def held_ledgers(self, kind: ActionKind) -> pa.Table:
+    def ledgers_on_hold(self, kind: ActionKind) -> pa.Table:
         """Return the ledgers on which a kind of action is forbidden, with one reason each (``why``).
 
         The result is an Arrow table, because it may have a row for every ledger of the cluster.
@@ -166,7 +166,7 @@ class HoldBook:
         schema = pa.schema({"scope_id": pa.int64(), "ledger_id": pa.int64(), "why": pa.string()})
         tables = [schema.empty_table()]
         is_ledger = ds.field("object") == HoldObject.LEDGER.value
-        for batch in self._batches(HOLDS_TABLE_PATH, columns, is_ledger) if self.exists else ():
+        for batch in self._batches(HOLDS_TABLE_PATH, columns, is_ledger) if self.has_table else ():
             is_forbidden = pc.equal(pc.list_flatten(batch["forbids"]), kind.value)
             rows = pa.table(batch).take(pc.list_parent_indices(batch["forbids"]).filter(is_forbidden))
             reason_texts = pc.binary_join_element_wise("a hold forbids it (", rows["reason"], ")", "")
@@ -196,8 +196,8 @@ class HoldBook:
         the run read every owner store. It also requires an equal finding of a run at least one ledger
         rollover earlier (`auditor.model.owner_scope.ROLLOVER_MS`).
         """
-        proved_keys: set[str] = set()
-        if keys and self.exists:
+        deletable_keys: set[str] = set()
+        if keys and self.has_table:
             is_proof = (ds.field("id") == _CHECK_THAT_PROVES_DELETION) & (
                 ds.field("confidence") == Confidence.CONFIRMED.value
             )
@@ -205,8 +205,8 @@ class HoldBook:
                 for row in batch.to_pylist():
                     key = ledger_key(row["scope_id"] or 0, row["ledger_id"])
                     if key in keys and _is_deletable(json.loads(row["evidence"] or "{}")):
-                        proved_keys.add(key)
-        return frozenset(proved_keys)
+                        deletable_keys.add(key)
+        return frozenset(deletable_keys)
 
     def has_open_ledger(self, objects: Iterable[ActionObject]) -> bool:
         """Return whether one of these objects is an open ledger, which may have a writer."""
@@ -222,7 +222,7 @@ class HoldBook:
         )
 
     def _read_holds(self, row_filter: Any) -> Iterator[Hold]:
-        if self.exists:
+        if self.has_table:
             for batch in self._batches(HOLDS_TABLE_PATH, _HOLD_COLUMNS, row_filter):
                 yield from map(_parse_hold, batch.to_pylist())
 
@@ -252,7 +252,7 @@ def _parse_hold(row: dict[str, Any]) -> Hold:
         row["reason"],
         row["certain"],
         row["first_seen"],
-        Lift(row["lift"]),
+        LiftCondition(row["lift"]),
         row["message"],
         row["urgency"],
         row["accepted"],
@@ -261,7 +261,7 @@ def _parse_hold(row: dict[str, Any]) -> Hold:
 
 
 def permit(
-    run: HeldRun, kind: ActionKind, objects: Sequence[ActionObject], previous_action: Allowed | None = None
+    run: GateRun, kind: ActionKind, objects: Sequence[ActionObject], previous_action: Allowed | None = None
 ) -> Allowed | Refused:
     """Decide whether an action on these objects is permitted.
 
@@ -270,7 +270,7 @@ def permit(
         kind: the kind of action.
         objects: the objects of the action. The gate adds the sources whose data the action depends on.
         previous_action: the permission of the previous action of the same procedure, on the same objects.
-            Holds that the previous action removes (`CURED_REASONS`) do not count. None if there is no
+            Holds that the previous action removes (`REMOVED_REASONS`) do not count. None if there is no
             previous action.
 
     Returns:
@@ -283,7 +283,7 @@ def permit(
     return refusals[0] if refusals else allowed or _make_allowed(kind, objects)
 
 
-def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
+def permit_everywhere(run: GateRun, kind: ActionKind) -> Allowed | Refused:
     """Decide whether an action on the whole cluster is permitted. A hold on any object forbids it.
 
     AutoRecovery itself chooses the ledgers that it copies and the bookies that it reads, so every object
@@ -300,7 +300,7 @@ def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
 
 
 def permit_ledgers(
-    run: HeldRun,
+    run: GateRun,
     kind: ActionKind,
     objects: Sequence[ActionObject],
     ledger_objects: Sequence[ActionObject],
@@ -320,14 +320,14 @@ def permit_ledgers(
             permitted. There is one refusal for all objects together, or one for each refused ledger.
     """
     hold_book = run.holds
-    cured_reasons = _find_cured_reasons(previous_action, objects)
+    removed_reasons = _find_removed_reasons(previous_action, objects)
     all_objects = (*objects, *ledger_objects)
-    held_objects = (*objects, *objects_with_needed_data(kind, objects))
+    checked_objects = (*objects, *objects_with_needed_data(kind, objects))
     unfit_reason = _find_unfit_reason(hold_book, kind)
     object_holds = sort_by_importance(
         hold
-        for hold in hold_book.find_holds(held_objects)
-        if kind in hold.forbids and hold.reason not in cured_reasons
+        for hold in hold_book.find_holds(checked_objects)
+        if kind in hold.forbids and hold.reason not in removed_reasons
     )
     unproved_ledgers = _find_unproved_ledgers(hold_book, kind, all_objects)
     if object_holds or unfit_reason or not unproved_ledgers.isdisjoint(objects):
@@ -352,11 +352,11 @@ def permit_ledgers(
     return _make_allowed(kind, (*objects, *permitted_ledgers)) if permitted_ledgers else None, tuple(refusals)
 
 
-def _find_cured_reasons(previous_action: Allowed | None, objects: Sequence[ActionObject]) -> frozenset[str]:
+def _find_removed_reasons(previous_action: Allowed | None, objects: Sequence[ActionObject]) -> frozenset[str]:
     """Return the reasons of holds that the previous action removes. Empty if it was on different objects."""
     if previous_action is None or not {*objects} <= {*previous_action.objects}:
         return frozenset()
-    return CURED_REASONS.get(previous_action.kind, frozenset())
+    return REMOVED_REASONS.get(previous_action.kind, frozenset())
 
 
 def _find_unproved_ledgers(
@@ -366,13 +366,13 @@ def _find_unproved_ledgers(
     if kind is not ActionKind.DELETE_LEDGER:
         return frozenset()
     ledger_objects = {object for object in objects if object.kind is HoldObject.LEDGER}
-    proved_keys = hold_book.deletable_ledgers({ledger.key for ledger in ledger_objects})
-    return frozenset(ledger for ledger in ledger_objects if ledger.key not in proved_keys)
+    deletable_keys = hold_book.deletable_ledgers({ledger.key for ledger in ledger_objects})
+    return frozenset(ledger for ledger in ledger_objects if ledger.key not in deletable_keys)
 
 
 def _find_unfit_reason(hold_book: HoldBook, kind: ActionKind) -> UnfitRunReason | None:
     """Return why the run cannot permit any action of this kind. None if it may permit one."""
-    if not hold_book.exists and kind is not ActionKind.WAIT:
+    if not hold_book.has_table and kind is not ActionKind.WAIT:
         return UnfitRunReason.NO_HOLDS  # a start can destroy data too, and the run did not look for holds
     if kind in hold_book.unheld:
         return UnfitRunReason.CHECKS_NOT_RUN
@@ -382,9 +382,9 @@ def _find_unfit_reason(hold_book: HoldBook, kind: ActionKind) -> UnfitRunReason 
         return UnfitRunReason.DATA_TOO_OLD
     if hold_book.is_of_future:
         return UnfitRunReason.DATA_OF_FUTURE
-    if kind in TWO_RUN_ACTIONS and not hold_book.has_earlier:
+    if kind in TWO_RUN_ACTIONS and not hold_book.has_prior_run:
         return UnfitRunReason.NO_EARLIER_RUN
-    if kind is ActionKind.REBUILD_INDEX and not hold_book.logs_read:
+    if kind is ActionKind.REBUILD_INDEX and not hold_book.has_logs:
         return UnfitRunReason.LOGS_NOT_READ
     return None
 

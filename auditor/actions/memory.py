@@ -20,11 +20,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from auditor.checks import ALL, GROUP_OF
-from auditor.findings.basis import TROUBLE_STAGES
+from auditor.checks import ALL_CHECKS, GROUP_BY_ID
+from auditor.findings.basis import LOSS_STAGES
 from auditor.findings.table import severity_ranks
 from auditor.model.columns import LEDGER
-from auditor.model.holds import FactReason, HoldObject, HoldTarget, Lift, bookie_source
+from auditor.model.holds import FactReason, HoldObject, HoldTarget, LiftCondition, bookie_source
 from auditor.model.states import FOUND, BookieRead, Change, LedgerClass, TailRead
 from auditor.spark import functions as F
 from auditor.spark.table_queries import asks_tables
@@ -44,7 +44,7 @@ _NEEDED_DATA_REASONS = (FactReason.LAST_KNOWN_COPY, FactReason.FOREIGN_COPY, Fac
 
 
 @dataclass(frozen=True)
-class SeenParts:
+class ReadFacts:
     """Data that this run read or did not read. It determines whether a hold of the earlier run has ended.
 
     Args:
@@ -83,15 +83,15 @@ def unseen_findings(change_rows: DataFrame) -> DataFrame:
 
     The result includes findings that are milder now, because this run may have read less. For example,
     entry-lost becomes below-ack-quorum if a bookie that lacks the entry cannot be read. A finding of a check
-    in `TROUBLE_STAGES` gives one row for each of these checks.
+    in `LOSS_STAGES` gives one row for each of these checks.
     """
-    current_rank, known_rank = severity_ranks(), severity_ranks("known_severity")
-    is_milder = (current_rank > known_rank) | (
-        (current_rank == known_rank) & (F.col("missing") < F.col("known_missing"))
+    current_rank, earlier_rank = severity_ranks(), severity_ranks("known_severity")
+    is_milder = (current_rank > earlier_rank) | (
+        (current_rank == earlier_rank) & (F.col("missing") < F.col("known_missing"))
     )
-    is_unseen = (F.col("change") == Change.UNSEEN) | (F.col("change").isin(*FOUND) & is_milder)
-    stage_ids = F.array(*map(F.lit, TROUBLE_STAGES))
-    check_ids = F.when(F.col("id").isin(*TROUBLE_STAGES), stage_ids).otherwise(F.array("id"))
+    is_unseen = (F.col("change") == Change.UNCHECKED) | (F.col("change").isin(*FOUND) & is_milder)
+    stage_ids = F.array(*map(F.lit, LOSS_STAGES))
+    check_ids = F.when(F.col("id").isin(*LOSS_STAGES), stage_ids).otherwise(F.array("id"))
     return (
         change_rows.where(is_unseen).select(F.explode(check_ids).alias("id"), "bookie_id", *LEDGER).distinct()
     )
@@ -99,11 +99,11 @@ def unseen_findings(change_rows: DataFrame) -> DataFrame:
 
 def read_bookies(tables: Tables) -> frozenset[str]:
     """Return the bookies whose index and journal tail were read to the end."""
-    complete_tails = (TailRead.READ, TailRead.STOPPED)
+    complete_tail_states = (TailRead.READ, TailRead.STOPPED)
     new_holds = (
         row
         for row in tables.roster.bookies
-        if row["read"] == BookieRead.READ and row["tail"] in complete_tails
+        if row["read"] == BookieRead.READ and row["tail"] in complete_tail_states
     )
     return frozenset(row["bookie_id"] for row in new_holds)
 
@@ -114,7 +114,7 @@ def needed_bookies(fact_rows: Collection[Mapping[str, object]]) -> frozenset[str
 
 
 @asks_tables("over_replicated")
-def holders_of_weak_ledgers(tables: Tables) -> DataFrame:
+def find_surplus_holders(tables: Tables) -> DataFrame:
     """Return bookies that hold a surplus copy of a ledger that may lack other copies.
 
     A copy is surplus if no ensemble of the ledger names the bookie. The data of such a bookie is needed
@@ -132,15 +132,15 @@ def holders_of_weak_ledgers(tables: Tables) -> DataFrame:
 
 _COOKIE_CHECKS = tuple(
     check.id
-    for check in ALL
-    if check.holds and GROUP_OF[check.id] == "identity"
+    for check in ALL_CHECKS
+    if check.holds and GROUP_BY_ID[check.id] == "identity"
     # An unreadable cookie still shows that it exists, and that it is unreadable.
     if check.id not in ("cookie-missing", "cookie-unreadable")
 )
 """Checks that compare the contents of cookies. They find nothing if a cookie is unreadable."""
 
 
-def pairs_with_unreadable_cookie(cookies: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, str | None]]:
+def find_unreadable_cookie_pairs(cookies: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, str | None]]:
     """Return (check id, bookie id) for each bookie with an unreadable cookie and each of `_COOKIE_CHECKS`.
 
     These checks find nothing about such a bookie. ``cookies`` are rows of `Roster.all_cookies`.
@@ -182,7 +182,7 @@ def add_carried_holds(
     holds: DataFrame,
     earlier_holds: DataFrame | None,
     change_rows: DataFrame,
-    seen_parts: SeenParts,
+    read_facts: ReadFacts,
     run_time: int,
     undecided_rows: DataFrame | None = None,
 ) -> DataFrame:
@@ -192,7 +192,7 @@ def add_carried_holds(
         holds: rows in `auditor.actions.finding_holds.NEW_HOLD_COLUMNS`.
         earlier_holds: the table ``holds`` of the earlier run. None if no earlier run has this table.
         change_rows: the table ``changes`` of this run.
-        seen_parts: the parts of the cluster that this run read.
+        read_facts: the parts of the cluster that this run read.
         run_time: the time at which the findings of this run were complete, ms.
         undecided_rows: ledgers with an unknown copy in this run (`undecided_ledgers`). None if there are
             none.
@@ -203,7 +203,7 @@ def add_carried_holds(
         )
         return new_holds.select(*HOLDS.names)
     earlier_first_seen_times = earlier_holds.select(*_HOLD_KEY, F.col("first_seen").alias("was_first_seen"))
-    repeated_holds = holds.join(earlier_first_seen_times, _HOLD_KEY, "left").withColumns(
+    current_holds = holds.join(earlier_first_seen_times, _HOLD_KEY, "left").withColumns(
         {"first_seen": F.coalesce("was_first_seen", F.lit(run_time)).cast("bigint"), "carried": F.lit(False)}
     )
     unrepeated_holds = earlier_holds.join(holds.select(*_HOLD_KEY), _HOLD_KEY, "left_anti")
@@ -216,32 +216,32 @@ def add_carried_holds(
         unrepeated_holds = unrepeated_holds.withColumn("unread_record", F.lit(None).cast("boolean"))
     else:
         unrepeated_holds = unrepeated_holds.join(undecided_rows, [*LEDGER], "left")
-    unrepeated_holds = unrepeated_holds.where(~_has_hold_ended(seen_parts))
+    unrepeated_holds = unrepeated_holds.where(~_has_hold_ended(read_facts))
     # An acceptance ends if the finding was not looked for again: it may have become worse.
     carried_holds = unrepeated_holds.withColumns({"carried": F.lit(True), "accepted": F.lit(False)})
-    return repeated_holds.select(*HOLDS.names).unionByName(carried_holds.select(*HOLDS.names))
+    return current_holds.select(*HOLDS.names).unionByName(carried_holds.select(*HOLDS.names))
 
 
-def _has_hold_ended(seen_parts: SeenParts) -> Column:
+def _has_hold_ended(read_facts: ReadFacts) -> Column:
     is_hold_on_bookie = F.col("object") == HoldObject.BOOKIE
     is_hold_on_ledger = F.col("object") == HoldObject.LEDGER
-    is_bookie_read = _is_value_among(seen_parts.read_bookies)
+    is_bookie_read = _is_value_among(read_facts.read_bookies)
     is_finding_gone = (
-        F.when(is_hold_on_ledger, F.col("unseen").isNull() & F.lit(seen_parts.is_metadata_whole))
-        .when(_is_due_to_unread_copy(seen_parts), False)
-        .otherwise(~_is_finding_unseen(seen_parts))
+        F.when(is_hold_on_ledger, F.col("unseen").isNull() & F.lit(read_facts.is_metadata_whole))
+        .when(_is_due_to_unread_copy(read_facts), False)
+        .otherwise(~_is_finding_unseen(read_facts))
     )
     rests_on_registrations = F.col("reason").isin(*_REGISTRATION_REASONS)
     # A bookie that was not read may have copies of them too.
     may_have_unread_record = (
         F.lit(False)
-        if seen_parts.bookies_with_unread_records is None
-        else _is_value_among(seen_parts.bookies_with_unread_records) | ~is_bookie_read
+        if read_facts.bookies_with_unread_records is None
+        else _is_value_among(read_facts.bookies_with_unread_records) | ~is_bookie_read
     )
-    rests_on_bytes = F.col("reason") == FactReason.UNINDEXED_BYTES
-    is_all_data_present = F.lit(seen_parts.is_metadata_whole and not seen_parts.is_anything_missing)
+    is_unindexed_bytes = F.col("reason") == FactReason.UNINDEXED_BYTES
+    is_all_data_present = F.lit(read_facts.is_metadata_whole and not read_facts.is_anything_missing)
     is_fact_gone = (
-        F.when(rests_on_bytes & _is_value_among(seen_parts.unread_log_keys), False)
+        F.when(is_unindexed_bytes & _is_value_among(read_facts.unread_log_keys), False)
         # As long as a copy is unknown, a registered member may still lack the entries.
         .when(
             (F.col("reason") == FactReason.COPIES_ON_DOWN_BOOKIES) & F.col("unread_record").isNotNull(), False
@@ -250,69 +250,67 @@ def _has_hold_ended(seen_parts: SeenParts) -> Column:
         .when(F.col("reason") == FactReason.UNREAD_DISK, is_bookie_read | is_all_data_present)
         .when(rests_on_registrations & is_hold_on_bookie & may_have_unread_record, False)
         .when(
-            rests_on_registrations, F.lit(seen_parts.are_registrations_whole and seen_parts.is_metadata_whole)
+            rests_on_registrations, F.lit(read_facts.are_registrations_whole and read_facts.is_metadata_whole)
         )
         .when(
             F.col("object") == HoldObject.ENTRY_LOG,
-            _is_value_among(seen_parts.read_bookies, F.split("key", " ")[0])
-            & F.lit(seen_parts.is_metadata_whole),
+            _is_value_among(read_facts.read_bookies, F.split("key", " ")[0])
+            & F.lit(read_facts.is_metadata_whole),
         )
         # A record that could not be decoded may be that of an open ledger, with the bookie in its ensemble.
         .when(
-            F.lit(seen_parts.bookies_with_unread_records is not None)
+            F.lit(read_facts.bookies_with_unread_records is not None)
             & (F.col("reason") == FactReason.OPEN_LEDGERS),
             False,
         )
         # The metadata decides which copies are the last, and which ledgers are open.
         .when(
-            is_hold_on_bookie, is_bookie_read & ~may_have_unread_record & F.lit(seen_parts.is_metadata_whole)
+            is_hold_on_bookie, is_bookie_read & ~may_have_unread_record & F.lit(read_facts.is_metadata_whole)
         )
         # The data of a bookie stays old until the whole bookie is read again.
         .when(
             F.col("reason") == FactReason.SOURCE_TOO_OLD,
-            _is_value_among([bookie_source(bookie_id) for bookie_id in seen_parts.read_bookies]),
+            _is_value_among([bookie_source(bookie_id) for bookie_id in read_facts.read_bookies]),
         )
-        .otherwise(F.lit(seen_parts.is_metadata_whole))
+        .otherwise(F.lit(read_facts.is_metadata_whole))
     )
     is_data_elsewhere = (
-        is_bookie_read & ~_is_value_among(seen_parts.needed_bookies) & F.lit(seen_parts.is_metadata_whole)
+        is_bookie_read & ~_is_value_among(read_facts.needed_bookies) & F.lit(read_facts.is_metadata_whole)
     )
     return (
-        F.when(_is_reason_unseen(seen_parts), False)
-        .when(F.col("lift") == Lift.FINDING_GONE, is_finding_gone)
-        .when(F.col("lift") == Lift.FACT_GONE, is_fact_gone)
-        .when(F.col("lift") == Lift.DATA_ELSEWHERE, is_data_elsewhere)
+        F.when(_is_reason_unseen(read_facts), False)
+        .when(F.col("lift") == LiftCondition.FINDING_GONE, is_finding_gone)
+        .when(F.col("lift") == LiftCondition.FACT_GONE, is_fact_gone)
+        .when(F.col("lift") == LiftCondition.DATA_ELSEWHERE, is_data_elsewhere)
         .otherwise(F.lit(False))  # a condition of a later version of the program
     )
 
 
 _COPY_CHECKS = frozenset(
     check.id
-    for check in ALL
+    for check in ALL_CHECKS
     for hold_rule in check.holds
-    if hold_rule.target in (HoldTarget.LACKING, HoldTarget.HOLDERS, HoldTarget.COPIES)
+    if hold_rule.target in (HoldTarget.LACKING_BOOKIES, HoldTarget.NON_MEMBERS, HoldTarget.UNEQUAL_COPIES)
 )
 """Checks that place holds on bookies because they have, or lack, copies of the ledger of a finding."""
 
 
-def _is_due_to_unread_copy(seen_parts: SeenParts) -> Column:
+def _is_due_to_unread_copy(read_facts: ReadFacts) -> Column:
     """Return whether a hold on an incompletely read bookie comes from a check about copies of ledgers.
 
     The result is true only for checks that have findings in this run.
     """
-    rests_on_copies = _is_value_among(_COPY_CHECKS & seen_parts.checks_with_findings, F.col("reason"))
-    return (
-        (F.col("object") == HoldObject.BOOKIE) & rests_on_copies & ~_is_value_among(seen_parts.read_bookies)
-    )
+    is_copy_check = _is_value_among(_COPY_CHECKS & read_facts.checks_with_findings, F.col("reason"))
+    return (F.col("object") == HoldObject.BOOKIE) & is_copy_check & ~_is_value_among(read_facts.read_bookies)
 
 
-def _is_reason_unseen(seen_parts: SeenParts) -> Column:
+def _is_reason_unseen(read_facts: ReadFacts) -> Column:
     """Return whether this run could not find the reason of a hold again, because it read fewer inputs."""
     reason_column = F.col("reason")
     is_carried_reason_unseen = F.col("carried") & _is_value_among(
-        seen_parts.unseen_carried_reasons, reason_column
+        read_facts.unseen_carried_reasons, reason_column
     )
-    return _is_value_among(seen_parts.unseen_reasons, reason_column) | is_carried_reason_unseen
+    return _is_value_among(read_facts.unseen_reasons, reason_column) | is_carried_reason_unseen
 
 
 def _is_value_among(listed_values: Collection[str], value_column: Column | None = None) -> Column:
@@ -320,12 +318,12 @@ def _is_value_among(listed_values: Collection[str], value_column: Column | None 
     return column_to_test.isin(*sorted(listed_values)) if listed_values else F.lit(False)
 
 
-def _is_finding_unseen(seen_parts: SeenParts) -> Column:
+def _is_finding_unseen(read_facts: ReadFacts) -> Column:
     """Return whether this run did not look again for the findings that placed a hold."""
-    unseen_checks = {check_id for check_id, bookie_id in seen_parts.unseen_findings if bookie_id is None}
+    unseen_checks = {check_id for check_id, bookie_id in read_facts.unseen_findings if bookie_id is None}
     unseen_check_and_bookie_keys = {
         f"{check_id}\0{bookie_id}"
-        for check_id, bookie_id in seen_parts.unseen_findings
+        for check_id, bookie_id in read_facts.unseen_findings
         if bookie_id is not None
     }
     is_unseen_check_of_bookie = (
@@ -335,7 +333,7 @@ def _is_finding_unseen(seen_parts: SeenParts) -> Column:
     )
     is_unseen_check = F.col("reason").isin(*sorted(unseen_checks)) if unseen_checks else F.lit(False)
     # A source is held for a finding on any bookie.
-    check_ids = {check_id for check_id, _ in seen_parts.unseen_findings}
+    check_ids = {check_id for check_id, _ in read_facts.unseen_findings}
     is_unseen_source = F.col("reason").isin(*sorted(check_ids)) if check_ids else F.lit(False)
     return F.when(F.col("object") == HoldObject.SOURCE, is_unseen_source).otherwise(
         is_unseen_check_of_bookie | is_unseen_check

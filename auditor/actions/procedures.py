@@ -13,13 +13,13 @@ from functools import cache
 
 from auditor.actions.commands import fill_placeholders
 from auditor.actions.objects import bookie, ledger
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.checks.manual import Command
 from auditor.model.holds import ActionKind
 from auditor.model.permission import ActionObject, Allowed
 from auditor.model.plan import CommandRole, PlanCommand
 
-LOOK_ROLE, SAVE_ROLE, MANUAL_ROLE, DO_ROLE, UNDO_ROLE = CommandRole
+INSPECT_ROLE, BACKUP_ROLE, MANUAL_ROLE, CHANGE_ROLE, UNDO_ROLE = CommandRole
 _SHELL_PREFIX = "bookkeeper shell "
 MAX_PATHS_SHOWN = 20
 """Largest number of damaged index files that one step names."""
@@ -41,7 +41,7 @@ class Procedure:
     kind: ActionKind
     lines: tuple[CommandLine, ...]
 
-    def filled(self, permission: Allowed, placeholder_values: Mapping[str, str]) -> tuple[PlanCommand, ...]:
+    def fill(self, permission: Allowed, placeholder_values: Mapping[str, str]) -> tuple[PlanCommand, ...]:
         """Return the commands with placeholders replaced by names of objects.
 
         Args:
@@ -63,52 +63,56 @@ def _make_procedure(action_kind: ActionKind, *command_lines: tuple[CommandRole, 
 
 RESTORE_METADATA = _make_procedure(
     ActionKind.RESTORE_METADATA,
-    (LOOK_ROLE, "ledgermetadata -l ID"),
-    (DO_ROLE, "ledgermetadata -l ID -restorefromfile FILE"),
+    (INSPECT_ROLE, "ledgermetadata -l ID"),
+    (CHANGE_ROLE, "ledgermetadata -l ID -restorefromfile FILE"),
 )
 MAKE_COOKIE = _make_procedure(
     ActionKind.MAKE_COOKIE,
-    (LOOK_ROLE, "cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE"),
-    (DO_ROLE, "cookie_create -cf FILE BOOKIE"),
+    (INSPECT_ROLE, "cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE"),
+    (CHANGE_ROLE, "cookie_create -cf FILE BOOKIE"),
 )
 MAKE_COOKIE_WITH_INDEXES = Procedure(
     ActionKind.MAKE_COOKIE,
-    (CommandLine(LOOK_ROLE, MAKE_COOKIE.lines[0].text, " -ix INDEXES"), *MAKE_COOKIE.lines[1:]),
+    (CommandLine(INSPECT_ROLE, MAKE_COOKIE.lines[0].text, " -ix INDEXES"), *MAKE_COOKIE.lines[1:]),
 )
 """Procedure for a bookie whose configuration has indexDirectories. `MAKE_COOKIE` is for other bookies."""
 DELETE_COOKIE = _make_procedure(
     ActionKind.DELETE_COOKIE,
-    (SAVE_ROLE, "cookie_get BOOKIE"),
-    (DO_ROLE, "cookie_delete BOOKIE"),
+    (BACKUP_ROLE, "cookie_get BOOKIE"),
+    (CHANGE_ROLE, "cookie_delete BOOKIE"),
     (UNDO_ROLE, "cookie_create -cf FILE BOOKIE"),
 )
 DELETE_LEDGER = _make_procedure(
     ActionKind.DELETE_LEDGER,
-    (LOOK_ROLE, "ledgermetadata -l ID"),
-    (SAVE_ROLE, "ledgermetadata -l ID -dumptofile FILE"),
-    (DO_ROLE, "deleteledger -l ID"),
+    (INSPECT_ROLE, "ledgermetadata -l ID"),
+    (BACKUP_ROLE, "ledgermetadata -l ID -dumptofile FILE"),
+    (CHANGE_ROLE, "deleteledger -l ID"),
     (UNDO_ROLE, "ledgermetadata -l ID -restorefromfile FILE"),
 )
 COPY_LEDGER = _make_procedure(
-    ActionKind.RECOVER, (LOOK_ROLE, "recover -dr -l ID BOOKIE"), (DO_ROLE, "recover -l ID BOOKIE")
+    ActionKind.RECOVER, (INSPECT_ROLE, "recover -dr -l ID BOOKIE"), (CHANGE_ROLE, "recover -l ID BOOKIE")
 )
 COPY_ALL_LEDGERS = _make_procedure(
-    ActionKind.RECOVER, (LOOK_ROLE, "recover -dr -sk -sku BOOKIE"), (DO_ROLE, "recover -sk -sku BOOKIE")
+    ActionKind.RECOVER,
+    (INSPECT_ROLE, "recover -dr -sk -sku BOOKIE"),
+    (CHANGE_ROLE, "recover -sk -sku BOOKIE"),
 )
 MARK_LEDGERS = _make_procedure(
-    ActionKind.RECOVER, (LOOK_ROLE, "lostbookierecoverydelay -g"), (DO_ROLE, "triggeraudit")
+    ActionKind.RECOVER, (INSPECT_ROLE, "lostbookierecoverydelay -g"), (CHANGE_ROLE, "triggeraudit")
 )
-LIST_MARKED = _make_procedure(ActionKind.WAIT, (LOOK_ROLE, "listunderreplicated -pmr -prw"))
+LIST_MARKED = _make_procedure(ActionKind.WAIT, (INSPECT_ROLE, "listunderreplicated -pmr -prw"))
 REGENERATE_INDEX_FILE = _make_procedure(
     ActionKind.REBUILD_INDEX,
-    (LOOK_ROLE, "regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun"),
-    (DO_ROLE, "regenerate-interleaved-storage-index-file -l ID -password PASSWORD"),
+    (INSPECT_ROLE, "regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun"),
+    (CHANGE_ROLE, "regenerate-interleaved-storage-index-file -l ID -password PASSWORD"),
 )
 REBUILD_LEDGERS_INDEX = _make_procedure(
-    ActionKind.REBUILD_INDEX, (LOOK_ROLE, "check-db-ledgers-index"), (DO_ROLE, "rebuild-db-ledgers-index")
+    ActionKind.REBUILD_INDEX,
+    (INSPECT_ROLE, "check-db-ledgers-index"),
+    (CHANGE_ROLE, "rebuild-db-ledgers-index"),
 )
 REBUILD_LOCATIONS_INDEX = _make_procedure(
-    ActionKind.REBUILD_INDEX, (DO_ROLE, "rebuild-db-ledger-locations-index")
+    ActionKind.REBUILD_INDEX, (CHANGE_ROLE, "rebuild-db-ledger-locations-index")
 )
 
 REPLICATION_STOPS = "switch replication off to stop the workers (bkaudit explain check mark-unreadable)"
@@ -161,7 +165,7 @@ def set_settings(permission: Allowed, bookie_id: str, settings: Sequence[str]) -
     )
 
 
-def exchange_disks(permission: Allowed, bookies: Sequence[str], paths: Sequence[str]) -> PlanCommand:
+def swap_disks_back(permission: Allowed, bookies: Sequence[str], paths: Sequence[str]) -> PlanCommand:
     """Return the instruction to move swapped directories back to their bookies while these are stopped."""
     require_permission(permission, ActionKind.STOP, *map(bookie, bookies))
     quoted_paths = ", ".join(shlex.quote(path) for path in paths)
@@ -205,16 +209,16 @@ def _placeholder_objects(placeholder_values: Mapping[str, str]) -> Iterator[Acti
 
 
 def _fill_line(command_line: CommandLine, placeholder_values: Mapping[str, str]) -> PlanCommand:
-    command = _manual_commands()[_SHELL_PREFIX + command_line.text]
+    command = _commands_by_text()[_SHELL_PREFIX + command_line.text]
     return PlanCommand(
         command_line.role,
         fill_placeholders(command.text + command_line.options, placeholder_values),
         command.effect,
-        command.level,
+        command.risk_level,
     )
 
 
 @cache
-def _manual_commands() -> dict[str, Command]:
+def _commands_by_text() -> dict[str, Command]:
     """Return every command on the manual pages of checks, by the text of the command."""
-    return {command.text: command for check in ALL for command in check.commands}
+    return {command.text: command for check in ALL_CHECKS for command in check.commands}

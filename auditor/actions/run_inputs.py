@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from auditor.checks import ALL, Basis
+from auditor.checks import ALL_CHECKS, Basis
 from auditor.checks.needs import Need
-from auditor.findings.basis import TROUBLE_STAGES
+from auditor.findings.basis import LOSS_STAGES
 from auditor.model.holds import FactReason
 
 
@@ -30,7 +30,7 @@ class RunInputs:
     owner_stores: tuple[str, ...] = ()
     gone_entries: int = 0
 
-    def joined(self, other_inputs: RunInputs) -> RunInputs:
+    def merge_inputs(self, other_inputs: RunInputs) -> RunInputs:
         """Return the inputs that at least one of the two runs had."""
         return RunInputs(
             max(self.entry_logs, other_inputs.entry_logs),
@@ -39,16 +39,18 @@ class RunInputs:
             max(self.gone_entries, other_inputs.gone_entries),
         )
 
-    def reasons_unseen(self, earlier_inputs: RunInputs) -> frozenset[str]:
+    def reasons_lacking_input(self, earlier_inputs: RunInputs) -> frozenset[str]:
         """Return the checks and hold reasons that need an input which only the earlier run had."""
         unseen_reasons: set[str] = set()
         if self.entry_logs < earlier_inputs.entry_logs:
             unseen_reasons |= _ENTRY_LOG_REASONS
-            unseen_reasons |= {*TROUBLE_STAGES} if earlier_inputs.gone_entries else set()
+            unseen_reasons |= {*LOSS_STAGES} if earlier_inputs.gone_entries else set()
         if self.answers < earlier_inputs.answers:
-            unseen_reasons |= {check.id for check in ALL if Need.BOOKIE_ANSWERS in check.all_needs}
+            unseen_reasons |= {check.id for check in ALL_CHECKS if Need.BOOKIE_ANSWERS in check.all_needs}
         if self._lacks_owner_stores(earlier_inputs):
-            unseen_reasons |= {check.id for check in ALL if check.rests_on.way == Basis.OWNERS.way}
+            unseen_reasons |= {
+                check.id for check in ALL_CHECKS if check.rests_on.data_kind == Basis.OWNERS.data_kind
+            }
             unseen_reasons.add(FactReason.UNREAD_DISK)  # the missing ledgers may be those that an owner names
         return frozenset(unseen_reasons)
 

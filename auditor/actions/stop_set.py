@@ -12,7 +12,7 @@ from auditor.model.amounts import first_names
 
 DANGEROUS_CHECKS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
 """Checks that find bookies whose next garbage collection deletes needed data."""
-NO_COLLECTION = "gcWaitTime=31536000000 and gcInitialWaitTime=31536000000"
+NO_GC_SETTINGS = "gcWaitTime=31536000000 and gcInitialWaitTime=31536000000"
 """Settings that delay a bookie's garbage collection to one year (in ms) after its start."""
 
 _MAX_NAMES_SHOWN = 5
@@ -46,7 +46,7 @@ class StopSet:
         self._joint_holders = (
             None if joint_holders is None else [frozenset(holders) for holders in joint_holders]
         )
-        self.stopping: set[str] = set()
+        self.chosen_bookies: set[str] = set()
 
     def last_holders(self, *bookies: str) -> tuple[str, ...]:
         """Return the bookies that are the only servers of an entry and would all be stopped with ``bookies``.
@@ -60,7 +60,7 @@ class StopSet:
         >>> stops.last_holders("b:1"), stops.last_holders("c:1")
         (('a:1', 'b:1'), ())
         """
-        stopping_bookies = self.stopping | {*bookies}
+        stopping_bookies = self.chosen_bookies | {*bookies}
         if self._joint_holders is None:
             return tuple(sorted(stopping_bookies)) if len(stopping_bookies) > 1 else ()
         last_holder_sets = (
@@ -72,4 +72,4 @@ class StopSet:
 
     def add(self, *bookies: str) -> None:
         """Add bookies to the bookies that stop."""
-        self.stopping.update(bookies)
+        self.chosen_bookies.update(bookies)

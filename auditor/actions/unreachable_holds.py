@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Urgency
-from auditor.model.holds import ActionKind, FactReason, HoldObject, Lift
+from auditor.model.holds import ActionKind, FactReason, HoldObject, LiftCondition
 from auditor.model.states import DECODED
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
@@ -69,10 +69,10 @@ def unreachable_ledgers(tables: Tables) -> DataFrame | None:
         forbidden_kinds.alias("forbids"),
         "reason",
         F.lit(True).alias("certain"),
-        F.lit(str(Urgency.REST)).alias("urgency"),
+        F.lit(str(Urgency.NOT_URGENT)).alias("urgency"),
         F.lit(1).cast("bigint").alias("count"),
         F.lit(False).alias("accepted"),
-        F.lit(str(Lift.FACT_GONE)).alias("lift"),
+        F.lit(str(LiftCondition.FACT_GONE)).alias("lift"),
         F.concat(F.lit("ledger "), F.col("ledger_id").cast("string"), F.lit(": "), hold_message).alias(
             "message"
         ),

@@ -34,7 +34,7 @@ from auditor.checks.configuration import CheckConfiguration, read_check_configur
 from auditor.errors import StoreError, UsageError
 from auditor.model.audit_stage import AuditStage
 from auditor.model.options import AuditOptions
-from auditor.model.progress import Progress, Silent
+from auditor.model.progress import Progress, SilentProgress
 from auditor.model.report import Report
 from auditor.runs.directory import RunDirectory
 from auditor.sources.bookies.places import find_places
@@ -59,21 +59,21 @@ from auditor.spark.tasks import cancel_queries_on_error, translate_run_errors
 from auditor.spark.types import SparkSession
 from auditor.tables.run_tables import TABLES
 
-SMALL_BYTES = 8 << 20
+MAX_SMALL_BYTES = 8 << 20
 """Largest saved metadata of a small audit, in bytes.
 
 A dump of some 12,000 ledgers, or a snapshot of 30,000 ledgers, has this size. A compressed file of this size
 has ten times as many ledgers.
 """
 
-SMALL_LEDGERS = 30_000
+MAX_SMALL_LEDGERS = 30_000
 """Largest number of ledgers in a running store for which an audit is small."""
 
 
-def is_small(uri: MetadataUri, options: AuditOptions) -> bool:
+def is_small_audit(uri: MetadataUri, options: AuditOptions) -> bool:
     """Return whether the audit is small, or False if the size of the metadata is unknown.
 
-    Saved metadata is small up to `SMALL_BYTES`. A running store is small up to `SMALL_LEDGERS`.
+    Saved metadata is small up to `MAX_SMALL_BYTES`. A running store is small up to `MAX_SMALL_LEDGERS`.
 
     Raises:
         UsageError, StoreError: a running store does not answer, or its layout differs from the layout in
@@ -89,7 +89,7 @@ def is_small(uri: MetadataUri, options: AuditOptions) -> bool:
 def _is_saved_small(path: Path) -> bool:
     try:
         files = [path] if path.is_file() else list(path.iterdir())
-        return sum(file.stat().st_size for file in files) <= SMALL_BYTES
+        return sum(file.stat().st_size for file in files) <= MAX_SMALL_BYTES
     except OSError:
         return False
 
@@ -99,7 +99,7 @@ def _is_running_store_small(uri: MetadataUri, options: AuditOptions) -> bool:
     with closing(open_store(uri, store_limits)) as store:
         layout, _ = choose_layout(store, store.cluster())
     try:
-        return count_ledgers(uri, layout, store_limits).ledgers <= SMALL_LEDGERS
+        return count_ledgers(uri, layout, store_limits).ledgers <= MAX_SMALL_LEDGERS
     except StoreError:
         return False  # the store answered before, so the scan may try again
 
@@ -139,7 +139,7 @@ class StoppedRun:
     def stage_text(self) -> str:
         """Return the name of the stage, and its position among all stages.
 
-        >>> StoppedRun(AuditStage.JUDGE, ()).stage_text
+        >>> StoppedRun(AuditStage.JUDGE_LEDGERS, ()).stage_text
         'judge, stage 7 of 15'
         """
         return f"{self.stage}, stage {list(AuditStage).index(self.stage) + 1} of {len(AuditStage)}"
@@ -177,7 +177,7 @@ class Audit:
                 of this cluster is in progress.
             StoreError: the metadata could not be read.
         """
-        result = self.run_until(AuditStage.REPORT, spark, progress)
+        result = self.run_until(AuditStage.WRITE_REPORT, spark, progress)
         assert isinstance(result, Report)
         return result
 
@@ -195,12 +195,12 @@ class Audit:
         uri = self._check_request()
         configuration = read_check_configuration(self.options)
         with (
-            self._table_cache(uri, spark, progress or Silent(), "audit") as cache,
+            self._table_cache(uri, spark, progress or SilentProgress(), "audit") as cache,
             open_metadata(cache, uri, self.options) as source,
         ):
             stage_values = self._run_stages_until(source, start_time, configuration, last_stage)
             written_tables = [name for name in cache.run.names("tables") if name in TABLES]
-        if last_stage is AuditStage.REPORT:
+        if last_stage is AuditStage.WRITE_REPORT:
             report: Report = stage_values["report"]
             return report
         return StoppedRun(last_stage, tuple(written_tables))
@@ -234,7 +234,7 @@ class Audit:
 
         Raises: the errors of `run`.
         """
-        uri, progress = self._check_request(), progress or Silent()
+        uri, progress = self._check_request(), progress or SilentProgress()
         with (
             self._table_cache(uri, spark, progress, "scan") as cache,
             open_metadata(cache, uri, self.options) as source,
@@ -274,19 +274,19 @@ class Audit:
         self, uri: MetadataUri, spark: SparkSession | None, progress: Progress, run_kind: str
     ) -> Iterator[TableCache]:
         run = RunDirectory(absolute_path(self.out))
-        identity = run_identity(run_kind, self.metadata, self.bookies, self.options)
+        run_identity_digest = run_identity(run_kind, self.metadata, self.bookies, self.options)
         with translate_run_errors(run.path), run_lock(uri, run.path):
             check_reachable(uri)
-            with run.claim_directory(identity):
+            with run.claim_directory(run_identity_digest):
                 run_store = RunStore(run, resumption_of(run, uri, self.options))
                 progress.stage("starting Spark")
                 log_path = None if "://" in run.path else Path(run.path, "spark.log")
                 session = build_session(
                     self.options.master,
                     driver_memory=self.options.driver_memory,
-                    log=log_path,
+                    log_path=log_path,
                     keep_classes=True,
-                    is_small_audit=partial(is_small, uri, self.options),
+                    is_small_audit=partial(is_small_audit, uri, self.options),
                     user_session=spark,
                 )
                 with query_plans(session) as plans, cancel_queries_on_error(session):

@@ -12,7 +12,7 @@ This command writes the table of stages in docs/architecture.md:
 from pathlib import Path
 
 from auditor.audit.check_stage import confirm_findings
-from auditor.audit.comparison import compare_sides, judge_by_index, judge_with_witness, query_bookies
+from auditor.audit.comparison import compare_replicas, judge_by_index, judge_with_witness, query_bookies
 from auditor.audit.stage_functions import (
     check_tables,
     compare_runs,
@@ -28,7 +28,7 @@ from auditor.audit.stage_functions import (
 from auditor.audit.stages import Stage, with_stages
 from auditor.model.audit_stage import AuditStage
 
-GIVEN_VALUES = ("cache", "source", "options", "configuration", "bookie_sources", "started")
+INITIAL_VALUES = ("cache", "source", "options", "configuration", "bookie_sources", "started")
 """Names of the values that no stage makes. ``started`` is the start of the audit in ms."""
 
 STAGES = (
@@ -61,28 +61,28 @@ STAGES = (
         scan_entry_logs,
     ),
     Stage(
-        AuditStage.ASK,
+        AuditStage.ASK_BOOKIES,
         "ask the bookies to list their entries (`--bookies rpc:`)",
         ("cache", "first", "indexes", "options"),
         ("answers",),
         query_bookies,
     ),
     Stage(
-        AuditStage.COMPARE,
+        AuditStage.COMPARE_COPIES,
         "compare the expected and the present entries of each replica, and keep the replicas that differ",
         ("cache", "first", "indexes", "answers", "has_gone"),
         ("pairs",),
-        compare_sides,
+        compare_replicas,
     ),
     Stage(
-        AuditStage.JUDGE,
+        AuditStage.JUDGE_LEDGERS,
         "determine the class of each ledger from the replicas that differ",
         ("cache", "first", "pairs", "options"),
         ("judged_by_index",),
         judge_by_index,
     ),
     Stage(
-        AuditStage.WITNESS,
+        AuditStage.WITNESS_READS,
         "ask the bookies for entries that seem to be missing (only for a running store)",
         ("cache", "first", "pairs", "judged_by_index", "options"),
         ("comparison",),
@@ -96,7 +96,7 @@ STAGES = (
         scan_again,
     ),
     Stage(
-        AuditStage.DERIVE,
+        AuditStage.DERIVE_TABLES,
         "choose the earlier runs to compare with, and build the tables that the checks read",
         (
             *("cache", "source", "metadata", "difference", "indexes", "answers", "comparison"),
@@ -106,21 +106,21 @@ STAGES = (
         derive_for_checks,
     ),
     Stage(
-        AuditStage.CHECK,
+        AuditStage.RUN_CHECKS,
         "run every check",
         ("cache", "metadata", "difference", "tables", "configuration"),
         ("unconfirmed", "claims", "holes"),
         check_tables,
     ),
     Stage(
-        AuditStage.CONFIRM,
+        AuditStage.CONFIRM_SUSPECTS,
         "confirm suspect findings that an earlier run also had, and write all findings",
         ("cache", "unconfirmed", "claims", "tables", "before", "options"),
         ("findings",),
         confirm_findings,
     ),
     Stage(
-        AuditStage.CHANGES,
+        AuditStage.FIND_CHANGES,
         "find new, worse, fixed and unseen findings, and apply suppressions",
         (
             *("cache", "source", "metadata", "indexes", "tables", "owners", "before", "findings", "holes"),
@@ -130,7 +130,7 @@ STAGES = (
         compare_runs,
     ),
     Stage(
-        AuditStage.HOLDS,
+        AuditStage.MAKE_HOLDS,
         "derive holds and actions",
         (
             *("cache", "source", "metadata", "indexes", "answers", "owners", "tables", "sources", "before"),
@@ -140,7 +140,7 @@ STAGES = (
         make_holds,
     ),
     Stage(
-        AuditStage.REPORT,
+        AuditStage.WRITE_REPORT,
         "write counts, samples, coverage and verdict",
         (
             *("cache", "started", "configuration", "options", "metadata", "earlier", "indexes", "answers"),
@@ -155,5 +155,5 @@ STAGES = (
 
 
 if __name__ == "__main__":
-    architecture = Path("docs", "architecture.md")
-    architecture.write_text(with_stages(architecture.read_text("utf-8"), STAGES), "utf-8")
+    architecture_page = Path("docs", "architecture.md")
+    architecture_page.write_text(with_stages(architecture_page.read_text("utf-8"), STAGES), "utf-8")

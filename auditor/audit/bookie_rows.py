@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.audit.index_scan import Indexes
 from auditor.audit.placement_scan import read_properties
-from auditor.model.bookie_conf import configured_bookie
+from auditor.model.bookie_conf import parse_bookie_conf
 from auditor.model.bookie_id import is_accepted
 from auditor.model.states import BookieRead, TailRead
-from auditor.sources.bookies.parts import IDX, ROCKSDB
+from auditor.sources.bookies.parts import INDEX_FILES, ROCKSDB
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables.index_counts import IndexCount
@@ -28,8 +28,8 @@ def bookie_states(indexes: Indexes, answer_gaps: Mapping[str, str | None]) -> di
     is the reason why the bookie's list is incomplete, or None if the list is complete.
     """
     bookies = indexes.bookies
-    names = sorted({*filter(is_accepted, bookies.members), *bookies.attribution.bookies})
-    rows = (_bookie_row(indexes, name, None, answer_gaps) for name in names)
+    bookie_ids = sorted({*filter(is_accepted, bookies.members), *bookies.attribution.bookies})
+    rows = (_bookie_row(indexes, name, None, answer_gaps) for name in bookie_ids)
     return {
         row["bookie_id"]: BookieState(
             row["read"],
@@ -51,8 +51,10 @@ def bookie_rows(
     `bookie_states` explains ``answer_gaps``.
     """
     # At most as many rows as bookies were ever lost.
-    marked_ids = mark_rows.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct()
-    marked_bookies = {row["bookie_id"] for row in marked_ids.collect()}
+    marked_id_rows = (
+        mark_rows.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct()
+    )
+    marked_bookies = {row["bookie_id"] for row in marked_id_rows.collect()}
     cookies = {cookie.bookie_id for cookie in metadata.cookies()}
     registered_modes, registered_twice = metadata.modes(), metadata.registered_twice()
     member_rows = {name: row for name, row in indexes.bookies.members.items() if is_accepted(name)}
@@ -89,7 +91,7 @@ def start_rows(
     if not is_cluster_known:
         return []
     bookie_conf = (
-        None if conf_path is None else configured_bookie(read_properties("--bookie-conf", conf_path))
+        None if conf_path is None else parse_bookie_conf(read_properties("--bookie-conf", conf_path))
     )
     return starts(
         attribution.found_directories, metadata.cookies(), instance_id, indexes.refused_replays(), bookie_conf
@@ -147,13 +149,13 @@ def _index_storages(index_counts: Iterable[IndexCount]) -> dict[str, str]:
     A bookie is left out if its rows name more than one kind.
 
     >>> rest = (0, None, True, True, 1)
-    >>> kinds = (("b1", IDX), ("b2", ROCKSDB), ("b2", "rpc"), ("b3", IDX), ("b3", ROCKSDB))
+    >>> kinds = (("b1", INDEX_FILES), ("b2", ROCKSDB), ("b2", "rpc"), ("b3", INDEX_FILES), ("b3", ROCKSDB))
     >>> _index_storages(IndexCount(bookie, "ok", storage, *rest) for bookie, storage in kinds)
     {'b1': 'idx', 'b2': 'rocksdb'}
     """
     kinds_by_bookie: dict[str, set[str]] = {}
     for index_count in index_counts:
-        if index_count.storage in (IDX, ROCKSDB):
+        if index_count.storage in (INDEX_FILES, ROCKSDB):
             kinds_by_bookie.setdefault(index_count.bookie_id, set()).add(index_count.storage)
     return {
         bookie: storage

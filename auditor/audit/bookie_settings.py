@@ -2,7 +2,7 @@
 
 from auditor.audit.placement_scan import read_properties
 from auditor.errors import UsageError
-from auditor.model.bookie_conf import resolves_ids
+from auditor.model.bookie_conf import uses_registrations
 
 
 def read_resolver_flag(path: str | None) -> bool:
@@ -17,6 +17,6 @@ def read_resolver_flag(path: str | None) -> bool:
     if path is None:
         return True
     try:
-        return resolves_ids(read_properties("--bookie-conf", path))
+        return uses_registrations(read_properties("--bookie-conf", path))
     except ValueError as error:
         raise UsageError(f"--bookie-conf {path}: {error}") from None

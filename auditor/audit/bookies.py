@@ -43,7 +43,7 @@ class ClusterBookies:
     ``members`` by bookie id. ``registered_modes`` maps each bookie to its mode at the first scan: writable,
     readonly or both.
 
-    ``collected`` are the collections among the sources. ``all_attribution`` names the owner of each
+    ``collected`` are the collections among the sources. ``source_attribution`` names the owner of each
     directory, on disk and in collections. ``directory_owners`` names the owners of index directories on
     disk and, separately, the owners of the indexes in collections. ``tail_parts`` are the parts of journals
     to read. Each part starts at the last mark (lastMark) of its journal.
@@ -54,7 +54,7 @@ class ClusterBookies:
     members: Mapping[str, Mapping[str, Any]]
     registered_modes: Mapping[str, str]
     collected: CollectedPlaces
-    all_attribution: Attribution
+    source_attribution: Attribution
     directory_owners: PieceOwnership
     tail_parts: Sequence[TailPart]
 
@@ -73,7 +73,7 @@ class ClusterBookies:
         """Return bookies whose directories all carry another cluster's instance id."""
         return [name for name, bookie in self.attribution.bookies.items() if bookie.foreign_instance]
 
-    def is_unseen(self, bookie_id: str) -> bool:
+    def has_no_index(self, bookie_id: str) -> bool:
         """Return whether a bookie's index is completely absent from the directories and collections."""
         bookie = self.attribution.bookies.get(bookie_id)
         return bookie is None or bookie.read == BookieRead.UNREAD
@@ -92,7 +92,7 @@ class ClusterBookies:
         return replace(
             self,
             collected=usable_collections,
-            directory_owners=find_piece_owners(self.all_attribution, usable_collections),
+            directory_owners=find_piece_owners(self.source_attribution, usable_collections),
         )
 
 
@@ -108,10 +108,10 @@ def find_bookies(cache: TableCache, first_scan: FirstScan, sources: Sequence[str
     bookie_places = [*find_places(source_kinds.directories), *collected_sources.places]
     members = {row["bookie_id"]: row.asDict() for row in _members(cache).collect()}
     cookies = store_cookies(first_scan.nodes)
-    registered = registered_modes(registrations(first_scan.nodes))
-    attribution = bookie_owners.attribute(
+    modes_by_bookie = registered_modes(registrations(first_scan.nodes))
+    attribution = bookie_owners.attribute_directories(
         bookie_places,
-        {*members, *(cookie.bookie_id for cookie in cookies), *registered},
+        {*members, *(cookie.bookie_id for cookie in cookies), *modes_by_bookie},
         {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None},
         first_scan.source.instance_id,
     )
@@ -123,7 +123,7 @@ def find_bookies(cache: TableCache, first_scan: FirstScan, sources: Sequence[str
         tuple(sources),
         source_kinds.rpc,
         members,
-        registered,
+        modes_by_bookie,
         collected_sources,
         attribution,
         directory_owners,

@@ -18,7 +18,7 @@ from auditor.actions.run_inputs import RunInputs
 from auditor.audit.run_store import RunStore
 from auditor.audit.table_cache import TableCache
 from auditor.audit.unread_parts import bookies_with_unread_logs, holders_of_unread_records
-from auditor.checks import GROUP_OF, Basis, check_order
+from auditor.checks import GROUP_BY_ID, Basis, check_order
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
 from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, suspects_without_lasting_doubt
@@ -50,18 +50,18 @@ from auditor.model.run_facts import (
 )
 from auditor.model.states import FOUND, Change, LedgerClass
 from auditor.runs.directory import RunDirectory
-from auditor.runs.history import PreviousRun, SiblingRuns, comparable_run, find_sibling_runs
+from auditor.runs.history import PreviousRun, SiblingRuns, find_sibling_runs, open_comparable
 from auditor.runs.reader import RunReader
 from auditor.runs.run_inputs import find_lost_inputs
-from auditor.runs.siblings import same_cluster
+from auditor.runs.siblings import are_same_cluster
 from auditor.sources.clock import now_ms
 from auditor.spark import functions as F
-from auditor.spark.table_queries import aggregate_many
+from auditor.spark.table_queries import aggregate_tables
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.changes import CHANGED
-from auditor.tables.orphans import COLLECTED_WITHIN_MS
-from auditor.tables.scans import scan_ids
+from auditor.tables.orphans import MAX_GC_INTERVAL_MS
+from auditor.tables.scans import ids_in_scan
 
 REFUSALS_SHOWN = 20
 """Largest number of refused suppression entries that a report names."""
@@ -77,7 +77,7 @@ class RunChanges:
     previous: RunSummary | None
     notes: tuple[str, ...]
     entries: tuple[SuppressionEntry, ...]
-    finished: int  # ms; when the findings were complete
+    finish_ms: int  # ms; when the findings were complete
     changes: DataFrame
     refused_count: int = 0  # findings of data loss that the suppressions name but cannot accept
     refusals: tuple[str, ...] = ()  # why: a sentence for each entry of the suppressions
@@ -99,7 +99,7 @@ class RunChanges:
             worse=counts[Change.WORSE],
             better=counts[Change.BETTER],
             same=counts[Change.SAME],
-            unseen=counts[Change.UNSEEN],
+            unseen=counts[Change.UNCHECKED],
         )
 
     def tally(self) -> list[Tally]:
@@ -139,7 +139,7 @@ class RunChanges:
                 reason=entry.reason,
                 until=entry.until.isoformat(),
                 count=counts[entry_number],
-                expired=entry.is_expired(_day(self.finished)),
+                expired=entry.is_expired(_to_day(self.finish_ms)),
             )
             for entry_number, entry in enumerate(self.entries, 1)
         ]
@@ -168,10 +168,10 @@ def compare_with_previous(
     Raises:
         UsageError: the suppressions file, or a baseline that it names, is invalid.
     """
-    finished: int = cache.run_store.pin_fact("finished", finish_time)
+    finish_ms: int = cache.run_store.pin_fact("finished", finish_time)
     lost_inputs, lost_carried = find_lost_inputs(cache.run, previous.run, run_inputs)
-    run_coverage = _run_coverage(tables, has_unread_metadata, {*checks_not_run, *lost_inputs}, lost_carried)
-    end_day = _day(finished)
+    run_coverage = _make_coverage(tables, has_unread_metadata, {*checks_not_run, *lost_inputs}, lost_carried)
+    end_day = _to_day(finish_ms)
     entries = read_suppressions(options.suppressions) if options.suppressions else ()
     digest_frame = digests_by_fingerprint(findings, entries)
     digest_rows = [] if digest_frame is None else digest_frame.collect()
@@ -185,7 +185,7 @@ def compare_with_previous(
         earlier_findings = None
         if previous.run is not None:
             earlier_findings = cache.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
-        rows = findings_with_changes(findings, earlier_findings, run_coverage, cluster.instance_id, finished)
+        rows = findings_with_changes(findings, earlier_findings, run_coverage, cluster.instance_id, finish_ms)
         return apply_suppressions(rows, entries, baselines, digests, end_day).orderBy(*report_order())
 
     rows = cache.write_table("changes", table)
@@ -193,7 +193,7 @@ def compare_with_previous(
     counts_by_kind = rows.groupBy(*_COUNTED_COLUMNS).agg(F.count("*").alias("count"), first_ledger)
     counted_rows = counts_by_kind.select(*_COUNTED_COLUMNS, "count", "first.*").collect()
     changes = RunChanges(
-        tuple(FindingCount(*row) for row in counted_rows), previous.run, previous.notes, entries, finished,
+        tuple(FindingCount(*row) for row in counted_rows), previous.run, previous.notes, entries, finish_ms,
         rows, lost_inputs=lost_inputs, lost_carried=lost_carried,
     )  # fmt: skip
     if not any(is_unaccepted_loss(tally) for tally in changes.tally()):
@@ -222,22 +222,22 @@ def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) ->
     """Open the run of a baseline. Raise `UsageError` if the run is of another cluster."""
     prefix = f"{options.suppressions}: baseline: run"
     try:
-        run = comparable_run(path if "://" in path else str(Path(path).absolute()))
+        run = open_comparable(path if "://" in path else str(Path(path).absolute()))
     except RunError as error:
         raise UsageError(f"{prefix}: {error}") from error
     baseline = run.report.cluster
-    if cluster is not None and not same_cluster(baseline, cluster):
+    if cluster is not None and not are_same_cluster(baseline, cluster):
         raise UsageError(
             f"{prefix}: {path} is a run of cluster {baseline.name}; this cluster is {cluster.name}"
         )
     return run
 
 
-def _run_coverage(
+def _make_coverage(
     tables: Tables, has_unread_metadata: bool, checks_not_run: Collection[str], lost_carried: Collection[str]
 ) -> RunCoverage:
     counts = {"owners": (tables.ownership, ["count(*)", "count_if(fault = 'owner-unreadable')"])}
-    owner_rows, unreadable_owners = aggregate_many(counts)["owners"]
+    owner_rows, unreadable_owners = aggregate_tables(counts)["owners"]
     return RunCoverage(
         tables.verdicts,
         tables.bookies,
@@ -252,7 +252,7 @@ def _run_coverage(
     )
 
 
-def _day(ms: int) -> date:
+def _to_day(ms: int) -> date:
     return datetime.fromtimestamp(ms / 1000, UTC).date()
 
 
@@ -273,16 +273,16 @@ class RunsBefore:
         """Return the ledgers of the newest run that was scanned in this range of times (ms), or None."""
         newest_run = self._newest_run_with("tables/ledgers", scan_time)
         is_recent = newest_run is not None and newest_run.scan_time >= min_scan_time
-        run = _first_choice(cache.run_store, "ledgers_before", newest_run if is_recent else None)
-        return None if run is None else scan_ids(cache.spark.read.parquet(f"{run.path}/tables/ledgers"))
+        run = _pin_run(cache.run_store, "ledgers_before", newest_run if is_recent else None)
+        return None if run is None else ids_in_scan(cache.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
     def newest_run_with_ledgers(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
         """Return the newest run with a table ledgers that was scanned by ``scan_time`` (ms), or None."""
-        return _first_choice(run_store, "ledgers_of", self._newest_run_with("tables/ledgers", scan_time))
+        return _pin_run(run_store, "ledgers_of", self._newest_run_with("tables/ledgers", scan_time))
 
     def newest_run_with(self, run_store: RunStore, name: str, scan_time: int) -> RunSummary | None:
         """Return the newest run with a table ``name`` that was scanned by ``scan_time`` (ms), or None."""
-        return _first_choice(run_store, f"{name}_before", self._newest_run_with(f"tables/{name}", scan_time))
+        return _pin_run(run_store, f"{name}_before", self._newest_run_with(f"tables/{name}", scan_time))
 
     def table(self, cache: TableCache, name: str, scan_time: int) -> DataFrame | None:
         """Return the table ``name`` of the run that `newest_run_with` returns, or None."""
@@ -291,7 +291,7 @@ class RunsBefore:
 
     def newest_run_with_owners(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
         """Return the newest run that read owners and was scanned by ``scan_time`` (ms), or None."""
-        return _first_choice(run_store, "owners_before", self._newest_run_with("tables/ownership", scan_time))
+        return _pin_run(run_store, "owners_before", self._newest_run_with("tables/ownership", scan_time))
 
     def has_later_run(self, current_time: int) -> bool:
         """Return whether another run ended after ``current_time`` (ms), so that this run lacks its holds."""
@@ -319,12 +319,12 @@ def find_runs_before(run_store: RunStore, cluster: Cluster, is_live: bool, scan_
     sibling_runs = find_sibling_runs(run_store.directory.path, cluster, renew_index=True)
     newest_run = sibling_runs.newest(current_time := now_ms())
     notes = (*newest_run.notes, *sibling_runs.notes_on_later_runs(current_time))
-    previous = PreviousRun(_first_choice(run_store, "previous", newest_run.run), notes)
-    older_run = sibling_runs.newest(scan_time - COLLECTED_WITHIN_MS).run if is_live else None
-    return RunsBefore(previous, _first_choice(run_store, "hour_ago", older_run), sibling_runs)
+    previous = PreviousRun(_pin_run(run_store, "previous", newest_run.run), notes)
+    older_run = sibling_runs.newest(scan_time - MAX_GC_INTERVAL_MS).run if is_live else None
+    return RunsBefore(previous, _pin_run(run_store, "hour_ago", older_run), sibling_runs)
 
 
-def _first_choice(run_store: RunStore, key: str, run: RunSummary | None) -> RunSummary | None:
+def _pin_run(run_store: RunStore, key: str, run: RunSummary | None) -> RunSummary | None:
     """Return ``run``. In a resumed run, return the earlier run that the first attempt chose."""
     path = run_store.pin_fact(key, run.path if run else None)
     if path is None:
@@ -349,7 +349,7 @@ EXPLAINING_CHECKS = frozenset(
         "ledgers-in-limbo",
         "ledgers-in-wrong-directory",
     }
-    | {id for id, group in GROUP_OF.items() if group == "metadata"}
+    | {id for id, group in GROUP_BY_ID.items() if group == "metadata"}
 )
 """Checks that explain why replicas are undecided. A suppressed finding of such a check accepts the gap."""
 
@@ -365,11 +365,11 @@ def find_accepted_gaps(changes: RunChanges, tables: Tables) -> AcceptedGaps:
     """
     if not any(count.id in EXPLAINING_CHECKS and count.suppression is not None for count in changes.counts):
         return NO_ACCEPTED_GAPS
-    causes = changes.changes.where(F.col("suppression").isNotNull() & F.col("id").isin(*EXPLAINING_CHECKS))
-    rows = causes.where("ledger_id is null and bookie_id is not null").select("id", "bookie_id").collect()
+    findings = changes.changes.where(F.col("suppression").isNotNull() & F.col("id").isin(*EXPLAINING_CHECKS))
+    rows = findings.where("ledger_id is null and bookie_id is not null").select("id", "bookie_id").collect()
     bookies = sorted({row["bookie_id"] for row in rows})
-    ledger_causes = causes.where("ledger_id is not null")
-    explained_ledgers = ledger_causes.select(*LEDGER, F.col("bookie_id").alias("on")).distinct()
+    ledger_findings = findings.where("ledger_id is not null")
+    explained_ledgers = ledger_findings.select(*LEDGER, F.col("bookie_id").alias("on")).distinct()
     unknown_copies = _unknown_copies(tables.judged, bookies, explained_ledgers)
     undecided_ledgers = tables.verdicts.where(
         f"class <> potential_class or class = '{LedgerClass.UNDECIDED}'"

@@ -13,13 +13,13 @@ from auditor.audit.changes import RunsBefore
 from auditor.audit.table_cache import TableCache
 from auditor.checks import TableCheck, check_order
 from auditor.findings.causes import COPY_CHECKS, PROVING_CHECKS, Claim, find_claims, uneven_directories
-from auditor.findings.confirm import add_owners, confirm, doubt_unproved
-from auditor.findings.table import FOUND_SCHEMA, add_fingerprints, ask_roster_checks, ask_table_checks
+from auditor.findings.confirm import add_owners, confirm, doubt_unproved_data
+from auditor.findings.table import CHECK_RESULT_SCHEMA, add_fingerprints, ask_roster_checks, ask_table_checks
 from auditor.model.finding import Confidence
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import CauseCount, CauseEvidence, FindingCause
 from auditor.spark import functions as F
-from auditor.spark.table_queries import asks_tables, collect_query, queries_with_input
+from auditor.spark.table_queries import asks_tables, collect_query, drop_empty_queries
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 
@@ -33,17 +33,17 @@ def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
         "id", "bookie_id", "confidence", "evidence"
     )
     rows = [row.asDict() for row in proving_rows.collect()]
-    return find_claims(rows, tables.roster, _missing_by_directory(findings, tables))
+    return find_claims(rows, tables.roster, _count_missing_copies(findings, tables))
 
 
-def _missing_by_directory(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
+def _count_missing_copies(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
     """Return the number of missing-copy findings for each ledger directory, by bookie.
 
     The inner keys are the numbers of the bookie's ledger directories.
     """
 
     @asks_tables(*(id.replace("-", "_") for id in COPY_CHECKS))
-    def counts(tables: Tables) -> DataFrame:
+    def query_counts(tables: Tables) -> DataFrame:
         missing_copy_findings = findings.where(
             F.col("id").isin(*COPY_CHECKS) & (F.col("confidence") != Confidence.SUSPECT)
         )
@@ -61,7 +61,7 @@ def _missing_by_directory(findings: DataFrame, tables: Tables) -> dict[str, dict
         return bookies.groupBy("bookie_id", directory_number.alias("place")).count()
 
     missing_by_directory: dict[str, dict[int, int]] = {}
-    for row in collect_query(counts, tables):
+    for row in collect_query(query_counts, tables):
         missing_by_directory.setdefault(row["bookie_id"], {})[row["place"]] = row["count"]
     return missing_by_directory
 
@@ -78,15 +78,15 @@ def count_causes(findings: DataFrame, claims: Sequence[Claim]) -> list[FindingCa
     for row in finding_counts.collect():
         count = CauseCount(id=row["id"], urgency=row["urgency"], severity=row["severity"], count=row["count"])
         counts_by_cause.setdefault(row["cause"], []).append(count)
-    causes = [_cause(number, claims[number - 1], counts) for number, counts in counts_by_cause.items()]
+    causes = [_make_cause(number, claims[number - 1], counts) for number, counts in counts_by_cause.items()]
     return sorted(
         causes, key=lambda cause: (_sort_key(cause["findings"][0]), -cause["count"], cause["number"])
     )
 
 
-def _cause(number: int, claim: Claim, counts: list[CauseCount]) -> FindingCause:
+def _make_cause(cause_number: int, claim: Claim, counts: list[CauseCount]) -> FindingCause:
     return FindingCause(
-        number=number,
+        number=cause_number,
         kind=claim.kind,
         bookies=list(claim.bookies),
         sentence=claim.sentence,
@@ -131,9 +131,9 @@ def confirm_findings(
 def _rows_of_checks(cache: TableCache, tables: Tables, checks_not_run: Collection[str]) -> DataFrame:
     """Write the rows of all checks without sorting them. A sort would read the rows twice."""
     check_groups: dict[str, list[TableCheck]] = {}
-    for check in queries_with_input(checks.TABLE_CHECKS, tables):
+    for check in drop_empty_queries(checks.TABLE_CHECKS, tables):
         if check.id not in checks_not_run:
-            check_groups.setdefault(checks.GROUP_OF[check.id], []).append(check)
+            check_groups.setdefault(checks.GROUP_BY_ID[check.id], []).append(check)
 
     def group_rows(table_checks: Sequence[TableCheck]) -> DataFrame:
         confirmed_rows = confirm(ask_table_checks(table_checks, tables), tables.moved_ledgers)
@@ -146,6 +146,6 @@ def _rows_of_checks(cache: TableCache, tables: Tables, checks_not_run: Collectio
     ]
     bookie_checks = [check for check in checks.ROSTER_CHECKS if check.id not in checks_not_run]
     rows = ask_roster_checks(bookie_checks, tables.roster)
-    group_frames.append(cache.write_rows("roster", rows, FOUND_SCHEMA, "tables/checks"))
+    group_frames.append(cache.write_rows("roster", rows, CHECK_RESULT_SCHEMA, "tables/checks"))
     all_rows = reduce(lambda united_rows, frame: united_rows.unionByName(frame), group_frames)
-    return doubt_unproved(all_rows, tables.cluster.unproved_bookies)
+    return doubt_unproved_data(all_rows, tables.cluster.unproved_bookies)

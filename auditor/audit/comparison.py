@@ -30,7 +30,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.run_facts import DONE_FILE, Remark, RemarkKind, remark
 from auditor.model.states import BookieRead, WitnessAnswer
 from auditor.sources.bookies.rpc import reads
-from auditor.sources.bookies.rpc.connection import endpoints, every_replica
+from auditor.sources.bookies.rpc.connection import endpoints, possible_replicas
 from auditor.sources.bookies.rpc.listings import rpc_availability
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.store import StoreOptions
@@ -42,9 +42,9 @@ from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.read_replies import READ_ERROR_TEXT
 from auditor.tables.registry import registered_modes, registrations
-from auditor.tables.rejudgement import ledgers_worth_asking, rejudge, select_reads
+from auditor.tables.rejudgement import find_askable_ledgers, rejudge, select_reads
 from auditor.tables.replica_blocks import Account
-from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS
+from auditor.tables.rows_of_ledgers import QUERIED_LEDGER_COLUMNS
 from auditor.tables.unequal import AccountFiles, BookieTrust, find_unequal
 
 MAX_BOOKIES_NAMED = 5
@@ -135,7 +135,7 @@ def rpc_limits(options: AuditOptions) -> StoreOptions:
     )
 
 
-class UnequalPairs(NamedTuple):
+class UnequalReplicas(NamedTuple):
     """Replicas whose expected and present entries differ (table ``unequal``), and the states of bookies.
 
     A pair is a ledger and a bookie. ``ledgers`` and ``indexes`` have at least the rows of these ledgers.
@@ -147,7 +147,7 @@ class UnequalPairs(NamedTuple):
     indexes: Indexes
 
 
-class SideComparison(NamedTuple):
+class CopyComparison(NamedTuple):
     """The tables ``unequal`` and ``judged``, the witness reads, and how much of each bookie was read.
 
     ``ledgers`` and ``indexes`` have at least the rows for the ledgers in the table ``unequal``.
@@ -162,7 +162,7 @@ class SideComparison(NamedTuple):
 
 
 def judge_by_index(
-    cache: TableCache, first: FirstScan, pairs: UnequalPairs, options: AuditOptions
+    cache: TableCache, first: FirstScan, pairs: UnequalReplicas, options: AuditOptions
 ) -> DataFrame:
     """Judge the replicas whose expected and present entries differ, by the indexes alone.
 
@@ -183,23 +183,23 @@ def judge_by_index(
 def judge_with_witness(
     cache: TableCache,
     first: FirstScan,
-    pairs: UnequalPairs,
+    pairs: UnequalReplicas,
     judged_by_index: DataFrame,
     options: AuditOptions,
-) -> SideComparison:
+) -> CopyComparison:
     """Ask bookies for entries that seem to be missing, and write the table ``judged``.
 
     If bookies are asked, their answers are written to the table ``witness``.
     """
     judgement, witness = _judge_with_reads(cache, first, pairs, judged_by_index, options)
     judged = cache.broadcast("judged", judgement)
-    return SideComparison(pairs.unequal_replicas, judged, pairs.states, witness, pairs.ledgers, pairs.indexes)
+    return CopyComparison(pairs.unequal_replicas, judged, pairs.states, witness, pairs.ledgers, pairs.indexes)
 
 
 def _judge_with_reads(
     cache: TableCache,
     first_scan: FirstScan,
-    pairs: UnequalPairs,
+    pairs: UnequalReplicas,
     judged_by_index: DataFrame,
     options: AuditOptions,
 ) -> tuple[DataFrame, Witness]:
@@ -214,7 +214,7 @@ def _judge_with_reads(
     if not cache.count("judged_by_index"):
         cache.run.remove("tables/judged_by_index")
         return cache.write_rows("judged", [], JUDGED), Witness(rows, options.witness_reads)
-    if not ledgers_worth_asking(judged_by_index, askable_bookies).isEmpty():
+    if not find_askable_ledgers(judged_by_index, askable_bookies).isEmpty():
         bookie_endpoints = endpoints(registrations(first_scan.nodes), askable_bookies)
         rows = cache.write_table(
             "witness",
@@ -279,7 +279,7 @@ def query_bookies(
         return None
     registration_rows = registrations(first.nodes)
     registered_members = sorted(registered_modes(registration_rows).keys() & bookies.members.keys())
-    unseen_bookies = [name for name in registered_members if bookies.is_unseen(name)]
+    unseen_bookies = [name for name in registered_members if bookies.has_no_index(name)]
     bookies_with_source = [
         name
         for name in registered_members
@@ -289,7 +289,7 @@ def query_bookies(
     listing_bookies = [name for name in bookies_with_source if name not in indexes.database_bookies]
 
     def answers() -> DataFrame:
-        replicas = every_replica(ledgers.where("undecidable = false"), unseen_bookies)
+        replicas = possible_replicas(ledgers.where("undecidable = false"), unseen_bookies)
         if listing_bookies:
             unequal_rows = _find_unequal_rows(cache, indexes, BookieTrust(frozenset(bookies.foreign_bookies)))
             asked_again_rows = cache.execution.frame(unequal_rows).where(
@@ -307,9 +307,9 @@ def query_bookies(
     return BookieAnswers(rows, {name: gap_reason_by_bookie.get(name) for name in unseen_bookies})
 
 
-def compare_sides(
+def compare_replicas(
     cache: TableCache, first: FirstScan, indexes: Indexes, answers: BookieAnswers | None, has_gone: bool
-) -> UnequalPairs:
+) -> UnequalReplicas:
     """Compare metadata and bookies, and write the table ``unequal``.
 
     ``answers`` is None if no bookie was asked for a list of its entries. ``has_gone`` is whether the table
@@ -327,12 +327,12 @@ def compare_sides(
         ),
         frozenset(name for name, state in states.items() if state.read_state != BookieRead.READ),
     )
-    cache.plan_for(("ledgers", "availability", "answers"), indexes.bookies.replica_count)
+    cache.adapt_planning(("ledgers", "availability", "answers"), indexes.bookies.replica_count)
     find_rows = partial(_find_unequal_rows, cache, indexes, bookie_trust, answers is not None, has_gone)
     unequal = cache.broadcast("unequal", cache.write_table("unequal", find_rows))
-    ledgers = semi_join_scratch(cache, "unequal", "ledgers", first.ledgers, COLUMNS_OF_LEDGERS)
+    ledgers = semi_join_scratch(cache, "unequal", "ledgers", first.ledgers, QUERIED_LEDGER_COLUMNS)
     rows = semi_join_scratch(cache, "unequal", "availability", indexes.rows)
-    return UnequalPairs(unequal, states, ledgers, indexes.with_rows(rows))
+    return UnequalReplicas(unequal, states, ledgers, indexes.with_rows(rows))
 
 
 def _mark_stopped_bookies(states: Mapping[str, BookieState], first_scan: FirstScan) -> dict[str, BookieState]:

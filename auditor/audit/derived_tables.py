@@ -14,7 +14,7 @@ import pyarrow as pa
 from auditor.audit.bookie_rows import bookie_rows, start_rows
 from auditor.audit.bookie_settings import read_resolver_flag
 from auditor.audit.changes import RunsBefore
-from auditor.audit.comparison import BookieAnswers, SideComparison
+from auditor.audit.comparison import BookieAnswers, CopyComparison
 from auditor.audit.index_scan import Indexes
 from auditor.audit.metadata import ClusterMetadata, ScanDifference, write_registry
 from auditor.audit.owner_scan import named_ledgers
@@ -23,25 +23,25 @@ from auditor.audit.repair_scan import QueueTables, with_repair_state, write_reac
 from auditor.audit.source_age import find_foreign_sources
 from auditor.audit.space_scan import find_recent_ids
 from auditor.audit.table_cache import SCRATCH_DIRECTORY, TableCache, semi_join_scratch
-from auditor.model.bookie_alias import alias_edges, identities
+from auditor.model.bookie_alias import alias_edges, find_identities
 from auditor.model.check_settings import CheckSettings
 from auditor.model.columns import REPLICA
 from auditor.spark.batches import arrow_frame
-from auditor.spark.table_queries import aggregate_many, asks_tables, derive, names_without_rows
+from auditor.spark.table_queries import aggregate_tables, asks_tables, inherit_empty, names_without_rows
 from auditor.spark.types import DataFrame
 from auditor.tables import ClusterFacts, Roster, Tables
 from auditor.tables.cluster_state import UNDRAWN, find_undrawn
-from auditor.tables.contents import LargeTables, bookies_in_doubt, contents, lacking_replicas
+from auditor.tables.contents import LargeTables, contents, find_doubted_bookies, find_incomplete_replicas
 from auditor.tables.id_generators import ID_GENERATORS, id_generators
 from auditor.tables.identities import (
     EDGES,
     IDENTITIES,
+    collect_facts,
     compare_contents,
+    count_shared_ledgers,
     edge_rows,
-    facts,
     facts_by_id,
     identity_rows,
-    shared_contents,
 )
 from auditor.tables.index_counts import COUNTS
 from auditor.tables.judged import find_unindexed
@@ -63,7 +63,7 @@ from auditor.tables.orphans import (
 from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.parts import empty_parts, part_count_queries
 from auditor.tables.registry import BOOKIES, DIRECTORIES
-from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS
+from auditor.tables.rows_of_ledgers import QUERIED_LEDGER_COLUMNS
 from auditor.tables.run_tables import OPTIONAL_TABLES, TABLES
 from auditor.tables.starts import STARTS
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
@@ -76,13 +76,13 @@ def write_identities(cache: TableCache, bookies: DataFrame, ledgers: DataFrame, 
     bookie. If a bookie id has disappeared, the driver also reads the pairs of bookies that share ledgers.
     """
     names = ("bookies", "registrations", "cookies", "directories")
-    rows = facts(*(cache.run.read(f"tables/{name}").to_pylist() for name in names))
+    rows = collect_facts(*(cache.run.read(f"tables/{name}").to_pylist() for name in names))
     ids = facts_by_id(rows)
     # Most clusters have no bookie id that disappeared. Then no ledger is queried.
     has_vanished_ids = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
-    shared_rows = shared_contents(ledgers, unequal, bookies).collect() if has_vanished_ids else []
+    shared_rows = count_shared_ledgers(ledgers, unequal, bookies).collect() if has_vanished_ids else []
     identity_edges = alias_edges(ids, compare_contents([row.asDict() for row in shared_rows], rows))
-    cache.write_rows("identities", identity_rows(rows, identities(ids, identity_edges)), IDENTITIES)
+    cache.write_rows("identities", identity_rows(rows, find_identities(ids, identity_edges)), IDENTITIES)
     cache.write_rows("identity_edges", edge_rows(identity_edges), EDGES)
 
 
@@ -92,7 +92,7 @@ def derive_tables(
     difference: ScanDifference,
     indexes: Indexes,
     answers: BookieAnswers | None,
-    comparison: SideComparison,
+    comparison: CopyComparison,
     ownership: DataFrame | None,
     earlier_runs: RunsBefore,
     placement: Placement,
@@ -120,9 +120,11 @@ def derive_tables(
     verdict_rows = _write_verdicts(cache, comparison.judged_ledgers)
     count_table = pa.Table.from_pylist([count._asdict() for count in indexes.counts], COUNTS)
     counts = arrow_frame(cache.spark, count_table)
-    all_marks = metadata.second.marks
-    ledger_marks = derive(marks_of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks)
-    ledgers_of_marks = semi_join_scratch(cache, "marks", "ledgers", ledgers, COLUMNS_OF_LEDGERS)
+    second_marks = metadata.second.marks
+    ledger_marks = inherit_empty(
+        marks_of_first_scan(marks.where("kind = 'mark'"), difference.moved), second_marks
+    )
+    ledgers_of_marks = semi_join_scratch(cache, "marks", "ledgers", ledgers, QUERIED_LEDGER_COLUMNS)
     verdicts_of_marks = semi_join_scratch(cache, "marks", "verdicts", verdict_rows)
 
     @asks_tables("marks")
@@ -138,7 +140,7 @@ def derive_tables(
         cache, metadata, difference, indexes, comparison, earlier_runs, counts, ownership, settings
     )
     stale_mark_rows = cache.write_query("stale_marks", STALE_MARKS, stale_rows, cache)
-    locks = derive(marks.where("kind = 'lock'"), all_marks)
+    locks = inherit_empty(marks.where("kind = 'lock'"), second_marks)
     reachability = write_reachability(cache, roster)
     queue_tables = QueueTables(ledgers, ledger_marks, locks, reachability)
     roster = with_repair_state(cache, metadata, roster, queue_tables, earlier_runs.previous.run)
@@ -157,7 +159,7 @@ def derive_tables(
         "over_replicated": over_replicated,
         "unindexed": find_unindexed(comparison.judged_ledgers, difference.moved),
         "stale_marks": stale_mark_rows,
-        "empty_directories": derive(empty_directories(marks), all_marks),
+        "empty_directories": inherit_empty(empty_directories(marks), second_marks),
         "ownership": arrow_frame(cache.spark, OWNERSHIP.empty_table()) if ownership is None else ownership,
     }
     tables = Tables(
@@ -193,7 +195,7 @@ def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
     metadata was not read, the scan may have missed ledger ids, or bookies have ledgers without metadata.
     """
     count_queries = part_count_queries(tables.frames)
-    parts_without_rows = empty_parts(count_queries, aggregate_many(count_queries))
+    parts_without_rows = empty_parts(count_queries, aggregate_tables(count_queries))
     cluster = tables.cluster
     is_layout_certain = cluster.layout_known and cluster.bookies_listed and cluster.wrong_tree_reason is None
     cluster = replace(
@@ -239,7 +241,7 @@ def _write_orphans(
     metadata: ClusterMetadata,
     difference: ScanDifference,
     indexes: Indexes,
-    comparison: SideComparison,
+    comparison: CopyComparison,
     earlier_runs: RunsBefore,
     counts: DataFrame,
     ownership: DataFrame | None,
@@ -296,15 +298,15 @@ def _write_orphans(
 
 def _min_orphans_for_proof(settings: CheckSettings) -> int:
     """Return the least number of orphans for which a check needs evidence of recently listed ledgers."""
-    least_default = CheckSettings().least_unexplained  # for the proof of the metadata's scope
-    return min(settings.least_unexplained, settings.least_orphans, settings.vanished_ledgers, least_default)
+    default_minimum = CheckSettings().least_unexplained  # for the proof of the metadata's scope
+    return min(settings.least_unexplained, settings.least_orphans, settings.vanished_ledgers, default_minimum)
 
 
 def _write_contents(
     cache: TableCache,
     ledgers: DataFrame,
     indexes: Indexes,
-    comparison: SideComparison,
+    comparison: CopyComparison,
     bookies: DataFrame,
     counts: DataFrame,
 ) -> None:
@@ -319,16 +321,18 @@ def _write_contents(
         # A missing entry log does not show to which bookie an index belongs.
         pairs = comparison.unequal_replicas.where("gone is null")
         replicas_with_lost_entries = comparison.unequal_replicas.where("gone is not null").select(*REPLICA)
-        incomplete_replicas = lacking_replicas(comparison.judged_ledgers, bookies).join(
+        incomplete_replicas = find_incomplete_replicas(comparison.judged_ledgers, bookies).join(
             replicas_with_lost_entries, [*REPLICA], "left_anti"
         )
-        doubted_bookies = {row["bookie_id"] for row in bookies_in_doubt(pairs, incomplete_replicas).collect()}
+        doubted_bookies = {
+            row["bookie_id"] for row in find_doubted_bookies(pairs, incomplete_replicas).collect()
+        }
         bookie_ids = sorted(doubted_bookies | set(indexes.overlapping_bookies))
-        pair_tables = LargeTables(
+        large_tables = LargeTables(
             comparison.ledgers, comparison.indexes.rows, counts, *_split_by_directory_count(rows)
         )
         return contents(
-            indexes.rows, ledgers, pairs, incomplete_replicas, directories, bookies, bookie_ids, pair_tables
+            indexes.rows, ledgers, pairs, incomplete_replicas, directories, bookies, bookie_ids, large_tables
         )
 
     cache.write_table("contents", table)
@@ -364,7 +368,7 @@ def _cluster_facts(
         keeps_marks=source.store.keeps_marks,
         instance_id_missing=metadata.instance_id_missing(),
         looks_unused=metadata.lacks_layout_and_generator(),
-        lists_no_ledger=not metadata.source.cache.count("ledgers") and metadata.is_used(),
+        lists_no_ledger=not metadata.source.cache.count("ledgers") and metadata.is_in_use(),
         bookies_listed=metadata.bookies_listed(),
         earlier_orphans_time=earlier_runs.run_hour_ago.finished if earlier_runs.run_hour_ago else None,
         unclear_bookies=frozenset(metadata.unclear_bookies()),

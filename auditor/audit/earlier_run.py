@@ -41,7 +41,7 @@ from auditor.model.report import Cluster
 from auditor.model.run_facts import DONE_FILE, Reuse, ReuseCount, program_version
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
-from auditor.runs.siblings import same_cluster, siblings
+from auditor.runs.siblings import are_same_cluster, find_siblings
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.earlier_rows import EarlierTable
 from auditor.sources.bookies.owners import AttributedBookie
@@ -94,7 +94,7 @@ def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
 
 def save_file_sizes(run_store: RunStore, table: str = "availability") -> None:
     """Save the file sizes of a written table in the manifest, if the manifest has facts about the table."""
-    facts = reusable_facts(run_store, table)
+    facts = saved_facts(run_store, table)
     if facts and "files" not in facts:
         _save_facts(
             run_store,
@@ -103,7 +103,7 @@ def save_file_sizes(run_store: RunStore, table: str = "availability") -> None:
         )
 
 
-def reusable_facts(run_store: RunStore, table: str) -> dict[str, Any]:
+def saved_facts(run_store: RunStore, table: str) -> dict[str, Any]:
     """Return the facts that this run saved about a table, or an empty dict."""
     facts: dict[str, Any] = run_store.directory.read_manifest().get(REUSABLE_KEY, {}).get(table, {})
     return facts
@@ -140,7 +140,7 @@ _MAX_BOOKIES_NAMED = 5
 _MAX_OPEN_FILES = 16
 
 
-class _File(NamedTuple):
+class _IdFile(NamedTuple):
     """A file of the table ``availability``, and the lowest and highest bookie id in it.
 
     Both ids are None if the file has no rows. Such a file is treated as if it might have any bookie.
@@ -155,7 +155,7 @@ class _File(NamedTuple):
         return first_id is None or last_id is None or first_id <= bookie_id <= last_id
 
 
-class IndexPlan(NamedTuple):
+class ReusePlan(NamedTuple):
     """The parts of the indexes to read from disk, and the parts whose rows are taken from an earlier run.
 
     ``notes`` say why the rows of some bookies are not reused.
@@ -184,10 +184,10 @@ class EarlierRun:
         """Return the name of the run's directory."""
         return (self.path or "").rstrip("/").rpartition("/")[2]
 
-    def plan(self, parts: Sequence[IndexPart], bookies: Mapping[str, AttributedBookie]) -> IndexPlan:
+    def plan(self, parts: Sequence[IndexPart], bookies: Mapping[str, AttributedBookie]) -> ReusePlan:
         """Divide index parts into parts to read, and parts whose rows are reused from this run."""
         if not self.is_usable:
-            return IndexPlan(parts)
+            return ReusePlan(parts)
         table = f"{self.path}/tables/availability"
         try:
             facts = self.facts["availability"]
@@ -211,11 +211,11 @@ class EarlierRun:
             if part.bookie_id not in reasons_by_bookie
         ]
         changed_parts = [part for part in parts if part.bookie_id in reasons_by_bookie]
-        return IndexPlan(changed_parts, reusable_parts, _bookie_notes(reasons_by_bookie))
+        return ReusePlan(changed_parts, reusable_parts, _bookie_notes(reasons_by_bookie))
 
-    def plan_without_reuse(self, parts: Sequence[IndexPart], reason: str) -> IndexPlan:
+    def plan_without_reuse(self, parts: Sequence[IndexPart], reason: str) -> ReusePlan:
         """Return a plan that reads all ``parts`` and reuses no rows. The report shows the ``reason``."""
-        return IndexPlan(parts, notes=(f"no index was reused from run {self.name}: {reason}",))
+        return ReusePlan(parts, notes=(f"no index was reused from run {self.name}: {reason}",))
 
     def ledgers(self, store_root: str, history: History) -> EarlierLedgers | None:
         """Return the earlier ledger rows for an etcd with ``history``, or None if ``is_usable`` is False.
@@ -227,7 +227,7 @@ class EarlierRun:
             return None
         return earlier_ledgers(f"{self.path}/tables/ledgers", self.facts.get("ledgers"), store_root, history)
 
-    def reuse_facts(self, indexes: ReuseCount, ledgers: ReuseCount, notes: Sequence[str]) -> Reuse | None:
+    def report_reuse(self, indexes: ReuseCount, ledgers: ReuseCount, notes: Sequence[str]) -> Reuse | None:
         """Return the facts about reuse for the report, or None if there is no earlier run."""
         if self.path is None:
             return None
@@ -296,7 +296,7 @@ def find_earlier_run(since_option: str | None, run_store: RunStore, cluster: Clu
         return EarlierRun(None, notes=(reason,))
     run = RunDirectory(absolute_path(path))
     report = RunReader(run.path).report
-    if not same_cluster(report.cluster, cluster):
+    if not are_same_cluster(report.cluster, cluster):
         raise UsageError(
             f"--since {since_option}: that is a run of another cluster, {report.cluster.name}; this "
             f"cluster is {cluster.name}"
@@ -324,7 +324,7 @@ def _newest_run(out: str, cluster: Cluster) -> str | None:
     """
     runs = sorted(
         (summary.finished, path, summary.complete)
-        for path, summary in siblings(out, cluster, renew_index=True)
+        for path, summary in find_siblings(out, cluster, renew_index=True)
         if isinstance(summary, RunSummary) and path != out
     )
     intact_runs = (path for _, path, _ in reversed(runs) if _are_tables_intact(path))
@@ -362,7 +362,7 @@ def _why_not_reusable(earlier_facts: Mapping[str, Any] | None, bookie: Attribute
     return None
 
 
-def _intact_files(table: str, saved_files: Mapping[str, int]) -> list[_File]:
+def _intact_files(table: str, saved_files: Mapping[str, int]) -> list[_IdFile]:
     """Return the files of a table, each with its range of bookie ids.
 
     ``saved_files`` has the size of each file when it was written.
@@ -380,7 +380,7 @@ def _check_files(table: str, saved_files: Mapping[str, int]) -> None:
         raise RunError(f"{table}: its files changed after the run wrote them")
 
 
-def _read_id_range(table: str, name: str) -> _File:
+def _read_id_range(table: str, name: str) -> _IdFile:
     """Return a file with its lowest and highest bookie id.
 
     The function reads the whole column, because Arrow crashes on damaged column statistics.
@@ -393,8 +393,8 @@ def _read_id_range(table: str, name: str) -> _File:
             if bookie_id_range["min"] is not None:
                 lowest_ids.append(bookie_id_range["min"])
                 highest_ids.append(bookie_id_range["max"])
-    return _File(name, min(lowest_ids, default=None), max(highest_ids, default=None))
+    return _IdFile(name, min(lowest_ids, default=None), max(highest_ids, default=None))
 
 
-def _earlier_rows(table: str, files: Sequence[_File], bookie_id: str, start_time: int) -> EarlierTable:
+def _earlier_rows(table: str, files: Sequence[_IdFile], bookie_id: str, start_time: int) -> EarlierTable:
     return EarlierTable(table, tuple(file.name for file in files if file.may_contain(bookie_id)), start_time)

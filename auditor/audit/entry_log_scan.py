@@ -18,7 +18,7 @@ from auditor.checks.needs import WHOLE_ENTRIES_OPERATION
 from auditor.model.amounts import first_names, plural
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import Remark, RemarkKind, remark
-from auditor.model.states import DigestState, NotChecked
+from auditor.model.states import DigestState, UncheckedReason
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.tables import (
@@ -27,7 +27,7 @@ from auditor.sources.bookies.collections.tables import (
     LOG_SCHEMA,
     SPACE_TABLES,
     DirectoryOwner,
-    collected_rows,
+    read_collected_rows,
     rows_of_directories,
 )
 from auditor.sources.bookies.entry_logs.locations import LOCATIONS as LOCATION_ROWS
@@ -49,14 +49,14 @@ MAX_BOOKIES_NAMED = 5
 """Largest number of bookies that a note names."""
 
 _UNCHECKED_REASONS = {
-    NotChecked.BUDGET: "beyond the byte limit (--digest-budget)",
-    NotChecked.LOG: "in a log that could not be read",
-    NotChecked.OTHER: "with other data at their location in the entry log (entry-log-missing)",
-    NotChecked.METADATA: "of ledgers whose metadata is gone or cannot be read",
-    NotChecked.TYPE: "of ledgers without a digest type in their metadata",
-    NotChecked.DUMMY: "of ledgers with digest type DUMMY, which have no digests",
-    NotChecked.NO_PASSWORD: "with an HMAC digest whose password was not given (--credentials)",
-    NotChecked.OTHER_PASSWORD: "with an HMAC digest made with another password",
+    UncheckedReason.BUDGET: "beyond the byte limit (--digest-budget)",
+    UncheckedReason.LOG: "in a log that could not be read",
+    UncheckedReason.OTHER: "with other data at their location in the entry log (entry-log-missing)",
+    UncheckedReason.METADATA: "of ledgers whose metadata is gone or cannot be read",
+    UncheckedReason.TYPE: "of ledgers without a digest type in their metadata",
+    UncheckedReason.DUMMY: "of ledgers with digest type DUMMY, which have no digests",
+    UncheckedReason.NO_PASSWORD: "with an HMAC digest whose password was not given (--credentials)",
+    UncheckedReason.OTHER_PASSWORD: "with an HMAC digest made with another password",
 }
 
 
@@ -166,7 +166,7 @@ def read_entry_logs(
             spark, LOCATION_ROWS, partial(read_locations, directories_by_bookie), indexes
         ).frame()
         owners = bookies.directory_owners.owner_of_piece
-        rows = collected_rows(spark, "locations", LOCATION_SCHEMA, directories.collections, owners)
+        rows = read_collected_rows(spark, "locations", LOCATION_SCHEMA, directories.collections, owners)
         return (
             disk_locations if rows is None else disk_locations.unionByName(rows.select(*LOCATION_ROWS.names))
         )
@@ -189,19 +189,19 @@ def read_entry_logs(
         row["bookie_id"] for row in entries_not_in_log.select("bookie_id").distinct().collect()
     }
     parts = [part for part in indexes if part.bookie_id in bookies_with_missing_logs]
-    second_locations = None
+    reread_locations = None
     if parts:
-        second_part_table = PartTable.from_parts(
+        reread_part_table = PartTable.from_parts(
             spark, LOCATION_ROWS, partial(read_locations, directories_by_bookie), parts
         )
-        second_locations = cache.write_table(
-            "locations_again", second_part_table.frame, f"tables/{SCRATCH_DIRECTORY}"
+        reread_locations = cache.write_table(
+            "locations_again", reread_part_table.frame, f"tables/{SCRATCH_DIRECTORY}"
         )
     gone_entry_rows = cache.write_or_empty(
         bool(bookies_with_missing_logs),
         "gone_entries",
         GONE_ENTRIES,
-        lambda: gone_entries(entries_not_in_log, second_locations),
+        lambda: gone_entries(entries_not_in_log, reread_locations),
     )
     return EntryLogScan(
         log_rows, location_rows, disk_file_sizes, sampled_rows, collected_bookies, gone_entry_rows
@@ -213,38 +213,40 @@ class _CurrentDirectories:
 
     def __init__(self, bookies: ClusterBookies) -> None:
         self._bookies = bookies
-        self._in_rocksdb = {
+        self._uses_rocksdb = {
             name: any(directory.storage == ROCKSDB for directory in bookie.index_directories)
-            for name, bookie in bookies.all_attribution.bookies.items()
+            for name, bookie in bookies.source_attribution.bookies.items()
         }
         directory_by_path = {
             directory.found_directory.path: directory.found_directory
-            for directory in bookies.all_attribution.found_directories
+            for directory in bookies.source_attribution.found_directories
         }
-        self._current = [
+        self._directory_pairs = [
             (row, found_directory)
-            for row in bookies.all_attribution.directories
+            for row in bookies.source_attribution.directories
             if (found_directory := directory_by_path.get(row.path)) is not None
             and found_directory.has_current
         ]
         place_by_path = {
             name: collected_place
             for name, collected_place in bookies.collected.directories.items()
-            if collected_place.trouble is None
+            if collected_place.unread_reason is None
         }
-        self._collected = place_by_path
+        self._collected_places = place_by_path
         self.collections: list[tuple[Collection, CollectionManifest]] = [
             collection
             for collection in bookies.collected.readable_collections
             if all(name in collection[1].tables for name in SPACE_TABLES)
         ]
-        self._ids = {collection.path: manifest.id for collection, manifest in self.collections}
+        self._manifest_ids = {collection.path: manifest.id for collection, manifest in self.collections}
 
     def _logger_number(self, row: AttributedDirectory) -> int | None:
         """Return the number of the entry logger that writes to a directory, or None if it is unknown."""
-        if row.owner is not None and not self._in_rocksdb.get(row.owner):
+        if row.owner is not None and not self._uses_rocksdb.get(row.owner):
             return 0
-        owner_directories = self._bookies.all_attribution.ledger_directories(row.owner) if row.owner else []
+        owner_directories = (
+            self._bookies.source_attribution.ledger_directories(row.owner) if row.owner else []
+        )
         return owner_directories.index(row.path) if row.path in owner_directories else None
 
     def _cache_directory(self, row: AttributedDirectory) -> str | None:
@@ -252,9 +254,9 @@ class _CurrentDirectories:
 
         Returns None if the owner of the given directory is unknown or stores its index in RocksDB.
         """
-        if row.owner is None or self._in_rocksdb.get(row.owner):
+        if row.owner is None or self._uses_rocksdb.get(row.owner):
             return None
-        return next(iter(self._bookies.all_attribution.ledger_directories(row.owner)), None) or None
+        return next(iter(self._bookies.source_attribution.ledger_directories(row.owner)), None) or None
 
     def log_parts(self, verify: bool) -> list[LogPart]:
         """Return the directories on disk that may have entry logs, as parts for tasks."""
@@ -267,13 +269,15 @@ class _CurrentDirectories:
                 verify=verify,
                 cache=self._cache_directory(row),
             )
-            for row, directory in self._current
+            for row, directory in self._directory_pairs
             if row.role in ROLES_WITH_LOGS and row.path not in self._bookies.collected.directories
         ]
 
     def disks(self, spark: SparkSession) -> DataFrame:
         """Return the sizes of the files next to the entry logs, by directory."""
-        rows = [row for row, _ in self._current if row.path not in self._bookies.collected.directories]
+        rows = [
+            row for row, _ in self._directory_pairs if row.path not in self._bookies.collected.directories
+        ]
         owners = {row.path: row.owner for row in rows}
         owner_rows = spark.createDataFrame(sorted(owners.items()), "directory string, bookie_id string")
         file_sizes_by_directory = (
@@ -309,12 +313,12 @@ class _CurrentDirectories:
         return rows
 
     def _owners(self) -> Iterator[DirectoryOwner]:
-        for row, _ in self._current:
-            collected_place = self._collected.get(row.path)
-            if collected_place is not None and collected_place.collection in self._ids:
+        for row, _ in self._directory_pairs:
+            collected_place = self._collected_places.get(row.path)
+            if collected_place is not None and collected_place.collection in self._manifest_ids:
                 logger_number = self._logger_number(row)
                 yield DirectoryOwner(
-                    self._ids[collected_place.collection],
+                    self._manifest_ids[collected_place.collection],
                     collected_place.path,
                     row.path,
                     row.owner,
@@ -323,13 +327,13 @@ class _CurrentDirectories:
 
     def _uncollected_rows(self, table: str) -> Iterator[dict[str, Any]]:
         """Yield one row for each directory whose collection lacks the table. The row contains the reason."""
-        for row, _ in self._current:
+        for row, _ in self._directory_pairs:
             collected_place = self._bookies.collected.directories.get(row.path)
             if collected_place is None or (
-                collected_place.trouble is None and collected_place.collection in self._ids
+                collected_place.unread_reason is None and collected_place.collection in self._manifest_ids
             ):
                 continue
-            reason = collected_place.trouble or NO_LOGS_REASON
+            reason = collected_place.unread_reason or NO_LOGS_REASON
             if table != "entry_logs":
                 yield {"bookie_id": row.owner, "directory": row.path, "reason": reason}
             elif row.role in ROLES_WITH_LOGS:

@@ -14,12 +14,12 @@ import pyarrow as pa
 from auditor.actions.action_list import LEDGER_ACTIONS, ActionList, PermittedLedgers, build_action_list
 from auditor.actions.fact_holds import (
     OutdatedSource,
-    copies_past_end,
+    count_foreign_copies,
+    count_past_end_copies,
     damaged_database_rows,
-    damaged_databases,
-    exposure_rows,
-    foreign_copies,
+    find_damaged_databases,
     foreign_copy_rows,
+    last_copy_rows,
     past_end_rows,
     rows_of_outdated_sources,
     unindexed_byte_rows,
@@ -30,13 +30,13 @@ from auditor.actions.fact_holds import (
     unread_owner_rows,
 )
 from auditor.actions.finding_holds import NEW_HOLD_COLUMNS, holds_of_findings, union_frames
-from auditor.actions.gate import HoldBook, HoldsOfRun
+from auditor.actions.gate import HoldBook, UnfinishedRun
 from auditor.actions.memory import (
-    SeenParts,
+    ReadFacts,
     add_carried_holds,
-    holders_of_weak_ledgers,
+    find_surplus_holders,
+    find_unreadable_cookie_pairs,
     needed_bookies,
-    pairs_with_unreadable_cookie,
     read_bookies,
     undecided_ledgers,
     unseen_findings,
@@ -47,8 +47,8 @@ from auditor.audit.table_cache import TableCache
 from auditor.audit.unread_parts import (
     bookies_with_unread_index,
     bookies_with_unread_logs,
-    doubted_by_answers,
-    doubted_by_foresight,
+    doubted_answer_pairs,
+    doubted_foresight_pairs,
     holders_of_unread_records,
     unread_log_holds,
 )
@@ -58,7 +58,7 @@ from auditor.model.action_facts import HoldFacts
 from auditor.model.columns import LEDGER
 from auditor.model.holds import HOLDS_TABLE_PATH, HoldObject, bookie_source
 from auditor.model.run_facts import DONE_FILE
-from auditor.model.states import TAKES_WRITES, LedgerClass
+from auditor.model.states import WRITABLE_MODES, LedgerClass
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
 from auditor.simulate.exposure import find_exposures, find_joint_holders
@@ -75,14 +75,14 @@ _NEW_HOLD_SCHEMA = pa.schema([HOLDS.field(name) for name in NEW_HOLD_COLUMNS])
 class RunScope(NamedTuple):
     """The extent and age of a run's data.
 
-    ``metadata_whole`` is True if all metadata was read and the scan cannot have missed a ledger id.
-    ``owners_read`` is True if an owner store was read. ``oldest_data_time`` and ``newest_data_time`` are
+    ``is_metadata_whole`` is True if all metadata was read and the scan cannot have missed a ledger id.
+    ``were_owners_read`` is True if an owner store was read. ``oldest_data_time`` and ``newest_data_time`` are
     the times of the oldest and newest data of the run, in ms. ``checks_without_input`` are the checks whose
     input is incomplete. Holds that follow from findings of these checks may be missing.
     """
 
-    metadata_whole: bool
-    owners_read: bool
+    is_metadata_whole: bool
+    were_owners_read: bool
     oldest_data_time: int
     newest_data_time: int
     checks_without_input: tuple[str, ...] = ()
@@ -119,24 +119,24 @@ def write_holds(
 
     def derive_rows() -> DataFrame:
         has_dangling = bool(finding_counts["owner-dangling"])
-        unlocated_count = unlocated_ledgers(findings, tables).count() if has_dangling else 0
-        fact_rows = _rows_of_facts(cache, tables, is_anything_missing, run_scope.owners_read, unlocated_count)
+        unlocated = unlocated_ledgers(findings, tables).count() if has_dangling else 0
+        fact_rows = _rows_of_facts(cache, tables, is_anything_missing, run_scope.were_owners_read, unlocated)
         frames = [arrow_frame(cache.spark, pa.Table.from_pylist(fact_rows, _NEW_HOLD_SCHEMA))]
         frames += holds_of_findings(findings, changes.changes, tables, finding_counts)
         if (unreachable_ledger_holds := unreachable_ledgers(tables)) is not None:
             frames.append(unreachable_ledger_holds)
         unseen_rows: list[Any] = []
         unread_records = None if earlier_holds is None else holders_of_unread_records(tables)
-        doubted_bookies = pairs_with_unreadable_cookie(tables.roster.all_cookies)
+        doubted_bookies = find_unreadable_cookie_pairs(tables.roster.all_cookies)
         if earlier_holds is not None:
-            doubted_bookies |= doubted_by_answers(tables, earlier_holds) | doubted_by_foresight(
+            doubted_bookies |= doubted_answer_pairs(tables, earlier_holds) | doubted_foresight_pairs(
                 tables, unread_records or ()
             )
             unseen_rows = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
-        weak_holder_rows = [] if earlier_holds is None else collect_query(holders_of_weak_ledgers, tables)
-        bookies_at_risk = frozenset(row["bookie_id"] for row in weak_holder_rows)
-        seen_parts = SeenParts(
-            is_metadata_whole=run_scope.metadata_whole,
+        surplus_holder_rows = [] if earlier_holds is None else collect_query(find_surplus_holders, tables)
+        bookies_at_risk = frozenset(row["bookie_id"] for row in surplus_holder_rows)
+        read_facts = ReadFacts(
+            is_metadata_whole=run_scope.is_metadata_whole,
             are_registrations_whole=tables.cluster.bookies_listed,
             read_bookies=read_bookies(tables) - bookies_with_unread_index(tables),
             needed_bookies=needed_bookies(fact_rows) | bookies_at_risk,
@@ -148,9 +148,9 @@ def write_holds(
             bookies_with_unread_records=unread_records,
             unread_log_keys=frozenset() if earlier_holds is None else unread_log_holds(tables, earlier_holds),
         )
-        undecided_rows = None if earlier_holds is None else undecided_ledgers(tables)
+        undecided = None if earlier_holds is None else undecided_ledgers(tables)
         rows = add_carried_holds(
-            union_frames(frames), earlier_holds, changes.changes, seen_parts, changes.finished, undecided_rows
+            union_frames(frames), earlier_holds, changes.changes, read_facts, changes.finish_ms, undecided
         )
         return rows.orderBy("object", "key", "reason")
 
@@ -160,15 +160,15 @@ def write_holds(
     has_earlier_holds = (
         earlier_holds is not None
         and not earlier_lacked_input
-        and not earlier_runs.has_later_run(changes.finished)
+        and not earlier_runs.has_later_run(changes.finish_ms)
     )
-    facts = HoldFacts(
+    hold_facts = HoldFacts(
         total=row[0],
         urgent=row[1],
         carried=row[2],
         earlier_run=run.name if run is not None and has_earlier_holds else None,
     )
-    return facts, _list_actions(cache, findings, changes, facts, run_scope, tables)
+    return hold_facts, _list_actions(cache, findings, changes, hold_facts, run_scope, tables)
 
 
 def _rows_of_facts(
@@ -191,14 +191,14 @@ def _rows_of_facts(
         for name, reason in sorted(tables.cluster.unproved_bookies.items())
     ]
     return [
-        *exposure_rows(exposed_bookies),
+        *last_copy_rows(exposed_bookies),
         *unread_disk_rows(tables, is_anything_missing),
         *unread_log_rows(
             tables, unlocated_count, bookies_with_unread_logs(tables) if unlocated_count else ()
         ),
-        *damaged_database_rows(collect_rows(damaged_databases)),
-        *foreign_copy_rows(collect_rows(foreign_copies)),
-        *past_end_rows(collect_rows(copies_past_end)),
+        *damaged_database_rows(collect_rows(find_damaged_databases)),
+        *foreign_copy_rows(collect_rows(count_foreign_copies)),
+        *past_end_rows(collect_rows(count_past_end_copies)),
         *unindexed_byte_rows(collect_rows(unindexed_bytes)),
         *rows_of_outdated_sources(old_sources),
         *unread_owner_rows(owners_read),
@@ -243,7 +243,7 @@ def _list_actions(
     cache: TableCache,
     findings: DataFrame,
     changes: RunChanges,
-    facts: HoldFacts,
+    hold_facts: HoldFacts,
     run_scope: RunScope,
     tables: Tables,
 ) -> ActionList:
@@ -253,15 +253,15 @@ def _list_actions(
         has_holds_table=True,
         oldest_data_time=run_scope.oldest_data_time,
         newest_data_time=run_scope.newest_data_time,
-        has_earlier_run=facts["earlier_run"] is not None,
+        has_earlier_run=hold_facts["earlier_run"] is not None,
         are_logs_read="entry_logs" in tables.frames,
-        current_time=changes.finished,
+        current_time=changes.finish_ms,
         checks_without_holds=kinds_without_holds(run_scope.checks_without_input),
     )
     permitted_by_check = permitted_ledgers(findings, changes, cache.frames["holds"])
     are_bookies_listed = tables.cluster.bookies_listed
     return build_action_list(
-        HoldsOfRun(action_hold_book),
+        UnfinishedRun(action_hold_book),
         changes.counts_of_this_run(),
         permitted_by_check,
         _writable_bookies(tables),
@@ -275,7 +275,7 @@ def _writable_bookies(tables: Tables) -> frozenset[str] | None:
     if not tables.cluster.bookies_listed or not any(modes_by_bookie.values()):
         return None
     return frozenset(
-        name for name, registered_mode in modes_by_bookie.items() if registered_mode in TAKES_WRITES
+        name for name, registered_mode in modes_by_bookie.items() if registered_mode in WRITABLE_MODES
     )
 
 

@@ -12,25 +12,25 @@ import pyarrow as pa
 
 from auditor.audit import journal_scan
 from auditor.audit.bookies import ClusterBookies
-from auditor.audit.earlier_run import EarlierRun, IndexPlan, save_file_sizes, save_index_facts
-from auditor.audit.journal_scan import Tails
+from auditor.audit.earlier_run import EarlierRun, ReusePlan, save_file_sizes, save_index_facts
+from auditor.audit.journal_scan import JournalTails
 from auditor.audit.metadata_scan import FirstScan
 from auditor.audit.table_cache import TableCache
 from auditor.errors import RunError
-from auditor.model.options import AuditOptions, parse_moment
+from auditor.model.options import AuditOptions, to_time_ms
 from auditor.model.run_facts import Remark, RemarkKind, ReuseCount, remark
 from auditor.model.start_refusal import Refusal
-from auditor.model.states import OF_REPLICAS, BookieRead, IndexState, TailRead, TimeBasis
+from auditor.model.states import REPLICA_STATES, BookieRead, IndexState, TailRead, TimeBasis
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.availability import SCHEMA
-from auditor.sources.bookies.collections.copied_rows import CopiedRows, copied_bytes, shares
+from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, copied_bytes, shares
 from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.reusable_parts import read_reusable_part
 from auditor.sources.clock import now_ms
 from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable, ReadCost
-from auditor.spark.table_queries import aggregate_many
+from auditor.spark.table_queries import aggregate_tables
 from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.accounts import combine_index_pieces
 from auditor.tables.index_counts import (
@@ -63,7 +63,7 @@ class Indexes:
     ``gap_by_bookie`` has the reason for each bookie with data that could not be listed. ``old_sources`` has
     the reason for each bookie whose data is older than the metadata (`auditor.audit.source_age`).
     ``reuse_count`` has the numbers of indexes reused from an earlier run and of indexes read.
-    ``earlier_notes`` say why indexes were not reused. ``index_option`` is the time in ``--index-time``, or
+    ``earlier_notes`` say why indexes were not reused. ``option_time`` is the time in ``--index-time``, or
     None. ``read_end`` is the time when the audit finished reading the bookies.
     """
 
@@ -74,13 +74,13 @@ class Indexes:
     rows_by_state: DataFrame
     overlapping_bookies: Sequence[str]
     combined_pieces: DataFrame | None
-    journal_tails: Tails
+    journal_tails: JournalTails
     gap_by_bookie: Mapping[str, str]
     reuse_count: ReuseCount
     earlier_notes: tuple[str, ...]
-    live: bool
+    is_live: bool
     scan_time: int
-    index_option: int | None
+    option_time: int | None
     read_end: int
     old_sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -116,8 +116,8 @@ class Indexes:
 
         Returns None if there is no such time.
         """
-        if self.index_option is not None:
-            return DatedIndex(self.index_option, TimeBasis.OPTION)
+        if self.option_time is not None:
+            return DatedIndex(self.option_time, TimeBasis.OPTION)
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None
@@ -138,17 +138,17 @@ class Indexes:
         later one is used: files may be newer than the metadata, and this machine's clock may be slow.
         """
         latest_audit_end = self.scan_time + MAX_AUDIT_MS
-        return min(self.read_end, latest_audit_end) if self.live else max(self.read_end, latest_audit_end)
+        return min(self.read_end, latest_audit_end) if self.is_live else max(self.read_end, latest_audit_end)
 
     def newest_file_time(self, bookie_id: str) -> int | None:
         """Return an upper bound of the times of the bookie's index files in ms, or None if it is unknown."""
-        if self.index_option is not None:
-            return self.index_option
+        if self.option_time is not None:
+            return self.option_time
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         tail = self.journal_tails.tail_by_bookie.get(bookie_id)
-        if bookie is None or bookie.journals.mark_ms is None:
+        if bookie is None or bookie.journals.newest_mark_ms is None:
             return None
-        return max(bookie.journals.mark_ms, (tail.last_write if tail else None) or 0)
+        return max(bookie.journals.newest_mark_ms, (tail.last_write if tail else None) or 0)
 
     def dated_replicas(self) -> DataFrame:
         """Return one row for each replica. Rows have file times only if these can show the age of an orphan.
@@ -156,12 +156,12 @@ class Indexes:
         Rows from collections always have file times. Other rows have them only if the metadata is saved and
         an index may be newer than the metadata scan.
         """
-        replicas = self.rows.where(F.col("state").isin(*OF_REPLICAS))
+        replicas = self.rows.where(F.col("state").isin(*REPLICA_STATES))
         if self.combined_pieces is not None:
             other_replicas = replicas.where(~F.col("bookie_id").isin(list(self.overlapping_bookies)))
             replicas = other_replicas.unionByName(self.combined_pieces)
         times = [self.newest_file_time(bookie_id) for bookie_id in self.bookies.attribution.bookies]
-        if not self.live and any(time is None or time > self.scan_time for time in times):
+        if not self.is_live and any(time is None or time > self.scan_time for time in times):
             return replicas
         piece_owners = self.bookies.directory_owners.owner_of_piece.values()
         is_collected_bookie = F.col("bookie_id").isin(sorted({owner.bookie_id for owner in piece_owners}))
@@ -200,7 +200,7 @@ class Indexes:
         ]
 
     def _is_running(self, bookie_id: str) -> bool:
-        return self.live and bookie_id in self.bookies.registered_modes
+        return self.is_live and bookie_id in self.bookies.registered_modes
 
 
 def read_indexes(
@@ -214,7 +214,7 @@ def read_indexes(
 
     The rows of indexes that have not changed since the run ``earlier_run`` are taken from that run.
     """
-    bookies, rows, notes = _availability(cache, bookies, earlier_run, options)
+    bookies, rows, notes = _scan_indexes(cache, bookies, earlier_run, options)
     tails_of_journals = journal_scan.write_tails(
         cache, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.directory_owners
     )
@@ -238,7 +238,7 @@ def read_indexes(
         notes,
         first_scan.source.live,
         first_scan.source.scan_time,
-        None if index_time is None else parse_moment(index_time),
+        None if index_time is None else to_time_ms(index_time),
         now_ms(),
     )
 
@@ -250,7 +250,7 @@ def gap_reasons(availability: DataFrame) -> dict[str, str]:
     return {row["bookie_id"]: row["reason"] for row in rows}
 
 
-def _availability(
+def _scan_indexes(
     cache: TableCache, bookies: ClusterBookies, earlier_run: EarlierRun, options: AuditOptions
 ) -> tuple[ClusterBookies, DataFrame, tuple[str, ...]]:
     """Write the table ``availability``: the entries on each bookie with a readable directory.
@@ -281,7 +281,7 @@ def _availability(
 
 
 def _write_indexes(
-    cache: TableCache, bookies: ClusterBookies, part_count: int, plan: IndexPlan
+    cache: TableCache, bookies: ClusterBookies, part_count: int, plan: ReusePlan
 ) -> tuple[ClusterBookies, DataFrame]:
     """Write the table ``availability`` from the planned parts and all collections.
 
@@ -318,7 +318,7 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
     for collection, manifest in bookies.collected.readable_collections:
         parts = shares([(collection, manifest)], owners, 1)
         try:
-            rows = PartTable.from_parts(spark, SCHEMA, CopiedRows(owners).read, parts).frame()
+            rows = PartTable.from_parts(spark, SCHEMA, CopiedRowsReader(owners).read, parts).frame()
             rows.write.format("noop").mode("overwrite").save()
         except (Py4JError, PySparkException) as error:
             reasons[collection.path] = UNSEEN_REASON if "FileNotFoundError" in str(error) else DAMAGED_REASON
@@ -326,14 +326,14 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
 
 
 def _availability_table(
-    cache: TableCache, bookies: ClusterBookies, part_count: int, plan: IndexPlan
+    cache: TableCache, bookies: ClusterBookies, part_count: int, plan: ReusePlan
 ) -> PartTable:
     all_parts = [*plan.parts, *(reusable_part.part for reusable_part in plan.reusable_parts)]
     cost = index_cost(all_parts, bookies.replica_count)
     table = PartTable.from_parts(cache.spark, SCHEMA, read_part, plan.parts, cost)
     table = table.with_parts(((read_reusable_part, part) for part in plan.reusable_parts), ReadCost())
     collections, owners = bookies.collected.readable_collections, bookies.directory_owners.owner_of_piece
-    collection_reader = CopiedRows(owners)
+    collection_reader = CopiedRowsReader(owners)
     collection_parts = ((collection_reader.read, part) for part in shares(collections, owners, part_count))
     return table.with_parts(collection_parts, ReadCost(copied_bytes(collections) * _COPIED_BYTE_SECONDS))
 
@@ -395,6 +395,6 @@ REUSE_COUNT_SQL = ("count_if(coalesce(reused, false))", "count_if(not coalesce(r
 
 def _count_reuse(availability: DataFrame) -> ReuseCount:
     """Return the number of indexes taken from an earlier run, and the number read."""
-    counts = aggregate_many({"indexes": (availability.where("path is not null"), REUSE_COUNT_SQL)})
+    counts = aggregate_tables({"indexes": (availability.where("path is not null"), REUSE_COUNT_SQL)})
     reused_count, read_count = counts["indexes"]
     return ReuseCount(reused=reused_count, read=read_count)

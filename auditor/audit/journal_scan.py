@@ -23,7 +23,7 @@ from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.model.start_refusal import Refusal
 from auditor.model.states import IndexState, ReplayError, TailRead, TailState, TimeBasis
 from auditor.sources.bookies.collections.places import CollectedPlaces, PieceOwnership
-from auditor.sources.bookies.collections.tables import collected_tails
+from auditor.sources.bookies.collections.tables import read_collected_tails
 from auditor.sources.bookies.journal.tails import SCHEMA, TailPart, from_json, read_tail, to_json
 from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.owners import AttributedBookie
@@ -57,7 +57,7 @@ class LostJournal(NamedTuple):
     newer_files: int
 
 
-class Tail(NamedTuple):
+class JournalTail(NamedTuple):
     """Facts about one bookie's journal after its last mark. Times are in ms.
 
     ``reason`` says why the journal was not read completely, or is None. ``last_write`` is the time of the
@@ -75,7 +75,7 @@ class Tail(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tails:
+class JournalTails:
     """The entries that journals contain after their marks, and facts about each bookie's tail by bookie id.
 
     ``rows`` has the columns scope_id, ledger_id, bookie_id and groups, and one row per pair of ledger and
@@ -84,7 +84,7 @@ class Tails:
     """
 
     rows: DataFrame | None
-    tail_by_bookie: Mapping[str, Tail]
+    tail_by_bookie: Mapping[str, JournalTail]
     mismatched_bookies: frozenset[str] = frozenset()
 
 
@@ -97,7 +97,7 @@ def plan_tails(
     """
     collected_bookies = {owner.bookie_id for owner in directory_owners.owner_of_piece.values()}
     parts = [
-        TailPart(name, bookie.journals.directories, bookie.journals.trouble)
+        TailPart(name, bookie.journals.directories, bookie.journals.gap_reason)
         for name, bookie in bookies.items()
         if bookie.index_directories and name not in collected_bookies
     ]
@@ -114,21 +114,23 @@ def write_tails(
     cache: TableCache,
     parts: Sequence[TailPart],
     bookies: Mapping[str, AttributedBookie],
-    collected: CollectedPlaces,
+    collected_places: CollectedPlaces,
     directory_owners: PieceOwnership,
-) -> Tails:
+) -> JournalTails:
     """Read the journals of every bookie whose index was read. Call it after the indexes were read."""
     spark = cache.spark
 
     def make_table() -> Rows:
         table = PartTable.from_parts(spark, SCHEMA, read_tail, parts, journal_cost(parts))
         collections_with_tails = [
-            collection for collection in collected.readable_collections if TAILS_TABLE in collection[1].tables
+            collection
+            for collection in collected_places.readable_collections
+            if TAILS_TABLE in collection[1].tables
         ]
         if not collections_with_tails:
             return table
         return cache.execution.frame(table).unionByName(
-            collected_tails(spark, collections_with_tails, single_piece_owners)
+            read_collected_tails(spark, collections_with_tails, single_piece_owners)
         )
 
     piece_counts = Counter(owner.bookie_id for owner in directory_owners.owner_of_piece.values())
@@ -148,16 +150,18 @@ def write_tails(
     }
     piece_tails = {name: _collected_tail(bookies[name], rows.get(name, [])) for name in piece_counts}
     for name in piece_counts.keys() - {owner.bookie_id for owner in single_piece_owners.values()}:
-        piece_tails[name] = Tail(SEVERAL_SOURCES_REASON, 0, None)
+        piece_tails[name] = JournalTail(SEVERAL_SOURCES_REASON, 0, None)
     mismatched_bookies = [name for name, tail in piece_tails.items() if tail.reason == OTHER_MARK_REASON]
-    return Tails(
-        _tail_pairs(cache, table, mismatched_bookies),
+    return JournalTails(
+        _tail_replicas(cache, table, mismatched_bookies),
         {**disk_tails, **piece_tails},
         frozenset(mismatched_bookies),
     )
 
 
-def _tail_pairs(cache: TableCache, table: DataFrame, mismatched_bookies: Sequence[str]) -> DataFrame | None:
+def _tail_replicas(
+    cache: TableCache, table: DataFrame, mismatched_bookies: Sequence[str]
+) -> DataFrame | None:
     ledger_rows = table.where("ledger_id is not null").where(
         ~F.col("bookie_id").isin(list(mismatched_bookies))
     )
@@ -167,11 +171,11 @@ def _tail_pairs(cache: TableCache, table: DataFrame, mismatched_bookies: Sequenc
     return cache.execution.broadcast(tail_replicas, cache.files(TAILS_TABLE), BROADCAST_BYTES)
 
 
-def _disk_tail(rows: Sequence[dict[str, Any]]) -> Tail:
+def _disk_tail(rows: Sequence[dict[str, Any]]) -> JournalTail:
     """Return the tail of a bookie. ``rows`` has one row for each of its journal directories."""
     reasons = [_gap_reason(row) for row in rows if row["state"] != TailState.OK]
     last_writes = [row["modified"] for row in rows if row["modified"] is not None]
-    return Tail(
+    return JournalTail(
         "; ".join(dict.fromkeys(reasons)) or None,
         min(row["read_at"] for row in rows),
         max(last_writes, default=None),
@@ -179,7 +183,7 @@ def _disk_tail(rows: Sequence[dict[str, Any]]) -> Tail:
         tuple(
             LostJournal(row["path"], row["mark_file_id"], row["files_below"], row["files"])
             for row in rows
-            if row["state"] == TailState.GONE
+            if row["state"] == TailState.NO_FILE
         ),
         tuple(
             FailedReplay(row["path"], row["offset"], row["reason"], ReplayError(row["replay_error"]))
@@ -189,12 +193,12 @@ def _disk_tail(rows: Sequence[dict[str, Any]]) -> Tail:
     )
 
 
-def _collected_tail(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) -> Tail:
+def _collected_tail(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) -> JournalTail:
     if not rows:
-        return Tail(NOT_COLLECTED_REASON, 0, None)
+        return JournalTail(NOT_COLLECTED_REASON, 0, None)
     tail = _disk_tail(rows)
-    if bookie.journals.trouble is not None:
-        return tail._replace(reason=bookie.journals.trouble, lost_journals=(), failed_replays=())
+    if bookie.journals.gap_reason is not None:
+        return tail._replace(reason=bookie.journals.gap_reason, lost_journals=(), failed_replays=())
     current_marks = {
         (directory.mark_file_id, directory.mark_offset) for directory in bookie.journals.directories
     }
@@ -214,7 +218,7 @@ def _gap_reason(row: Mapping[str, Any]) -> str:
 
 
 def tail_state(
-    bookie: AttributedBookie, tail: Tail | None, is_running: bool
+    bookie: AttributedBookie, tail: JournalTail | None, is_running: bool
 ) -> tuple[str | None, str | None]:
     """Return how much of a bookie's tail was read, and the reason why the rest was not read.
 
@@ -232,7 +236,7 @@ def tail_state(
 
 
 def index_date(
-    bookie: AttributedBookie, tail: Tail | None, is_running: bool, latest_time: int
+    bookie: AttributedBookie, tail: JournalTail | None, is_running: bool, latest_time: int
 ) -> DatedIndex | None:
     """Return the time up to which a bookie's data is certainly complete, and the basis of that time.
 
@@ -255,18 +259,20 @@ def index_date(
         )
     if read_state == TailRead.READ and tail is not None:
         write_times = [
-            write_time for write_time in (bookie.journals.mark_ms, tail.last_write) if write_time is not None
+            write_time
+            for write_time in (bookie.journals.newest_mark_ms, tail.last_write)
+            if write_time is not None
         ]
-        date_of_index = DatedIndex(max(write_times), TimeBasis.LAST_WRITE) if write_times else None
+        dated_index = DatedIndex(max(write_times), TimeBasis.LAST_WRITE) if write_times else None
     elif read_state == TailRead.STOPPED and bookie.journals.clean_stop_ms is not None:
-        date_of_index = DatedIndex(bookie.journals.clean_stop_ms, TimeBasis.CLEAN_STOP)
+        dated_index = DatedIndex(bookie.journals.clean_stop_ms, TimeBasis.CLEAN_STOP)
     else:
-        date_of_index = bookie.journals.index_date
-    date_of_index = bookie.journals.limit_by_index(date_of_index)
-    return None if date_of_index is None or date_of_index.time_ms > latest_time else date_of_index
+        dated_index = bookie.journals.index_date
+    dated_index = bookie.journals.limit_by_index(dated_index)
+    return None if dated_index is None or dated_index.time_ms > latest_time else dated_index
 
 
-def refused_replays(tails: Mapping[str, Tail], running_bookies: Collection[str]) -> dict[str, Refusal]:
+def refused_replays(tails: Mapping[str, JournalTail], running_bookies: Collection[str]) -> dict[str, Refusal]:
     """Return the refusals of bookies that would not start because they cannot replay their journals.
 
     Either the file that a mark names is missing, or the replay fails at a record or a file. Copies of disks
@@ -327,7 +333,7 @@ def _first_names(names: Sequence[str]) -> list[str]:
     return [*names[:_MAX_BOOKIES_NAMED], *and_more(len(names) - _MAX_BOOKIES_NAMED)]
 
 
-def without_journal_ledgers(indexes: DataFrame, tails: Tails) -> DataFrame:
+def without_journal_ledgers(indexes: DataFrame, tails: JournalTails) -> DataFrame:
     """Return the index rows without rows ``not-indexed`` of ledgers that have entries in a journal tail.
 
     A bookie adds a ledger to its list of ledgers with the ledger's first entry. If that entry is still in

@@ -129,7 +129,7 @@ def _open_and_lock(path: Path, out: str) -> int:
                     f"({_read_holder(descriptor) or path}). Wait until it ends, or end it. If you end it, "
                     "repeat its command later to resume it from its finished tables"
                 )
-            if _is_still_at(descriptor, path):
+            if _is_file_at(descriptor, path):
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -138,7 +138,7 @@ def _open_and_lock(path: Path, out: str) -> int:
         os.close(descriptor)
 
 
-def _is_still_at(descriptor: int, path: Path) -> bool:
+def _is_file_at(descriptor: int, path: Path) -> bool:
     """Return whether the open file is still at ``path``."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())

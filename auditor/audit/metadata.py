@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from auditor.audit.earlier_run import earlier_ledgers, reusable_facts
-from auditor.audit.metadata_scan import FirstScan, MetadataSource, scan_ledgers, whole_tree_elsewhere
+from auditor.audit.earlier_run import earlier_ledgers, saved_facts
+from auditor.audit.metadata_scan import FirstScan, MetadataSource, find_wrong_tree, scan_ledgers
 from auditor.errors import RunError, StoreError
 from auditor.model.ledger_id import LayoutKind
 from auditor.model.run_facts import DONE_FILE, BookiesListed, Remark, RemarkKind, remark, remark_with_reason
 from auditor.model.states import LedgerStatus
 from auditor.sources.metadata.earlier_ledgers import ComparableStore
 from auditor.sources.metadata.etcd.key_ranges import NO_MARKS_NOTE, NO_TIMES_NOTE
-from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
+from auditor.sources.metadata.ledger_rows import REREAD_LEDGERS
 from auditor.sources.metadata.oxia.questions import MIXED_TIMES_NOTE as OXIA_NOTE
 from auditor.sources.metadata.spark_source import LedgerRereadSource, MarkSource
 from auditor.sources.metadata.store import ClusterNodes, WatchableStore
@@ -37,7 +37,7 @@ from auditor.tables.cluster_state import (
     CLUSTER,
     IdRange,
     cluster_state,
-    ids_drawn,
+    find_id_ranges,
     is_unused_store,
     unlisted_bookies,
 )
@@ -50,7 +50,7 @@ from auditor.tables.registry import (
     registrations,
     store_cookies,
 )
-from auditor.tables.scans import DOUBTFUL_IDS, STATUSES_WITH_OPEN_IDS, doubtful_ids, find_moves
+from auditor.tables.scans import DOUBTFUL_IDS, STATUSES_WITH_UNCERTAIN_IDS, doubtful_ids, find_moves
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def scan_second(first_scan: FirstScan) -> SecondScan:
         if not rescan.has_reused_rows:
             raise
         # The first scan's table is damaged, or the store could not list the changes: read all ledgers.
-        rescan.take_no_rows(error)
+        rescan.reread_all(error)
         ledger_scan = scan_ledgers(source, "ledgers_again", nodes, rescan.rows)
     return _with_marks(first_scan, ledger_scan.nodes, ledger_scan.rows, ledger_scan.restarts, rescan.notes)
 
@@ -117,22 +117,22 @@ class _Rescan:
         """Return the rows of ``ledgers_again``, including all changes up to this call."""
         if not self.notes:
             try:
-                if (rows := self._moved_ledgers(nodes)) is not None:
+                if (rows := self._changed_ledgers(nodes)) is not None:
                     self.has_reused_rows = True
                     return rows
             except (RunError, StoreError) as error:
-                self.take_no_rows(error)
+                self.reread_all(error)
         return self._first.source.table(LedgerRereadSource, nodes)
 
-    def take_no_rows(self, reason: Exception) -> None:
+    def reread_all(self, reason: Exception) -> None:
         """Make `rows` read all ledgers. ``reason`` says why no rows of the first scan can be reused."""
         self.has_reused_rows = False
         self.notes = (f"the second scan read all ledgers: {reason}",)
 
-    def _moved_ledgers(self, nodes: ClusterNodes) -> Rows | None:
+    def _changed_ledgers(self, nodes: ClusterNodes) -> Rows | None:
         source = self._first.source
         if isinstance(source.store, WatchableStore):
-            return _moved_rows(self._first, _moved_paths(self._first, source.store), nodes)
+            return _changed_rows(self._first, _changed_paths(self._first, source.store), nodes)
         if isinstance(source.store, ComparableStore):
             return source.table(LedgerRereadSource, nodes, earlier_read=_earlier_rows(source, source.store))
         return None
@@ -145,11 +145,11 @@ def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
         RunError, StoreError: the first scan has no such facts. The message says why.
     """
     table_path = source.cache.spark_path("tables/ledgers")
-    facts = reusable_facts(source.cache.run_store, "ledgers")
+    facts = saved_facts(source.cache.run_store, "ledgers")
     return earlier_ledgers(table_path, facts, source.store.root, store.history()).to_json()
 
 
-def _moved_paths(first_scan: FirstScan, store: WatchableStore) -> tuple[str, ...]:
+def _changed_paths(first_scan: FirstScan, store: WatchableStore) -> tuple[str, ...]:
     """Return the paths of ledgers that changed since the watch began, before the first scan.
 
     Raises:
@@ -163,9 +163,9 @@ def _moved_paths(first_scan: FirstScan, store: WatchableStore) -> tuple[str, ...
     return ledger_changes.paths
 
 
-def _moved_rows(first_scan: FirstScan, paths: tuple[str, ...], nodes: ClusterNodes) -> DataFrame:
+def _changed_rows(first_scan: FirstScan, paths: tuple[str, ...], nodes: ClusterNodes) -> DataFrame:
     """Return the rows of the first scan. The rows at ``paths`` are read again, the others are reused."""
-    names = LEDGERS_AGAIN.names
+    names = REREAD_LEDGERS.names
     rows = first_scan.ledgers.withColumn("reused", F.lit(True)).select(*names)
     if not paths:
         return rows
@@ -184,7 +184,7 @@ def _with_marks(
     """Return a second scan. Under-replication marks and locks are read last: they show running repairs."""
     source = first_scan.source
     marks = source.cache.write_table("marks", lambda: source.table(MarkSource, nodes))
-    can_be_complete = source.store.keeps_marks and first_scan.cut is None
+    can_be_complete = source.store.keeps_marks and first_scan.cut_reason is None
     are_marks_listed = can_be_complete and marks.where("kind = 'gap'").isEmpty()
     return SecondScan(nodes, ledgers, marks, are_marks_listed, restarts, notes)
 
@@ -234,16 +234,16 @@ class ClusterMetadata:
     def instance_id_missing(self) -> bool:
         """Return whether the cluster certainly has no INSTANCEID."""
         both_scans = (self.first.nodes, self.second.nodes)
-        return self.first.cut is None and all(map(instance_id_missing, both_scans))
+        return self.first.cut_reason is None and all(map(instance_id_missing, both_scans))
 
     def bookies_listed(self) -> bool:
         """Return whether all cookies and registrations were read, so that the absence of one is certain."""
-        return self._hidden_bookies() is None
+        return self._unread_list() is None
 
     def bookie_list_gaps(self) -> BookiesListed:
         """Return, for the report, which cookies and registrations could not be read, and why."""
-        hidden_path = self._hidden_bookies()
-        reason = None if hidden_path is None else ": ".join(hidden_path)
+        unread_list = self._unread_list()
+        reason = None if unread_list is None else ": ".join(unread_list)
         return {"hidden": reason, "unclear": sorted(self.unclear_bookies())}
 
     def unclear_bookies(self) -> dict[str, str]:
@@ -253,7 +253,7 @@ class ClusterMetadata:
 
     def issued_id_ranges(self) -> tuple[IdRange, ...]:
         """Return the id range and the next id of each ledger id generator, as of the last scan."""
-        return ids_drawn(self.second.nodes, self.source.layout)
+        return find_id_ranges(self.second.nodes, self.source.layout)
 
     def lacks_layout_and_generator(self) -> bool:
         """Return whether the store certainly lacks both LAYOUT and an id generator, but should have them.
@@ -264,7 +264,7 @@ class ClusterMetadata:
         if self.source.pulsar_layout and self.source.cache.count("ledgers"):
             return False
         return (
-            self.first.cut is None
+            self.first.cut_reason is None
             and is_unused_store(self.first.nodes)
             and is_unused_store(self.second.nodes)
         )
@@ -279,7 +279,7 @@ class ClusterMetadata:
             return wrong_tree_reason is None
         return self.source.layout is LayoutKind.ETCD or "LAYOUT" in self.first.nodes.nodes
 
-    def is_used(self) -> bool:
+    def is_in_use(self) -> bool:
         """Return whether the store was read completely and its id generators do not show a new cluster."""
         id_ranges = self.issued_id_ranges()
         is_new = bool(id_ranges) and sum(ids.next - ids.low for ids in id_ranges) < NEW_CLUSTER_IDS
@@ -319,7 +319,7 @@ class ClusterMetadata:
 
     def cluster_rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table ``cluster``: facts about the whole cluster from the store."""
-        unlisted_rows = unlisted_bookies(self._hidden_bookies(), self.unclear_bookies())
+        unlisted_rows = unlisted_bookies(self._unread_list(), self.unclear_bookies())
         return [*cluster_state(self.second.nodes), *unlisted_rows]
 
     def registration_rows(self) -> list[dict[str, Any]]:
@@ -332,7 +332,7 @@ class ClusterMetadata:
         first_rows, second_rows = registrations(self.first.nodes), registrations(self.second.nodes)
         return registered_modes(first_rows), registered_modes(second_rows)
 
-    def _hidden_bookies(self) -> tuple[str, str] | None:
+    def _unread_list(self) -> tuple[str, str] | None:
         """Return the path of an unreadable list of bookies, and the reason. Any bookie may be in that list.
 
         Returns None if all lists of cookies and registrations were read.
@@ -372,10 +372,10 @@ def write_difference(metadata: ClusterMetadata) -> ScanDifference:
     statuses = [cache.distinct_values(name, "status") for name in names]
     has_misplaced = LedgerStatus.MISPLACED in statuses[0]
     layout_note = metadata.source.layout_note
-    wrong_tree_reason = whole_tree_elsewhere(first_scan.ledgers, layout_note) if has_misplaced else None
-    reason_for_all_ids = first_scan.cut or wrong_tree_reason
-    may_lack_ledgers = first_scan.cut is not None or not frozenset().union(*statuses).isdisjoint(
-        STATUSES_WITH_OPEN_IDS
+    wrong_tree_reason = find_wrong_tree(first_scan.ledgers, layout_note) if has_misplaced else None
+    reason_for_all_ids = first_scan.cut_reason or wrong_tree_reason
+    may_lack_ledgers = first_scan.cut_reason is not None or not frozenset().union(*statuses).isdisjoint(
+        STATUSES_WITH_UNCERTAIN_IDS
     )
     id_rows = cache.write_or_empty(
         may_lack_ledgers,

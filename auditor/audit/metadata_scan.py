@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from auditor.audit.earlier_run import EarlierRun, reusable_facts, save_file_sizes, save_ledger_facts
+from auditor.audit.earlier_run import EarlierRun, save_file_sizes, save_ledger_facts, saved_facts
 from auditor.audit.table_cache import TableCache
 from auditor.errors import RunError, StoreError
 from auditor.model.amounts import plural
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind
-from auditor.model.options import AuditOptions, parse_moment
+from auditor.model.options import AuditOptions, to_time_ms
 from auditor.model.report import Cluster
 from auditor.model.run_facts import InDoubt
 from auditor.model.states import LISTED
@@ -119,7 +119,7 @@ class FirstScan:
     notes: tuple[str, ...]
 
     @property
-    def cut(self) -> str | None:
+    def cut_reason(self) -> str | None:
         """Return why a part of the metadata may be missing, or None if nothing indicates that."""
         return self.nodes.cut_below(self.source.store.root)
 
@@ -149,7 +149,7 @@ def open_metadata(cache: TableCache, uri: MetadataUri, options: AuditOptions) ->
             layout_note,
             has_pulsar_layout(store, nodes),
             instance_id(nodes),
-            pinned_scan_time if option_time is None else parse_moment(option_time),
+            pinned_scan_time if option_time is None else to_time_ms(option_time),
         )
 
 
@@ -171,7 +171,7 @@ def scan_first(source: MetadataSource, earlier_run: EarlierRun) -> FirstScan:
             source, "ledgers", source.nodes, partial(table_reader, unusable_reason=str(error))
         )
     save_file_sizes(source.cache.run_store, "ledgers")
-    notes = tuple(reusable_facts(source.cache.run_store, "ledgers").get("notes", ()))
+    notes = tuple(saved_facts(source.cache.run_store, "ledgers").get("notes", ()))
     return FirstScan(source, ledger_scan.nodes, ledger_scan.rows, ledger_scan.restarts, notes)
 
 
@@ -238,7 +238,7 @@ MAX_LEDGERS_ELSEWHERE = 10_000
 More ledgers always count as a whole ledger tree. Each misplaced ledger would add a range of ids in doubt.
 """
 
-_FOUND_LAYOUT_SQL = f"substring(damage, {len(PATH_OF_LAYOUT) + 1})"
+_OTHER_LAYOUT_SQL = f"substring(damage, {len(PATH_OF_LAYOUT) + 1})"
 
 
 def count_ids_in_doubt(doubtful_id_rows: DataFrame) -> InDoubt | None:
@@ -262,7 +262,7 @@ def count_ids_in_doubt(doubtful_id_rows: DataFrame) -> InDoubt | None:
     )
 
 
-def whole_tree_elsewhere(ledgers: DataFrame, layout_note: str) -> str | None:
+def find_wrong_tree(ledgers: DataFrame, layout_note: str) -> str | None:
     """Return a sentence about a whole ledger tree at paths of another layout, or None without such a tree.
 
     Ledgers at paths of other layouts count as a whole tree in two cases. (1) There are at least as many of
@@ -271,7 +271,7 @@ def whole_tree_elsewhere(ledgers: DataFrame, layout_note: str) -> str | None:
     """
     if ledgers.where(IS_IN_ANOTHER_LAYOUT).isEmpty():
         return None
-    layouts = F.array_sort(F.collect_set(F.expr(_FOUND_LAYOUT_SQL))).alias("layouts")
+    layouts = F.array_sort(F.collect_set(F.expr(_OTHER_LAYOUT_SQL))).alias("layouts")
     listed_count = ledgers.where(F.col("status").isin(*LISTED)).agg(F.count("*").alias("own"))
     [row] = (
         records_in_other_layouts(ledgers)

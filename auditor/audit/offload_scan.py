@@ -18,7 +18,7 @@ from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.spark import functions as F
-from auditor.spark.table_queries import aggregate_many
+from auditor.spark.table_queries import aggregate_tables
 from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables import Tables
 from auditor.tables.offload_objects import offload_objects
@@ -112,7 +112,7 @@ def offload_remarks(tables: Tables) -> list[Remark]:
     if "offload_objects" in tables.frames:
         return []
     offloaded_sql = "offload in ('complete', 'deleted') and not borrowed"
-    [offloaded_count] = aggregate_many({"owners": (tables.ownership, [f"count_if({offloaded_sql})"])})[
+    [offloaded_count] = aggregate_tables({"owners": (tables.ownership, [f"count_if({offloaded_sql})"])})[
         "owners"
     ]
     if not offloaded_count:

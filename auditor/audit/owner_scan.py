@@ -27,7 +27,7 @@ from auditor.model.owner_scope import (
 from auditor.model.run_facts import DONE_FILE, Remark, RemarkKind, remark, remark_with_reason
 from auditor.model.source_scope import SourceScope
 from auditor.runs.directory import RunDirectory
-from auditor.sources.metadata.store import NeighbourStore
+from auditor.sources.metadata.store import SiblingStore
 from auditor.sources.metadata.stores import is_live, source_options
 from auditor.sources.metadata.uri import OXIA
 from auditor.sources.owners.applications import (
@@ -46,10 +46,10 @@ from auditor.tables.owner_stores import (
     OWNER_STORES,
     StoreMatches,
     StoreReferences,
+    count_claims,
     current_store,
-    list_counts,
     match_stores,
-    store_facts,
+    summarize_owners,
 )
 from auditor.tables.ownership import UNREADABLE_FAULT, ReadTimes, ownership
 
@@ -200,7 +200,7 @@ def match_owner_stores(owners: Owners, source: MetadataSource, earlier_run: Runs
     return replace(owners, matches=match_stores(owners.names, references, earlier_identities))
 
 
-def _with_current_stores(previous_ownership: DataFrame | None, owners: Owners) -> DataFrame | None:
+def _rename_stores(previous_ownership: DataFrame | None, owners: Owners) -> DataFrame | None:
     """Return the earlier run's table ``ownership``, with store names replaced by the names in this run."""
     if previous_ownership is None or "store" not in previous_ownership.columns:
         return previous_ownership
@@ -239,14 +239,14 @@ def write_ownership(
     earlier_owner_run = earlier_run.newest_run_with_owners(
         cache.run_store, source.scan_time - max(grace_ms, ROLLOVER_MS)
     )
-    newest_rows = _with_current_stores(earlier_run.table(cache, "ownership", source.scan_time), owners)
+    newest_rows = _rename_stores(earlier_run.table(cache, "ownership", source.scan_time), owners)
     read_times = ReadTimes(
         source.scan_time,
         grace_ms,
         {store.text: store.chroot for store in owners.stores},
         _zxid(metadata.first) if owners.is_own else None,
-        metadata.first.nodes.scan_time if _are_read_apart(source, owners) else None,
-        next(filter(None, (_difference_reason(owners, store, source) for store in owners.stores)), None),
+        metadata.first.nodes.scan_time if _lack_common_order(source, owners) else None,
+        next(filter(None, (_time_gap_reason(owners, store, source) for store in owners.stores)), None),
     )
 
     def table() -> DataFrame:
@@ -277,10 +277,10 @@ def write_owner_stores(
         counts = _count_owners(owners, owners.rows, ownership, source.scan_time)
         times_by_store = {
             store.text: source.scan_time
-            if _difference_reason(owners, store, source) is None
-            else counts.facts[store.text].newest_time
+            if _time_gap_reason(owners, store, source) is None
+            else counts.store_facts[store.text].newest_time
             for store in owners.stores
-            if store.text in counts.facts
+            if store.text in counts.store_facts
         }
         rows = owner_store_rows(counts, owners.names, declared_stores(options), times_by_store)
     cache.write_rows("owner_stores", rows, OWNER_STORES)
@@ -294,7 +294,7 @@ def _count_owners(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_ti
 
     ``rows`` is the table ``owners``.
     """
-    counts = list_counts(ownership, owners.applications, scan_time).collect()
+    counts = count_claims(ownership, owners.applications, scan_time).collect()
     counts_by_store: dict[str, ListCounts] = {}
     for row in counts:
         store = owners.names[0] if row["store"] is None else row["store"]  # of an earlier release
@@ -306,10 +306,12 @@ def _count_owners(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_ti
         claims=sum(row["claims"] for row in counts),
         foreign_claims=sum(row["foreign_claims"] for row in counts),
         unowned=sum(row["unowned"] for row in counts),
-        lists=counts_by_store,
-        facts={row["store"]: StoreFacts(row["gaps"], row["newest"]) for row in store_facts(rows).collect()},
-        first_names=owners.matches.first_names,
-        identities=owners.matches.identities,
+        list_counts=counts_by_store,
+        store_facts={
+            row["store"]: StoreFacts(row["gaps"], row["newest"]) for row in summarize_owners(rows).collect()
+        },
+        name_by_alias=owners.matches.first_names,
+        store_identities=owners.matches.identities,
     )
 
 
@@ -357,7 +359,7 @@ def _find_neighbour_store(source: MetadataSource) -> tuple[tuple[OwnersUri, ...]
     for name, application in APPLICATIONS.items():
         try:
             store = source.store
-            if isinstance(store, NeighbourStore) and store.has_neighbour(application.trees[0]):
+            if isinstance(store, SiblingStore) and store.has_sibling(application.trees[0]):
                 return (sibling_tree_uri(name, source.uri),), notes
         except StoreError as error:
             notes += (f"cannot determine whether {name} owns ledgers of this cluster: {error}",)
@@ -377,7 +379,7 @@ def _zxid(first_scan: FirstScan) -> int | None:
     return int(first_scan.nodes.position, 16) if first_scan.source.uri.scheme == "zk" else None
 
 
-def _are_read_apart(source: MetadataSource, owners: Owners) -> bool:
+def _lack_common_order(source: MetadataSource, owners: Owners) -> bool:
     """Return whether owners and ledgers come from live stores whose changes have no common order.
 
     Clocks must then show which read came first. Two different running stores have no common order. Oxia has
@@ -386,10 +388,10 @@ def _are_read_apart(source: MetadataSource, owners: Owners) -> bool:
     return source.live and (not owners.is_own or source.uri.scheme == OXIA)
 
 
-def _difference_reason(owners: Owners, uri: OwnersUri, source: MetadataSource) -> str | None:
+def _time_gap_reason(owners: Owners, uri: OwnersUri, source: MetadataSource) -> str | None:
     """Return why owners and ledgers may come from different times, or None if their time is the same."""
     first_tree = APPLICATIONS[uri.application].trees[0]
-    if owners.is_own or (source.live and is_live(uri.tree(first_tree))):
+    if owners.is_own or (source.live and is_live(uri.tree_uri(first_tree))):
         return None
     if uri.store.partition("?")[0] == source.uri.text.partition("?")[0]:
         return None  # both are in one file, or in the files of one server

@@ -34,7 +34,7 @@ from auditor.model.placement import (
     Policy,
 )
 from auditor.model.run_facts import Remark, RemarkKind, remark
-from auditor.sources.metadata.store import MetadataStore, neighbour_value
+from auditor.sources.metadata.store import MetadataStore, sibling_value
 from auditor.sources.metadata.uri import METADATA_STORE, MetadataUri, parse_metadata_uri, redact
 from auditor.sources.racks import (
     PULSAR_MAPPING,
@@ -152,7 +152,7 @@ def _differences(
     store = broker_properties.get("metadataStoreUrl", "").strip()
     if store and not store.startswith(_STORE_PREFIXES):
         store = f"zk:{store}"
-    bookie_text, broker_text = _mapping_place(uri), _mapping_place(f"{METADATA_STORE}{store}")
+    bookie_text, broker_text = _mapping_store(uri), _mapping_store(f"{METADATA_STORE}{store}")
     if bookie_text and broker_text and bookie_text != broker_text:
         yield f"AutoRecovery reads the mapping from {redact(uri)}, and brokers read it from {redact(store)}"
     if uses_pulsar_mapping and uri and not uri.startswith(METADATA_STORE):
@@ -163,7 +163,7 @@ _STORE_PREFIXES = ("zk:", "etcd:", "oxia:", "rocksdb:", "memory:")
 """Prefixes of the URLs of Pulsar's metadata stores. Other URLs are ZooKeeper hosts."""
 
 
-def _mapping_place(uri: str) -> tuple[str, frozenset[str], str] | None:
+def _mapping_store(uri: str) -> tuple[str, frozenset[str], str] | None:
     """Return the kind, the hosts and the parent path of the store that has the rack mapping.
 
     Returns None if ``uri`` is invalid.
@@ -240,7 +240,7 @@ def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions
     )
 
 
-def _hidden_mapping(mapping_source: str) -> Remark:
+def _no_racks_remark(mapping_source: str) -> Remark:
     """Return the remark that no racks were found, because ``mapping_source`` below a chroot is absent."""
     racks_advice = (
         "if the brokers use another root, save this znode's value below that root as FILE.json, and pass "
@@ -260,7 +260,7 @@ def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions)
     path = f"{store.root.rpartition('/')[0]}/{PULSAR_MAPPING}"
     mapping_source = f"{path} in {uri.text}"
     try:
-        mapping_bytes = neighbour_value(store, PULSAR_MAPPING)
+        mapping_bytes = sibling_value(store, PULSAR_MAPPING)
         entries = bookie_racks.decode(mapping_bytes) if mapping_bytes is not None else []
     except (StoreError, DecodeError) as error:
         unread_remark = remark(
@@ -273,9 +273,9 @@ def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions)
         )
     # Below a chroot, brokers may use another root, which the audit does not see. Without a chroot, they
     # cannot.
-    is_hidden = path != f"/{PULSAR_MAPPING}"
+    has_chroot = path != f"/{PULSAR_MAPPING}"
     return Placement(
-        settings, {}, None, placement_option, (_hidden_mapping(mapping_source),) if is_hidden else ()
+        settings, {}, None, placement_option, (_no_racks_remark(mapping_source),) if has_chroot else ()
     )
 
 
@@ -308,7 +308,7 @@ def write_locations(
         {
             "bookie_id": bookie,
             "location": location.path,
-            "given": location.given,
+            "given": location.given_text,
             "groups": list(location.groups),
             "origin": location.origin,
         }

@@ -18,7 +18,7 @@ from auditor.model.states import DECODED, Reach
 from auditor.simulate.reachability import reachability_rows
 from auditor.spark import functions as F
 from auditor.spark.batches import from_files
-from auditor.spark.table_queries import aggregate_many, derive
+from auditor.spark.table_queries import aggregate_tables, inherit_empty
 from auditor.spark.types import DataFrame
 from auditor.tables import Roster
 from auditor.tables.cluster_state import autorecovery_facts
@@ -93,21 +93,23 @@ def with_repair_state(
     writable_count = sum(registered_mode != "readonly" for registered_mode in registered_modes)
     # With at least as many writable bookies as ensembles name, every ensemble size in use can be placed.
     needs_ensemble_sizes = knows_registrations and writable_count < sum(bool(row["named"]) for row in bookies)
-    queries = _count_queries(tables, down_bookies, previous_run.scan_time if previous_run else None)
+    queries = _make_queries(tables, down_bookies, previous_run.scan_time if previous_run else None)
     if needs_ensemble_sizes:
         queries["ensembles"] = _ensemble_size_query(tables.ledgers, cluster.scan_time)
     repair_state = RepairState(
-        **_autorecovery(metadata, roster, knows_registrations),
+        **_autorecovery_facts(metadata, roster, knows_registrations),
         registered=len(registered_modes),
         writable=writable_count,
         knows_registrations=knows_registrations,
         down=tuple(down_bookies),
-        **_repair_counts(aggregate_many(queries)),
+        **_repair_counts(aggregate_tables(queries)),
     )
     return replace(roster, cluster=replace(cluster, repair=repair_state))
 
 
-def _autorecovery(metadata: ClusterMetadata, roster: Roster, knows_registrations: bool) -> dict[str, Any]:
+def _autorecovery_facts(
+    metadata: ClusterMetadata, roster: Roster, knows_registrations: bool
+) -> dict[str, Any]:
     """Return the fields of `RepairState` about AutoRecovery's votes and settings.
 
     The result is empty if the run did not read them.
@@ -126,14 +128,14 @@ def _autorecovery(metadata: ClusterMetadata, roster: Roster, knows_registrations
 _Queries = dict[str, tuple[DataFrame, list[str]]]
 
 
-def _count_queries(
+def _make_queries(
     tables: QueueTables, down_bookies: Collection[str], previous_scan_time: int | None
 ) -> _Queries:
     """Return the queries for the numbers of `RepairState`, by name."""
     new_mark_sql = (
         "0" if previous_scan_time is None else f"count_if(coalesce(ctime, mtime) > {previous_scan_time})"
     )
-    marked_ledgers = derive(tables.marks.where("not misplaced"), tables.marks)
+    marked_ledgers = inherit_empty(tables.marks.where("not misplaced"), tables.marks)
     queries: _Queries = {
         "queue": (marked_ledgers, ["count(*)", "min(coalesce(ctime, mtime))", new_mark_sql]),
         "locks": (tables.locks, ["count(*)"]),
@@ -161,7 +163,7 @@ def _queries_for_waiting_ledgers(
     )
     # Marks are few compared with ledgers, so the marks are filtered, and their number is added.
     marked_ids = marked_ledgers.where("ledger_id is not null").select(*ledger_columns)
-    marked_ledgers_on_live_bookies = derive(
+    marked_ledgers_on_live_bookies = inherit_empty(
         marked_ids.join(ledgers_on_down_bookies, ledger_columns, "left_anti"), marked_ledgers
     )
     return {

@@ -139,7 +139,7 @@ def unfinished_run(runs: str, identity: dict[str, Any], max_age_seconds: float) 
                 continue
             has_same_identity = run.read_manifest().get("identity") == identity
             oldest_time = run.oldest_table()
-            files, manifest = run.place(MANIFEST)
+            files, manifest = run.locate(MANIFEST)
             start_time = files.get_file_info(manifest).mtime_ns
         except (OSError, ValueError, AttributeError, RunError):
             continue

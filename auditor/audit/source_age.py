@@ -43,7 +43,7 @@ def find_old_sources(first_scan: FirstScan, indexes: Indexes) -> dict[str, str]:
     last_writes = {
         name: last_write
         for name in indexes.bookies.members
-        if name not in reasons and not indexes.bookies.is_unseen(name)
+        if name not in reasons and not indexes.bookies.has_no_index(name)
         if (last_write := indexes.newest_file_time(name)) is not None
         and last_write + MAX_SOURCE_AGE_MS < scan_time
     }

@@ -32,10 +32,10 @@ from auditor.tables.scans import shrunken_leaves
 from auditor.tables.sources import SOURCES, rows_of_scopes
 
 MAX_NAMES_SHOWN = 5
-PROOF_SETTINGS = CheckSettings()
+DEFAULT_CHECK_SETTINGS = CheckSettings()
 """Settings for the proof of scopes: the defaults of the checks, whatever the run's own settings are."""
 EVERY_BOOKIE_SCOPE = "every bookie that exists"
-NO_SCOPE = "nothing"
+EMPTY_SCOPE = "nothing"
 
 
 def write_sources(
@@ -85,7 +85,7 @@ def _metadata_scope(
         f"cluster {source.instance_id}" if source.instance_id else "the cluster, which has no instance id"
     )
     claimed_scope = f"every ledger of {cluster_text}"
-    faults = [
+    scope_faults = [
         *_metadata_faults(metadata, bookies, tables),
         *_lost_ledger_faults(metadata, tables, earlier_runs),
     ]
@@ -98,10 +98,10 @@ def _metadata_scope(
         source.uri.text,
         SourceKind.METADATA,
         claimed_scope,
-        "the ledgers that the metadata lists" if faults else claimed_scope,
-        "the records of these ledgers were read" if faults else ", ".join(proof_texts),
+        "the ledgers that the metadata lists" if scope_faults else claimed_scope,
+        "the records of these ledgers were read" if scope_faults else ", ".join(proof_texts),
         _data_time(metadata, source.scan_time),
-        "; ".join(faults) or None,
+        "; ".join(scope_faults) or None,
     )
 
 
@@ -111,16 +111,16 @@ def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables:
     if metadata.gaps() or source.cache.count("doubtful_ids"):
         yield "not all metadata could be read"
     yield from _instance_faults(source.instance_id, bookies)
-    generator_counts = tables.id_generators.agg(
+    generator_row = tables.id_generators.agg(
         F.expr("count(*) AS generators"), F.expr("count_if(listed > 0 or held > 0) AS behind")
     ).first()
-    assert generator_counts is not None
-    if not generator_counts["generators"]:
+    assert generator_row is not None
+    if not generator_row["generators"]:
         yield "the id generator could not be compared with the ids in use"
-    elif generator_counts["behind"]:
+    elif generator_row["behind"]:
         yield "the id generator is behind an id in use"
     suspicious_bookies = (
-        tables.holdings.where(large_orphan_share(PROOF_SETTINGS)).select("bookie_id").collect()
+        tables.holdings.where(large_orphan_share(DEFAULT_CHECK_SETTINGS)).select("bookie_id").collect()
     )
     if suspicious_bookies:
         names = sorted(row["bookie_id"] for row in suspicious_bookies)
@@ -137,8 +137,8 @@ def _lost_ledger_faults(metadata: ClusterMetadata, tables: Tables, earlier_runs:
     shrunken_part_rows = shrunken_leaves(
         earlier_ledgers,
         metadata.first.ledgers,
-        100 // PROOF_SETTINGS.large_orphan_share_percent,
-        PROOF_SETTINGS.least_unexplained,
+        100 // DEFAULT_CHECK_SETTINGS.large_orphan_share_percent,
+        DEFAULT_CHECK_SETTINGS.least_unexplained,
     )
     [row] = shrunken_part_rows.agg(F.expr("count(*) AS leaves"), F.expr("sum(lost) AS lost")).collect()
     if row["leaves"] and not _do_owners_agree(tables):
@@ -206,7 +206,9 @@ def _bookie_scope(
     claimed_scope = "every ledger on this bookie"
     reason = tables.cluster.unproved_bookies.get(name) or row["reason"]
     if row["read"] == BookieRead.UNREAD:
-        return SourceScope(name, SourceKind.BOOKIE, claimed_scope, NO_SCOPE, "", None, reason or "not read")
+        return SourceScope(
+            name, SourceKind.BOOKIE, claimed_scope, EMPTY_SCOPE, "", None, reason or "not read"
+        )
     data_time = _data_time(metadata, _bookie_time(name, row, metadata, indexes))
     if row["read"] == BookieRead.PARTIAL or row["suspect"]:
         proof_text = "each entry that the bookie's index lists exists on the bookie"
@@ -244,7 +246,7 @@ def _bookie_time(
     if collection_time is not None:
         return min(collection_time, scan_time)
     newest_time = indexes.newest_file_time(name)
-    is_dated = metadata.source.store.keeps_times or (metadata.source.live and row["registered"] is not None)
-    if name in indexes.old_sources or not is_dated:
+    has_times = metadata.source.store.keeps_times or (metadata.source.live and row["registered"] is not None)
+    if name in indexes.old_sources or not has_times:
         return newest_time
     return scan_time

@@ -26,18 +26,18 @@ from auditor.model.states import LISTED, CacheState, EntryLogState, LedgerStatus
 from auditor.sources.bookies.collections.places import COLLECTION_SEPARATOR
 from auditor.sources.bookies.entry_logs.reader import SCAN_SOURCE
 from auditor.spark import functions as F
-from auditor.spark.table_queries import TableQuery, aggregate_many
+from auditor.spark.table_queries import TableQuery, aggregate_tables
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.cluster_state import IdRange
 from auditor.tables.digests import digests
-from auditor.tables.gc_foresight import GC_FORESIGHT, Collector, collected_since, gc_foresight
+from auditor.tables.gc_foresight import GC_FORESIGHT, CollectorInputs, bookies_collected, gc_foresight
 from auditor.tables.gc_listing import (
     ServerListing,
     doubtful_ledgers,
+    find_listed_ids,
     find_listing_places,
-    listed_ids,
-    ranges,
+    find_ranges,
     summarize_walk,
 )
 from auditor.tables.log_entries import log_entries
@@ -46,7 +46,7 @@ from auditor.tables.orphans import RecentIds
 from auditor.tables.space import drop_repeated_files, misplaced_locations, space
 
 
-def with_space(
+def add_space_tables(
     cache: TableCache,
     scan: EntryLogScan,
     availability: DataFrame,
@@ -111,7 +111,14 @@ def with_space(
 def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
     """Return remarks about the classified bytes, the sampled entries and the unreadable files."""
     counts = _count_bytes(tables.space, scan.entry_logs, scan.locations)
-    file_count, byte_count, map_count, verified_maps, cached_logs, unreadable_caches = counts["files"]
+    (
+        file_count,
+        byte_count,
+        ledgers_map_count,
+        verified_map_count,
+        cached_log_count,
+        unreadable_cache_count,
+    ) = counts["files"]
     [classified_byte_count], [unread_count], (pair_count, compared_pairs) = (
         counts["space"],
         counts["unread"],
@@ -128,13 +135,14 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
             RemarkKind.SPACE if classified_byte_count == byte_count else RemarkKind.SPACE_UNREAD,
             f"entry logs: {plural(file_count, 'file', 'files')}, {classified_text} classified (table space)",
             "each byte counts in exactly one class",
-            f"{verified_maps:,} of {plural(map_count, 'ledgers map')} compared with the entries in the log",
+            f"{verified_map_count:,} of {plural(ledgers_map_count, 'ledgers map')} compared with the entries "
+            "in the log",
             f"one entry was looked up for {compared_pairs:,} of {pair_count:,} pairs of ledger and log",
         )
     ]
-    if cached_logs:
-        unreadable_text = f", {unreadable_caches:,} of them unreadable" if unreadable_caches else ""
-        logs_text = f"{plural(cached_logs, 'log')}{unreadable_text}"
+    if cached_log_count:
+        unreadable_text = f", {unreadable_cache_count:,} of them unreadable" if unreadable_cache_count else ""
+        logs_text = f"{plural(cached_log_count, 'log')}{unreadable_text}"
         text = f"entry logs: metadata caches of garbage collection contain {logs_text}"
         remarks.append(remark(RemarkKind.SPACE, text))
     if unread_count:
@@ -151,7 +159,7 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
 def disk_remarks(disks: DataFrame) -> list[Remark]:
     """Return remarks about the files next to the entry logs, and about files that could not be read."""
     aggregate_sqls = [*(f"sum({kind.column})" for kind in DISK_BYTES), "count(reason)", "count(*)"]
-    *byte_sums, unread_count, row_count = aggregate_many({"disks": (disks, aggregate_sqls)})["disks"]
+    *byte_sums, unread_count, row_count = aggregate_tables({"disks": (disks, aggregate_sqls)})["disks"]
     if not row_count:
         return []
     size_texts = [
@@ -180,7 +188,7 @@ def _count_bytes(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) 
     ledgers_map_sqls = (f"count_if({has_map_sql})", f"count_if({has_map_sql} and counted = '{SCAN_SOURCE}')")
     cache_sqls = ("count(cache)", f"count_if(cache = '{CacheState.UNREADABLE}')")
     unread_count = entry_logs.where("bytes is null and ledger_id is null")
-    return aggregate_many(
+    return aggregate_tables(
         {
             "files": (
                 drop_repeated_files(entry_logs),
@@ -214,7 +222,7 @@ def collector_settings(conf_path: str | None) -> CollectorSettings:
         raise UsageError(f"--bookie-conf {conf_path}: {error}") from None
 
 
-def with_foresight(
+def add_gc_foresight(
     metadata: ClusterMetadata, tables: Tables, earlier_runs: RunsBefore, conf_path: str | None
 ) -> Tables:
     """Return ``tables`` with ``gc_foresight``, and with ``log_foresight`` if entry logs were read.
@@ -222,13 +230,15 @@ def with_foresight(
     ``conf_path`` is the path of ``--bookie-conf``, or None.
     """
     cache, layout = metadata.source.cache, metadata.source.layout
-    collector = Collector(
-        collector_settings(conf_path), layout, _server_listing(metadata), tables.roster.aliases
+    collector = CollectorInputs(
+        collector_settings(conf_path), layout, _forecast_listing(metadata), tables.roster.aliases
     )
     scan_time = tables.cluster.scan_time
 
-    def foresight_rows(asked_tables: Tables) -> DataFrame:
-        return query_foresight(collector, asked_tables, earlier_runs.table(cache, "gc_foresight", scan_time))
+    def foresight_rows(queried_tables: Tables) -> DataFrame:
+        return query_foresight(
+            collector, queried_tables, earlier_runs.table(cache, "gc_foresight", scan_time)
+        )
 
     needed_tables = None if collector.listing.found_ids is not None else ("orphans", "over_replicated")
     rows = cache.write_query("gc_foresight", GC_FORESIGHT, TableQuery(needed_tables, foresight_rows), tables)
@@ -239,7 +249,7 @@ def with_foresight(
     # run.
     earlier_rows = earlier_runs.table(cache, "gc_foresight", scan_time)
     earlier_log_rows = earlier_runs.table(cache, "log_foresight", scan_time)
-    collected_bookies = None if earlier_rows is None else collected_since(earlier_rows, tables.availability)
+    collected_bookies = None if earlier_rows is None else bookies_collected(earlier_rows, tables.availability)
     # With a saved store, directories are copies on some other disk. Only collections have the free bytes of
     # the bookies' own disks.
     collected_disks = tables.disks.where(F.col("directory").contains(COLLECTION_SEPARATOR))
@@ -274,7 +284,9 @@ def foresight_remarks(tables: Tables) -> list[Remark]:
     return [remark(kind, settings.origin_text, *detail_texts)]
 
 
-def query_foresight(collector: Collector, tables: Tables, earlier_rows: DataFrame | None = None) -> DataFrame:
+def query_foresight(
+    collector: CollectorInputs, tables: Tables, earlier_rows: DataFrame | None = None
+) -> DataFrame:
     """Return the rows of ``gc_foresight``. They are made from ``tables`` and the rows of an earlier run."""
     return gc_foresight(
         collector,
@@ -303,7 +315,12 @@ def find_recent_ids(metadata: ClusterMetadata, earlier_runs: RunsBefore) -> Rece
         PULSAR_GC_INTERVAL_MS if conf_path is None else collector_settings(conf_path).wait_ms
     )
     id_ranges, issued_id_range = metadata.issued_id_ranges(), None
-    if len(id_ranges) == 1 and "idgen" in nodes and source.store.keeps_times and metadata.first.cut is None:
+    if (
+        len(id_ranges) == 1
+        and "idgen" in nodes
+        and source.store.keeps_times
+        and metadata.first.cut_reason is None
+    ):
         issued_id_range = ids_issued_since(
             metadata.first.ledgers, id_ranges[0], nodes["idgen"].ctime, min_time
         )
@@ -342,16 +359,16 @@ def ids_issued_since(
     return None if lowest_id_row["first"] is None else (lowest_id_row["first"], id_ranges.next)
 
 
-def _server_listing(metadata: ClusterMetadata) -> ServerListing:
+def _forecast_listing(metadata: ClusterMetadata) -> ServerListing:
     """Return the ledgers that the bookies' next garbage collection will list, by the last metadata scan."""
     source, second_ledgers = metadata.source, metadata.second.ledgers
     ledger_rows = metadata.first.ledgers if second_ledgers is None else second_ledgers
     if doubtful_ledgers(ledger_rows).isEmpty():
         return ServerListing()
-    listed_places = find_listing_places(ledger_rows, source.layout, source.store.root)
-    range_rows = source.cache.write_table("gc_ranges", lambda: ranges(listed_places), "tables/checks")
+    listing_places = find_listing_places(ledger_rows, source.layout, source.store.root)
+    range_rows = source.cache.write_table("gc_ranges", lambda: find_ranges(listing_places), "tables/checks")
     listing_end_row = summarize_walk(range_rows).first()
     assert listing_end_row is not None
     return ServerListing(
-        listed_ids(listed_places, range_rows), listing_end_row["reach"], listing_end_row["overflows"]
+        find_listed_ids(listing_places, range_rows), listing_end_row["reach"], listing_end_row["overflows"]
     )

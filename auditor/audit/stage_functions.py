@@ -13,7 +13,7 @@ from auditor.audit.changes import RunChanges, RunsBefore, compare_with_previous,
 from auditor.audit.check_stage import run_checks
 from auditor.audit.comparison import (
     BookieAnswers,
-    SideComparison,
+    CopyComparison,
 )
 from auditor.audit.derived_tables import derive_tables, with_declared_tables
 from auditor.audit.earlier_run import EarlierRun, find_earlier_run
@@ -40,10 +40,10 @@ from auditor.audit.owner_scan import (
 from auditor.audit.placement_scan import Placement, read_placement, with_placement
 from auditor.audit.source_age import find_old_sources
 from auditor.audit.source_scopes import write_sources
-from auditor.audit.space_scan import with_foresight, with_space
+from auditor.audit.space_scan import add_gc_foresight, add_space_tables
 from auditor.audit.summary import (
-    Audited,
     ReportNumbers,
+    RunResults,
     UnreadMetadata,
     available_inputs_of_run,
     count_for_report,
@@ -159,7 +159,7 @@ def derive_for_checks(
     difference: ScanDifference,
     indexes: Indexes,
     answers: BookieAnswers | None,
-    comparison: SideComparison,
+    comparison: CopyComparison,
     resolved_owners: Owners,
     placement: Placement,
     entry_logs: EntryLogScan | None,
@@ -176,8 +176,8 @@ def derive_for_checks(
         configuration.settings,
     )  # fmt: skip
     if entry_logs is not None:
-        tables = with_space(cache, entry_logs, indexes.rows, tables, before, options.bookie_conf)
-    tables = with_foresight(metadata, tables, before, options.bookie_conf)
+        tables = add_space_tables(cache, entry_logs, indexes.rows, tables, before, options.bookie_conf)
+    tables = add_gc_foresight(metadata, tables, before, options.bookie_conf)
     tables = with_placement(cache, tables)
     tables = with_declared_tables(cache, with_offloads(cache, owners, tables, options))
     sources = write_sources(cache, metadata, indexes, tables, before, owner_stores)
@@ -230,7 +230,7 @@ def compare_runs(
     )  # fmt: skip
 
 
-class HoldsMade(NamedTuple):
+class HoldResults(NamedTuple):
     """The holds and the list of actions, with the numbers for the report."""
 
     holds: HoldFacts
@@ -254,7 +254,7 @@ def make_holds(
     holes: UnreadMetadata,
     configuration: CheckConfiguration,
     options: AuditOptions,
-) -> HoldsMade:
+) -> HoldResults:
     """Derive holds and actions, and compute the numbers of the report."""
     oldest_data_time = oldest_as_of(sources) or source.scan_time
     newest_data_time = newest_as_of(sources, source.scan_time)
@@ -263,11 +263,11 @@ def make_holds(
         owners.rows is not None,
         oldest_data_time,
         newest_data_time,
-        configuration.unheld_checks,
+        configuration.checks_without_holds,
     )
     holds, actions = write_holds(cache, findings, changes, tables, before, run_scope)
     numbers = count_for_report(tables, metadata, indexes, answers, findings, claims, options.samples)
-    return HoldsMade(holds, actions, numbers)
+    return HoldResults(holds, actions, numbers)
 
 
 def write_report(
@@ -279,7 +279,7 @@ def write_report(
     earlier: EarlierRun,
     indexes: Indexes,
     answers: BookieAnswers | None,
-    comparison: SideComparison,
+    comparison: CopyComparison,
     owners: Owners,
     placement: Placement,
     entry_logs: EntryLogScan | None,
@@ -292,7 +292,7 @@ def write_report(
 ) -> Report:
     """Write the report, and delete the tables that are not needed after it."""
     report = summarise(
-        Audited(
+        RunResults(
             started=started, configuration=configuration, metadata=metadata, earlier=earlier, indexes=indexes,
             answers=answers, witness=comparison.witness, may_ask_bookies=options.witness == "yes",
             owners=owners, placement=placement, entry_logs=entry_logs, tables=tables, holes=holes,

@@ -20,7 +20,7 @@ from auditor.audit.offload_scan import offload_remarks
 from auditor.audit.owner_scan import Owners, owner_remarks
 from auditor.audit.placement_scan import Placement, placement_facts, placement_remarks
 from auditor.audit.space_scan import foresight_remarks, space_remarks
-from auditor.checks import ALL, TABLE_CHECKS
+from auditor.checks import ALL_CHECKS, TABLE_CHECKS
 from auditor.checks.check import Need
 from auditor.checks.configuration import CheckConfiguration
 from auditor.checks.needs import AvailableInputs
@@ -33,7 +33,7 @@ from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.placement import Locations
 from auditor.model.repair import RepairFacts, RepairState, repair_facts, single_copy_text
-from auditor.model.report import BookiesRead, Coverage, DecidedCount, Replicas, Report
+from auditor.model.report import BookiesRead, Coverage, DecidedCount, ReplicaCount, Report
 from auditor.model.run_facts import (
     FindingCause,
     Impact,
@@ -53,17 +53,17 @@ from auditor.reports.simulation import near_loss_sentences, possible_loss_senten
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader, finding_of
 from auditor.runs.run_inputs import owner_identities
-from auditor.simulate.near_loss import near_loss
-from auditor.sources.bookies.rpc.listings import ASKABLE_ROWS
+from auditor.simulate.near_loss import find_near_losses
+from auditor.sources.bookies.rpc.listings import ASKABLE_CONDITION
 from auditor.spark import functions as F
-from auditor.spark.table_queries import aggregate_many
+from auditor.spark.table_queries import aggregate_tables
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.placement import locations_of
 from auditor.tables.verdicts import IS_WITHOUT_ENTRIES
 
-CHECKS_OF_ABSENCE = frozenset(
-    {check.id for check in ALL if check.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}
+ABSENT_OBJECT_CHECKS = frozenset(
+    {check.id for check in ALL_CHECKS if check.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}
     | {check.id for check in TABLE_CHECKS if check.asks in ("orphans", "ownership", "offload_objects")}
 )
 """Checks with findings about objects that the metadata lacks."""
@@ -71,12 +71,12 @@ CHECKS_OF_ABSENCE = frozenset(
 MAX_GAPS_SHOWN = 20
 """Largest number of metadata gaps in a report."""
 
-OWN_POLICY_COUNT = "own groups"
+OWN_POLICY_KEY = "own groups"
 """Key of the count of ledgers that have a placement policy of their own."""
 
 
 @dataclass(frozen=True)
-class Audited:
+class RunResults:
     """All results of an audit that its report needs. Times are in ms.
 
     ``answers`` is None if no bookie was asked for a list of entries. ``entry_logs`` is None without
@@ -115,38 +115,38 @@ class ReportNumbers(NamedTuple):
     causes: list[FindingCause]
 
 
-def summarise(audited: Audited) -> Report:
+def summarise(results: RunResults) -> Report:
     """Return the report of an audit. The findings must already be written."""
-    metadata, indexes, earlier = audited.metadata, audited.indexes, audited.earlier
-    source, tables, changes, counts = metadata.source, audited.tables, audited.changes, audited.numbers.counts
-    witness_reads, witness_remarks = audited.witness.summary()
+    metadata, indexes, earlier = results.metadata, results.indexes, results.earlier
+    source, tables, changes, counts = metadata.source, results.tables, results.changes, results.numbers.counts
+    witness_reads, witness_remarks = results.witness.summary()
     reused_count, reads = counts["ledgers"]
     notes = (*metadata.first.notes, *indexes.earlier_notes)
-    locations = locations_of(tables.roster.bookie_locations, audited.placement.origin)
+    locations = locations_of(tables.roster.bookie_locations, results.placement.origin)
     bookies = [row["bookie_id"] for row in tables.roster.bookies]
-    placement = placement_facts(audited.placement, locations, bookies, sum(counts.get(OWN_POLICY_COUNT, ())))
+    placement = placement_facts(results.placement, locations, bookies, sum(counts.get(OWN_POLICY_KEY, ())))
     run_facts = RunFacts(
         version=program_version(),
-        started=audited.started,
-        finished=changes.finished,
+        started=results.started,
+        finished=changes.finish_ms,
         scan_time=source.scan_time,
         live=source.live,
         positions=metadata.positions(),
         bookie_sources=list(indexes.bookies.sources),
-        entry_logs=audited.entry_logs is not None,
-        owners=audited.owners.rows is not None,
+        entry_logs=results.entry_logs is not None,
+        owners=results.owners.rows is not None,
         offload_listing="offload_objects" in tables.frames,
         operations=_count_operations(metadata, indexes, counts, witness_reads) | count_whole_entries(tables),
-        gaps=audited.holes.gaps,
-        in_doubt=audited.holes.in_doubt,
+        gaps=results.holes.gaps,
+        in_doubt=results.holes.in_doubt,
         remarks=[
             *metadata.remarks(),
             *indexes.remarks(),
             *witness_remarks,
-            *owner_remarks(audited.owners, tables.ownership),
+            *owner_remarks(results.owners, tables.ownership),
             *offload_remarks(tables),
-            *placement_remarks(audited.placement, placement),
-            *(space_remarks(audited.entry_logs, tables) if audited.entry_logs else []),
+            *placement_remarks(results.placement, placement),
+            *(space_remarks(results.entry_logs, tables) if results.entry_logs else []),
             *foresight_remarks(tables),
             *changes.remarks(),
             *_remarks_on_possible_dump_cut(metadata.first, changes.tally()),
@@ -155,27 +155,27 @@ def summarise(audited: Audited) -> Report:
         ],
         resumed=source.cache.run_store.resumed,
         tally=changes.tally(),
-        impact=audited.numbers.impact,
+        impact=results.numbers.impact,
         changes=changes.change_counts(),
         suppressions=changes.suppressions(),
         accepted=find_accepted_gaps(changes, tables),
-        reused=earlier.reuse_facts(indexes.reuse_count, ReuseCount(reused=reused_count, read=reads), notes),
+        reused=earlier.report_reuse(indexes.reuse_count, ReuseCount(reused=reused_count, read=reads), notes),
         keeps_marks=source.store.keeps_marks,
         keeps_times=source.store.keeps_times,
         marks_listed=metadata.second.marks_listed,
         bookies_listed=metadata.bookie_list_gaps(),
         directories_read=len(indexes.bookies.attribution.directories),
-        witness_asked=source.live and audited.may_ask_bookies,
+        witness_asked=source.live and results.may_ask_bookies,
         placement=placement,
-        steps=next_steps(changes.counts_of_this_run(), audited.actions.texts),
-        causes=audited.numbers.causes,
-        holds=audited.holds,
-        actions=list(audited.actions.actions),
-        forbidden=list(audited.actions.forbidden_actions),
+        steps=next_steps(changes.counts_of_this_run(), results.actions.texts),
+        causes=results.numbers.causes,
+        holds=results.holds,
+        actions=list(results.actions.actions),
+        forbidden=list(results.actions.forbidden_actions),
         repair=repair_facts(tables.cluster.repair, source.scan_time, _previous_repair(changes)),
-        checks=audited.configuration.facts(),
+        checks=results.configuration.facts(),
     )
-    report = Report.make(run_facts, source.cluster, audited.numbers.coverage, audited.numbers.samples)
+    report = Report.make(run_facts, source.cluster, results.numbers.coverage, results.numbers.samples)
     return replace(report, run=replace(run_facts, blind=list(checks_without_input(report))))
 
 
@@ -187,7 +187,7 @@ def _loss_remarks(
     ``has_sources`` is whether bookie sources were given. Without them every copy is unknown, and every
     ledger would be a possible loss. In that case, remarks about possible losses are left out.
     """
-    losses = near_loss(run, locations, repair.down)
+    losses = find_near_losses(run, locations, repair.down)
     texts = [*near_loss_sentences(losses), *(possible_loss_sentences(losses) if has_sources else [])]
     remarks = [remark(RemarkKind.NEAR_LOSS, "one failure from data loss", *texts)] if texts else []
     if repair.single_copy:
@@ -228,9 +228,9 @@ def count_for_report(
 
 def _remarks_on_possible_dump_cut(first_scan: FirstScan, finding_tally: list[Tally]) -> list[Remark]:
     """Return a remark if confirmed findings depend on missing records of a dump that may be truncated."""
-    if first_scan.nodes.proves_absence or first_scan.cut:
+    if first_scan.nodes.proves_absence or first_scan.cut_reason:
         return []  # other remarks report a dump that is known to be cut
-    absence_rows = (row for row in finding_tally if row["id"] in CHECKS_OF_ABSENCE)
+    absence_rows = (row for row in finding_tally if row["id"] in ABSENT_OBJECT_CHECKS)
     dependent_count = sum(row["count"] for row in absence_rows if row["confidence"] == Confidence.CONFIRMED)
     if not dependent_count:
         return []
@@ -257,11 +257,11 @@ def _count_large_tables(
         queries["ledgers_again"] = (reread_ledgers.where("status != 'gap'"), REUSE_COUNT_SQL)
     if tables.cluster.placement is not None:
         own_policy_sql = f"count_if(map_contains_key(custom_metadata, '{KEY}'))"
-        queries[OWN_POLICY_COUNT] = (tables.ledgers, (own_policy_sql,))
+        queries[OWN_POLICY_KEY] = (tables.ledgers, (own_policy_sql,))
     if bookie_answers:
-        queries["answers"] = (bookie_answers.rows.where(ASKABLE_ROWS), ("count(*)",))
+        queries["answers"] = (bookie_answers.rows.where(ASKABLE_CONDITION), ("count(*)",))
     index_counts = {"availability": (sum(count.number for count in indexes.counts if count.placed),)}
-    return (index_counts if indexes.has_complete_rows else {}) | aggregate_many(queries)
+    return (index_counts if indexes.has_complete_rows else {}) | aggregate_tables(queries)
 
 
 def _count_coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage:
@@ -274,7 +274,7 @@ def _count_coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Co
     return Coverage(
         DecidedCount(ledger_count, decided_ledger_count - unjudged_count, unjudged_count),
         BookiesRead(len(rows), len(rows) - len(unread_bookies), unread_bookies),
-        Replicas(replica_count, replica_count - unknown_count),
+        ReplicaCount(replica_count, replica_count - unknown_count),
     )
 
 

@@ -19,8 +19,8 @@ from auditor.runs.directory import RunDirectory
 from auditor.spark.batches import Rows
 from auditor.spark.execution import Execution
 from auditor.spark.table_files import TableFiles
-from auditor.spark.table_queries import TableQuery, TablesT, names_without_rows, queries_with_input
-from auditor.spark.tasks import report_tasks, restore_own_errors
+from auditor.spark.table_queries import TableQuery, TablesT, drop_empty_queries, names_without_rows
+from auditor.spark.tasks import report_tasks, restore_task_errors
 from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.rows_of_ledgers import rows_of_ledgers
 
@@ -43,11 +43,11 @@ class _RunTable:
 
     def file_system_path(self) -> tuple[fs.FileSystem, str]:
         """Return the file system, and the path of the table in it."""
-        return self.run.place(self.table_directory)
+        return self.run.locate(self.table_directory)
 
     def shared_directory(self) -> tuple[fs.FileSystem, str]:
         """Return the file system, and the path of the run directory in it."""
-        return self.run.place("")
+        return self.run.locate("")
 
     def read(self) -> pa.Table:
         """Return all rows of the table."""
@@ -83,7 +83,7 @@ class TableCache:
 
     @property
     def empty_table_names(self) -> frozenset[str]:
-        """Return the names of the tables that have no row. `queries_with_input` uses them."""
+        """Return the names of the tables that have no row. `drop_empty_queries` uses them."""
         return names_without_rows(self.frames)
 
     def write_table(self, name: str, make_rows: Callable[[], Rows], directory: str = "tables") -> DataFrame:
@@ -95,7 +95,7 @@ class TableCache:
                 rows = self.execution.open_table(table)
             else:
                 self.progress.table(name)
-                with report_tasks(self.spark, self.progress), restore_own_errors():
+                with report_tasks(self.spark, self.progress), restore_task_errors():
                     rows = self.execution.write_table(table, make_rows())
                 self.run.check_claim()
             if not self.frames and directory == "tables":
@@ -124,7 +124,7 @@ class TableCache:
         tables: TablesT,
     ) -> DataFrame:
         """Write a table with the rows that ``query`` returns for ``tables``."""
-        can_have_rows = bool(queries_with_input((query,), tables))
+        can_have_rows = bool(drop_empty_queries((query,), tables))
         return self.write_or_empty(can_have_rows, name, schema, partial(query, tables))
 
     def count(self, name: str) -> int:
@@ -157,7 +157,7 @@ class TableCache:
         """Return the files of a written table."""
         return _RunTable(self.run, f"tables/{name}").files()
 
-    def plan_for(self, names: Iterable[str], replicas: int) -> None:
+    def adapt_planning(self, names: Iterable[str], replicas: int) -> None:
         """Adapt Spark's query planning to the size of these tables and the number of replicas to compare."""
         self.execution.plan_for(sum(self.files(name).size for name in names), replicas)
 

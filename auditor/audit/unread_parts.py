@@ -5,7 +5,7 @@ from collections.abc import Collection
 from auditor.actions.memory import ledgers_with_unread_record, undecided_ledgers
 from auditor.model.columns import LEDGER
 from auditor.model.holds import HoldObject
-from auditor.model.states import LOGS_NOT_WHOLE, VANISHED, GcAction, GcVerdict, IndexState, SpaceClass
+from auditor.model.states import GONE_REASON, PARTIAL_LOGS, GcAction, GcVerdict, IndexState, SpaceClass
 from auditor.spark import functions as F
 from auditor.spark.table_queries import TableQuery, asks_tables, collect_query
 from auditor.spark.types import DataFrame
@@ -17,12 +17,12 @@ _UNREAD_INDEX_STATES = (IndexState.CUT, IndexState.UNREADABLE, IndexState.GAP, I
 
 def bookies_with_unread_index(tables: Tables) -> frozenset[str]:
     """Return the bookies that have an index that was not read completely or not at all."""
-    return _bookies_of(_unread_indexes, tables)
+    return _collect_bookies(_unread_indexes, tables)
 
 
 @asks_tables("unreadable_indexes")
 def _unread_indexes(tables: Tables) -> DataFrame:
-    is_unread = F.col("state").isin(*_UNREAD_INDEX_STATES) & ~F.col("reason").eqNullSafe(VANISHED)
+    is_unread = F.col("state").isin(*_UNREAD_INDEX_STATES) & ~F.col("reason").eqNullSafe(GONE_REASON)
     return tables.availability.where(is_unread)
 
 
@@ -34,7 +34,7 @@ def unread_logs(tables: Tables) -> DataFrame | None:
     """
     if "entry_logs" not in tables.frames:
         return None
-    is_unread = F.col("ledger_id").isNull() & F.col("state").isin(*LOGS_NOT_WHOLE)
+    is_unread = F.col("ledger_id").isNull() & F.col("state").isin(*PARTIAL_LOGS)
     rows = tables.entry_logs.where(is_unread & F.col("bookie_id").isNotNull())
     return rows.select("bookie_id", "log_id").distinct()
 
@@ -82,7 +82,7 @@ _ANSWER_CHECK = "index-incomplete"
 """Check for entries that a bookie serves but its index lacks. Answers of the bookie show these entries."""
 
 
-def doubted_by_answers(tables: Tables, earlier_holds: DataFrame) -> frozenset[tuple[str, str | None]]:
+def doubted_answer_pairs(tables: Tables, earlier_holds: DataFrame) -> frozenset[tuple[str, str | None]]:
     """Return (`_ANSWER_CHECK`, bookie id) for each bookie that has an unknown copy of an entry.
 
     An earlier hold of that check on such a bookie stays in force. An answer of the bookie might show the
@@ -96,7 +96,7 @@ def doubted_by_answers(tables: Tables, earlier_holds: DataFrame) -> frozenset[tu
     return frozenset((_ANSWER_CHECK, row["bookie_id"]) for row in doubted_rows)
 
 
-def doubted_by_foresight(
+def doubted_foresight_pairs(
     tables: Tables, unread_records: Collection[str]
 ) -> frozenset[tuple[str, str | None]]:
     """Return (gc-would-delete-live, bookie id) for each bookie that may delete a needed copy.
@@ -107,25 +107,25 @@ def doubted_by_foresight(
     """
     doubted_bookies = {
         *unread_records,
-        *_bookies_of(_unsure_deletions, tables),
-        *_bookies_of(_unsure_foreign_copies, tables),
+        *_collect_bookies(_unknown_deletions, tables),
+        *_collect_bookies(_unknown_foreign_copies, tables),
     }
     return frozenset(("gc-would-delete-live", hold_key) for hold_key in doubted_bookies)
 
 
 @asks_tables("gc_foresight")
-def _unsure_deletions(tables: Tables) -> DataFrame:
-    is_unsure = (F.col("action") == GcAction.DELETE) & (F.col("verdict") == GcVerdict.UNKNOWN)
-    return tables.gc_foresight.where(is_unsure)
+def _unknown_deletions(tables: Tables) -> DataFrame:
+    is_undecided = (F.col("action") == GcAction.DELETE) & (F.col("verdict") == GcVerdict.UNKNOWN)
+    return tables.gc_foresight.where(is_undecided)
 
 
 @asks_tables("over_replicated")
-def _unsure_foreign_copies(tables: Tables) -> DataFrame:
+def _unknown_foreign_copies(tables: Tables) -> DataFrame:
     # While another copy is unknown, a copy on a bookie outside the ensembles may be the last one.
     return tables.over_replicated.join(undecided_ledgers(tables), [*LEDGER], "left_semi")
 
 
-def _bookies_of(query: TableQuery[Tables], tables: Tables) -> frozenset[str]:
+def _collect_bookies(query: TableQuery[Tables], tables: Tables) -> frozenset[str]:
     bookie_query = TableQuery[Tables](
         query.asks, lambda asked_tables: query(asked_tables).select("bookie_id").distinct()
     )

@@ -123,38 +123,40 @@ _MODULES_BY_GROUP = {
 """Modules with a check, by the group of the check. A module and the function in it have the same name."""
 
 GROUPS = tuple(_MODULES_BY_GROUP)
-GROUP_OF = {name.replace("_", "-"): group for group, names in _MODULES_BY_GROUP.items() for name in names}
+GROUP_BY_ID = {name.replace("_", "-"): group for group, names in _MODULES_BY_GROUP.items() for name in names}
 """Group of a check, by its id."""
 
-ALL: tuple[Check, ...] = tuple(
+ALL_CHECKS: tuple[Check, ...] = tuple(
     getattr(import_module(f"auditor.checks.{name}"), name)
     for names in _MODULES_BY_GROUP.values()
     for name in names
 )
 # Former ids too, because scripts may use them.
-BY_ID: dict[str, Check] = {name: check for check in ALL for name in (check.id, *check.aliases)}
+CHECK_BY_ID: dict[str, Check] = {name: check for check in ALL_CHECKS for name in (check.id, *check.aliases)}
 
-_POSITION_BY_ID = {check.id: position for position, check in enumerate(ALL)}
+_POSITION_BY_ID = {check.id: position for position, check in enumerate(ALL_CHECKS)}
 
 
 def check_order(urgency: str, severity: str, id: str) -> tuple[int, int, int, str]:
-    """Return the sort key of a check's findings in reports: urgency, severity, position in `ALL`, id.
+    """Return the sort key of a check's findings in reports: urgency, severity, position in `ALL_CHECKS`, id.
 
     >>> check_order("lost", "critical", "entry-lost") < check_order("rest", "critical", "start-refused")
     True
     """
-    return Urgency(urgency).rank, Severity(severity).rank, _POSITION_BY_ID.get(id, len(ALL)), id
+    return Urgency(urgency).rank, Severity(severity).rank, _POSITION_BY_ID.get(id, len(ALL_CHECKS)), id
 
 
-TABLE_CHECKS: tuple[TableCheck, ...] = tuple(check for check in ALL if isinstance(check, TableCheck))
-ROSTER_CHECKS: tuple[RosterCheck, ...] = tuple(check for check in ALL if isinstance(check, RosterCheck))
+TABLE_CHECKS: tuple[TableCheck, ...] = tuple(check for check in ALL_CHECKS if isinstance(check, TableCheck))
+ROSTER_CHECKS: tuple[RosterCheck, ...] = tuple(
+    check for check in ALL_CHECKS if isinstance(check, RosterCheck)
+)
 
 __all__ = [
-    "ALL",
-    "BY_ID",
+    "ALL_CHECKS",
+    "CHECK_BY_ID",
     "FINDING_COLUMNS",
     "GROUPS",
-    "GROUP_OF",
+    "GROUP_BY_ID",
     "ROSTER_CHECKS",
     "TABLE_CHECKS",
     "SECTIONS",

@@ -1,14 +1,14 @@
 """Copies under a bookie's old id, which the bookie's own garbage collector will delete."""
 
 from auditor.checks.check import (
-    ERASES,
+    ERASING_ACTIONS,
     ActionKind,
     Basis,
     DataFrame,
     F,
     HoldRule,
     HoldTarget,
-    Lift,
+    LiftCondition,
     Severity,
     Tables,
     Urgency,
@@ -27,7 +27,7 @@ from auditor.model.ledger_metadata import LedgerState
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop {bookies}",
     action=ActionKind.STOP,
-    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START), Lift.DATA_ELSEWHERE),),
+    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASING_ACTIONS, ActionKind.START), LiftCondition.DATA_ELSEWHERE),),
 )
 def alias_gc_danger(tables: Tables) -> DataFrame:
     """A live bookie holds copies that belong to a vanished bookie id, and will delete them.
@@ -96,7 +96,7 @@ def _copies_of_unregistered(tables: Tables) -> DataFrame:
     The column ``alias`` has the vanished bookie id that should hold the copy.
     """
 
-    from auditor.tables.gc_foresight import other_ids
+    from auditor.tables.gc_foresight import make_alias_rows
 
     registered_bookies = tables.bookies.where("registered is not null and not foreign_instance").select(
         "bookie_id"
@@ -116,7 +116,7 @@ def _copies_of_unregistered(tables: Tables) -> DataFrame:
         # This join comes first: without a vanished id Spark then reads no ledger.
         .join(F.broadcast(vanished_ids), "alias")
     )
-    alias_ids = other_ids(tables.bookies.sparkSession, tables.roster.aliases).select(
+    alias_ids = make_alias_rows(tables.bookies.sparkSession, tables.roster.aliases).select(
         "bookie_id", F.col("other").alias("alias"), F.lit(True).alias("same_bookie")
     )
     return (

@@ -1,7 +1,7 @@
 """Ledgers with an entry on fewer bookies than their ack quorum."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, Severity, Tables, Urgency, check
-from auditor.checks.ledger_queries import ledgers_of_class
+from auditor.checks.ledger_queries import class_findings
 
 
 @check(
@@ -41,4 +41,4 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
     Limits:
         See `entry-lost`.
     """
-    return ledgers_of_class(tables, "below-ack-quorum")
+    return class_findings(tables, "below-ack-quorum")

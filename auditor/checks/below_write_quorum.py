@@ -1,7 +1,7 @@
 """Ledgers with an entry on fewer bookies than their write quorum."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, Severity, Tables, check
-from auditor.checks.ledger_queries import ledgers_of_class
+from auditor.checks.ledger_queries import class_findings
 
 
 @check(
@@ -38,4 +38,4 @@ def below_write_quorum(tables: Tables) -> DataFrame:
     Limits:
         See `entry-lost`.
     """
-    return ledgers_of_class(tables, "below-write-quorum")
+    return class_findings(tables, "below-write-quorum")

@@ -8,16 +8,16 @@ from auditor.checks.bookie_findings import (
     suspect_or_confirmed,
 )
 from auditor.checks.check import (
-    ERASES,
+    ERASING_ACTIONS,
     ActionKind,
     Basis,
     Findings,
     HoldRule,
     HoldTarget,
-    Lift,
+    LiftCondition,
     Roster,
-    Row,
     Severity,
+    TableRow,
     Urgency,
     roster_check,
 )
@@ -31,7 +31,11 @@ from auditor.model.alias_evidence import Rule
     do_now="stop {bookies}: ledgers refer to this bookie by another id",
     action=ActionKind.STOP,
     holds=(
-        HoldRule(HoldTarget.IDENTITY, (*ERASES, ActionKind.START, ActionKind.RECOVER), Lift.DATA_ELSEWHERE),
+        HoldRule(
+            HoldTarget.ALIAS_IDS,
+            (*ERASING_ACTIONS, ActionKind.START, ActionKind.RECOVER),
+            LiftCondition.DATA_ELSEWHERE,
+        ),
     ),
 )
 def bookie_alias(roster: Roster) -> Findings:
@@ -96,17 +100,17 @@ def bookie_alias(roster: Roster) -> Findings:
             yield _alias_finding(rows, edges_by_identity[identity_name])
 
 
-def _alias_finding(member_rows: list[Row], edges: list[Row]) -> Row:
-    stranded_rows = [row for row in member_rows if row["named"] and row["registered"] is None]
-    bookie_id = min(row["bookie_id"] for row in stranded_rows)
-    dependent_ledger_count = sum(row["depending"] for row in stranded_rows)
-    look_alike_ids = sorted({row["bookie_id"] for row in member_rows} - {bookie_id})
+def _alias_finding(member_rows: list[TableRow], edges: list[TableRow]) -> TableRow:
+    unregistered_rows = [row for row in member_rows if row["named"] and row["registered"] is None]
+    bookie_id = min(row["bookie_id"] for row in unregistered_rows)
+    dependent_ledger_count = sum(row["depending"] for row in unregistered_rows)
+    other_ids = sorted({row["bookie_id"] for row in member_rows} - {bookie_id})
     rule_names = sorted({row["rule"] for row in edges})
     # After two disks were swapped, one bookie's ledgers look like another's.
     is_suspect = any(row["suspect"] for row in member_rows)
     return bookie_finding(
         bookie_id,
-        f"{bookie_id} is not registered and is probably the same bookie as {', '.join(look_alike_ids)} "
+        f"{bookie_id} is not registered and is probably the same bookie as {', '.join(other_ids)} "
         f"({', '.join(rule_names)}); "
         f"{count_text(dependent_ledger_count, 'ledger depends', 'ledgers depend')} on it",
         {

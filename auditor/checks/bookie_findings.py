@@ -26,7 +26,7 @@ from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
 from auditor.tables.parts import filter_part
-from auditor.tables.roster import Row
+from auditor.tables.roster import TableRow
 
 
 def bookie_finding(
@@ -37,7 +37,7 @@ def bookie_finding(
     severity: Severity | None = None,
     confidence: Confidence = Confidence.CONFIRMED,
     unknown: Sequence[str] = (),
-) -> Row:
+) -> TableRow:
     """Return one finding in the columns of FINDING_COLUMNS.
 
     Args:
@@ -78,7 +78,7 @@ def count_text(number: int, singular_form: str, plural_form: str) -> str:
     return f"{number} {singular_form if number == 1 else plural_form}"
 
 
-def sorted_facts(rows: Iterable[Mapping[str, Any]], *field_names: str) -> list[Row]:
+def sorted_facts(rows: Iterable[Mapping[str, Any]], *field_names: str) -> list[TableRow]:
     """Return rows with only ``field_names``, sorted by the values of these fields with null first.
 
     >>> sorted_facts([{"path": "b", "at": 1}, {"path": "a", "at": 2}], "path")
@@ -88,34 +88,36 @@ def sorted_facts(rows: Iterable[Mapping[str, Any]], *field_names: str) -> list[R
     return sorted(facts, key=lambda row: [(value is not None, value) for value in row.values()])
 
 
-def group_rows(rows: Iterable[Row], group_key: Callable[[Row], Hashable]) -> dict[Any, list[Row]]:
+def group_rows(
+    rows: Iterable[TableRow], group_key: Callable[[TableRow], Hashable]
+) -> dict[Any, list[TableRow]]:
     """Group rows by the result of ``group_key``. The groups are in the order of their first rows.
 
     >>> group_rows([{"n": 1}, {"n": 3}, {"n": 2}], lambda row: row["n"] % 2)
     {1: [{'n': 1}, {'n': 3}], 0: [{'n': 2}]}
     """
-    rows_by_key: dict[Any, list[Row]] = {}
+    rows_by_key: dict[Any, list[TableRow]] = {}
     for row in rows:
         rows_by_key.setdefault(group_key(row), []).append(row)
     return rows_by_key
 
 
-def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
+def count_per_bookie(rows: DataFrame, *sum_columns: str) -> DataFrame:
     """Count the doubtful rows and the other rows of each bookie.
 
     Args:
         rows: one row per ledger and bookie. The column ``doubtful`` tells whether the row is doubtful. The
-            columns ``sums`` have numbers.
-        sums: names of the columns to add up.
+            columns ``sum_columns`` have numbers.
+        sum_columns: names of the columns to add up.
 
     Returns:
         One row per bookie. ``total`` is the number of rows that are not doubtful, and ``doubted`` is the
         number of doubtful rows. ``sample`` has ledgers of rows that are not doubtful, or of doubtful rows
-        if there are no others. Each column of ``sums`` has the sum over the rows that are not doubtful. The
-        column of the same name with the prefix ``doubted_`` has the sum over the doubtful rows.
+        if there are no others. Each column of ``sum_columns`` has the sum over the rows that are not
+        doubtful. The column of the same name with the prefix ``doubted_`` has the sum over the doubtful rows.
     """
     counts_by_doubt = with_ledgers(
-        rows, ["bookie_id", "doubtful"], *(F.sum(name).alias(name) for name in sums)
+        rows, ["bookie_id", "doubtful"], *(F.sum(name).alias(name) for name in sum_columns)
     )
 
     def sum_where(name: str, condition: str, column_name: str) -> Column:
@@ -125,13 +127,13 @@ def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
         sum_where("total", "NOT doubtful", "sure"),
         sum_where("total", "doubtful", "doubted"),
         F.expr("min_by(sample, doubtful) AS sample"),
-        *(sum_where(name, "NOT doubtful", name) for name in sums),
-        *(sum_where(name, "doubtful", f"doubted_{name}") for name in sums),
+        *(sum_where(name, "NOT doubtful", name) for name in sum_columns),
+        *(sum_where(name, "doubtful", f"doubted_{name}") for name in sum_columns),
     )
     return bookie_totals.withColumnRenamed("sure", "total")
 
 
-def other_entries_findings(tables: Tables, column: str, description_text: str) -> DataFrame:
+def judged_column_findings(tables: Tables, column: str, description_text: str) -> DataFrame:
     """Return one finding for each bookie that has entries in one column of the table ``judged``.
 
     A ledger counts as doubtful if it is not closed or changed between the two metadata scans. It also counts
@@ -216,7 +218,7 @@ def closed_logs(tables: Tables) -> DataFrame:
     """
     ledger_name = F.expr(LEDGER_NAME)
     has_ledger_id = F.col("ledger_id").isNotNull()
-    is_kept_ledger = has_ledger_id & F.col("remains")
+    is_remaining_ledger = has_ledger_id & F.col("remains")
     # A ledger with surplus entries has two rows in a log; add them up.
     ledger_bytes = (
         tables.space.where("kind = 'log' and not current and bookie_id is not null")
@@ -228,18 +230,18 @@ def closed_logs(tables: Tables) -> DataFrame:
             F.max(F.col("class").isin(*_UNCLEAR_SPACE_CLASSES)).alias("unclear"),
         )
     )
-    kept_ledger = F.when(
-        is_kept_ledger, F.struct((-F.col("bytes")).alias("order"), ledger_name.alias("ledger"), "bytes")
+    remaining_ledger = F.when(
+        is_remaining_ledger, F.struct((-F.col("bytes")).alias("order"), ledger_name.alias("ledger"), "bytes")
     )
     return (
         ledger_bytes.groupBy("bookie_id", "directory", "path")
         .agg(
             F.sum("bytes").alias("bytes"),
             F.coalesce(F.sum(F.when(has_ledger_id, F.col("bytes"))), F.lit(0)).alias("entries"),
-            F.coalesce(F.sum(F.when(is_kept_ledger, F.col("bytes"))), F.lit(0)).alias("remain"),
+            F.coalesce(F.sum(F.when(is_remaining_ledger, F.col("bytes"))), F.lit(0)).alias("remain"),
             F.max("unclear").alias("unclear"),
             F.max("unflushed").alias("unflushed"),
-            F.slice(F.array_sort(F.collect_list(kept_ledger)), 1, MAX_SHOWN_LEDGERS).alias("keeps"),
+            F.slice(F.array_sort(F.collect_list(remaining_ledger)), 1, MAX_SHOWN_LEDGERS).alias("keeps"),
         )
         .where("not unclear")
         .withColumn("keeps", F.transform("keeps", lambda ledger: F.struct(ledger["ledger"], ledger["bytes"])))

@@ -2,7 +2,7 @@
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows
-from auditor.checks.ledger_queries import ledgers_breaking
+from auditor.checks.ledger_queries import broken_rule_findings
 from auditor.model.bookie_id import ACCEPTED_PATTERN, PORTABLE_PATTERN, RESERVED_PATTERN
 
 
@@ -54,7 +54,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         evidence="named, has_cookie, registered",
     )
     return (
-        ledgers_breaking(tables, "bookie-id-invalid")
+        broken_rule_findings(tables, "bookie-id-invalid")
         .unionByName(refused_id_findings)
         .unionByName(unportable_id_findings)
     )

@@ -1,15 +1,24 @@
 """Bookies whose indexes the audit could not read completely."""
 
 from auditor.checks.bookie_findings import bookie_finding, count_text
-from auditor.checks.check import Basis, Confidence, Findings, Roster, Row, Severity, Urgency, roster_check
-from auditor.model.cookie import Source
+from auditor.checks.check import (
+    Basis,
+    Confidence,
+    Findings,
+    Roster,
+    Severity,
+    TableRow,
+    Urgency,
+    roster_check,
+)
+from auditor.model.cookie import ConfigSource
 from auditor.model.states import BookieRead
 
 
 @roster_check(
     Severity.NOTE,
     rests_on=Basis.METADATA,
-    urgency=Urgency.UNSEEN,
+    urgency=Urgency.UNCHECKED,
     do_now="pass all directories of {bookies} with --bookies",
 )
 def bookie_unread(roster: Roster) -> Findings:
@@ -42,7 +51,9 @@ def bookie_unread(roster: Roster) -> Findings:
     if not roster.cluster.has_sources:
         yield _no_bookie_read(roster.unread_bookies)
         return
-    ids_without_cookie = {row["bookie_id"] for row in roster.starts if row["source"] == Source.NOTHING}
+    ids_without_cookie = {
+        row["bookie_id"] for row in roster.starts if row["source"] == ConfigSource.NO_SOURCE
+    }
     for row in roster.unread_bookies:
         bookie_id = row["bookie_id"]
         if bookie_id in ids_without_cookie:
@@ -59,7 +70,7 @@ def bookie_unread(roster: Roster) -> Findings:
         )
 
 
-def _no_bookie_read(unread_bookies: list[Row]) -> Row:
+def _no_bookie_read(unread_bookies: list[TableRow]) -> TableRow:
     """Return the single finding of an audit to which no bookie source was given."""
     reason = "no --bookies was given"
     replica_count = sum(row["replicas"] for row in unread_bookies)

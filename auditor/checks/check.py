@@ -16,34 +16,34 @@ from auditor.checks.needs import Need
 from auditor.model.acceptance import DATA_LOSS
 from auditor.model.check_settings import constants
 from auditor.model.finding import Confidence, Severity, Urgency
-from auditor.model.holds import ERASES, ActionKind, HoldRule, HoldTarget, Lift
+from auditor.model.holds import ERASING_ACTIONS, ActionKind, HoldRule, HoldTarget, LiftCondition
 from auditor.spark import functions as F
-from auditor.spark.table_queries import Asks
+from auditor.spark.table_queries import NeededTables
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
-from auditor.tables.roster import Roster, Row
+from auditor.tables.roster import Roster, TableRow
 
 TableFinder = Callable[[Tables], DataFrame]
-Findings = Iterator[Row]
+Findings = Iterator[TableRow]
 RosterFinder = Callable[[Roster], Findings]
 
 # Names that the modules of checks import from here, on one line.
 __all__ = [
-    "ERASES", "FINDING_COLUMNS", "ActionKind", "Basis", "Check", "Column", "Confidence", "DataFrame", "F",
-    "Findings", "HoldRule", "HoldTarget", "Lift", "Need", "Roster", "RosterCheck", "Row", "Severity",
-    "TableCheck", "Tables", "Urgency", "check", "roster_check",
+    "ERASING_ACTIONS", "FINDING_COLUMNS", "ActionKind", "Basis", "Check", "Column", "Confidence", "DataFrame",
+    "F", "Findings", "HoldRule", "HoldTarget", "LiftCondition", "Need", "Roster", "RosterCheck", "TableRow",
+    "Severity", "TableCheck", "Tables", "Urgency", "check", "roster_check",
 ]  # fmt: skip
 
-Way = Literal["records", "copies", "disks", "owners"]
+DataKind = Literal["records", "copies", "disks", "owners"]
 """Name of the rule in `auditor.findings.rules` that decides whether a run read the data of a `Basis`."""
 
 
 class Basis(StrEnum):
     """Data that a run must read before the absence of a finding proves that the fault is fixed.
 
-    ``way`` names the rule that decides whether a run read the data. If ``table`` is not None, a run without
-    that table did not read the data. A check has the ``needs`` of its basis, unless the check declares
-    other needs.
+    ``data_kind`` names the rule that decides whether a run read the data. If ``table`` is not None, a run
+    without that table did not read the data. A check has the ``needs`` of its basis, unless the check
+    declares other needs.
     """
 
     METADATA = "metadata", "records"
@@ -63,14 +63,16 @@ class Basis(StrEnum):
     PLACEMENT = "placement", "records", "placement", (Need.LOCATIONS,)
     """Locations of bookies and the placement policy, if the run got them."""
 
-    way: Way
+    data_kind: DataKind
     table: str | None
     needs: tuple[Need, ...]
 
-    def __new__(cls, name: str, way: Way, table: str | None = None, needs: tuple[Need, ...] = ()) -> Self:
+    def __new__(
+        cls, name: str, data_kind: DataKind, table: str | None = None, needs: tuple[Need, ...] = ()
+    ) -> Self:
         """Return a member with the fields that the class describes."""
         member = str.__new__(cls, name)
-        member._value_, member.way, member.table, member.needs = name, way, table, needs
+        member._value_, member.data_kind, member.table, member.needs = name, data_kind, table, needs
         return member
 
 
@@ -119,7 +121,7 @@ class Check:
     rests_on: Basis
     find: Callable[..., Any]
     needs: frozenset[Need] = frozenset()
-    urgency: Urgency = Urgency.REST
+    urgency: Urgency = Urgency.NOT_URGENT
     do_now: str | None = None
     aliases: tuple[str, ...] = ()
     action: ActionKind | None = None
@@ -163,7 +165,7 @@ class Check:
     @property
     def all_needs(self) -> frozenset[Need]:
         """Return the declared needs, and `Need.METADATA` if the check is based on records or owners."""
-        needs_metadata = self.rests_on.way in ("records", "owners")
+        needs_metadata = self.rests_on.data_kind in ("records", "owners")
         return self.needs | {Need.METADATA} if needs_metadata else self.needs
 
     @property
@@ -179,7 +181,7 @@ class TableCheck(Check):
     rows, the check cannot find anything, and the run skips it. If ``asks`` is None, the check always runs.
     """
 
-    asks: Asks = None
+    asks: NeededTables = None
 
     def __call__(self, tables: Tables) -> DataFrame:
         """Return one row per finding, in the columns and types of FINDING_COLUMNS."""
@@ -198,7 +200,7 @@ class TableCheck(Check):
         )
         urgency_sql = f"'{self.urgency}'"
         if milder_severity_list:
-            urgency_sql = f"IF(severity IN ({milder_severity_list}), '{Urgency.REST}', {urgency_sql})"
+            urgency_sql = f"IF(severity IN ({milder_severity_list}), '{Urgency.NOT_URGENT}', {urgency_sql})"
         sql_by_column = {
             "urgency": f"coalesce(urgency, {urgency_sql}) AS urgency",
             "severity": f"coalesce(severity, '{self.severity}') AS severity",
@@ -216,7 +218,7 @@ class RosterCheck(Check):
 
     def _urgency_and_severity(self, severity: str | None) -> dict[str, str]:
         row_severity = Severity(severity or self.severity)
-        urgency = self.urgency if row_severity.at_least(self.severity) else Urgency.REST
+        urgency = self.urgency if row_severity.at_least(self.severity) else Urgency.NOT_URGENT
         return {"urgency": str(urgency), "severity": str(row_severity)}
 
 
@@ -225,8 +227,8 @@ def check(
     *,
     rests_on: Basis,
     needs: Iterable[Need] | None = None,
-    asks: Asks = None,
-    urgency: Urgency = Urgency.REST,
+    asks: NeededTables = None,
+    urgency: Urgency = Urgency.NOT_URGENT,
     do_now: str | None = None,
     aliases: tuple[str, ...] = (),
     action: ActionKind | None = None,
@@ -251,7 +253,7 @@ def roster_check(
     *,
     rests_on: Basis,
     needs: Iterable[Need] | None = None,
-    urgency: Urgency = Urgency.REST,
+    urgency: Urgency = Urgency.NOT_URGENT,
     do_now: str | None = None,
     aliases: tuple[str, ...] = (),
     action: ActionKind | None = None,

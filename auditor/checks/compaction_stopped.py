@@ -9,7 +9,7 @@ from auditor.checks.finding_rows import (
     with_samples,
     words,
 )
-from auditor.tables.full_disks import is_suspended
+from auditor.tables.full_disks import suspends_action
 
 
 @check(
@@ -74,7 +74,7 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         "bookie_id",
         "path",
         F.sum(F.col("bytes") - F.col("remain")).alias("frees"),
-        F.count_if(is_suspended()).alias("suspended"),
+        F.count_if(suspends_action()).alias("suspended"),
         F.min(earliest_time).alias("since"),
         F.count_if(is_late_by_kind["minor"]).alias("minor"),
     ).join(F.broadcast(registered_bookies), "bookie_id")

@@ -19,15 +19,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from auditor.checks import ALL, BY_ID
+from auditor.checks import ALL_CHECKS, CHECK_BY_ID
 from auditor.errors import UsageError
 from auditor.model.check_settings import (
     CheckConstant,
-    ChecksChosen,
     CheckSettings,
+    ChosenChecks,
     constants,
     default_value,
-    suggestion,
+    suggest_name,
 )
 from auditor.model.holds import ActionKind
 from auditor.model.options import AuditOptions
@@ -55,17 +55,19 @@ class CheckConfiguration:
         return {"not_run": list(self.not_run), "constants": asdict(self.settings)}
 
     @property
-    def unheld_checks(self) -> tuple[str, ...]:
+    def checks_without_holds(self) -> tuple[str, ...]:
         """Return the ids of the checks whose holds may be missing.
 
         These are skipped checks, and checks with a constant that is less careful than its default.
         """
-        loosened_constants = {*self.settings.loosened_constants()}
+        loosened_constants = {*self.settings.find_loose_constants()}
         return tuple(
-            check.id for check in ALL if check.id in self.not_run or loosened_constants & {*check.settings}
+            check.id
+            for check in ALL_CHECKS
+            if check.id in self.not_run or loosened_constants & {*check.settings}
         )
 
-    def facts(self) -> ChecksChosen:
+    def facts(self) -> ChosenChecks:
         """Return the configuration for the report."""
         constant_rows = [
             CheckConstant(
@@ -77,8 +79,8 @@ class CheckConfiguration:
             )
             for name, constant in constants().items()
         ]
-        return ChecksChosen(
-            not_run=list(self.not_run), unheld=list(self.unheld_checks), constants=constant_rows
+        return ChosenChecks(
+            not_run=list(self.not_run), unheld=list(self.checks_without_holds), constants=constant_rows
         )
 
 
@@ -93,19 +95,23 @@ def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
     file_values: Mapping[str, Any] = {} if file_path is None else read_toml(file_path)
     for file_key in file_values:
         if file_key not in _FILE_KEYS:
-            raise UsageError(f"{file_path}: {file_key}: no such key; {suggestion(file_key, _FILE_KEYS)}")
+            raise UsageError(f"{file_path}: {file_key}: no such key; {suggest_name(file_key, _FILE_KEYS)}")
     constant_values = file_values.get("constants", {})
     if not isinstance(constant_values, dict):
         raise UsageError(f"{file_path}: constants: {constant_values!r} is not a TOML table")
     settings = CheckSettings.from_values(constant_values, f"{file_path}: constants")
-    chosen_ids = {*_ids(options.checks, "--checks")} or _ids_of_file(file_values, "checks", file_path)
-    skipped_ids = {*_ids(options.skip_checks, "--skip-checks")} or _ids_of_file(
+    chosen_ids = {*_parse_check_ids(options.checks, "--checks")} or _read_file_ids(
+        file_values, "checks", file_path
+    )
+    skipped_ids = {*_parse_check_ids(options.skip_checks, "--skip-checks")} or _read_file_ids(
         file_values, "skip_checks", file_path
     )
     not_run = tuple(
-        check.id for check in ALL if (chosen_ids and check.id not in chosen_ids) or check.id in skipped_ids
+        check.id
+        for check in ALL_CHECKS
+        if (chosen_ids and check.id not in chosen_ids) or check.id in skipped_ids
     )
-    if len(not_run) == len(ALL):
+    if len(not_run) == len(ALL_CHECKS):
         raise UsageError("checks: every selected check is also skipped, so no check remains")
     return CheckConfiguration(settings, not_run)
 
@@ -117,7 +123,7 @@ def kinds_without_holds(ids: Collection[str]) -> dict[ActionKind, tuple[str, ...
     ('index-incomplete',)
     """
     ids_by_kind: dict[ActionKind, tuple[str, ...]] = {}
-    for check in ALL:
+    for check in ALL_CHECKS:
         if check.id in ids:
             for action_kind in dict.fromkeys(kind for hold_rule in check.holds for kind in hold_rule.forbids):
                 ids_by_kind[action_kind] = (*ids_by_kind.get(action_kind, ()), check.id)
@@ -130,27 +136,27 @@ def unknown_check(name: str) -> UsageError:
     >>> print(unknown_check("entry-los"))
     'entry-los' is not a check; did you mean entry-lost?
     """
-    similar_ids = difflib.get_close_matches(name, BY_ID, n=1)
+    similar_ids = difflib.get_close_matches(name, CHECK_BY_ID, n=1)
     hint = f"did you mean {similar_ids[0]}?" if similar_ids else "bkaudit explain check lists them"
     return UsageError(f"{name!r} is not a check; {hint}")
 
 
-def _ids_of_file(file_values: Mapping[str, Any], file_key: str, file_path: str | None) -> set[str]:
+def _read_file_ids(file_values: Mapping[str, Any], file_key: str, file_path: str | None) -> set[str]:
     """Return the check ids under a key of the settings file, given as a string or a list of strings."""
     id_texts = file_values.get(file_key, [])
     id_texts = [id_texts] if isinstance(id_texts, str) else id_texts
     if not isinstance(id_texts, list) or not all(isinstance(id_text, str) for id_text in id_texts):
         raise UsageError(f"{file_path}: {file_key}: {id_texts!r} is neither a string nor a list of strings")
-    return {*_ids(id_texts, f"{file_path}: {file_key}")}
+    return {*_parse_check_ids(id_texts, f"{file_path}: {file_key}")}
 
 
-def _ids(id_texts: str | Sequence[str], option_name: str) -> Iterator[str]:
+def _parse_check_ids(id_texts: str | Sequence[str], option_name: str) -> Iterator[str]:
     """Yield the present id of each check that ``id_texts`` names.
 
     The texts contain present or former ids, separated by commas.
     """
     for id_text in [id_texts] if isinstance(id_texts, str) else id_texts:
         for name in (trimmed_name.strip() for trimmed_name in id_text.split(",")):
-            if name not in BY_ID:
+            if name not in CHECK_BY_ID:
                 raise UsageError(f"{option_name}: {unknown_check(name)}")
-            yield BY_ID[name].id
+            yield CHECK_BY_ID[name].id

@@ -8,8 +8,8 @@ from auditor.checks.check import (
     HoldRule,
     HoldTarget,
     Roster,
-    Row,
     Severity,
+    TableRow,
     roster_check,
 )
 
@@ -62,7 +62,7 @@ def cookie_unreadable(roster: Roster) -> Findings:
         )
 
 
-def _damage(row: Row) -> str | None:
+def _damage(row: TableRow) -> str | None:
     """Return why a cookie cannot be read; None if the server would accept it."""
     if row["damage"] is None and row["layout"] is not None and row["layout"] < 3:
         return f"layout {row['layout']} is older than 3"

@@ -2,7 +2,7 @@
 
 from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
-    ERASES,
+    ERASING_ACTIONS,
     ActionKind,
     Basis,
     Confidence,
@@ -10,15 +10,15 @@ from auditor.checks.check import (
     HoldRule,
     HoldTarget,
     Roster,
-    Row,
     Severity,
+    TableRow,
     Urgency,
     roster_check,
 )
 from auditor.model.alias_evidence import MIN_COMPARED_LEDGERS
 
 
-def matches_other_bookie(row: Row, match_margin: int) -> bool:
+def matches_other_bookie(row: TableRow, match_margin: int) -> bool:
     """Return whether a directory's data seems to belong to another bookie, the candidate of the row.
 
     ``row`` is a row of the table ``contents``. A ledger matches a bookie if its entries are those that the
@@ -37,7 +37,8 @@ def matches_other_bookie(row: Row, match_margin: int) -> bool:
     action=ActionKind.STOP,
     holds=(
         HoldRule(
-            HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.RECOVER, ActionKind.REBUILD_INDEX)
+            HoldTarget.BOOKIE,
+            (*ERASING_ACTIONS, ActionKind.START, ActionKind.RECOVER, ActionKind.REBUILD_INDEX),
         ),
     ),
     settings=("content_margin",),
@@ -97,7 +98,7 @@ def disk_content_mismatch(roster: Roster) -> Findings:
         )
 
 
-def _took_new_id(owner: Row, candidate: Row) -> bool:
+def _took_new_id(owner: TableRow, candidate: TableRow) -> bool:
     """Return whether the owner is registered and the candidate is gone, as if the bookie changed its id."""
     return owner["registered"] is not None and candidate["registered"] is None and not candidate["found"]
 

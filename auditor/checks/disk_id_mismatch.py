@@ -2,7 +2,7 @@
 
 from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
-    ERASES,
+    ERASING_ACTIONS,
     ActionKind,
     Basis,
     Findings,
@@ -22,7 +22,13 @@ from auditor.model.alias_evidence import Rule
     holds=(
         HoldRule(
             HoldTarget.BOOKIE,
-            (*ERASES, ActionKind.START, ActionKind.MAKE_COOKIE, ActionKind.RECOVER, ActionKind.REBUILD_INDEX),
+            (
+                *ERASING_ACTIONS,
+                ActionKind.START,
+                ActionKind.MAKE_COOKIE,
+                ActionKind.RECOVER,
+                ActionKind.REBUILD_INDEX,
+            ),
         ),
     ),
 )

@@ -2,15 +2,15 @@
 
 from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
-    ERASES,
+    ERASING_ACTIONS,
     ActionKind,
     Basis,
     Findings,
     HoldRule,
     HoldTarget,
     Roster,
-    Row,
     Severity,
+    TableRow,
     Urgency,
     roster_check,
 )
@@ -22,7 +22,7 @@ from auditor.checks.check import (
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop one bookie of each pair that shares a directory of {bookies}",
     action=ActionKind.STOP,
-    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.REBUILD_INDEX)),),
+    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASING_ACTIONS, ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def disk_shared(roster: Roster) -> Findings:
     """Two bookies use the same directory.
@@ -79,7 +79,7 @@ def disk_shared(roster: Roster) -> Findings:
         )
 
 
-def _cookie_key(row: Row) -> str:
+def _cookie_key(row: TableRow) -> str:
     """Return a key from a directory's cookie that is equal for all copies of the directory."""
     field_names = (
         "cookie_bookie_id",

@@ -8,8 +8,8 @@ from auditor.checks.check import (
     HoldRule,
     HoldTarget,
     Roster,
-    Row,
     Severity,
+    TableRow,
     Urgency,
     roster_check,
 )
@@ -89,7 +89,7 @@ def disk_version_missing(roster: Roster) -> Findings:
         yield bookie_finding(bookie_id, message, {"directories": directories}, severity=severity)
 
 
-def _is_unused_bookie(bookie: Row | None) -> bool:
+def _is_unused_bookie(bookie: TableRow | None) -> bool:
     """Return whether neither an ensemble nor an under-replication mark names the bookie.
 
     The result is False if ``bookie`` is None, or if data on its disks may belong to another bookie or

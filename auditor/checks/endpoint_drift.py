@@ -4,7 +4,7 @@ import re
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
-from auditor.model.bookie_conf import RESOLVER_KEYS
+from auditor.model.bookie_conf import ADDRESS_RESOLVER_KEYS
 
 # Ids such as dc1:1:bookie-7 are custom ids, even if the server reads them as addresses.
 _ADDRESS_PATTERN = re.compile(r"[^:]+:[0-9]{1,5}")
@@ -35,7 +35,9 @@ def endpoint_drift(roster: Roster) -> Findings:
         DNS is not queried, so a host name and its IP address count as different.
     """
     unused_clause = (
-        "" if roster.cluster.resolves_ids else f"; with {RESOLVER_KEYS[0]}=false, clients cannot find it"
+        ""
+        if roster.cluster.resolves_ids
+        else f"; with {ADDRESS_RESOLVER_KEYS[0]}=false, clients cannot find it"
     )
     for row in roster.registrations:
         bookie_id, host, port = row["bookie_id"], row["host"], row["port"]

@@ -32,7 +32,7 @@ def endpoint_duplicate(roster: Roster) -> Findings:
     """
     used_rows = [row for row in roster.registrations if row["used"]]
     addressed_rows = [
-        row | {"at": address} for row in used_rows if (address := roster.sought_address(row)) is not None
+        row | {"at": address} for row in used_rows if (address := roster.client_address(row)) is not None
     ]
     rows_by_address = group_rows(
         addressed_rows, lambda row: f"{row['at'][0].lower().removesuffix('.')}:{row['at'][1]}"

@@ -2,7 +2,7 @@
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import ActionKind, Basis, Findings, Roster, Severity, roster_check
-from auditor.model.bookie_conf import RESOLVER_KEYS
+from auditor.model.bookie_conf import ADDRESS_RESOLVER_KEYS
 
 
 @roster_check(
@@ -41,8 +41,12 @@ def endpoint_missing(roster: Roster) -> Findings:
     for row in roster.registrations:
         reason = row["unresolved"]
         if not roster.cluster.resolves_ids:
-            is_address = roster.sought_address(row) is not None
-            reason = None if is_address else f"the bookie's id is not host:port, and {RESOLVER_KEYS[0]}=false"
+            is_address = roster.client_address(row) is not None
+            reason = (
+                None
+                if is_address
+                else f"the bookie's id is not host:port, and {ADDRESS_RESOLVER_KEYS[0]}=false"
+            )
         if row["used"] and reason is not None:
             yield bookie_finding(
                 row["bookie_id"],

@@ -1,7 +1,7 @@
 """Ledgers with a bookie twice in one ensemble."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, Severity, Tables, check
-from auditor.checks.ledger_queries import ledgers_breaking
+from auditor.checks.ledger_queries import broken_rule_findings
 
 
 @check(
@@ -33,4 +33,4 @@ def ensemble_duplicate(tables: Tables) -> DataFrame:
     Limits:
         The audit does not judge the ledger's copies.
     """
-    return ledgers_breaking(tables, "ensemble-duplicate")
+    return broken_rule_findings(tables, "ensemble-duplicate")

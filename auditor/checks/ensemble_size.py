@@ -1,7 +1,7 @@
 """Ledgers with an ensemble of the wrong size."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, HoldRule, HoldTarget, Severity, Tables, check
-from auditor.checks.ledger_queries import ledgers_breaking
+from auditor.checks.ledger_queries import broken_rule_findings
 
 
 @check(
@@ -35,4 +35,4 @@ def ensemble_size(tables: Tables) -> DataFrame:
     Limits:
         The audit does not judge the ledger's copies.
     """
-    return ledgers_breaking(tables, "ensemble-size")
+    return broken_rule_findings(tables, "ensemble-size")

@@ -2,7 +2,7 @@
 
 from auditor.checks.bookie_findings import MAX_SHOWN_LOGS
 from auditor.checks.check import (
-    ERASES,
+    ERASING_ACTIONS,
     ActionKind,
     Basis,
     DataFrame,
@@ -27,7 +27,7 @@ from auditor.model.states import CacheState, EntryLogState, SpaceClass
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop {bookies}, and back up these entry logs",
     action=ActionKind.STOP,
-    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.REBUILD_INDEX)),),
+    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASING_ACTIONS, ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def entry_log_header_wrong(tables: Tables) -> DataFrame:
     """An entry log's ledgers map, or the garbage collector's cached copy of it, disagrees with the log.
@@ -112,19 +112,19 @@ def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame
 def _wrong_caches(tables: Tables) -> DataFrame:
     """Return entry logs whose cached metadata has wrong ledgers or bytes, or lacks a live ledger."""
     logs_of_bookies = tables.entry_logs.where("bookie_id is not null")
-    contradicted_caches = logs_of_bookies.where(F.col("cache") == CacheState.WRONG.value).selectExpr(
+    wrong_cache_logs = logs_of_bookies.where(F.col("cache") == CacheState.WRONG.value).selectExpr(
         "bookie_id", "path", "1 AS rank", "cache_reason AS reason", "bytes", "true AS sure"
     )
-    uncached_logs = logs_of_bookies.where("cached_bytes = 0 and entry_bytes > 0")
+    empty_cache_logs = logs_of_bookies.where("cached_bytes = 0 and entry_bytes > 0")
     live_ledger_bytes = tables.space.where((F.col("class") == SpaceClass.LIVE.value) & F.col("remains"))
-    logs_lacking_ledger = uncached_logs.join(
+    logs_lacking_ledger = empty_cache_logs.join(
         live_ledger_bytes.select("path", *LEDGER).distinct(), ["path", *LEDGER], "left_semi"
     )
     missing_ledger_text = words(
         "metadata-cache lacks ledger {ledger_id}, but the log has {entry_bytes} bytes of it"
     )
     logs_lacking_ledger = logs_lacking_ledger.withColumn("reason", missing_ledger_text)
-    return contradicted_caches.unionByName(
+    return wrong_cache_logs.unionByName(
         logs_lacking_ledger.selectExpr(
             "bookie_id", "path", "2 AS rank", "reason", "entry_bytes AS bytes", "true AS sure"
         )

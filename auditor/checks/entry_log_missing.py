@@ -4,7 +4,7 @@ from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
     LEDGER_NAME,
     finding_rows,
-    if_known,
+    or_empty,
     suspect_if,
     with_attribution,
     with_ledgers,
@@ -80,7 +80,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
                     "such as {misnamed_log}.log"
                 ),
             ).otherwise(""),
-            located=if_known(
+            located=or_empty(
                 words(
                     "; the index locates entry {point.entry} of ledger {point.ledger} {there}",
                     there=found_entry_text,
@@ -111,7 +111,7 @@ def _faults_per_bookie(tables: Tables) -> DataFrame:
         F.col("there_ledger_id").cast("string").alias("there_ledger"),
         F.col("there_entry_id").alias("there_entry"),
     )
-    twice_read_replicas = tables.gone_entries.where(F.col("state") == GoneState.AGREED.value)
+    twice_read_replicas = tables.gone_entries.where(F.col("state") == GoneState.TWO_READS.value)
     confirmed_replicas = twice_read_replicas.select(*REPLICA, F.lit(True).alias("twice"))
     # A location with another entry was read once only, so no second reading agrees.
     is_confirmed_twice = F.coalesce("twice", F.lit(False)) & (F.col("probe") != Probe.OTHER.value)

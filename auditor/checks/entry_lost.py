@@ -1,7 +1,7 @@
 """Closed ledgers with an entry that no bookie has."""
 
 from auditor.checks.check import (
-    ERASES,
+    ERASING_ACTIONS,
     ActionKind,
     Basis,
     DataFrame,
@@ -12,7 +12,7 @@ from auditor.checks.check import (
     Urgency,
     check,
 )
-from auditor.checks.ledger_queries import ledgers_of_class
+from auditor.checks.ledger_queries import class_findings
 
 
 @check(
@@ -23,7 +23,7 @@ from auditor.checks.ledger_queries import ledgers_of_class
     do_now="find the disks that held {ledgers}, and keep all entry logs",
     holds=(
         HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),
-        HoldRule(HoldTarget.LACKING, ERASES),
+        HoldRule(HoldTarget.LACKING_BOOKIES, ERASING_ACTIONS),
     ),
 )
 def entry_lost(tables: Tables) -> DataFrame:
@@ -65,4 +65,4 @@ def entry_lost(tables: Tables) -> DataFrame:
         bytes are good. If a bookie's journal was not read from its lastMark on, ledgers that changed since
         that lastMark are suspect.
     """
-    return ledgers_of_class(tables, "entry-lost")
+    return class_findings(tables, "entry-lost")

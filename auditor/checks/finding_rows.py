@@ -68,7 +68,7 @@ def finding_rows(
         "missing": missing if missing is not None else "array()",
         "unknown": unknown if unknown is not None else "array()",
         "message": F.ifnull(words(message) if isinstance(message, str) else message, F.lit(FALLBACK_MESSAGE)),
-        "evidence": _json(evidence),
+        "evidence": _evidence_json(evidence),
     }
     if ledger_id is None:
         sql_by_column["scope_id"] = "null"
@@ -90,7 +90,7 @@ def words(template: str, **parts: Column | str | int) -> Column:
     Text in braces is the name of one of ``parts``, or otherwise SQL over the columns of the row. ``{ledger}``
     becomes the row's `LEDGER_NAME`. ``{total:ledger|ledgers}`` becomes a number with its noun.
     ``{sample:,}`` becomes the elements of an array with commas between them. Wrap a part that may be null in
-    `if_known`.
+    `or_empty`.
     """
     text_columns = []
     for text, name, noun_form, _ in Formatter().parse(template):
@@ -112,7 +112,7 @@ def _with_noun_form(value: Column, noun_form: str) -> Column:
     return F.when(value == 1, f"1 {singular_noun}").otherwise(F.concat(text, F.lit(f" {plural_noun}")))
 
 
-def if_known(template_part: Column) -> Column:
+def or_empty(template_part: Column) -> Column:
     """Return a part of a sentence, or an empty text if the part is null."""
     return F.coalesce(template_part, F.lit(""))
 
@@ -184,7 +184,7 @@ def _cast(value: Column | str, name: str, sql_type: str) -> Column:
     return value.cast(sql_type).alias(name)
 
 
-def _json(evidence: str | Mapping[str, Column | str]) -> Column | str:
+def _evidence_json(evidence: str | Mapping[str, Column | str]) -> Column | str:
     if isinstance(evidence, str):
         return f"to_json(struct({evidence}), map('ignoreNullFields', 'false'))"
     columns = (

@@ -7,7 +7,7 @@ bookie that the list lacks. Another sign is the instance id of another cluster.
 
 from collections.abc import Mapping
 
-from auditor.checks.finding_rows import if_known, meanings_of_codes, with_attribution, words
+from auditor.checks.finding_rows import meanings_of_codes, or_empty, with_attribution, words
 from auditor.model.check_settings import CheckSettings
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
@@ -58,24 +58,33 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
         .join(F.broadcast(tables.undrawn), "bookie_id", "left")
         .fillna(0, [*count_columns, "vanished", "seen", "undrawn"])
     )
-    is_store_bare, is_live, settings = (
+    lacks_layout_and_generator, is_store_live, settings = (
         tables.cluster.looks_unused,
         tables.cluster.live,
         tables.cluster.settings,
     )
     possible_rules_sql = _rule_names(
-        settings, "orphans", "(orphans - recent)", "vanished", is_store_bare, tables.cluster.lists_no_ledger
+        settings,
+        "orphans",
+        "(orphans - recent)",
+        "vanished",
+        lacks_layout_and_generator,
+        tables.cluster.lists_no_ledger,
     )
     certain_orphans_sql = "(orphans - in_doubt)"
     # On a busy cluster most of a bookie's ledgers may have been deleted since its last collection. If all
     # ledgers live equally long, whole ranges of the oldest ids vanish.
-    orphan_share_sql = "lasting" if is_live else "(orphans - in_doubt - recent)"
+    orphan_share_sql = "lasting" if is_store_live else "(orphans - in_doubt - recent)"
     certain_ranges_sql = (
-        f"CASE WHEN lasting < {settings.least_orphans} THEN 0 ELSE seen END" if is_live else "seen"
+        f"CASE WHEN lasting < {settings.least_orphans} THEN 0 ELSE seen END" if is_store_live else "seen"
     )
     # A saved store that looks bare may be an incomplete copy.
     certain_rules_sql = _rule_names(
-        settings, certain_orphans_sql, orphan_share_sql, certain_ranges_sql, is_store_bare and is_live
+        settings,
+        certain_orphans_sql,
+        orphan_share_sql,
+        certain_ranges_sql,
+        lacks_layout_and_generator and is_store_live,
     )
     # Orphans of an old source may be deleted by now, so they say nothing about the metadata.
     rows = rows.where(~F.col("bookie_id").isin(list(tables.cluster.unproved_bookies)))
@@ -89,7 +98,7 @@ def _rule_names(
     orphans: str,
     orphan_share_sql: str,
     vanished_ranges: str,
-    is_bare: bool,
+    lacks_layout_and_generator: bool,
     has_no_ledger: bool | None = None,
 ) -> str:
     """Return SQL for the names of the rules that apply to a bookie.
@@ -99,7 +108,7 @@ def _rule_names(
         orphans: SQL for the number of orphans.
         orphan_share_sql: SQL for the number of orphans that count for `orphan-share`.
         vanished_ranges: SQL for the number of vanished ranges.
-        is_bare: whether the store has neither a LAYOUT nor an id generator.
+        lacks_layout_and_generator: whether the store has neither a LAYOUT nor an id generator.
         has_no_ledger: whether the store lists no ledger. None: leave out the rules that are never sure.
     """
     least_orphans, share_percent = settings.least_orphans, settings.orphan_share_percent
@@ -110,7 +119,7 @@ def _rule_names(
         "vanished-ranges": f"{vanished_ranges} > 0",
         "foreign-instance": "foreign_instance",
         "store-older": "undrawn > 0",
-        "store-bare": f"{is_bare} AND {orphans} > 0",
+        "store-bare": f"{lacks_layout_and_generator} AND {orphans} > 0",
     }
     if has_no_ledger is not None:
         condition_by_rule |= {
@@ -152,16 +161,16 @@ def doubted_orphans(tables: Tables) -> DataFrame:
 
 def doubt_clause() -> Column:
     """Return the end of a message about a row of `doubted_orphans`: the doubts about the orphan, if any."""
-    store_doubt_clause = if_known(words(" ({doubt})"))
+    store_doubt_clause = or_empty(words(" ({doubt})"))
     doubt_sentence = words(
         "; unconfirmed: {doubts}{which}",
-        doubts=F.array_join(meanings_of_codes("doubts", DOUBT_TEXTS), "; "),
+        doubts=F.array_join(meanings_of_codes("doubts", TEXT_BY_DOUBT), "; "),
         which=store_doubt_clause,
     )
     return F.when(F.size("doubts") > 0, doubt_sentence).otherwise("")
 
 
-DOUBT_TEXTS = {
+TEXT_BY_DOUBT = {
     "newer-than-scan": "the index may be newer than the metadata",
     "metadata-suspect": "the metadata of this bookie may be wrong (metadata-suspect)",
     "id-in-doubt": "the store may have the ledger at a path that could not be read, or at a wrong path",

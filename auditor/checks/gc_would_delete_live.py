@@ -1,7 +1,7 @@
 """Needed data that a bookie's own garbage collector is about to delete."""
 
 from auditor.checks.check import (
-    ERASES,
+    ERASING_ACTIONS,
     ActionKind,
     Basis,
     DataFrame,
@@ -23,7 +23,7 @@ from auditor.checks.finding_rows import (
 )
 from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.states import GcAction, GcCause, GcReason, GcVerdict, IndexState, SpaceClass
-from auditor.tables.full_disks import is_suspended
+from auditor.tables.full_disks import suspends_action
 
 
 @check(
@@ -33,7 +33,7 @@ from auditor.tables.full_disks import is_suspended
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop {bookies}: the next garbage collection deletes data that is still needed",
     action=ActionKind.STOP,
-    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START)),),
+    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASING_ACTIONS, ActionKind.START)),),
 )
 def gc_would_delete_live(tables: Tables) -> DataFrame:
     """A bookie's next garbage collection deletes data that a ledger needs.
@@ -143,7 +143,7 @@ _CAUSE_TEXTS = {
 
 def _findings_without_index(tables: Tables) -> DataFrame:
     """Return copies with entries that the index lacks, in logs that are about to be deleted or compacted."""
-    is_kept_log = (F.col("action") == GcAction.KEEP.value) | is_suspended()
+    is_kept_log = (F.col("action") == GcAction.KEEP.value) | suspends_action()
     deleted_or_rewritten_logs = tables.log_foresight.where(~is_kept_log).select("bookie_id", "path", "action")
     rows = tables.space.where(~F.col("remains")).join(deleted_or_rewritten_logs, ["bookie_id", "path"])
     cause = F.concat(F.lit("log-"), "action").alias("cause")
@@ -179,7 +179,9 @@ def _unseen_replicas(tables: Tables) -> DataFrame:
 
     The metadata of these ledgers names the bookie.
     """
-    log_plans = tables.log_foresight.select("bookie_id", "path", "action", is_suspended().alias("suspended"))
+    log_plans = tables.log_foresight.select(
+        "bookie_id", "path", "action", suspends_action().alias("suspended")
+    )
     planned_action = F.when(F.col("suspended"), GcAction.KEEP.value).otherwise(
         F.coalesce("action", F.lit(GcAction.KEEP.value))
     )
@@ -193,7 +195,7 @@ def _unseen_replicas(tables: Tables) -> DataFrame:
     is_scan_certain = F.col("unseen").isNotNull() & ~F.coalesce("may_fail", F.lit(True))
     return rows.select(
         *REPLICA,
-        F.lit(GcReason.UNSEEN.value).alias("reason"),
+        F.lit(GcReason.HIDDEN.value).alias("reason"),
         F.concat(F.lit("unseen-"), planned_action).alias("cause"),
         (is_scan_certain & (planned_action != GcAction.KEEP.value)).alias("certain"),
     )

@@ -19,7 +19,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, words
     rests_on=Basis.METADATA,
     needs=(),
     asks="id_generators_behind",
-    holds=(HoldRule(HoldTarget.METADATA, (ActionKind.DELETE_LEDGER,)),),
+    holds=(HoldRule(HoldTarget.METADATA_STORE, (ActionKind.DELETE_LEDGER,)),),
     do_now="advance the id generator beyond every id in use before a ledger is created",
     settings=("id_spread",),
 )
@@ -56,12 +56,12 @@ def id_generator_behind(tables: Tables) -> DataFrame:
     may_be_generated = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1
     )
-    highest_listed = (F.col("drawn") > 0) | ((F.col("listed") > 0) & may_be_generated)
-    rows = tables.id_generators.where(highest_listed | (F.col("held") > 0))
+    has_generated_ids = (F.col("drawn") > 0) | ((F.col("listed") > 0) & may_be_generated)
+    rows = tables.id_generators.where(has_generated_ids | (F.col("held") > 0))
     is_in_use = F.array_compact(
         F.array(
             F.when(
-                highest_listed,
+                has_generated_ids,
                 words("{listed:listed ledger has|listed ledgers have} ids up to {listed_highest}"),
             ),
             F.when(

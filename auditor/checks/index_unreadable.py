@@ -1,9 +1,9 @@
 """Damaged indexes."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, words
+from auditor.checks.finding_rows import finding_rows, or_empty, suspect_if, words
 from auditor.model.columns import LEDGER
-from auditor.model.states import VANISHED, IndexState
+from auditor.model.states import GONE_REASON, IndexState
 
 
 @check(
@@ -77,13 +77,13 @@ def index_unreadable(tables: Tables) -> DataFrame:
         rows,
         ledger_id="ledger_id",
         bookie_id="bookie_id",
-        confidence=suspect_if(F.col("reason") == VANISHED),
+        confidence=suspect_if(F.col("reason") == GONE_REASON),
         unknown=F.array("bookie_id"),
         message=words(
             "{what}{how}{reason}{more}",
             what=index_text,
             how=damage_text,
-            more=if_known(further_databases_text),
+            more=or_empty(further_databases_text),
         ),
         evidence="state, path, offset, reason",
     )

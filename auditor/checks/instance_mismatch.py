@@ -2,7 +2,7 @@
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, sorted_facts
 from auditor.checks.check import (
-    ERASES,
+    ERASING_ACTIONS,
     ActionKind,
     Basis,
     Findings,
@@ -23,7 +23,7 @@ from auditor.checks.check import (
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop {bookies} until the correct metadata is found",
     action=ActionKind.STOP,
-    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.MAKE_COOKIE)),),
+    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASING_ACTIONS, ActionKind.START, ActionKind.MAKE_COOKIE)),),
 )
 def instance_mismatch(roster: Roster) -> Findings:
     """A bookie's cookie does not have the cluster's instance id.

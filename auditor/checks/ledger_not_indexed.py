@@ -1,7 +1,7 @@
 """Ledgers that have entries on a bookie but are not in the bookie's index of ledgers."""
 
 from auditor.checks.check import (
-    ERASES,
+    ERASING_ACTIONS,
     ActionKind,
     Basis,
     DataFrame,
@@ -24,7 +24,7 @@ from auditor.tables.parts import filter_part
     asks="not_indexed",
     do_now="rebuild the index of ledgers on {bookies}",
     action=ActionKind.REBUILD_INDEX,
-    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START)),),
+    holds=(HoldRule(HoldTarget.BOOKIE, (*ERASING_ACTIONS, ActionKind.START)),),
 )
 def ledger_not_indexed(tables: Tables) -> DataFrame:
     """A bookie's index has locations of a ledger's entries, but not the ledger itself.

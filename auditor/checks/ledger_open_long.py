@@ -48,7 +48,7 @@ def ledger_open_long(tables: Tables) -> DataFrame:
     """
     settings, scan_time = tables.cluster.settings, tables.cluster.scan_time
     open_age = F.lit(scan_time) - F.col("mtime")
-    is_open_long = (F.col("state") == LedgerState.OPEN) & (open_age > settings.open_ms)
+    is_open_long = (F.col("state") == LedgerState.OPEN) & (open_age > settings.open_limit_ms)
     ledgers = tables.ledgers.where(F.col("status").isin(*DECODED) & is_open_long).select(
         "scope_id", "ledger_id", "mtime", application_of(F.col("custom_metadata")).alias("claimed")
     )

@@ -9,7 +9,7 @@ from auditor.checks.finding_rows import (
     MISSING_DIGEST_SQL,
     finding_rows,
     group_list,
-    if_known,
+    or_empty,
     suspect_if,
     words,
 )
@@ -65,7 +65,7 @@ def queue_clause(tables: Tables) -> Column:
             f"; it is unknown whether it is marked for re-replication: {unknown_mark_reason}",
         )
         .when(F.col("queue.marked"), marked_text)
-        .otherwise(words("; not marked for re-replication{held}", held=if_known(lock_holder_text)))
+        .otherwise(words("; not marked for re-replication{held}", held=or_empty(lock_holder_text)))
     )
 
 
@@ -82,7 +82,7 @@ def waiting_marks(tables: Tables) -> DataFrame:
     mark_age = F.lit(tables.cluster.scan_time) - F.col("since")
     marks = (
         named_marks(tables.marks)
-        .where(mark_age > tables.cluster.settings.stuck_ms)
+        .where(mark_age > tables.cluster.settings.stuck_limit_ms)
         .join(tables.locks.select(*LEDGER), [*LEDGER], "left_anti")
         .join(tables.stale_marks.select(*LEDGER), [*LEDGER], "left_anti")
         .join(marks_of_deleted_ledgers(tables).select(*LEDGER), [*LEDGER], "left_anti")
@@ -141,7 +141,7 @@ def marks_of_deleted_ledgers(tables: Tables) -> DataFrame:
     )
 
 
-def judged_with_class(tables: Tables) -> DataFrame:
+def classified_ledgers(tables: Tables) -> DataFrame:
     """Return the rows of the table ``judged``, with the columns ``class`` and ``potential_class``.
 
     ``class`` is the state of the ledger's worst entry, such as entry-lost. ``potential_class`` is the class
@@ -161,16 +161,18 @@ def rows_of_members(rows: DataFrame, tables: Tables) -> DataFrame:
     return rows.join(ensemble_members, [*REPLICA], "left_semi")
 
 
-def ledgers_of_class(tables: Tables, ledger_class: str) -> DataFrame:
+def class_findings(tables: Tables, ledger_class: str) -> DataFrame:
     """Return one finding for each ledger of a class such as entry-lost, with its entries of that class."""
     entry_groups = group_list(F.col("class_entries.groups"), max_groups=None)
     return finding_rows(
-        _judged_with_queue(tables).where(F.col("class") == ledger_class).withColumn("groups", entry_groups),
+        _classified_with_queue(tables)
+        .where(F.col("class") == ledger_class)
+        .withColumn("groups", entry_groups),
         ledger_id="ledger_id",
-        urgency=F.when(_copies_left_count() == 1, Urgency.NEAR_LOSS.value),
+        urgency=F.when(_remaining_copies() == 1, Urgency.NEAR_LOSS.value),
         confidence=suspect_if((F.col("state") != LedgerState.CLOSED) | (F.size("doubts") > 0)),
         missing=F.array_sort("missing"),
-        unknown=unknown_bookies(),
+        unknown=unknown_copy_bookies(),
         message=words(
             "ledger {ledger}{state}: {entries}{in_logs}{could_become}{queue}",
             state=F.when(F.col("state") == LedgerState.CLOSED, "").otherwise(words(" ({state})")),
@@ -189,16 +191,16 @@ def ledgers_of_class(tables: Tables, ledger_class: str) -> DataFrame:
 
 
 @cached_query
-def _judged_with_queue(tables: Tables) -> DataFrame:
-    return with_queue(with_entry_logs(judged_with_class(tables), tables), tables)
+def _classified_with_queue(tables: Tables) -> DataFrame:
+    return with_queue(with_entry_logs(classified_ledgers(tables), tables), tables)
 
 
-def unknown_bookies() -> Column:
+def unknown_copy_bookies() -> Column:
     """Return the bookies whose copies of a judged ledger are unknown, ascending."""
     return F.array_sort(F.array_distinct(F.col("unknown.bookie_id")))
 
 
-def _copies_left_count() -> Column:
+def _remaining_copies() -> Column:
     return F.greatest(F.col("write_quorum") - F.col("m"), F.lit(0))
 
 
@@ -228,7 +230,7 @@ def _entries_of_class(ledger_class: str) -> Column:
         quorum_name = "ack" if ledger_class == LedgerClass.BELOW_ACK_QUORUM else "write"
         quorum_text = f" fewer copies than the {quorum_name} quorum of {{{quorum_name}_quorum}}"
         remaining_copies_text = words(
-            quorum_text + ", at worst {left} of {write_quorum} copies", left=_copies_left_count()
+            quorum_text + ", at worst {left} of {write_quorum} copies", left=_remaining_copies()
         )
     irregular_entries_text = F.lit("some entries (too irregular to list) have")
     return words(
@@ -240,12 +242,12 @@ def _entries_of_class(ledger_class: str) -> Column:
 
 def _potential_class_clause() -> Column:
     potential_class_text = words(
-        "; at worst {potential_class}: copies on {bookies:,} are unknown", bookies=unknown_bookies()
+        "; at worst {potential_class}: copies on {bookies:,} are unknown", bookies=unknown_copy_bookies()
     )
     return F.when(F.col("class") != F.col("potential_class"), potential_class_text).otherwise("")
 
 
-def ledgers_breaking(tables: Tables, *rules: str) -> DataFrame:
+def broken_rule_findings(tables: Tables, *rules: str) -> DataFrame:
     """Return one finding for each ledger that breaks any of ``rules``. The evidence has every reason."""
     broken_rules = F.filter("rules", lambda rule: rule["rule"].isin(*rules))
     rows = tables.ledgers.withColumn("reasons", F.transform(broken_rules, lambda rule: rule["reason"]))

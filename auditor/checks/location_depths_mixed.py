@@ -4,7 +4,7 @@ from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 from auditor.model.amounts import first_names
 from auditor.model.placement import Policy
-from auditor.model.states import TAKES_WRITES
+from auditor.model.states import WRITABLE_MODES
 
 MAX_SHOWN_BOOKIES = 5
 
@@ -38,7 +38,7 @@ def location_depths_mixed(roster: Roster) -> Findings:
     placement_settings = roster.cluster.placement
     if placement_settings is None or placement_settings.policy is Policy.NONE:
         return
-    writable_bookies = [row["bookie_id"] for row in roster.bookies if row["registered"] in TAKES_WRITES]
+    writable_bookies = [row["bookie_id"] for row in roster.bookies if row["registered"] in WRITABLE_MODES]
     server_view = ServerView.from_locations(
         roster.locations, placement_settings.policy, writable_bookies, writable_bookies
     )

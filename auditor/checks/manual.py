@@ -2,7 +2,8 @@
 
 The section Commands has one bullet per command. Words that the user fills in are in capitals.
 `SHARED_COMMANDS` describes the commands that several pages have. For such a command a page adds at most a
-note. Every other bullet describes its command and the command's risk. The risk begins with a word of `RISKS`:
+note. Every other bullet describes its command and the command's risk. The risk begins with a word of
+`RISK_WORDS`:
 
     - `bookkeeper shell cookie_get BOOKIE`
       Look at its directories.
@@ -18,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-RISKS = {
+RISK_WORDS = {
     "none": "nothing changes, and bookies do not slow down",
     "load": "nothing changes, but bookies may slow down",
     "writes": "something changes, and you can undo it",
@@ -54,10 +55,10 @@ class Command:
         )
 
     @property
-    def level(self) -> str:
-        """Return the word of `RISKS` with which the risk begins.
+    def risk_level(self) -> str:
+        """Return the word of `RISK_WORDS` with which the risk begins.
 
-        >>> SHARED_COMMANDS["bookkeeper shell cookie_get BOOKIE"].level
+        >>> SHARED_COMMANDS["bookkeeper shell cookie_get BOOKIE"].risk_level
         'none'
         """
         return self.risk.replace(";", " ").split()[0]
@@ -147,7 +148,7 @@ SECTIONS = ("What it finds", "Why it matters", "How sure", "What to do", "Comman
 
 _SECTION_PATTERN = re.compile(r"^(\w[\w ]+):\n((?:\n|    .*\n?)+)", re.MULTILINE)
 _BULLET_MARK = re.compile(r"^- ", re.MULTILINE)
-_COMMAND_PATTERN = re.compile(rf"`([^`]+)` (.+?)\. Risk: ((?:{'|'.join(RISKS)})\b.*)")
+_COMMAND_PATTERN = re.compile(rf"`([^`]+)` (.+?)\. Risk: ((?:{'|'.join(RISK_WORDS)})\b.*)")
 _SHARED_BULLET_PATTERN = re.compile(r"`([^`]+)`(?: (.+))?\.")
 
 
@@ -185,7 +186,7 @@ def commands(text: str) -> tuple[Command, ...]:
         ValueError: the section has no command, a risk is missing, or a bullet describes a shared command.
 
     >>> [command] = commands("- `bkaudit decode layout FILE` shows it. Risk: none; it reads the file.")
-    >>> (command.text, command.effect, command.risk, command.level)
+    >>> (command.text, command.effect, command.risk, command.risk_level)
     ('bkaudit decode layout FILE', 'shows it', 'none; it reads the file.', 'none')
     >>> commands("- `bookkeeper shell cookie_get BOOKIE` Keep the output.")[0].effect
     "prints the bookie's cookie in the store. Keep the output"
@@ -193,10 +194,10 @@ def commands(text: str) -> tuple[Command, ...]:
     leading_text, *bullets = _BULLET_MARK.split(text)
     if leading_text.strip() or not bullets:
         raise ValueError("commands stand one per bullet")
-    return tuple(_command(" ".join(bullet.split())) for bullet in bullets)
+    return tuple(_parse_command(" ".join(bullet.split())) for bullet in bullets)
 
 
-def _command(bullet_text: str) -> Command:
+def _parse_command(bullet_text: str) -> Command:
     described_command, shared_match = (
         _COMMAND_PATTERN.fullmatch(bullet_text),
         _SHARED_BULLET_PATTERN.fullmatch(bullet_text),

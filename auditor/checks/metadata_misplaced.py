@@ -12,7 +12,7 @@ from auditor.checks.check import (
     Urgency,
     check,
 )
-from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, with_samples, words
+from auditor.checks.finding_rows import finding_rows, or_empty, suspect_if, with_samples, words
 from auditor.model.columns import LEDGER
 from auditor.tables.parts import filter_part
 
@@ -24,7 +24,9 @@ from auditor.tables.parts import filter_part
     do_now="compare the LAYOUT znode with the ledger tree before a bookie starts",
     holds=(
         HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),
-        HoldRule(HoldTarget.METADATA, (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DELETE_LEDGER)),
+        HoldRule(
+            HoldTarget.METADATA_STORE, (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DELETE_LEDGER)
+        ),
     ),
 )
 def metadata_misplaced(tables: Tables) -> DataFrame:
@@ -90,8 +92,8 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         confidence=suspect_if((F.col("elsewhere") > 0) & F.lit(not tables.cluster.layout_known)),
         message=words(
             "{where}{total:znode is|znodes are} not at the path of a ledger: {sample:,}{deletes}",
-            where=if_known(F.when(is_of_other_layout, f"{other_layout_text}; ")),
-            deletes=if_known(
+            where=or_empty(F.when(is_of_other_layout, f"{other_layout_text}; ")),
+            deletes=or_empty(
                 F.when(is_deleted, "; bookies do not list these ledgers, and garbage collection deletes them")
             ),
         ),

@@ -1,7 +1,7 @@
 """Bookies whose data suggests that the metadata is wrong."""
 
 from auditor.checks.check import (
-    ERASES,
+    ERASING_ACTIONS,
     ActionKind,
     Basis,
     Column,
@@ -28,8 +28,8 @@ from auditor.tables import ClusterFacts
     do_now="stop {bookies} until it is clear whether the metadata or the data is correct",
     action=ActionKind.STOP,
     holds=(
-        HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.MAKE_COOKIE)),
-        HoldRule(HoldTarget.METADATA, (ActionKind.DELETE_LEDGER,)),
+        HoldRule(HoldTarget.BOOKIE, (*ERASING_ACTIONS, ActionKind.START, ActionKind.MAKE_COOKIE)),
+        HoldRule(HoldTarget.METADATA_STORE, (ActionKind.DELETE_LEDGER,)),
     ),
     settings=(
         "orphan_share_percent",
@@ -101,7 +101,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
                 F.col("in_doubt") > 0,
                 words("; {in_doubt} of these may have metadata, because not all metadata could be read"),
             ).otherwise(""),
-            second_look=_second_look_text(tables.cluster),
+            second_look=_recheck_text(tables.cluster),
         ),
         evidence="rules, ledgers, orphans, in_doubt, lasting AS lasting_orphans, recent AS recent_orphans, "
         f"unexplained AS unexplained_orphans, bigint({earlier_run}) AS earlier_run_ended, vanished AS "
@@ -111,7 +111,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     )
 
 
-def _second_look_text(cluster: ClusterFacts) -> Column:
+def _recheck_text(cluster: ClusterFacts) -> Column:
     """Return the end of the message, which says whether an earlier run found the same orphans.
 
     The text has the number of orphans that an earlier run also found. Without an earlier run, the text says

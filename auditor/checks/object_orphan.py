@@ -1,7 +1,7 @@
 """Objects of offloaded ledgers that are not in the ledger list of any topic."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, if_known, words
+from auditor.checks.finding_rows import finding_rows, or_empty, words
 
 
 @check(Severity.NOTE, rests_on=Basis.OBJECTS, asks="offload_objects")
@@ -36,7 +36,7 @@ def object_orphan(tables: Tables) -> DataFrame:
         ),
         message=words(
             "ledger {ledger}: the bucket has a copy ({bytes} bytes, {uid}) that no topic lists{doubt}",
-            doubt=if_known(words("; unconfirmed: {why}")),
+            doubt=or_empty(words("; unconfirmed: {why}")),
         ),
         evidence="uid, objects, bytes, why AS doubt",
     )

@@ -52,10 +52,10 @@ def orphan_stuck(tables: Tables) -> DataFrame:
         compacts for hours is reported too.
     """
 
-    from auditor.tables.orphans import COLLECTED_WITHIN_MS
+    from auditor.tables.orphans import MAX_GC_INTERVAL_MS
 
     settings, stuck_passes = tables.collector_settings, tables.cluster.settings.stuck_passes
-    wait_ms = COLLECTED_WITHIN_MS if settings.source is None else stuck_passes * settings.wait_ms
+    wait_ms = MAX_GC_INTERVAL_MS if settings.source is None else stuck_passes * settings.wait_ms
     registered_bookies = tables.bookies.where("registered is not null").select("bookie_id", "index_time")
     is_collectable = F.col("reason").isin(GcReason.NO_METADATA.value, GcReason.NOT_COLLECTED.value)
     rows = tables.gc_foresight.where(

@@ -1,7 +1,7 @@
 """Topics, subscriptions and schemas that name a missing ledger."""
 
 from auditor.checks.check import (
-    ERASES,
+    ERASING_ACTIONS,
     ActionKind,
     Basis,
     DataFrame,
@@ -15,7 +15,7 @@ from auditor.checks.check import (
 )
 from auditor.checks.finding_rows import (
     finding_rows,
-    if_known,
+    or_empty,
     owner_evidence,
     owner_name,
     ownership_with_fault,
@@ -32,7 +32,7 @@ from auditor.checks.finding_rows import (
     do_now="restore the metadata of {ledgers}; let no bookie that has them collect garbage or compact before",
     holds=(
         HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),
-        HoldRule(HoldTarget.HOLDERS, (*ERASES, ActionKind.START)),
+        HoldRule(HoldTarget.NON_MEMBERS, (*ERASING_ACTIONS, ActionKind.START)),
     ),
 )
 def owner_dangling(tables: Tables) -> DataFrame:
@@ -79,9 +79,9 @@ def owner_dangling(tables: Tables) -> DataFrame:
         message=words(
             "ledger {ledger} is not in the store, but {owner_name} names it{place}{copy}{doubt}",
             owner_name=owner_name(),
-            place=if_known(list_position_text),
-            copy=if_known(copy_text),
-            doubt=if_known(words("; unconfirmed: {why}")),
+            place=or_empty(list_position_text),
+            copy=or_empty(copy_text),
+            doubt=or_empty(words("; unconfirmed: {why}")),
         ),
         evidence=owner_evidence("place", "list_size", "entries", "size", "offload", "why AS doubt"),
     )

@@ -19,7 +19,7 @@ from auditor.checks.finding_rows import finding_rows, ownership_with_fault
     rests_on=Basis.OWNERS,
     asks="ownership",
     do_now="restore the unreadable owners from a snapshot",
-    holds=(HoldRule(HoldTarget.OWNERS, (ActionKind.DELETE_LEDGER,)),),
+    holds=(HoldRule(HoldTarget.OWNER_STORES, (ActionKind.DELETE_LEDGER,)),),
 )
 def owner_unreadable(tables: Tables) -> DataFrame:
     """An application's record of its ledgers cannot be read.

@@ -18,7 +18,7 @@ from auditor.model.owner_scope import incomplete_reasons
     Severity.NOTE,
     rests_on=Basis.OWNERS,
     do_now="read every owner store, and declare them complete before any ledger is deleted",
-    holds=(HoldRule(HoldTarget.OWNERS, (ActionKind.DELETE_LEDGER,)),),
+    holds=(HoldRule(HoldTarget.OWNER_STORES, (ActionKind.DELETE_LEDGER,)),),
 )
 def owners_suspect(roster: Roster) -> Findings:
     """There is no proof that every store of owners was read.

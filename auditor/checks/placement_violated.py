@@ -68,7 +68,7 @@ def placement_violated(tables: Tables) -> DataFrame:
 
 def _placement_findings(tables: Tables, policy_text: str) -> DataFrame:
     """Return one finding for each ledger with bookies whose locations break the policy."""
-    excuse_text = words(
+    exception_text = words(
         "; the locations of its bookies satisfy the policy, but these bookies are not writable: "
         "{unwritable:,}"
     )
@@ -81,7 +81,7 @@ def _placement_findings(tables: Tables, policy_text: str) -> DataFrame:
             "first at entry {first_entry_id}: {bookie_locations}{excuse}",
             rule=policy_text,
             bookie_locations=bookie_locations_text(),
-            excuse=F.when(F.col("excused"), excuse_text).otherwise(F.lit("")),
+            excuse=F.when(F.col("excused"), exception_text).otherwise(F.lit("")),
         ),
         evidence=f"{PLACEMENT_COLUMNS}, excused, unwritable, '{policy_text}' AS rule",
     )

@@ -46,7 +46,7 @@ def recovery_stuck(tables: Tables) -> DataFrame:
         tables.ledgers.where(
             F.col("status").isin(*DECODED)
             & (F.col("state") == LedgerState.IN_RECOVERY)
-            & (recovery_age > tables.cluster.settings.stuck_ms)
+            & (recovery_age > tables.cluster.settings.stuck_limit_ms)
         ),
         ledger_id="ledger_id",
         message=words("ledger {ledger} has been in recovery for {hours} hours", hours=recovery_hours),

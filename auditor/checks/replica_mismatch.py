@@ -21,7 +21,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_samples, 
     do_now="keep all copies of {ledgers}, and ask the application which one is correct",
     holds=(
         HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),
-        HoldRule(HoldTarget.COPIES, (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)),
+        HoldRule(HoldTarget.UNEQUAL_COPIES, (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)),
     ),
 )
 def replica_mismatch(tables: Tables) -> DataFrame:

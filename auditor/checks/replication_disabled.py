@@ -42,7 +42,8 @@ def replication_disabled(roster: Roster) -> Findings:
         return
     disabled_since = repair_state.disabled_since
     is_lasting = (
-        disabled_since is None or roster.cluster.scan_time - disabled_since > roster.cluster.settings.stuck_ms
+        disabled_since is None
+        or roster.cluster.scan_time - disabled_since > roster.cluster.settings.stuck_limit_ms
     )
     since_clause = "" if disabled_since is None else f" since {format_time(disabled_since)}"
     yield bookie_finding(

@@ -1,8 +1,8 @@
 """Ledgers that may lack copies: a bookie's old or unreadable index leaves it unknown."""
 
 from auditor.checks.check import Basis, Column, Confidence, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, if_known, words
-from auditor.checks.ledger_queries import judged_with_class, unknown_bookies
+from auditor.checks.finding_rows import finding_rows, or_empty, words
+from auditor.checks.ledger_queries import classified_ledgers, unknown_copy_bookies
 from auditor.model.columns import LEDGER
 from auditor.model.states import LedgerClass, UnknownCopy
 
@@ -52,7 +52,7 @@ def replication_undecided(tables: Tables) -> DataFrame:
         `bookie-unread`, `ledgers-in-limbo` and `ledgers-in-wrong-directory` report causes that affect a
         whole bookie.
     """
-    rows = judged_with_class(tables).where(F.col("class") != F.col("potential_class"))
+    rows = classified_ledgers(tables).where(F.col("class") != F.col("potential_class"))
     rows = rows.crossJoin(F.broadcast(_unread_journal_reasons(tables)))
     return _ledger_findings(rows).unionByName(_bookie_findings(rows))
 
@@ -90,7 +90,7 @@ def _bookie_findings(rows: DataFrame) -> DataFrame:
         message=words(
             "{bookie_id}: its index is older than {ledgers:ledger|ledgers} (at worst {classes}), and its "
             "journal shows no newer entries{why}",
-            why=if_known(words(": {tail_reason}")),
+            why=or_empty(words(": {tail_reason}")),
         ),
         evidence="ledgers, classes, lowest AS lowest_ledger, tail_reason",
     )
@@ -105,7 +105,7 @@ def _ledger_findings(rows: DataFrame) -> DataFrame:
         rows.where(has_other_reason),
         ledger_id="ledger_id",
         confidence=Confidence.UNKNOWN,
-        unknown=unknown_bookies(),
+        unknown=unknown_copy_bookies(),
         message=words(
             "ledger {ledger}: {known}, at worst {potential_class}; {reasons}",
             known=F.when(F.col("class").isin(*_HARMLESS_CLASSES), "undecided").otherwise(F.col("class")),

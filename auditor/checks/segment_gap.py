@@ -1,7 +1,7 @@
 """Ledgers whose first segment does not start at entry 0."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, HoldRule, HoldTarget, Severity, Tables, check
-from auditor.checks.ledger_queries import ledgers_breaking
+from auditor.checks.ledger_queries import broken_rule_findings
 
 
 @check(
@@ -37,4 +37,4 @@ def segment_gap(tables: Tables) -> DataFrame:
     Limits:
         Other segments are checked as usual.
     """
-    return ledgers_breaking(tables, "segment-gap")
+    return broken_rule_findings(tables, "segment-gap")

@@ -1,7 +1,7 @@
 """Ledgers without segments, or with segments out of order."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, HoldRule, HoldTarget, Severity, Tables, check
-from auditor.checks.ledger_queries import ledgers_breaking
+from auditor.checks.ledger_queries import broken_rule_findings
 
 
 @check(
@@ -36,4 +36,4 @@ def segment_order(tables: Tables) -> DataFrame:
     Limits:
         The audit does not judge the ledger's copies.
     """
-    return ledgers_breaking(tables, "segment-order", "no-segment")
+    return broken_rule_findings(tables, "segment-order", "no-segment")

@@ -7,7 +7,7 @@ from auditor.checks.check import Basis, Confidence, Findings, Roster, Severity, 
 @roster_check(
     Severity.WARNING,
     rests_on=Basis.DISKS,
-    urgency=Urgency.UNSEEN,
+    urgency=Urgency.UNCHECKED,
     do_now="audit the current directories of {bookies}",
 )
 def source_suspect(roster: Roster) -> Findings:

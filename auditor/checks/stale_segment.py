@@ -1,6 +1,6 @@
 """Entries on a bookie that is no longer in the ensemble of their segment."""
 
-from auditor.checks.bookie_findings import other_entries_findings
+from auditor.checks.bookie_findings import judged_column_findings
 from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
 
 
@@ -30,4 +30,4 @@ def stale_segment(tables: Tables) -> DataFrame:
     Limits:
         Bytes are estimated from average entry lengths, without open ledgers.
     """
-    return other_entries_findings(tables, "stale", "from segments that do not name this bookie")
+    return judged_column_findings(tables, "stale", "from segments that do not name this bookie")

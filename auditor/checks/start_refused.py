@@ -8,11 +8,11 @@ from auditor.checks.check import (
     HoldRule,
     HoldTarget,
     Roster,
-    Row,
     Severity,
+    TableRow,
     roster_check,
 )
-from auditor.model.cookie import Source
+from auditor.model.cookie import ConfigSource
 from auditor.model.start_refusal import Fault
 
 _REASONS_OF_ABSENT_COOKIES = (Fault.NOT_IN_STORE, Fault.NOT_EMPTY)
@@ -73,7 +73,7 @@ def start_refused(roster: Roster) -> Findings:
         bookie = bookies_by_id.get(row["bookie_id"])
         if row["fault"] in _REASONS_OF_ABSENT_COOKIES and row["bookie_id"] not in readable_bookie_ids:
             continue  # cookies could not all be listed, so the store may have this one
-        if row["error"] is None or bookie is None or _is_reported_elsewhere(row, bookie, roster):
+        if row["error"] is None or bookie is None or _has_other_finding(row, bookie, roster):
             continue
         expansion_facts = {
             field_name: row[f"expansion_{field_name}"] for field_name in ("error", "fault", "reason", "paths")
@@ -86,40 +86,44 @@ def start_refused(roster: Roster) -> Findings:
         yield bookie_finding(
             row["bookie_id"],
             f"{row['bookie_id']} would not restart: "
-            f"{row['reason']}{_configuration_text(row)}{_way_out_text(row)}",
+            f"{row['reason']}{_configuration_text(row)}{_remedy_text(row)}",
             {
                 **start_facts,
                 "way_out": row["way_out"],
                 "with_expansion": expansion_facts if expansion_facts["error"] is not None else None,
                 "configuration": configuration,
             },
-            severity=None if _is_known(bookie) and not _is_upgrade(row, bookie) else Severity.NOTE,
+            severity=None
+            if _is_in_metadata(bookie) and not _fails_after_upgrade(row, bookie)
+            else Severity.NOTE,
             confidence=suspect_or_confirmed(row["certain"] is False),
         )
 
 
-def _way_out_text(start_forecast: Row) -> str:
+def _remedy_text(start_forecast: TableRow) -> str:
     return "" if start_forecast["way_out"] is None else f"; {start_forecast['way_out']}"
 
 
-def _configuration_text(start_forecast: Row) -> str:
+def _configuration_text(start_forecast: TableRow) -> str:
     """Return a note if the bookie's configuration comes from ``--bookie-conf``, else an empty text."""
     return (
-        " (directories and id from --bookie-conf)" if start_forecast["source"] == Source.CONFIGURATION else ""
+        " (directories and id from --bookie-conf)"
+        if start_forecast["source"] == ConfigSource.CONFIG_FILE
+        else ""
     )
 
 
-def _is_upgrade(start_forecast: Row, bookie: Row) -> bool:
+def _fails_after_upgrade(start_forecast: TableRow, bookie: TableRow) -> bool:
     """Return whether the bookie runs now and would fail to start only with a later server release."""
     return start_forecast["fault"] == Fault.INDEX_NOT_IN_COOKIE and bookie["registered"] is not None
 
 
-def _is_known(bookie: Row) -> bool:
+def _is_in_metadata(bookie: TableRow) -> bool:
     """Return whether an ensemble, a cookie or a registration still names the bookie."""
     return bookie["named"] or bookie["has_cookie"] or bookie["registered"] is not None
 
 
-def _is_reported_elsewhere(start_forecast: Row, bookie: Row, roster: Roster) -> bool:
+def _has_other_finding(start_forecast: TableRow, bookie: TableRow, roster: Roster) -> bool:
     """Return whether `cookie-missing` or `instance-id-missing` already reports the cause."""
     if start_forecast["fault"] == "not-in-store":
         return bookie["registered"] is not None and not bookie["has_cookie"]

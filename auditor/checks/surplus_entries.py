@@ -1,6 +1,6 @@
 """Entries on a bookie that are past their ledger's end, or that striping sends to other bookies."""
 
-from auditor.checks.bookie_findings import other_entries_findings
+from auditor.checks.bookie_findings import judged_column_findings
 from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
 
 
@@ -30,6 +30,6 @@ def surplus_entries(tables: Tables) -> DataFrame:
     Limits:
         Bytes are estimated from average entry lengths, without open ledgers.
     """
-    return other_entries_findings(
+    return judged_column_findings(
         tables, "surplus", "that are beyond the last entry or not in this bookie's stripe"
     )

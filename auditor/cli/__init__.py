@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 import click
 
 from auditor.cli.examples import epilog, with_examples
-from auditor.cli.interrupts import lasting_interrupts
-from auditor.cli.streams import protected_streams, written_output
-from auditor.cli.verbosity import ARGUMENTS_KEY, Interruption, quiet_gateway
+from auditor.cli.interrupts import repeat_interrupts
+from auditor.cli.streams import flush_output, guard_streams
+from auditor.cli.verbosity import ARGUMENTS_KEY, Interruption, silence_gateway
 from auditor.errors import AuditorError, OutputError, system_error_text
 
 INTERRUPTED_EXIT_CODE = 130
@@ -142,7 +142,7 @@ class LazyGroup(click.Group):
     def main(self, *args: Any, **click_settings: Any) -> Any:
         """Run the program. Closed streams and broken pipes do not change its exit code."""
         try:
-            with lasting_interrupts(), protected_streams():
+            with repeat_interrupts(), guard_streams():
                 try:
                     return super().main(*args, **click_settings)
                 except OutputError as error:  # from --help and --version, which click prints itself
@@ -155,7 +155,7 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, and convert its errors into a message and an exit code."""
         try:
-            with written_output(), quiet_gateway():
+            with flush_output(), silence_gateway():
                 return super().invoke(ctx)
         except AuditorError as error:
             click.echo(f"bkaudit: {error}", err=True)

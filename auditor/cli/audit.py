@@ -14,16 +14,16 @@ from auditor.cli.options import (
     SCAN_OPTIONS,
     GroupedCommand,
     bookies_option,
+    choose_run,
     option_flags,
     options_from_flags,
     out_option,
-    run_to_make,
     source_options,
     tuning_options,
 )
 from auditor.cli.output import TextChoice, flat_option, outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
-from auditor.cli.verbosity import resumable, say, verbosity_options
+from auditor.cli.verbosity import catch_interrupts, say, verbosity_options
 from auditor.model.amounts import duration, plural
 from auditor.model.audit_stage import AuditStage
 from auditor.model.options import AuditOptions
@@ -80,10 +80,10 @@ def audit(
 
     parse_metadata_uri(audit_sources.metadata)  # fail before a Spark session starts
 
-    out = out or run_to_make("audit", audit_sources, options)
+    out = out or choose_run("audit", audit_sources, options)
     report_outputs = outputs(forms, out)
     cluster_audit = Audit(audit_sources.metadata, audit_sources.bookies, out, options)
-    with resumable(out), shown_progress() as progress:
+    with catch_interrupts(out), shown_progress() as progress:
         spark = session() if session else None
         report_or_stop = (
             cluster_audit.run_until(stop_after, spark, progress)
@@ -137,8 +137,8 @@ def scan(
 
     parse_metadata_uri(audit_sources.metadata)  # fail before a Spark session starts
 
-    out = out or run_to_make("scan", audit_sources, options)
-    with resumable(out), shown_progress() as progress:
+    out = out or choose_run("scan", audit_sources, options)
+    with catch_interrupts(out), shown_progress() as progress:
         row_counts = Audit(audit_sources.metadata, (), out, options).scan(
             session() if session else None, progress
         )

@@ -9,7 +9,7 @@ import click
 from auditor.cli import completion
 from auditor.cli.options import STORE_OPTIONS, URI_FORMS, format_option, option_flags, options_from_flags
 from auditor.cli.progress import shown_progress
-from auditor.cli.terminal import terminal_width
+from auditor.cli.terminal import fold_width
 from auditor.cli.verbosity import say, verbosity_options
 from auditor.spark.types import SparkSession
 
@@ -77,7 +77,7 @@ def compare(
                 click.echo(report.comparison_json(comparison, shown_differences))
             else:
                 click.echo(
-                    report.comparison_text(comparison, shown_differences, terminal_width() or report.WIDTH)
+                    report.comparison_text(comparison, shown_differences, fold_width() or report.WIDTH)
                 )
     if out is not None:
         say(f"the tables are in {out}")

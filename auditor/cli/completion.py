@@ -65,17 +65,19 @@ def directories(_: click.Context, __: click.Parameter, word_start: str) -> list[
 
 def checks(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:
     """Return the ids of checks."""
-    from auditor.checks import BY_ID
+    from auditor.checks import CHECK_BY_ID
 
-    return sorted(check_id for check_id in BY_ID if check_id.startswith(word_start))
+    return sorted(check_id for check_id in CHECK_BY_ID if check_id.startswith(word_start))
 
 
 def check_lists(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:
     """Return completions of the last id in a comma-separated list of check ids."""
-    from auditor.checks import BY_ID
+    from auditor.checks import CHECK_BY_ID
 
     earlier_ids, comma, last_id = word_start.rpartition(",")
-    return sorted(f"{earlier_ids}{comma}{check_id}" for check_id in BY_ID if check_id.startswith(last_id))
+    return sorted(
+        f"{earlier_ids}{comma}{check_id}" for check_id in CHECK_BY_ID if check_id.startswith(last_id)
+    )
 
 
 def forms(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:

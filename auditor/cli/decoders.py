@@ -99,7 +99,7 @@ def decode_bookie_frame(file_content: bytes, entries: bool) -> Any:
         )
     answer_offset = prefix_bytes
     try:
-        answer = bookie_wire.answer(file_content[prefix_bytes:])
+        answer = bookie_wire.list_answer(file_content[prefix_bytes:])
         answer_offset += answer.availability_offset
         listed_groups = None if answer.availability is None else availability.decode(answer.availability)
     except DecodeError as damage_error:
@@ -192,7 +192,7 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
             lambda offset, length: _read_part(seekable_file, offset, length), _file_size(seekable_file)
         )
         record_batches = list(journal.records())
-    if journal.cut and journal.end == 0:
+    if journal.is_cut and journal.end == 0:
         # Version 1 has no header, so that any bytes look like the start of its first record.
         raise DecodeError("journal", 0, "neither a journal header nor a complete record")
     entry_ids = np.concatenate([np.empty(0, np.int64), *(records.entry_ids for records in record_batches)])
@@ -204,7 +204,7 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
         "entries": sum(len(records.entries().entry_ids) for records in record_batches),
         **{name: int((entry_ids == kind).sum()) for name, kind in entry_id_by_record_kind.items()},
         "end": journal.end,
-        "cut": journal.cut,
+        "cut": journal.is_cut,
         "ledgers": len(ledger_rows),
         "largest": sorted(ledger_rows, key=lambda row: -row["total"])[
             : None if entries else _MAX_LEDGERS_SHOWN

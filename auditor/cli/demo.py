@@ -40,7 +40,7 @@ def demo(
         outcome = show_demo(out, options, progress)
     say(f"the run is in {out}")
     say(CLOCK_NOTE)
-    show(open_run(out), report_outputs, TextChoice(all_findings=all_findings, screen_only=True))
+    show(open_run(out), report_outputs, TextChoice(all_findings=all_findings, first_screen_only=True))
     for label, finding_keys in (
         ("not found", outcome.missing_findings),
         ("not known", outcome.unexpected_findings),

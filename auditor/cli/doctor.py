@@ -17,7 +17,7 @@ from auditor.cli.options import (
     options_from_flags,
     source_options,
 )
-from auditor.cli.terminal import text_width
+from auditor.cli.terminal import page_width
 
 
 @click.command(cls=GroupedCommand)
@@ -55,6 +55,6 @@ def doctor(
     sources = parse_sources(default_sources.metadata or None, default_sources.bookies, options)
     diagnosis = examine(sources, out, options, start_spark)
     click.echo(
-        json.dumps(diagnosis.to_json(), indent=2) if form == "json" else render(diagnosis, text_width())
+        json.dumps(diagnosis.to_json(), indent=2) if form == "json" else render(diagnosis, page_width())
     )
     raise click.exceptions.Exit(diagnosis.exit_code)

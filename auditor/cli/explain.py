@@ -6,8 +6,8 @@ from typing import BinaryIO
 import click
 
 from auditor.cli import completion
-from auditor.cli.options import chosen_run, ledger_options, run_argument, run_option
-from auditor.cli.terminal import show_text, takes_unicode, terminal_width, text_width
+from auditor.cli.options import ledger_options, pass_run_path, run_argument, run_option
+from auditor.cli.terminal import fold_width, page_width, show_text, takes_unicode
 from auditor.errors import RunUsageError, UsageError
 from auditor.model.amounts import first_names
 from auditor.model.ledger_id import LedgerId
@@ -21,7 +21,7 @@ def explain() -> None:
 @explain.command()
 @ledger_options
 @run_option
-@chosen_run("bookies", "judged", "ledgers", "verdicts")
+@pass_run_path("bookies", "judged", "ledgers", "verdicts")
 @click.option("--ascii", is_flag=True, help="Draw with ASCII characters only.")
 @click.option(
     "--bookie",
@@ -69,11 +69,11 @@ def ledger(
         # A ledger that is not in the metadata may still have a mark, and thus a finding.
         drawing_text = str(error)
     else:
-        drawing_text = drawing.render(ledger_view, not ascii and takes_unicode(), width=text_width())
+        drawing_text = drawing.render(ledger_view, not ascii and takes_unicode(), width=page_width())
     lines = advice_lines(
-        findings, text_width(), run_view.report.cluster.instance_id, storages_by_bookie, run_view
+        findings, page_width(), run_view.report.cluster.instance_id, storages_by_bookie, run_view
     )
-    hold_lines = ledger_hold_lines(run_view, ledger_id.id, ledger_id.scope, text_width())
+    hold_lines = ledger_hold_lines(run_view, ledger_id.id, ledger_id.scope, page_width())
     page_sections = [[drawing_text], hold_lines, lines or ["there are no findings about this ledger"]]
     show_text("\n\n".join("\n".join(section_lines) for section_lines in page_sections if section_lines))
 
@@ -89,14 +89,14 @@ def _replica_page(ledger_id: LedgerId, run: str, bookie: str, availability_file:
 
     listed_entries = None if availability_file is None else decode(availability_file.read())
     return replica_text(
-        open_run(run).ledger(ledger_id.id, ledger_id.scope), bookie, listed_entries, text_width()
+        open_run(run).ledger(ledger_id.id, ledger_id.scope), bookie, listed_entries, page_width()
     )
 
 
 @explain.command()
 @click.argument("id", required=False, shell_complete=completion.bookies)
 @run_option
-@chosen_run("bookies", "cookies", "directories", "holdings", "identities", "registrations")
+@pass_run_path("bookies", "cookies", "directories", "holdings", "identities", "registrations")
 def bookie(id: str | None, run: str) -> None:
     """Show a bookie's cookie, disks, registration and ledgers, and what is wrong with it.
 
@@ -111,13 +111,13 @@ def bookie(id: str | None, run: str) -> None:
         raise UsageError(
             f"ID: missing. Bookies of {run}: {first_names(bookie_ids(run_view), MAX_LISTED_BOOKIES)}"
         )
-    show_text(telling.render(bookie_view(run_view, id), text_width(), run_view))
+    show_text(telling.render(bookie_view(run_view, id), page_width(), run_view))
 
 
 @explain.command()
 @click.argument("name")
 @run_option
-@chosen_run("ledgers", "verdicts")
+@pass_run_path("ledgers", "verdicts")
 def topic(name: str, run: str) -> None:
     """Show a topic's ledgers in order, the state of each, and how far its subscriptions have read.
 
@@ -128,12 +128,12 @@ def topic(name: str, run: str) -> None:
     from auditor.runs.load_topic import topic_view
     from auditor.runs.reader import RunReader
 
-    show_text(topic_text(topic_view(RunReader(run), name), terminal_width()))
+    show_text(topic_text(topic_view(RunReader(run), name), fold_width()))
 
 
 @explain.command(name="run")
 @run_argument
-@chosen_run("bookies", "directories", "ledgers", "verdicts")
+@pass_run_path("bookies", "directories", "ledgers", "verdicts")
 def explain_run(run: str) -> None:
     """Explain why RUN has its verdict, what it could not check, and what to do first.
 
@@ -143,30 +143,30 @@ def explain_run(run: str) -> None:
     from auditor.reports import run as telling
     from auditor.runs.load_bookie import run_view
 
-    show_text(telling.render(run_view(open_run(run)), text_width()))
+    show_text(telling.render(run_view(open_run(run)), page_width()))
 
 
 @explain.command()
 @click.argument("name", required=False, shell_complete=completion.checks)
 def check(name: str | None) -> None:
     """Show the manual page of the check NAME. Without NAME, list all checks."""
-    from auditor.checks import ALL, BY_ID
+    from auditor.checks import ALL_CHECKS, CHECK_BY_ID
     from auditor.checks.configuration import unknown_check
     from auditor.reports.plain_text import fold_text
 
     if name is None:
-        width = max(len(check_of_catalogue.id) for check_of_catalogue in ALL)
-        for listed_check in ALL:
+        width = max(len(check_of_catalogue.id) for check_of_catalogue in ALL_CHECKS)
+        for listed_check in ALL_CHECKS:
             line_start = f"{listed_check.id:<{width}}  {listed_check.severity:<8}  "
             # Programs get one line for each check. At a terminal, long lines are folded.
-            text_columns = text_width() if sys.stdout.isatty() else len(line_start) + len(listed_check.title)
+            text_columns = page_width() if sys.stdout.isatty() else len(line_start) + len(listed_check.title)
             click.echo(
                 "\n".join(fold_text(listed_check.title, text_columns, line_start, " " * len(line_start)))
             )
         return
-    chosen_check = BY_ID.get(name)
+    chosen_check = CHECK_BY_ID.get(name)
     if chosen_check is None:
         raise unknown_check(name)
     from auditor.reports.check_pages import page_text
 
-    show_text(page_text(chosen_check, text_width()))
+    show_text(page_text(chosen_check, page_width()))

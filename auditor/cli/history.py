@@ -10,7 +10,7 @@ import click
 from auditor.cli import completion
 from auditor.cli.defaults import runs_directory
 from auditor.cli.options import format_option, runs_options
-from auditor.cli.terminal import terminal_width, text_width
+from auditor.cli.terminal import fold_width, page_width
 from auditor.errors import RunError, RunUsageError
 from auditor.model.report import NOT_COVERED, Report, exit_code
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
@@ -44,7 +44,7 @@ def history(directory: str | None, cluster: str | None, conf: Path | None, form:
         )
         return
     if form == "text":
-        click.echo(report.text(run_history.runs, terminal_width()))
+        click.echo(report.text(run_history.runs, fold_width()))
     else:
         click.echo({"json": report.to_json, "csv": report.to_csv}[form](run_history.runs))
 
@@ -102,10 +102,10 @@ def diff(old: str, new: str, form: str) -> None:
     has every changed finding, one on each line.
     """
     from auditor.reports import diff as report
-    from auditor.runs.damage import name_damage, require_tables
+    from auditor.runs.damage import require_tables, translate_damage
     from auditor.runs.history import RunDifference
 
-    with name_damage(old, new):
+    with translate_damage(old, new):
         for run in (old, new):
             require_tables(RunDirectory(run), ("bookies", "verdicts"))
         difference = RunDifference(old, new)
@@ -117,7 +117,7 @@ def diff(old: str, new: str, form: str) -> None:
             return
         sampled_changes = report.sample_changes(difference.changes())
         if form == "text":
-            click.echo(report.text(difference.summary, sampled_changes, text_width()))
+            click.echo(report.text(difference.summary, sampled_changes, page_width()))
         else:
             render_difference = {"json": report.to_json, "markdown": report.markdown}[form]
             click.echo(render_difference(difference.summary, sampled_changes))

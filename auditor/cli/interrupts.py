@@ -25,7 +25,7 @@ IMPORT_CODE_FILE_NAME = "<frozen importlib._bootstrap>"
 
 
 @contextmanager
-def lasting_interrupts() -> Iterator[None]:
+def repeat_interrupts() -> Iterator[None]:
     """Repeat interrupts that arrive during an import or in a finalizer, while the block runs.
 
     This works only in the main thread, and only if Python's own signal handler is installed. Handlers of

@@ -13,8 +13,8 @@ from auditor.cli.options import (
     conf_option,
     credentials_option,
     ledger_options,
-    named_scope,
     options_from_flags,
+    scope_id_of,
     source_options,
 )
 from auditor.errors import UsageError
@@ -72,7 +72,7 @@ def list_(
         raise UsageError(
             f"--ledger-scope-id {ledger_scope_id}: the argument has scope {scope}. Omit the option"
         )
-    scope_id = named_scope(ledger_scope_id if scope is None else scope)
+    scope_id = scope_id_of(ledger_scope_id if scope is None else scope)
     store_sources = sources(metadata, (), cluster, conf)
     from auditor.errors import UnreadError
     from auditor.sources.metadata.ledgers import list_ledgers

@@ -14,7 +14,7 @@ from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
 from auditor.model.ledger_id import LedgerId
-from auditor.model.option_values import NEW, FailOn, Moment, Texts, YesNo
+from auditor.model.option_values import NEW_FINDINGS, FailOn, TextValues, TimeValue, YesNo
 from auditor.model.options import AuditOptions, option_types
 from auditor.sources.regular_file import read_toml
 
@@ -93,7 +93,7 @@ def runs_options(command: Command) -> Command:
 run_argument = click.argument("run", metavar="[RUN]", required=False, shell_complete=completion.runs)
 
 
-def chosen_run(*tables: str) -> Callable[[Command], Command]:
+def pass_run_path(*tables: str) -> Callable[[Command], Command]:
     """Add --cluster and --conf, and pass the path of RUN to the command. By default, RUN is the newest run.
 
     ``tables`` are the names of tables that the command needs. A run that lacks one of these tables counts as
@@ -103,10 +103,10 @@ def chosen_run(*tables: str) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         @wraps(command)
         def with_run(*, run: str | None, cluster: str | None, conf: Path | None, **parameters: Any) -> Any:
-            from auditor.runs.damage import opened_run
+            from auditor.runs.damage import check_run
 
             run_path = run or newest_run(runs_directory(cluster, conf))
-            with opened_run(run_path, *tables):
+            with check_run(run_path, *tables):
                 return command(run=run_path, **parameters)
 
         setattr(with_run, REQUIRED_TABLES, tables)
@@ -116,7 +116,7 @@ def chosen_run(*tables: str) -> Callable[[Command], Command]:
 
 
 REQUIRED_TABLES = "required_tables"
-"""Name of the attribute of a command's function that has the table names passed to `chosen_run`."""
+"""Name of the attribute of a command's function that has the table names passed to `pass_run_path`."""
 
 
 credentials_option = click.option(
@@ -186,9 +186,9 @@ def option_flags(*option_names: str) -> Callable[[Command], Command]:
                     flag,
                     name,
                     type=_click_type_of(value_type),
-                    metavar=option.value or None,
-                    multiple=value_type == Texts,
-                    shell_complete=_COMPLETERS.get(option.value),
+                    metavar=option.placeholder or None,
+                    multiple=value_type == TextValues,
+                    shell_complete=_COMPLETERS.get(option.placeholder),
                     help=option.help + default_note,
                 )
             command = add_flag(command)
@@ -199,12 +199,12 @@ def option_flags(*option_names: str) -> Callable[[Command], Command]:
 
 def _click_type_of(value_type: Any) -> click.ParamType[Any]:
     if value_type == FailOn:
-        return click.Choice([*(str(severity) for severity in Severity), NEW])
+        return click.Choice([*(str(severity) for severity in Severity), NEW_FINDINGS])
     if value_type == YesNo:
         return click.Choice(get_args(YesNo))
-    if value_type == (Moment | None):
+    if value_type == (TimeValue | None):
         return click.STRING  # milliseconds or ISO 8601: AuditOptions tells them apart
-    if value_type == Texts:
+    if value_type == TextValues:
         return click.STRING
     return {float: click.FLOAT, str: click.STRING, str | None: click.STRING}.get(value_type, click.INT)
 
@@ -219,7 +219,7 @@ def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions
     # A repeatable flag that was not given is an empty tuple, which must not override the file.
     options = options.with_overrides(
         {
-            name: flags.get(name) or None if value_type == Texts else flags.get(name)
+            name: flags.get(name) or None if value_type == TextValues else flags.get(name)
             for name, (value_type, _) in option_types().items()
         }
     )
@@ -258,7 +258,7 @@ class ScaledNumber(click.ParamType[int]):
         return int(digits) * self._units.get(unit, 1)
 
 
-def run_to_make(command_name: str, inputs: Sources, options: AuditOptions) -> str:
+def choose_run(command_name: str, inputs: Sources, options: AuditOptions) -> str:
     """Return the path of the newest interrupted run with the same inputs and options, or of a new run."""
     from auditor.audit.run_store import run_identity, unfinished_run
 
@@ -281,7 +281,7 @@ def ledger_options(command: Command) -> Command:
         *, id: str | None, ledger_id: int | None, ledger_scope_id: int | None,
         ledger_qualified_name: str | None, **parameters: Any,
     ) -> Any:  # fmt: skip
-        full_id = ledger_of(id, ledger_id, ledger_scope_id, ledger_qualified_name)
+        full_id = pick_ledger(id, ledger_id, ledger_scope_id, ledger_qualified_name)
         return command(ledger_id=full_id, **parameters)
 
     command_with_options: Any = with_ledger
@@ -295,16 +295,16 @@ def ledger_options(command: Command) -> Command:
     return cast(Command, command_with_options)
 
 
-def ledger_of(
+def pick_ledger(
     id: str | None, ledger_id: int | None, ledger_scope_id: int | None, ledger_qualified_name: str | None
 ) -> LedgerId:
     """Return the ledger that the argument ``id`` or the options name.
 
     The argument is an id, or scope and id in 32 hexadecimal digits.
 
-    >>> ledger_of("42", None, 7, None)
+    >>> pick_ledger("42", None, 7, None)
     LedgerId(id=42, scope=7)
-    >>> ledger_of("00000000000000070000000000000001", None, None, None)
+    >>> pick_ledger("00000000000000070000000000000001", None, None, None)
     LedgerId(id=1, scope=7)
     """
     if id is None:
@@ -330,7 +330,7 @@ def named_ledger(
         raise UsageError("no ledger was given. Pass ID, --ledger-id or --ledger-qualified-name")
     if ledger_id not in _SIGNED_64_BIT_RANGE:
         raise UsageError(f"--ledger-id {ledger_id}: ids are signed 64-bit numbers")
-    return LedgerId(ledger_id, named_scope(ledger_scope_id))
+    return LedgerId(ledger_id, scope_id_of(ledger_scope_id))
 
 
 def named_ledgers(ledger_names: Sequence[str]) -> tuple[tuple[int, int], ...]:
@@ -351,7 +351,7 @@ def named_ledgers(ledger_names: Sequence[str]) -> tuple[tuple[int, int], ...]:
     return tuple(ledgers)
 
 
-def named_scope(ledger_scope_id: int | None) -> int:
+def scope_id_of(ledger_scope_id: int | None) -> int:
     """Return the scope that --ledger-scope-id names. It is 0 if the option is not given."""
     if ledger_scope_id is not None and ledger_scope_id not in _SIGNED_64_BIT_RANGE:
         raise UsageError(f"--ledger-scope-id {ledger_scope_id}: scopes are signed 64-bit numbers")

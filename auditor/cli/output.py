@@ -41,8 +41,8 @@ class TextChoice:
         all_findings: Whether to show every finding, not only those sampled in the report.
         selection: Filter of the findings to show.
         suppressed_findings: Whether to show suppressed findings too.
-        screen_only: Whether a pipe gets only the first screen, as a terminal does. If another field asks
-            for findings, they are shown anyway.
+        first_screen_only: Whether a pipe gets only the first screen, as a terminal does. If another field
+            asks for findings, they are shown anyway.
         explained_findings: Whether to list the findings that a cause explains. If False, the text has only
             their number.
     """
@@ -50,14 +50,14 @@ class TextChoice:
     all_findings: bool = False
     selection: Selection = field(default_factory=Selection)
     suppressed_findings: bool = False
-    screen_only: bool = False
+    first_screen_only: bool = False
     explained_findings: bool = False
 
     def shows_findings(self, is_terminal: bool) -> bool:
         """Return whether to show findings.
 
         At a terminal, findings are shown only if an option asks for them. In a pipe, they are always shown.
-        With ``screen_only``, a pipe follows the rule for a terminal.
+        With ``first_screen_only``, a pipe follows the rule for a terminal.
 
         Args:
             is_terminal: Whether standard output is a terminal.
@@ -68,7 +68,7 @@ class TextChoice:
             or self.explained_findings
             or not self.selection.matches_everything
         )
-        return asks_for_findings or not (is_terminal or self.screen_only)
+        return asks_for_findings or not (is_terminal or self.first_screen_only)
 
     @property
     def shows_suppressed(self) -> bool:
@@ -244,7 +244,7 @@ def show(run: ReportSource, report_outputs: Iterable[Output], text_choice: TextC
 def _write_form(run: ReportSource, form: str, choice: TextChoice, output_stream: BinaryIO) -> None:
     """Write a report to a file. The text form is the same as in a pipe."""
     if form == "text":
-        parts = _text_parts(run, replace(choice, screen_only=False), is_terminal=False)
+        parts = _text_parts(run, replace(choice, first_screen_only=False), is_terminal=False)
         write_parts(output_stream, (f"{part}\n" for part in parts))
     else:
         FORMS[form].write(run, output_stream)

@@ -8,15 +8,15 @@ import click
 from auditor.cli import completion
 from auditor.cli.defaults import defaults
 from auditor.cli.options import (
-    chosen_run,
     conf_option,
     credentials_option,
     format_option,
     options_from_flags,
+    pass_run_path,
     run_argument,
     source_options,
 )
-from auditor.cli.terminal import show_text, text_width
+from auditor.cli.terminal import page_width, show_text
 from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.plan import RepairPlan
@@ -41,7 +41,7 @@ def plan() -> None:
 
 @plan.command()
 @run_argument
-@chosen_run("bookies", "cookies", "ledgers", "marks", "verdicts")
+@pass_run_path("bookies", "cookies", "ledgers", "marks", "verdicts")
 @click.option(
     "--out",
     metavar="PLAN.toml",
@@ -119,11 +119,11 @@ def check(
     Exit codes: 0 every step is still true or done; 1 a step is no longer true; 2 wrong usage; 3 a condition
     is unknown; 4 the store cannot be reached.
     """
-    from auditor.plan.answers import ask_run, ask_store
+    from auditor.plan.answers import read_run_state, read_store_state
     from auditor.plan.plan_file import read_plan
     from auditor.plan.step_checks import check_plan, planned_ledger_ids
     from auditor.reports import plan as report
-    from auditor.runs.damage import opened_run
+    from auditor.runs.damage import check_run
     from auditor.sources.clock import now_ms
     from auditor.sources.metadata.stores import store_options
 
@@ -131,8 +131,8 @@ def check(
     if run is not None and metadata is not None:
         raise UsageError("--run and --metadata: pass only one of them")
     if run is not None:
-        with opened_run(run, "bookies", "cluster", "cookies", "ledgers", "verdicts"):
-            store_facts = ask_run(run, planned_ledger_ids(repair_plan), repair_plan.scan_time)
+        with check_run(run, "bookies", "cluster", "cookies", "ledgers", "verdicts"):
+            store_facts = read_run_state(run, planned_ledger_ids(repair_plan), repair_plan.scan_time)
     else:
         store_uri = defaults(metadata, (), cluster, conf).metadata
         if not store_uri and not _is_running_store(repair_plan.metadata_uri):
@@ -142,10 +142,10 @@ def check(
             )
         store_uri = store_uri or repair_plan.metadata_uri
         options = store_options(options_from_flags(conf, {"credentials": credentials}))
-        store_facts = ask_store(store_uri, planned_ledger_ids(repair_plan), options)
+        store_facts = read_store_state(store_uri, planned_ledger_ids(repair_plan), options)
     plan_check = check_plan(repair_plan, store_facts, now_ms())
     if form == "text":
-        click.echo(report.check_text(plan_check, text_width()))
+        click.echo(report.check_text(plan_check, page_width()))
     else:
         click.echo({"markdown": report.check_markdown, "json": report.check_json}[form](plan_check))
     raise click.exceptions.Exit(plan_check.exit_code)
@@ -163,6 +163,6 @@ def _show_plan(repair_plan: RepairPlan, form: str) -> None:
     from auditor.sources.clock import now_ms
 
     if form == "text":
-        show_text(report.plan_text(repair_plan, now_ms(), text_width()))
+        show_text(report.plan_text(repair_plan, now_ms(), page_width()))
     else:
         show_text({"markdown": report.plan_markdown, "json": report.plan_json}[form](repair_plan, now_ms()))

@@ -14,7 +14,7 @@ import click
 from auditor.cli.streams import error_stream_copy
 from auditor.cli.verbosity import Verbosity, verbosity
 from auditor.model.amounts import duration
-from auditor.model.progress import Progress, Silent
+from auditor.model.progress import Progress, SilentProgress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,7 +29,7 @@ def shown_progress() -> Iterator[Progress]:
     """Show progress while the block runs: a bar at a terminal, lines in a log, or nothing with -q."""
     level = verbosity()
     if level is Verbosity.QUIET:
-        yield Silent()
+        yield SilentProgress()
         return
     with _standard_error() as stream:
         if stream.isatty():
@@ -169,12 +169,14 @@ class TerminalProgress(ProgressPosition):
 class LogProgress(ProgressPosition):
     """Progress in a log: a line every `PERIOD_S` seconds, and with ``-v`` a line for each stage and table."""
 
-    def __init__(self, say: Callable[[str], None], shows_tables: bool, period_s: float = PERIOD_S) -> None:
+    def __init__(
+        self, print_line: Callable[[str], None], shows_tables: bool, period_s: float = PERIOD_S
+    ) -> None:
         super().__init__(shows_tables)
-        self._say = say
+        self._print_line = print_line
         self._period_s = period_s
-        self._began = time.monotonic()
-        self._ended = threading.Event()
+        self._start_time = time.monotonic()
+        self._end_event = threading.Event()
         self._thread = threading.Thread(target=self._print_periodically, daemon=True)
 
     def __enter__(self) -> LogProgress:
@@ -182,7 +184,7 @@ class LogProgress(ProgressPosition):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
+        self._end_event.set()
         self._thread.join()
 
     def stage(self, name: str, number: int = 0, total: int = 0) -> None:
@@ -199,11 +201,11 @@ class LogProgress(ProgressPosition):
 
     def note(self, text: str) -> None:
         """Write a line."""
-        self._say(text)
+        self._print_line(text)
 
     def _print_periodically(self) -> None:
-        while not self._ended.wait(self._period_s):
+        while not self._end_event.wait(self._period_s):
             self._line()
 
     def _line(self) -> None:
-        self._say(f"{self}, {duration(time.monotonic() - self._began)} in total")
+        self._print_line(f"{self}, {duration(time.monotonic() - self._start_time)} in total")

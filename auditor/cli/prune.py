@@ -10,7 +10,7 @@ import click
 from auditor.cli import completion
 from auditor.cli.defaults import runs_directory
 from auditor.cli.options import options_from_flags, runs_options
-from auditor.cli.terminal import terminal_width
+from auditor.cli.terminal import fold_width
 from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.amounts import format_time, plural, size
@@ -76,7 +76,7 @@ def prune(
     """
     from auditor.runs.history import history
     from auditor.runs.newest import check_runs_directory
-    from auditor.runs.siblings import RetentionRules, decisions, remove_run, run_bytes, runs_in_use
+    from auditor.runs.siblings import RetentionRules, decide_retention, remove_run, run_bytes, runs_in_use
 
     runs = runs or runs_directory(cluster, conf)
     retention_rules = RetentionRules(keep_last, keep_daily, keep_weekly, keep_monthly)
@@ -90,7 +90,7 @@ def prune(
     run_history.require_runs()
     for reason in run_history.unreadable:
         click.echo(f"bkaudit: kept: {reason}", err=True)
-    run_decisions = decisions(
+    run_decisions = decide_retention(
         run_history.runs, retention_rules, runs_in_use(options_from_flags(conf, {}), suppressions, runs)
     )
     freed_bytes = 0
@@ -112,7 +112,7 @@ def prune(
 
 def _print_line(line: str) -> None:
     """Print a line, folded to the width of the terminal."""
-    width = terminal_width()
+    width = fold_width()
     click.echo(
         line if width is None else "\n".join(fold_text(line.replace("  ", "\0 "), width, later_indent="    "))
     )

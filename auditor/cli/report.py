@@ -6,12 +6,12 @@ from functools import partial
 import click
 
 from auditor.cli import completion
-from auditor.cli.options import chosen_run, format_option, named_ledgers, run_argument
+from auditor.cli.options import format_option, named_ledgers, pass_run_path, run_argument
 from auditor.cli.output import SEVERITIES, Output, TextChoice, flat_option, outputs, outputs_option, show
-from auditor.cli.terminal import terminal_width
+from auditor.cli.terminal import fold_width
 from auditor.errors import UsageError
-from auditor.model.report_source import LEVELS, Level
-from auditor.model.space import SPACE_BY, SpaceBy
+from auditor.model.report_source import OWNER_LEVELS, OwnerLevel
+from auditor.model.space import SPACE_GROUPINGS, SpaceGrouping
 from auditor.reports.forms import FORMS
 from auditor.runs.directory import RunDirectory
 from auditor.runs.selection import SelectedRun, Selection, require_known
@@ -27,7 +27,7 @@ CHANGE_WORDS = ("new", "worse", "better", "same")
 
 @click.command()
 @run_argument
-@chosen_run("bookies", "verdicts")
+@pass_run_path("bookies", "verdicts")
 @outputs_option
 @click.option(
     "--since-last",
@@ -35,7 +35,9 @@ CHANGE_WORDS = ("new", "worse", "better", "same")
     help="Print a message with the new, worse and fixed findings since the last complete run.",
 )
 @click.option(
-    "--by", type=click.Choice(LEVELS), help="Show totals of ledgers, bytes, leaks and findings by owner."
+    "--by",
+    type=click.Choice(OWNER_LEVELS),
+    help="Show totals of ledgers, bytes, leaks and findings by owner.",
 )
 @click.option(
     "--leaks", is_flag=True, help="List the ledgers without an owner; those to check first are at the top."
@@ -93,7 +95,7 @@ def report(
     run: str,
     forms: tuple[str, ...],
     since_last: bool,
-    by: Level | None,
+    by: OwnerLevel | None,
     leaks: bool,
     accept: str | None,
     all_findings: bool,
@@ -125,7 +127,7 @@ def report(
         from auditor.runs.owners import OwnerTotals
         from auditor.runs.reader import RunReader
 
-        click.echo(owners.totals_text(OwnerTotals(RunReader(run)).totals_of(by), by, terminal_width()))
+        click.echo(owners.totals_text(OwnerTotals(RunReader(run)).totals_of(by), by, fold_width()))
         return
     if leaks:
         _print_leaks(run, forms)
@@ -170,7 +172,7 @@ def _print_leaks(run: str, forms: tuple[str, ...]) -> None:
         )
     run_view = RunReader(run)
     leaks = Leaks(run_view)
-    format_listing = partial(leaks_text, width=terminal_width()) if form == "text" else LEAK_FORMS[form]
+    format_listing = partial(leaks_text, width=fold_width()) if form == "text" else LEAK_FORMS[form]
     for text_part in format_listing(leaks.totals(), leaks, run_view.report.run.scan_time):
         click.echo(text_part, nl=False)
 
@@ -207,10 +209,10 @@ def _require_listing_forms(report_outputs: tuple[Output, ...], selection: Select
                 f"{', '.join(LISTING_FORMS)}"
             )
     if selection.checks:
-        from auditor.checks import BY_ID
+        from auditor.checks import CHECK_BY_ID
 
         for check_pattern in selection.checks:
-            if not any(Selection(checks=(check_pattern,)).matches_check(id) for id in BY_ID):
+            if not any(Selection(checks=(check_pattern,)).matches_check(id) for id in CHECK_BY_ID):
                 raise UsageError(
                     f"--check {check_pattern}: no check has that id; bkaudit explain check lists them"
                 )
@@ -218,10 +220,10 @@ def _require_listing_forms(report_outputs: tuple[Output, ...], selection: Select
 
 @click.command()
 @run_argument
-@chosen_run("bookies", "ledgers", "registrations")
+@pass_run_path("bookies", "ledgers", "registrations")
 @click.option(
     "--by",
-    type=click.Choice(SPACE_BY),
+    type=click.Choice(SPACE_GROUPINGS),
     default="bookie",
     show_default=True,
     help="Show byte totals for each bookie, ledger, application (named in the ledgers' custom metadata) or "
@@ -235,7 +237,7 @@ def _require_listing_forms(report_outputs: tuple[Output, ...], selection: Select
     help="Number of ledgers or applications to list, the largest first. One line has all others.",
 )
 @format_option("text", "json", "csv")
-def space(run: str, by: SpaceBy, top: int, form: str) -> None:
+def space(run: str, by: SpaceGrouping, top: int, form: str) -> None:
     """Show what fills each bookie's entry logs, and which steps free the most bytes.
 
     Each step is shown with its command and its risk. RUN is a finished audit with --entry-logs, by default
@@ -247,6 +249,6 @@ def space(run: str, by: SpaceBy, top: int, form: str) -> None:
 
     view = space_view(RunReader(run), by, top)
     if form == "text":
-        click.echo(report.text(view, terminal_width()))
+        click.echo(report.text(view, fold_width()))
     else:
         click.echo({"json": report.to_json, "csv": report.to_csv}[form](view))

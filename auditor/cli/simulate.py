@@ -9,8 +9,8 @@ import sys
 import click
 
 from auditor.cli import completion
-from auditor.cli.options import ScaledNumber, chosen_run, format_option, run_argument
-from auditor.cli.terminal import show_text, text_width
+from auditor.cli.options import ScaledNumber, format_option, pass_run_path, run_argument
+from auditor.cli.terminal import page_width, show_text
 from auditor.errors import UsageError
 from auditor.model.placement import Level, Locations
 from auditor.reports.answer_table import TABLE_FORMS
@@ -21,7 +21,7 @@ _LEVEL_NAMES = [str(level) for level in Level]
 
 @click.command()
 @run_argument
-@chosen_run("bookies", "judged", "ledgers", "verdicts")
+@pass_run_path("bookies", "judged", "ledgers", "verdicts")
 @click.option(
     "--lose",
     type=(click.Choice(_LEVEL_NAMES), str),
@@ -89,7 +89,7 @@ def simulate(
     and parquet list all of them. The command does not contact the cluster.
     """
     from auditor.reports import simulation as report
-    from auditor.simulate.simulation import answer_any, answer_failure, simulate_all
+    from auditor.simulate.simulation import answer_any_domains, answer_failure, simulate_all
     from auditor.simulate.tables import simulation_table
 
     if lose and worst_failure:
@@ -106,7 +106,9 @@ def simulate(
         failure_answer = answer_failure(reader, failed_parts, locations)
         simulation = failure_answer.simulation
     elif worst_failure:
-        simulation, failure_answer = answer_any(reader, worst_failure[0], Level(worst_failure[1]), locations)
+        simulation, failure_answer = answer_any_domains(
+            reader, worst_failure[0], Level(worst_failure[1]), locations
+        )
     else:
         simulation = simulate_all(reader, locations, mttf_days, mttr_hours)
     if form in TABLE_FORMS:
@@ -118,7 +120,7 @@ def simulate(
         arguments += ["--any", str(worst_failure[0]), worst_failure[1]] if worst_failure else []
         arguments += ["--racks", mapping] if mapping is not None else []
         command = shlex.join(["bkaudit", "simulate", run, *arguments])
-        show_text(report.text(simulation, text_width(), command, whole_names=not sys.stdout.isatty()))
+        show_text(report.text(simulation, page_width(), command, whole_names=not sys.stdout.isatty()))
 
 
 def _require_table_form(table: str | None, form: str) -> None:
@@ -188,11 +190,11 @@ def decommission(
     from auditor.decommission.ledger_blockers import blocked_table
     from auditor.decommission.rehearse import rehearse_by_ledger
     from auditor.reports import decommission as report
-    from auditor.runs.damage import opened_run
+    from auditor.runs.damage import check_run
     from auditor.runs.reader import RunReader
 
     _require_table_form(table, form)
-    with opened_run(run, "bookies", "cluster", "judged", "ledgers", "marks", "verdicts"):
+    with check_run(run, "bookies", "cluster", "judged", "ledgers", "marks", "verdicts"):
         reader = RunReader(run)
         rehearsal, trial_table = rehearse_by_ledger(reader, bookies, rate, round_trip)
         if form in TABLE_FORMS:
@@ -201,5 +203,5 @@ def decommission(
             show_text(report.decommission_json(rehearsal))
         else:
             command = shlex.join(["bkaudit", "decommission", run, *bookies])
-            show_text(report.decommission_text(rehearsal, command, text_width()))
+            show_text(report.decommission_text(rehearsal, command, page_width()))
     raise click.exceptions.Exit(rehearsal.exit_code)

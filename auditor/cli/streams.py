@@ -39,7 +39,7 @@ class StandardStream(io.FileIO):
         self._is_error_stream = is_error_stream
         # Writing to a closed terminal fails with EIO, as on a broken disk.
         self._closed_errnos = _CLOSED_ERRNOS | ({errno.EIO} if os.isatty(descriptor) else set())
-        self._discards = False
+        self._is_discarding = False
 
     def write(self, output_bytes: Any, /) -> int:
         """Write all bytes and return their number, even if they are dropped.
@@ -51,25 +51,25 @@ class StandardStream(io.FileIO):
         byte_count = unwritten_bytes.nbytes
         try:
             # With python -u, no layer above repeats a write that wrote only a part.
-            while unwritten_bytes and not self._discards:
+            while unwritten_bytes and not self._is_discarding:
                 written_count = super().write(unwritten_bytes)
                 if written_count is None:
                     # The pipe is full, and its creator made it non-blocking: wait here.
                     select.select((), (self.fileno(),), ())
                 unwritten_bytes = unwritten_bytes[written_count or 0 :]
         except OSError as error:
-            self._discards = error.errno in self._closed_errnos
-            if not (self._discards or self._is_error_stream):
+            self._is_discarding = error.errno in self._closed_errnos
+            if not (self._is_discarding or self._is_error_stream):
                 raise OutputError(f"{self._title}: cannot be written: {error.strerror}") from error
         return byte_count
 
     def discard(self) -> None:
         """Drop everything that is written from now on."""
-        self._discards = True
+        self._is_discarding = True
 
 
 @contextmanager
-def protected_streams() -> Iterator[None]:
+def guard_streams() -> Iterator[None]:
     """Put a `StandardStream` below ``sys.stdout`` and ``sys.stderr`` while the block runs.
 
     Streams that are not Python's own, such as those of a notebook or a test, are not changed. After the
@@ -111,7 +111,7 @@ def error_stream_copy() -> TextIO | None:
 
 
 @contextmanager
-def written_output() -> Iterator[None]:
+def flush_output() -> Iterator[None]:
     """Flush standard output after the block, even if the block fails.
 
     Raises:

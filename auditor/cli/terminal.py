@@ -19,7 +19,7 @@ def terminal_columns() -> int:
     return shutil.get_terminal_size((80, 24)).columns
 
 
-def text_width() -> int:
+def page_width() -> int:
     """Return the number of columns for a page: 80 in a pipe, and otherwise the width of the terminal.
 
     The result is at least `MIN_TEXT_COLUMNS` and at most `MAX_TEXT_COLUMNS`.
@@ -27,9 +27,9 @@ def text_width() -> int:
     return max(MIN_TEXT_COLUMNS, min(terminal_columns(), MAX_TEXT_COLUMNS))
 
 
-def terminal_width() -> int | None:
+def fold_width() -> int | None:
     """Return the number of columns for a page, or None in a pipe, where lines are not folded."""
-    return text_width() if sys.stdout.isatty() else None
+    return page_width() if sys.stdout.isatty() else None
 
 
 def takes_unicode() -> bool:
@@ -52,7 +52,7 @@ _COUNT_COLOURS: dict[str, dict[str, Any]] = {
     URGENCY_LABELS[Urgency.LOST]: {"fg": "red", "bold": True},
     URGENCY_LABELS[Urgency.NEAR_LOSS]: {"fg": "red"},
     URGENCY_LABELS[Urgency.BELOW_ACK_QUORUM]: {"fg": "red"},
-    URGENCY_LABELS[Urgency.UNSEEN]: {"fg": "magenta"},
+    URGENCY_LABELS[Urgency.UNCHECKED]: {"fg": "magenta"},
     **{SEVERITY_LABELS[Severity(severity)]: colour for severity, colour in _SEVERITY_COLOURS.items()},
     **{
         f"other {SEVERITY_LABELS[Severity(severity)]}": colour

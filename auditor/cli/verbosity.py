@@ -89,7 +89,7 @@ They are dropped, because the command reports the same error in one line.
 
 
 @contextmanager
-def quiet_gateway() -> Iterator[None]:
+def silence_gateway() -> Iterator[None]:
     """Suppress the stack traces that py4j logs (`GATEWAY_MESSAGES`), while the block runs.
 
     Otherwise the root logger would print them on standard error.
@@ -115,7 +115,7 @@ class Interruption(KeyboardInterrupt):
 
 
 @contextmanager
-def resumable(out: str) -> Iterator[None]:
+def catch_interrupts(out: str) -> Iterator[None]:
     """Convert a KeyboardInterrupt in the block into an `Interruption`.
 
     The `Interruption` has the command that resumes the run in the directory ``out``.

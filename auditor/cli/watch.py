@@ -18,8 +18,8 @@ from auditor.cli.defaults import Sources, sources
 from auditor.cli.options import (
     ScaledNumber,
     bookies_option,
+    choose_run,
     options_from_flags,
-    run_to_make,
     source_options,
     tuning_options,
 )
@@ -137,25 +137,25 @@ def _audit_rounds(
 ) -> Iterator[Round]:
     from auditor.audit.audit import Audit
     from auditor.spark.session import build_session
-    from auditor.watch.rounds import Stop
+    from auditor.watch.rounds import RoundStopped
     from auditor.watch.rounds import rounds as audit_rounds
 
     spark = build_session(
         options.master,
         _LONG_PROCESS_SETTINGS,
         options.driver_memory,
-        log=None if "://" in inputs.runs else Path(inputs.runs, "spark.log"),
+        log_path=None if "://" in inputs.runs else Path(inputs.runs, "spark.log"),
         keep_classes=True,
     )
     reinstall_handlers()  # starting Spark replaced the handlers
-    next_run = partial(run_to_make, "audit", inputs, options)
+    next_run = partial(choose_run, "audit", inputs, options)
 
     def audit(out: str) -> Audit:
         return Audit(inputs.metadata, inputs.bookies, out, options)
 
     try:
         yield from audit_rounds(audit, next_run, interval, stop_event, spark, shown_progress)
-    except Stop:
+    except RoundStopped:
         say("stopped; repeat the command within --resume-within to resume this round")
 
 
@@ -256,11 +256,11 @@ def _prune_runs(runs_path: str, keep: int | None, options: AuditOptions, finishe
     The newest ``keep`` runs and the runs in use are kept. If ``keep`` is None, no run is removed.
     """
     from auditor.runs.history import history
-    from auditor.runs.siblings import RetentionRules, decisions, remove_run, runs_in_use
+    from auditor.runs.siblings import RetentionRules, decide_retention, remove_run, runs_in_use
 
     if keep is None or finished_round.report is None:
         return
-    for decision in decisions(
+    for decision in decide_retention(
         history(runs_path).runs, RetentionRules(last=keep), runs_in_use(options, (), runs_path)
     ):
         if not decision.reasons:

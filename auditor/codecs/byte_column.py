@@ -135,10 +135,10 @@ def arrow_column(octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.La
     return value_gap_column.take(pa.array(np.arange(0, 2 * count, 2)))
 
 
-def windows(octets: NDArray[np.uint8], offsets: Longs, width: int) -> NDArray[np.void]:
+def read_windows(octets: NDArray[np.uint8], offsets: Longs, width: int) -> NDArray[np.void]:
     """Return ``width`` bytes from each offset on. All these bytes must lie inside the buffer.
 
-    >>> windows(np.frombuffer(b"abcdef", np.uint8), np.array([0, 3]), 3).tolist()
+    >>> read_windows(np.frombuffer(b"abcdef", np.uint8), np.array([0, 3]), 3).tolist()
     [b'abc', b'def']
     """
     if not len(offsets):
@@ -157,8 +157,8 @@ def have_prefix(octets: NDArray[np.uint8], offsets: Longs, prefix: bytes) -> NDA
     [True, True, False]
     """
     has_prefix = offsets <= len(octets) - len(prefix)
-    inside_rows = np.flatnonzero(has_prefix)
-    has_prefix[inside_rows] = (
-        windows(octets, offsets[inside_rows], len(prefix)).view(f"S{len(prefix)}") == prefix
+    rows_in_bounds = np.flatnonzero(has_prefix)
+    has_prefix[rows_in_bounds] = (
+        read_windows(octets, offsets[rows_in_bounds], len(prefix)).view(f"S{len(prefix)}") == prefix
     )
     return has_prefix

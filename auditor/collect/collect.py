@@ -32,12 +32,12 @@ from pyarrow import dataset, fs
 from auditor.errors import UsageError
 from auditor.model.columns import column
 from auditor.model.options import AuditOptions
-from auditor.model.progress import Progress, Silent
+from auditor.model.progress import Progress, SilentProgress
 from auditor.model.run_facts import program_version
 from auditor.model.states import ELSEWHERE, BookieRead, EntryLogState, IndexState, LogFileKind, TailState
 from auditor.sources.bookies.collections.collection import (
-    DIRECTORY_SCHEMA,
-    PLACE_SCHEMA,
+    DIRECTORIES_SCHEMA,
+    PLACES_SCHEMA,
     CollectedFile,
     Collection,
     CollectionManifest,
@@ -54,8 +54,8 @@ from auditor.sources.bookies.collections.tables import (
     TAIL_SCHEMA,
     Piece,
     add_piece_columns,
-    batches_of,
-    pieces_of,
+    make_batches,
+    split_into_pieces,
     write_table,
 )
 from auditor.sources.bookies.entry_logs import rows as entry_logs
@@ -63,10 +63,10 @@ from auditor.sources.bookies.entry_logs.locations import read_locations
 from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of, slice_parts
 from auditor.sources.bookies.entry_logs.rows import sizes_of
 from auditor.sources.bookies.journal.tails import read_tail
-from auditor.sources.bookies.owners import attribute
+from auditor.sources.bookies.owners import attribute_directories
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, plan_parts
-from auditor.sources.bookies.places import DirectoryFound, PlaceFound, find_places
+from auditor.sources.bookies.places import FoundDirectory, FoundPlace, find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.clock import now_ms
 from auditor.sources.file_systems import run_files
@@ -87,14 +87,14 @@ class CollectionInput:
         parts: the pieces, divided into parts for tasks. The ``bookie_id`` of a part is the id of its piece.
         directories: directories that may contain entry logs. Each has the digest of its VERSION file, or None
             if there is no such file.
-        whole_logs: True to also read the ledgers in each log, the locations of entries, and the disks.
+        reads_logs: True to also read the ledgers in each log, the locations of entries, and the disks.
     """
 
     collection_id: str
     pieces: Sequence[Piece]
     parts: Sequence[IndexPart]
     directories: Sequence[tuple[str, str | None]]
-    whole_logs: bool
+    reads_logs: bool
 
 
 class CollectedTable(NamedTuple):
@@ -106,7 +106,7 @@ class CollectedTable(NamedTuple):
     parts: Sequence[Any]
 
 
-def find_log_directories(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]:
+def find_log_directories(places: Sequence[FoundPlace]) -> list[tuple[str, str | None]]:
     """Return the sorted directories that contain ``current``, each with its VERSION file's digest or None."""
     version_by_path = {
         directory.path: directory.version
@@ -147,7 +147,7 @@ def collected_tables(collection: CollectionInput, part_count: int) -> list[Colle
         CollectedTable("availability", INDEX_SCHEMA, partial(_index_rows, pieces_by_id), collection.parts),
         CollectedTable("journal_tails", TAIL_SCHEMA, _journal_rows, collection.pieces),
     ]
-    if not collection.whole_logs:
+    if not collection.reads_logs:
         return [*tables, CollectedTable("entry_logs", entry_logs.SCHEMA, _header_rows, paths)]
     log_parts = slice_parts(_log_parts(collection), part_count)
     collection_id = collection.collection_id
@@ -179,7 +179,7 @@ def _journal_rows(piece: Piece) -> Iterator[pa.RecordBatch]:
 
 
 def _header_rows(directory: str) -> Iterator[pa.RecordBatch]:
-    return batches_of(entry_logs.read_logs(directory), entry_logs.SCHEMA)
+    return make_batches(entry_logs.read_logs(directory), entry_logs.SCHEMA)
 
 
 def _location_rows(pieces_by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.RecordBatch]:
@@ -195,10 +195,10 @@ def _log_rows(collection_id: str, part: LogPart) -> Iterator[pa.RecordBatch]:
 
 
 def _disk_rows(collection_id: str, directory: str) -> Iterator[pa.RecordBatch]:
-    return batches_of([{**sizes_of(directory), "collection": collection_id}], DISK_SCHEMA)
+    return make_batches([{**sizes_of(directory), "collection": collection_id}], DISK_SCHEMA)
 
 
-PART_COUNT = 64
+DRIVER_PARTS = 64
 """Number of parts into which the indexes are divided without Spark. The progress counts finished parts."""
 
 MAX_UNREAD_SHOWN = 20
@@ -257,7 +257,7 @@ def collect(
             ``spark`` is a session of Spark Connect.
     """
     creation_time = now_ms()
-    options, progress = options or AuditOptions(), progress or Silent()
+    options, progress = options or AuditOptions(), progress or SilentProgress()
     if spark is not None:
         require_classic(spark)
     target, directories = check_target(bookies, out)
@@ -268,10 +268,10 @@ def collect(
             f"--bookies {', '.join(bookies)}: no directory with a subdirectory current/ was found"
         )
     collection_id = uuid.uuid4().hex
-    pieces = pieces_of(collection_id, places)
+    pieces = split_into_pieces(collection_id, places)
     tables: dict[str, CollectedFiles] = dict(_directory_tables(target, places, pieces))
     part_count = (
-        PART_COUNT if spark is None else spark.sparkContext.defaultParallelism * options.parts_per_core
+        DRIVER_PARTS if spark is None else spark.sparkContext.defaultParallelism * options.parts_per_core
     )
     parts = plan_parts([(piece.id, piece.directories) for piece in pieces], part_count, options.threads)
     log_directories = find_log_directories(places)
@@ -306,13 +306,13 @@ def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[st
     if sources.rpc or sources.collections:
         refused_source = "rpc:" if sources.rpc else sources.collections[0]
         raise UsageError(f"--bookies {refused_source}: collect reads only bookies' own directories")
-    if target.files.get_file_info(target.base).type != fs.FileType.NotFound:
+    if target.files.get_file_info(target.base_path).type != fs.FileType.NotFound:
         raise UsageError(f"--out {target.path}: already exists; choose a new directory")
     return target, sources.directories
 
 
 def _directory_tables(
-    target: Collection, places: Sequence[PlaceFound], pieces: Sequence[Piece]
+    target: Collection, places: Sequence[FoundPlace], pieces: Sequence[Piece]
 ) -> Iterator[tuple[str, CollectedFiles]]:
     """Write the small tables about directories. Yield the name and the files of each table."""
     piece_ids = {
@@ -328,14 +328,14 @@ def _directory_tables(
         if directory.has_current
     ]
     for name, schema, rows in (
-        ("places", PLACE_SCHEMA, place_rows(places)),
-        ("directories", DIRECTORY_SCHEMA, directories),
+        ("places", PLACES_SCHEMA, place_rows(places)),
+        ("directories", DIRECTORIES_SCHEMA, directories),
         ("cookies", VERSIONS_SCHEMA, version_rows),
     ):
-        yield name, write_table(target, name, schema, batches_of(rows, schema))
+        yield name, write_table(target, name, schema, make_batches(rows, schema))
 
 
-def _version_row(directory: DirectoryFound) -> dict[str, Any]:
+def _version_row(directory: FoundDirectory) -> dict[str, Any]:
     cookie, cookie_damage = directory.cookie
     row = StoreCookie(cookie.bookie_id if cookie else "", cookie, cookie_damage).row()
     return {**row, "bookie_id": row["bookie_host"], "path": directory.path}
@@ -352,11 +352,11 @@ def _write_in_driver(target: Collection, table: CollectedTable, progress: Progre
     return write_table(target, table.name, table.columns, batches())
 
 
-def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
+def _unread_bookies(places: Sequence[FoundPlace]) -> Iterator[str]:
     """Yield the incompletely found bookies and the paths that could not be listed, each with the reason."""
-    attribution = attribute(places, frozenset(), {}, None)
+    attribution = attribute_directories(places, frozenset(), {}, None)
     cookie_ids = {row.cookie_bookie_id for row in attribution.directories if row.cookie_bookie_id is not None}
-    for bookie_id, bookie in attribute(places, cookie_ids, {}, None).bookies.items():
+    for bookie_id, bookie in attribute_directories(places, cookie_ids, {}, None).bookies.items():
         if bookie.read != BookieRead.READ:
             yield f"{bookie_id}: {bookie.reason}"
     for place in places:
@@ -393,7 +393,7 @@ def _unread_journals(
 def _filtered_rows(
     target: Collection, files: CollectedFiles, columns: list[str], row_filter: dataset.Expression
 ) -> Iterator[dict[str, Any]]:
-    paths = [f"{target.base}/{file.path}" for file in files]
+    paths = [f"{target.base_path}/{file.path}" for file in files]
     table = dataset.dataset(paths, filesystem=target.files, format="parquet")
     for batch in table.to_batches(columns=columns, filter=row_filter):
         yield from batch.to_pylist()

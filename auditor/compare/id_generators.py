@@ -15,7 +15,7 @@ from auditor.model.states import LISTED
 from auditor.spark import functions as F
 from auditor.spark.types import Column
 from auditor.tables.claims import application_of
-from auditor.tables.cluster_state import IdRange, ids_drawn
+from auditor.tables.cluster_state import IdRange, find_id_ranges
 from auditor.tables.id_generators import GENERATED_ID_APPLICATIONS
 
 _BUCKET_BITS = 56
@@ -42,14 +42,14 @@ def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifferenc
     itself. An id counts as issued by a generator in two cases: (1) the source's generator is past the id,
     or (2) the ledger belongs to an application that never chooses ids.
     """
-    source_ranges = ids_drawn(source.nodes, source.layout)
+    source_ranges = find_id_ranges(source.nodes, source.layout)
     # Read a running copy's generator after its ledgers. It is then past the ids of ledgers created meanwhile.
     ledgers = copy.ledgers().select("scope_id", "status", "ledger_id", "custom_metadata")
     ledgers = ledgers.unionByName(
         source.ledgers().select("scope_id", "status", "ledger_id", "custom_metadata")
     )
     nodes = copy.store.cluster() if copy.live else copy.nodes
-    copy_ranges = ids_drawn(nodes, copy.layout)
+    copy_ranges = find_id_ranges(nodes, copy.layout)
     if not copy_ranges:
         return GeneratorDifference(
             note="copy: id generator not compared, because it does not show the next id"

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from auditor.audit.table_cache import TableCache
 from auditor.errors import NoRootError
-from auditor.model.columns import schema_of
+from auditor.model.columns import make_schema
 from auditor.model.comparison import CopyState, StoreItem, StoreSummary
 from auditor.model.ledger_id import LayoutKind
 from auditor.model.options import AuditOptions
 from auditor.sources.metadata.spark_source import LedgerRereadSource, LedgerValueSource, StoreSource
-from auditor.sources.metadata.store import ClusterNodes, MetadataStore, NeighbourStore
+from auditor.sources.metadata.store import ClusterNodes, MetadataStore, SiblingStore
 from auditor.sources.metadata.stores import choose_layout, is_live, open_store, source_options, store_options
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 from auditor.sources.owners.applications import APPLICATIONS, OwnersUri
@@ -32,7 +32,7 @@ from auditor.spark.batches import select_columns, source_rows
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.scans import add_doubt_column, doubtful_ids
 
-STORE_DIFFERENCES = schema_of(
+STORE_DIFFERENCES = make_schema(
     ("item", pa.string(), "ledger, owner, cookie, layout, instance-id or id-generator"),
     ("change", pa.string(), "missing, different, extra or undecided"),
     ("scope_id", pa.int64(), "BP-35 scope of a ledger"),
@@ -60,7 +60,7 @@ _SCALAR_COLUMNS = (
 )  # fmt: skip
 
 
-class Sides(NamedTuple):
+class TablePair(NamedTuple):
     """The same table from the source and from the copy."""
 
     source: DataFrame
@@ -73,7 +73,7 @@ def digest_values(rows: DataFrame, salt: int) -> DataFrame:
 
 
 def ledger_differences(
-    ledgers: Sides, source_cut_reason: str | None, copy_cut_reason: str | None
+    ledgers: TablePair, source_cut_reason: str | None, copy_cut_reason: str | None
 ) -> DataFrame:
     """Return the ledgers that differ between both stores, as rows of `STORE_DIFFERENCES`.
 
@@ -103,7 +103,7 @@ def ledger_differences(
     return _add_doubts(rows, StoreItem.LEDGER)
 
 
-def owner_differences(values: Sides) -> DataFrame:
+def owner_differences(values: TablePair) -> DataFrame:
     """Return the owners' values that differ between both stores, as rows of `STORE_DIFFERENCES`."""
     rows = _unequal_rows(values, _PATH_KEYS, "status = 'ok'")
     for side, name in ((values.source, "source_doubt"), (values.copy, "copy_doubt")):
@@ -138,13 +138,13 @@ def settle_differences(
     Returns:
         All rows of ``differences``, some of them with the change ``undecided``.
     """
-    key_columns, listed_sql = (
+    key_columns, is_listed_sql = (
         (_LEDGER_KEYS, _LISTED_SQL) if item_kind == StoreItem.LEDGER else (_PATH_KEYS, "status = 'ok'")
     )
     rows, has_changed = differences, F.lit(False)
     for later_rows, name in ((source, "source_version"), (copy, "copy_version")):
         if later_rows is not None:
-            later_versions = later_rows.where(listed_sql).select(
+            later_versions = later_rows.where(is_listed_sql).select(
                 *key_columns, F.col("version").alias(f"later_{name}")
             )
             rows = rows.join(later_versions, [*key_columns], "left")
@@ -155,7 +155,7 @@ def settle_differences(
     return rows.withColumn("change", change).select(*STORE_DIFFERENCES.names)
 
 
-def _unequal_rows(sides: Sides, key_columns: tuple[str, ...], listed_sql: str) -> DataFrame:
+def _unequal_rows(sides: TablePair, key_columns: tuple[str, ...], listed_sql: str) -> DataFrame:
     """Join both sides, and return the rows whose digests differ, with the version of the row on each side.
 
     ``key_columns`` identify a row. Rows that do not meet the SQL condition ``listed_sql`` are ignored.
@@ -215,10 +215,10 @@ def _differing_fields() -> Column:
             _differing_text("segments", F.lit("segments")),
         )
     )
-    bytes_only_text = F.array(
+    other_bytes_text = F.array(
         F.lit("bytes: the password differs, or the same metadata is encoded differently")
     )
-    return F.when(F.size(field_texts) > 0, field_texts).otherwise(bytes_only_text)
+    return F.when(F.size(field_texts) > 0, field_texts).otherwise(other_bytes_text)
 
 
 _SINGLE_NODES = ("LAYOUT", "INSTANCEID")
@@ -255,13 +255,13 @@ class StoreSide:
         """Return the store's URI, its position at the first read, and its layout."""
         return StoreSummary(self.uri.text, self.nodes.position, self.layout.value)
 
-    def values(self, *, reads_again: bool = False) -> dict[str, bytes]:
+    def values(self, *, is_reread: bool = False) -> dict[str, bytes]:
         """Return the stored bytes of the layout, the instance id and the cookies.
 
-        The keys of the result are paths relative to the root. If ``reads_again`` is True, the values are
+        The keys of the result are paths relative to the root. If ``is_reread`` is True, the values are
         read from the store a second time.
         """
-        nodes = self.store.cluster() if reads_again else self.nodes
+        nodes = self.store.cluster() if is_reread else self.nodes
         return {
             name: znode.data
             for name, znode in nodes.nodes.items()
@@ -275,7 +275,7 @@ class StoreSide:
             lambda: digest_values(self._read_values(LedgerValueSource, self.nodes), self.salt),
         )
 
-    def ledgers_again(self) -> DataFrame | None:
+    def reread_ledgers(self) -> DataFrame | None:
         """Read the ids and versions of all ledgers a second time.
 
         Returns None for a saved store, which cannot change.
@@ -292,7 +292,7 @@ class StoreSide:
         Returns None if the store cannot show this.
         """
         owner_tree = APPLICATIONS[application].trees[0]
-        return self.store.has_neighbour(owner_tree) if isinstance(self.store, NeighbourStore) else None
+        return self.store.has_sibling(owner_tree) if isinstance(self.store, SiblingStore) else None
 
     def owners(self, uri: OwnersUri | None) -> DataFrame:
         """Return a table with a digest of every owner's value. It is empty if ``uri`` is None."""
@@ -300,12 +300,12 @@ class StoreSide:
             f"{self.name}_owners", lambda: digest_values(self._owner_values(uri), self.salt)
         )
 
-    def owners_again(self, uri: OwnersUri | None) -> DataFrame | None:
+    def reread_owners(self, uri: OwnersUri | None) -> DataFrame | None:
         """Read the versions of the owners' values a second time.
 
         Returns None for a saved store, which cannot change, or if ``uri`` is None.
         """
-        if uri is None or not is_live(uri.tree(APPLICATIONS[uri.application].trees[0])):
+        if uri is None or not is_live(uri.tree_uri(APPLICATIONS[uri.application].trees[0])):
             return None
         name = f"{self.name}_owners_again"
         return self.cache.write_table(name, lambda: self._owner_values(uri).drop("value"))

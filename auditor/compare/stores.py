@@ -22,8 +22,8 @@ from auditor.compare.id_generators import GeneratorDifference, compare_generator
 from auditor.compare.store_side import (
     CHANGED_REASON,
     STORE_DIFFERENCES,
-    Sides,
     StoreSide,
+    TablePair,
     ledger_differences,
     open_side,
     owner_differences,
@@ -33,7 +33,7 @@ from auditor.errors import RunUsageError
 from auditor.model.comparison import Comparison, CopyState, ItemTally, StoreDifference, StoreItem
 from auditor.model.ledger_id import LayoutKind
 from auditor.model.options import AuditOptions
-from auditor.model.progress import Progress, Silent
+from auditor.model.progress import Progress, SilentProgress
 from auditor.runs.directory import RunDirectory
 from auditor.sources.file_systems import absolute_path
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
@@ -43,12 +43,12 @@ from auditor.spark import functions as F
 from auditor.spark.execution import Execution
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session, scratch_directory
-from auditor.spark.tasks import restore_own_errors, translate_run_errors
+from auditor.spark.tasks import restore_task_errors, translate_run_errors
 from auditor.spark.types import DataFrame, SparkSession
 
 _MAX_GAPS_SHOWN = 20
 _ORDER_COLUMNS = ("change", "item", "scope_id", "ledger_id", "path")
-_STORE_ITEMS = {"LAYOUT": StoreItem.LAYOUT, "INSTANCEID": StoreItem.INSTANCE_ID}
+_ITEM_BY_NODE = {"LAYOUT": StoreItem.LAYOUT, "INSTANCEID": StoreItem.INSTANCE_ID}
 
 
 @contextmanager
@@ -90,12 +90,12 @@ def compare_stores(
         session = build_session(
             options.master,
             driver_memory=options.driver_memory,
-            log=_log_path(run),
+            log_path=_log_path(run),
             keep_classes=True,
             user_session=spark,
         )
         exit_stack.enter_context(query_plans(session))
-        cache = TableCache(Execution(session), RunStore(run), progress or Silent())
+        cache = TableCache(Execution(session), RunStore(run), progress or SilentProgress())
         salt = secrets.randbits(62)
         source_side = exit_stack.enter_context(open_side("source", source, cache, options, salt))
         copy_side = exit_stack.enter_context(open_side("copy", copy, cache, options, salt))
@@ -162,7 +162,7 @@ class _OpenStorePair:
         differences = result_tables[0]
         for rows in result_tables[1:]:
             differences = differences.unionByName(rows)
-        with restore_own_errors():
+        with restore_task_errors():
             tallies = self._count_tallies(differences)
             gap_texts += self._unread_notes()
             notes += self._misplaced_notes()
@@ -172,23 +172,25 @@ class _OpenStorePair:
 
     def _compare_ledgers(self) -> DataFrame:
         source, copy = self.sides
-        sides = Sides(source.ledgers(), copy.ledgers())
+        sides = TablePair(source.ledgers(), copy.ledgers())
         cut_reasons = [side.nodes.cut_below(side.root) for side in self.sides]
         make_table = partial(ledger_differences, sides, *cut_reasons)
         differences = self.cache.write_table("ledgers_unequal", make_table)
         if not self.cache.count("ledgers_unequal"):
             return differences
-        return settle_differences(differences, StoreItem.LEDGER, source.ledgers_again(), copy.ledgers_again())
+        return settle_differences(
+            differences, StoreItem.LEDGER, source.reread_ledgers(), copy.reread_ledgers()
+        )
 
     def _compare_owners(self) -> DataFrame:
         assert self.owners is not None
         source, copy = self.sides
-        sides = Sides(source.owners(self.owners[0]), copy.owners(self.owners[1]))
+        sides = TablePair(source.owners(self.owners[0]), copy.owners(self.owners[1]))
         differences = self.cache.write_table("owners_unequal", lambda: owner_differences(sides))
         if not self.cache.count("owners_unequal"):
             return differences
-        later_owners = source.owners_again(self.owners[0]), copy.owners_again(self.owners[1])
-        return settle_differences(differences, StoreItem.OWNER, *later_owners)
+        reread_owners = source.reread_owners(self.owners[0]), copy.reread_owners(self.owners[1])
+        return settle_differences(differences, StoreItem.OWNER, *reread_owners)
 
     def _compare_nodes(self) -> DataFrame:
         """Return the differences in the layout, the instance id, the cookies and the id generator."""
@@ -204,7 +206,7 @@ class _OpenStorePair:
                 )
         if rows and any(side.live for side in self.sides):
             later_node_values = [
-                side.values(reads_again=True) if side.live else side.values() for side in self.sides
+                side.values(is_reread=True) if side.live else side.values() for side in self.sides
             ]
             rows = [
                 row
@@ -320,7 +322,7 @@ def store_item_of(name: str) -> StoreItem:
     >>> str(store_item_of("cookies/bk1:3181"))
     'cookie'
     """
-    return _STORE_ITEMS.get(name, StoreItem.COOKIE)
+    return _ITEM_BY_NODE.get(name, StoreItem.COOKIE)
 
 
 def _make_tally(
@@ -354,7 +356,7 @@ def _log_path(run: RunDirectory) -> Path | None:
 def first_differences(differences: DataFrame, max_differences: int) -> list[StoreDifference]:
     """Return the first ``max_differences`` differences of each kind of change."""
     listed_differences: list[StoreDifference] = []
-    with restore_own_errors():
+    with restore_task_errors():
         for change in CopyState:
             rows = (
                 differences.where(differences.change == str(change))
@@ -367,11 +369,11 @@ def first_differences(differences: DataFrame, max_differences: int) -> list[Stor
 
 def all_differences(differences: DataFrame) -> Iterator[StoreDifference]:
     """Yield every difference in a fixed order. The driver holds one partition of the table at a time."""
-    with restore_own_errors():
+    with restore_task_errors():
         yield from map(_make_difference, differences.orderBy(*_ORDER_COLUMNS).toLocalIterator())
 
 
 def _make_difference(row: Any) -> StoreDifference:
-    row_kind = StoreItem(row["item"]), CopyState(row["change"])
+    item_and_change = StoreItem(row["item"]), CopyState(row["change"])
     row_location = row["path"], row["scope_id"], row["ledger_id"]
-    return StoreDifference(*row_kind, *row_location, tuple(row["fields"] or ()), row["why"])
+    return StoreDifference(*item_and_change, *row_location, tuple(row["fields"] or ()), row["why"])

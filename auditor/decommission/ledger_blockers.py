@@ -58,8 +58,8 @@ def ledger_blockers(run: RunReader, ids: Longs, cause_codes: NDArray[np.int8]) -
             Cause(str(CAUSE_BY_CODE[cause_code])),
             int((cause_codes == cause_code).sum()),
             tuple(
-                TopicCount(*topic_and_count)
-                for topic_and_count in sorted(
+                TopicCount(*topic_count)
+                for topic_count in sorted(
                     topics_by_code[cause_code].items(),
                     key=lambda topic_and_count: (-topic_and_count[1], topic_and_count[0]),
                 )[:MAX_NAMED_TOPICS]

@@ -6,7 +6,7 @@ A running bookie is stopped before it is removed, so holds that forbid this stop
 from collections.abc import Iterator, Sequence
 
 from auditor.actions.commands import decommission_command
-from auditor.actions.gate import HeldRun, permit
+from auditor.actions.gate import GateRun, permit
 from auditor.actions.hold_order import sort_by_importance
 from auditor.actions.objects import bookie
 from auditor.model.decommission import Blocker, Cause
@@ -20,7 +20,7 @@ _CAUSE_BY_REASON = {
 """Causes by the reason of a hold, for holds that can end while the bookie runs. Others have `Cause.HELD`."""
 
 _CAUSE_BY_UNFITNESS = {
-    UnfitRunReason.NO_HOLDS: Cause.NO_HOLDS,
+    UnfitRunReason.NO_HOLDS: Cause.RUN_LACKS_HOLDS,
     UnfitRunReason.DATA_TOO_OLD: Cause.DATA_TOO_OLD,
     UnfitRunReason.DATA_OF_FUTURE: Cause.DATA_OF_FUTURE,
     UnfitRunReason.NO_EARLIER_RUN: Cause.NO_EARLIER_RUN,
@@ -28,7 +28,7 @@ _CAUSE_BY_UNFITNESS = {
 }
 
 
-def permit_decommission(run: HeldRun, bookies: Sequence[str], live_bookies: Sequence[str]) -> Permission:
+def permit_decommission(run: GateRun, bookies: Sequence[str], live_bookies: Sequence[str]) -> Permission:
     """Ask the gate whether bookies may be removed. A stop of ``live_bookies`` must be permitted too."""
     action_objects = [bookie(name) for name in bookies]
     gate_answer = permit(run, ActionKind.DECOMMISSION, action_objects)
@@ -41,10 +41,12 @@ def permit_decommission(run: HeldRun, bookies: Sequence[str], live_bookies: Sequ
             gate_answer.objects,
             stop_gate_answer.holds,
             stop_gate_answer.why,
-            stop_gate_answer.unfit,
+            stop_gate_answer.unfit_reason,
         )
     action_holds = sort_by_importance(dict.fromkeys((*gate_answer.holds, *stop_gate_answer.holds)))
-    return Refused(gate_answer.kind, gate_answer.objects, action_holds, gate_answer.why, gate_answer.unfit)
+    return Refused(
+        gate_answer.kind, gate_answer.objects, action_holds, gate_answer.why, gate_answer.unfit_reason
+    )
 
 
 def gate_blockers(permission: Permission) -> Iterator[Blocker]:
@@ -58,16 +60,16 @@ def gate_blockers(permission: Permission) -> Iterator[Blocker]:
     action_holds_by_cause: dict[Cause, list[Hold]] = {}
     for action_hold in permission.holds:
         if action_hold.certain:
-            action_holds_by_cause.setdefault(_CAUSE_BY_REASON.get(action_hold.reason, Cause.HELD), []).append(
-                action_hold
-            )
-    for cause in (Cause.HELD, Cause.LAST_SERVED, Cause.OPEN_LEDGERS):
+            action_holds_by_cause.setdefault(
+                _CAUSE_BY_REASON.get(action_hold.reason, Cause.PROVED_HOLD), []
+            ).append(action_hold)
+    for cause in (Cause.PROVED_HOLD, Cause.LAST_SERVED, Cause.OPEN_LEDGERS):
         if cause in action_holds_by_cause:
             yield Blocker(cause, detail=_reason_text(action_holds_by_cause[cause]))
     if permission.holds and not action_holds_by_cause:
-        yield Blocker(Cause.DOUBT, detail=_reason_text(permission.holds))
-    if permission.unfit:
-        yield Blocker(_CAUSE_BY_UNFITNESS[permission.unfit])
+        yield Blocker(Cause.DOUBTFUL_HOLD, detail=_reason_text(permission.holds))
+    if permission.unfit_reason:
+        yield Blocker(_CAUSE_BY_UNFITNESS[permission.unfit_reason])
 
 
 def _reason_text(action_holds: Sequence[Hold]) -> str:

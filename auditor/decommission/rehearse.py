@@ -24,19 +24,19 @@ from auditor.model import decommission as model
 from auditor.model.amounts import age, plural
 from auditor.model.decommission import (
     LASTING_CAUSES,
-    UNSURE_CAUSES,
+    UNPROVED_CAUSES,
     Answer,
     Blocker,
-    Candidates,
+    CandidateCounts,
     Cause,
     CopyLoad,
+    CopyWork,
     DoubtCount,
-    Registered,
+    RegisteredBookie,
     Rehearsal,
-    Work,
 )
 from auditor.model.replacements import refuses_by_location
-from auditor.model.states import TAKES_WRITES, MarkRow
+from auditor.model.states import WRITABLE_MODES, MarkRow
 from auditor.runs.load_bookie import whole_bookie_id
 from auditor.runs.reader import RunReader, load_placement
 from auditor.simulate.copy_states import CopyStates
@@ -91,10 +91,7 @@ def read_auto_recovery(run: RunReader, leaving_bookies: Collection[str]) -> Auto
 
 
 def _find_idle_workers(run: RunReader) -> Iterator[Blocker]:
-    """Yield a blocker if no worker seems to copy ledgers.
-
-    This is the case if there are old marks and no ledger is locked.
-    """
+    """Yield a blocker if no worker seems to copy ledgers: there are old marks and no ledger is locked."""
     scan_time, oldest_mark_time, old_mark_count, locked_ledger_count = run.report.run.scan_time, None, 0, 0
     for batch in run.batches("tables/marks", ["kind", "ctime", "mtime"]):
         locked_ledger_count += int(pc.sum(pc.equal(batch["kind"], MarkRow.LOCK.value)).as_py() or 0)
@@ -150,7 +147,7 @@ def rehearse_by_ledger(
 ) -> tuple[Rehearsal, TrialSums]:
     """Return the result of `rehearse`, and the sums over ledgers if all bookies are removed together."""
     leaving_bookies = list(dict.fromkeys(whole_bookie_id(run, id_prefix) for id_prefix in id_prefixes))
-    bookies = _Bookies(run, leaving_bookies)
+    bookies = _RunBookies(run, leaving_bookies)
     placement_settings, locations = load_placement(run)
     auto_recovery = read_auto_recovery(run, {*leaving_bookies, *bookies.absent})
 
@@ -158,7 +155,7 @@ def rehearse_by_ledger(
     isolation_numbers = IsolationNumbers(run, placement_settings, locations)
     replacement_targets = Targets(
         bookies.names,
-        bookies.spares,
+        bookies.is_spare,
         registered_bookies,
         placement_settings,
         locations,
@@ -193,10 +190,10 @@ def rehearse_by_ledger(
         scan_time=run.report.run.scan_time,
         bookies=tuple(leaving_bookies),
         registered=tuple(
-            Registered(bookie_id, bookies.registered[bookie_id]) for bookie_id in leaving_bookies
+            RegisteredBookie(bookie_id, bookies.registered[bookie_id]) for bookie_id in leaving_bookies
         ),
         absent=tuple(bookies.absent),
-        spares=int(bookies.spares.sum()),
+        spares=int(bookies.is_spare.sum()),
         policy=str(placement_settings.policy),
         policy_origin=placement_settings.origin,
         mapping_origin=locations.origin,
@@ -209,10 +206,10 @@ def rehearse_by_ledger(
     return rehearsal, trials[0]
 
 
-class _Bookies:
+class _RunBookies:
     """Bookies of a run, each with a number (its index in ``names``).
 
-    ``spares`` flags the bookies that can take copies. ``absent`` has the bookies in ensembles that are not
+    ``is_spare`` flags the bookies that can take copies. ``absent`` has the bookies in ensembles that are not
     registered, without the bookies that leave.
     """
 
@@ -227,8 +224,8 @@ class _Bookies:
             if row["named"] and row["registered"] is None and row["bookie_id"] not in leaving_bookies
         )
         # A bookie that is registered both as writable and as read-only takes writes.
-        self.spares = np.array(
-            [self.registered[name] in TAKES_WRITES and name not in leaving_bookies for name in self.names],
+        self.is_spare = np.array(
+            [self.registered[name] in WRITABLE_MODES and name not in leaving_bookies for name in self.names],
             bool,
         )
 
@@ -238,7 +235,7 @@ class _Bookies:
 
 
 def _run_trials(
-    run: RunReader, bookies: _Bookies, trials: Sequence[TrialSums], isolation_numbers: IsolationNumbers
+    run: RunReader, bookies: _RunBookies, trials: Sequence[TrialSums], isolation_numbers: IsolationNumbers
 ) -> int:
     """Add each ledger with a removed bookie to all trials. Return how many ledgers' bookies are unknown."""
     is_removed_bookie = np.logical_or.reduce([sums.is_removed_bookie for sums in trials])
@@ -288,13 +285,13 @@ def _find_doubts(
 
 def _make_outcome(
     run: RunReader,
-    bookies: _Bookies,
+    bookies: _RunBookies,
     trial_sums: TrialSums,
     removed_bookies: Sequence[str],
     auto_recovery: AutoRecoveryState,
     doubts: Sequence[DoubtCount],
     has_unplaced_bookies: bool,
-) -> model.Trial:
+) -> model.RemovalTrial:
     ids, cause_codes = trial_sums.all_blocked_ledgers()
     work_sums = {name: round(work_sum) for name, work_sum in trial_sums.sums.items()}
     moving_count = work_sums["ledgers"] + len(cause_codes)
@@ -313,14 +310,14 @@ def _make_outcome(
     permission = permit_decommission(run, removed_bookies, registered_names)
     # Certain causes come before uncertain ones.
     blockers = sorted(
-        [*gate_blockers(permission), *blockers], key=lambda blocker: blocker.cause in UNSURE_CAUSES
+        [*gate_blockers(permission), *blockers], key=lambda blocker: blocker.cause in UNPROVED_CAUSES
     )
     doubt_counts = [
         *doubts,
         *(DoubtCount(doubt_text, count) for doubt_text, count in trial_sums.doubts.items() if count),
     ]
     neighbour_ledger_count = work_sums.pop("along")
-    return model.Trial(
+    return model.RemovalTrial(
         tuple(removed_bookies),
         _decide_answer(
             [
@@ -331,7 +328,7 @@ def _make_outcome(
             bool(doubt_counts),
         ),
         tuple(blockers),
-        Work(**work_sums),
+        CopyWork(**work_sums),
         _copy_loads(bookies, trial_sums),
         _candidate_counts(trial_sums),
         neighbour_ledger_count,
@@ -342,20 +339,20 @@ def _make_outcome(
     )
 
 
-_LOCATION_CAUSES = (model.Cause.NO_ADMISSIBLE,)
+_LOCATION_CAUSES = (model.Cause.NO_ALLOWED_SPARE,)
 """Causes that are uncertain while locations of bookies are unknown."""
 
 
 def _decide_answer(blockers: Sequence[model.Blocker], has_doubts: bool) -> Answer:
     if any(blocker.cause in LASTING_CAUSES for blocker in blockers):
         return Answer.NEVER
-    if any(blocker.cause not in UNSURE_CAUSES for blocker in blockers):
+    if any(blocker.cause not in UNPROVED_CAUSES for blocker in blockers):
         return Answer.AFTER
     return Answer.UNKNOWN if has_doubts or blockers else Answer.NOW
 
 
-def _copy_loads(bookies: _Bookies, trial_sums: TrialSums) -> tuple[CopyLoad, ...]:
-    loads_by_bookie = np.rint(np.concatenate([trial_sums.read, trial_sums.written])).astype(np.int64)
+def _copy_loads(bookies: _RunBookies, trial_sums: TrialSums) -> tuple[CopyLoad, ...]:
+    loads_by_bookie = np.rint(np.concatenate([trial_sums.reads, trial_sums.writes])).astype(np.int64)
     return tuple(
         CopyLoad(name, *map(int, loads_by_bookie[:, bookie_number]))
         for bookie_number, name in enumerate(bookies.names)
@@ -363,18 +360,20 @@ def _copy_loads(bookies: _Bookies, trial_sums: TrialSums) -> tuple[CopyLoad, ...
     )
 
 
-def _candidate_counts(trial_sums: TrialSums) -> Candidates:
+def _candidate_counts(trial_sums: TrialSums) -> CandidateCounts:
     possible_candidate_counts = np.flatnonzero(trial_sums.candidates)
     if not len(possible_candidate_counts):
-        return Candidates(None, 0, 0)
-    return Candidates(
+        return CandidateCounts(None, 0, 0)
+    return CandidateCounts(
         int(possible_candidate_counts[0]),
         int(possible_candidate_counts[-1]),
         int(trial_sums.candidates[possible_candidate_counts[0]]),
     )
 
 
-def _decommission_order(joint_trial_sums: TrialSums, single_trials: Sequence[model.Trial]) -> tuple[str, ...]:
+def _decommission_order(
+    joint_trial_sums: TrialSums, single_trials: Sequence[model.RemovalTrial]
+) -> tuple[str, ...]:
     """Return the order in which to remove the bookies one by one: the bookie with the least copying first.
 
     Returns an empty tuple if one of the bookies must not be removed. Also returns it if a ledger has too few
@@ -391,7 +390,7 @@ def _decommission_order(joint_trial_sums: TrialSums, single_trials: Sequence[mod
 
 
 def _copy_seconds(
-    copy_work: Work, workers: int, bytes_per_second: int | None, round_trip_ms: float
+    copy_work: CopyWork, workers: int, bytes_per_second: int | None, round_trip_ms: float
 ) -> float | None:
     if bytes_per_second is None or not workers:
         return None

@@ -57,16 +57,16 @@ class GonePositions:
         >>> one.count_entries().tolist()
         [[2, 2, 2]]
         """
-        ensemble_sizes, entry_classes = self.ensemble_size[:, None], self._entry_classes()
+        ensemble_sizes, entry_residues = self.ensemble_size[:, None], self._entry_residues()
         offsets_of_last, offsets_before_first = (
-            boundary_entry[:, None] - entry_classes
+            boundary_entry[:, None] - entry_residues
             for boundary_entry in (self.last_entries, self.first_entries - 1)
         )
         entry_counts = np.maximum(
             offsets_of_last // ensemble_sizes - offsets_before_first // ensemble_sizes, 0
         )
         entry_counts[
-            (entry_classes >= ensemble_sizes) | (self.last_entries < self.first_entries)[:, None]
+            (entry_residues >= ensemble_sizes) | (self.last_entries < self.first_entries)[:, None]
         ] = 0
         return entry_counts
 
@@ -78,12 +78,12 @@ class GonePositions:
         >>> one.count_gone_positions().tolist()
         [[1, 0, 1]]
         """
-        ensemble_sizes, entry_classes = self.ensemble_size[:, None], self._entry_classes()
-        gone_counts = np.zeros(entry_classes.shape, np.int64)
-        for position_offset in range(entry_classes.shape[1]):
-            is_gone = np.take_along_axis(self.is_gone, (entry_classes + position_offset) % ensemble_sizes, 1)
+        ensemble_sizes, entry_residues = self.ensemble_size[:, None], self._entry_residues()
+        gone_counts = np.zeros(entry_residues.shape, np.int64)
+        for position_offset in range(entry_residues.shape[1]):
+            is_gone = np.take_along_axis(self.is_gone, (entry_residues + position_offset) % ensemble_sizes, 1)
             gone_counts += is_gone & (position_offset < self.write_quorum)[:, None]
-        gone_counts[entry_classes >= ensemble_sizes] = 0
+        gone_counts[entry_residues >= ensemble_sizes] = 0
         return gone_counts
 
     def first_remaining_position(self) -> Longs:
@@ -92,10 +92,10 @@ class GonePositions:
         The value is -1 if all positions of the window are gone. The array has a row per segment and a
         column per class.
         """
-        ensemble_sizes, entry_classes = self.ensemble_size[:, None], self._entry_classes()
-        first_position = np.full(entry_classes.shape, -1, np.int64)
-        for position_offset in range(entry_classes.shape[1]):
-            shifted_position = (entry_classes + position_offset) % ensemble_sizes
+        ensemble_sizes, entry_residues = self.ensemble_size[:, None], self._entry_residues()
+        first_position = np.full(entry_residues.shape, -1, np.int64)
+        for position_offset in range(entry_residues.shape[1]):
+            shifted_position = (entry_residues + position_offset) % ensemble_sizes
             is_staying = (
                 ~np.take_along_axis(self.is_gone, shifted_position, 1)
                 & (position_offset < self.write_quorum)[:, None]
@@ -111,38 +111,40 @@ class GonePositions:
         >>> one.count_copied_entries().tolist()  # striping needs 20
         [28]
         """
-        is_class_stored = self.count_gone_positions() > 0
+        is_residue_stored = self.count_gone_positions() > 0
         entry_count = np.maximum(self.last_entries - self.first_entries + 1, 0)
         whole_batches, last_batch_size = np.divmod(entry_count, BATCH_ENTRIES)
         entry_total = self._count_entries_read(
-            is_class_stored, self.first_entries + whole_batches * BATCH_ENTRIES, last_batch_size
+            is_residue_stored, self.first_entries + whole_batches * BATCH_ENTRIES, last_batch_size
         )
-        for batch_number in range(is_class_stored.shape[1]):
+        for batch_number in range(is_residue_stored.shape[1]):
             # Batches begin at the same class again after E of them, at the latest.
             batch_counts = np.maximum(
                 (whole_batches - batch_number + self.ensemble_size - 1) // self.ensemble_size, 0
             )
             batch_counts[batch_number >= self.ensemble_size] = 0
             entry_total += batch_counts * self._count_entries_read(
-                is_class_stored,
+                is_residue_stored,
                 self.first_entries + batch_number * BATCH_ENTRIES,
                 np.full_like(whole_batches, BATCH_ENTRIES),
             )
         return entry_total
 
-    def _count_entries_read(self, is_class_stored: Bools, first_entries: Longs, batch_length: Longs) -> Longs:
+    def _count_entries_read(
+        self, is_residue_stored: Bools, first_entries: Longs, batch_length: Longs
+    ) -> Longs:
         """Return the number of entries that a worker reads from one batch of each segment.
 
         The batch begins at ``first_entries`` and has ``batch_length`` entries. The worker reads from the
-        first to the last entry whose class is flagged in ``is_class_stored``.
+        first to the last entry whose class is flagged in ``is_residue_stored``.
         """
         lowest_offset, highest_offset = (
             np.full_like(first_entries, BATCH_ENTRIES),
             np.full_like(first_entries, -1),
         )
         for entry_offset in range(BATCH_ENTRIES):
-            entry_class = (first_entries + entry_offset) % self.ensemble_size
-            is_entry_stored = np.take_along_axis(is_class_stored, entry_class[:, None], 1)[:, 0] & (
+            entry_residue = (first_entries + entry_offset) % self.ensemble_size
+            is_entry_stored = np.take_along_axis(is_residue_stored, entry_residue[:, None], 1)[:, 0] & (
                 entry_offset < batch_length
             )
             lowest_offset = np.where(is_entry_stored, np.minimum(lowest_offset, entry_offset), lowest_offset)
@@ -150,7 +152,7 @@ class GonePositions:
         spanned_entry_counts: Longs = np.maximum(highest_offset - lowest_offset + 1, 0)
         return spanned_entry_counts
 
-    def _entry_classes(self) -> Longs:
+    def _entry_residues(self) -> Longs:
         return np.broadcast_to(np.arange(self.is_gone.shape[1]), self.is_gone.shape)
 
 
@@ -170,7 +172,7 @@ class ReplacementOptions(NamedTuple):
 class Targets:
     """Bookies that can replace leaving bookies.
 
-    ``spares`` flags the writable bookies that stay, by bookie number. ``isolations`` has the isolation
+    ``is_spare`` flags the writable bookies that stay, by bookie number. ``isolations`` has the isolation
     groups of ledgers, by number. This list grows while ledgers are read. The policy uses the locations of
     registered bookies only, because a server does not know the locations of other bookies.
     """
@@ -197,7 +199,7 @@ class Targets:
         server_view = ServerView.from_locations(
             locations, placement_settings.policy, names, self._writable, registered_bookies
         )
-        self._paths = [server_view.paths[name] for name in names]
+        self._location_paths = [server_view.paths[name] for name in names]
 
     def flag_uncertain_isolation_groups(self, isolation_numbers: Longs) -> tuple[Bools, Bools]:
         """Return two flags per ledger about its isolation groups.
@@ -286,7 +288,7 @@ class Targets:
         bookie_traits = [
             (location_path, is_spare, name in bookies_outside_isolation_groups)
             for location_path, is_spare, name in zip(
-                self._paths, self.spares.tolist(), self._names, strict=True
+                self._location_paths, self.spares.tolist(), self._names, strict=True
             )
         ]
         kind_numbers = {traits: kind_number for kind_number, traits in enumerate(sorted(set(bookie_traits)))}

@@ -120,7 +120,7 @@ class _SegmentInspection:
 
     is_gone: Bools
     gone_positions: GonePositions
-    entries_by_class: Longs
+    entries_by_residue: Longs
     gone_counts: Longs
     must_be_copied: Bools
     replacement_options: ReplacementOptions
@@ -154,7 +154,7 @@ class TrialSums:
         self.ledgers_without_spare = 0
         self.doubts = dict.fromkeys(DOUBT_TEXTS, 0)
         self.blocked: list[tuple[Longs, NDArray[np.int8]]] = []
-        self.read, self.written = np.zeros((2, array_size - 1)), np.zeros((2, array_size - 1))
+        self.reads, self.writes = np.zeros((2, array_size - 1)), np.zeros((2, array_size - 1))
         self.candidates = np.zeros(array_size, np.int64)
 
     @property
@@ -180,10 +180,7 @@ class TrialSums:
         return ledger_ids
 
     def add(self, segments: Segments, entry_windows: Windows) -> None:
-        """Add a batch of ledgers to the sums.
-
-        ``entry_windows`` has the windows of the ledgers of ``segments``.
-        """
+        """Add a batch of ledgers to the sums. ``entry_windows`` has the windows of the same ledgers."""
         is_leaving = self._is_leaving[segments.ensembles]
         has_leaving_member = any_true(is_leaving)
         has_leaving_bookie = segments.any_of_ledger(has_leaving_member)
@@ -285,12 +282,14 @@ class TrialSums:
         )
         ledgers_by_cause = {
             Cause.ONLY_COPY: entry_windows.any_of_ledger(needs_copying & is_only_copy),
-            Cause.UNREADABLE: entry_windows.any_of_ledger(needs_copying & has_gone_copy & has_no_copy),
-            Cause.NO_SPARE: segments.any_of_ledger(inspection.must_be_copied & has_too_few_candidates),
-            Cause.NO_ADMISSIBLE: is_refused & ~has_unknown_isolation_groups & ~has_own_isolation_groups,
-            Cause.NO_COVERAGE: segments.any_of_ledger(has_no_ack_quorum) & must_be_copied,
+            Cause.UNREADABLE_ENTRY: entry_windows.any_of_ledger(needs_copying & has_gone_copy & has_no_copy),
+            Cause.NO_SPARE_BOOKIE: segments.any_of_ledger(inspection.must_be_copied & has_too_few_candidates),
+            Cause.NO_ALLOWED_SPARE: is_refused & ~has_unknown_isolation_groups & ~has_own_isolation_groups,
+            Cause.NO_QUORUM_COVERAGE: segments.any_of_ledger(has_no_ack_quorum) & must_be_copied,
         }
-        has_too_few_spares = ledgers_by_cause[Cause.NO_SPARE] | ledgers_by_cause[Cause.NO_ADMISSIBLE]
+        has_too_few_spares = (
+            ledgers_by_cause[Cause.NO_SPARE_BOOKIE] | ledgers_by_cause[Cause.NO_ALLOWED_SPARE]
+        )
         cause_codes = np.zeros(len(segments.ids), np.int8)
         for cause in reversed(LEDGER_CAUSES):
             cause_codes[ledgers_by_cause[cause]] = _CODE_BY_CAUSE[cause]
@@ -308,14 +307,14 @@ class TrialSums:
 
     def _add_copy_work(self, segments: Segments, inspection: _SegmentInspection, is_moving: Bools) -> None:
         """Add the work of copying the ledgers that must move to the sums."""
-        is_stored = (inspection.entries_by_class > 0) & (inspection.gone_counts > 0)
+        is_stored = (inspection.entries_by_residue > 0) & (inspection.gone_counts > 0)
         is_moving_segment = is_moving[segments.ledger] & (
             is_stored.any(1) | (segments.is_open_end & inspection.is_gone.any(1))
         )
         gone_count = inspection.is_gone.sum(1)
         entries_read = np.where(is_moving_segment, inspection.gone_positions.count_copied_entries(), 0)
         entries_needed = np.where(
-            is_moving_segment, (inspection.entries_by_class * inspection.gone_counts).sum(1), 0
+            is_moving_segment, (inspection.entries_by_residue * inspection.gone_counts).sum(1), 0
         )
         mean_bytes = segments.entry_bytes[segments.ledger]
         entry_sizes, has_unknown_size = np.nan_to_num(mean_bytes), np.isnan(mean_bytes)
@@ -349,14 +348,14 @@ class TrialSums:
         The first member that stays gets the reads. The writes are divided among all candidates.
         """
         reading_position = inspection.gone_positions.first_remaining_position()
-        share_of_entries_read = entries_read / np.maximum(inspection.entries_by_class.sum(1), 1)
+        share_of_entries_read = entries_read / np.maximum(inspection.entries_by_residue.sum(1), 1)
         entries = np.where(
-            reading_position >= 0, inspection.entries_by_class * share_of_entries_read[:, None], 0.0
+            reading_position >= 0, inspection.entries_by_residue * share_of_entries_read[:, None], 0.0
         )
         reading_bookies = np.take_along_axis(segments.ensembles, np.maximum(reading_position, 0), 1)
-        bookie_count = self.read.shape[1]
+        bookie_count = self.reads.shape[1]
         for load_sums, entries_or_bytes in zip(
-            self.read, (entries, entries * entry_sizes[:, None]), strict=True
+            self.reads, (entries, entries * entry_sizes[:, None]), strict=True
         ):
             load_sums += np.bincount(
                 reading_bookies.ravel() % (bookie_count + 1), entries_or_bytes.ravel(), bookie_count + 1
@@ -368,7 +367,7 @@ class TrialSums:
             candidate_loads = np.stack(
                 [entries_per_candidate[row_range], (entries_per_candidate * entry_sizes)[row_range]]
             )
-            self.written += candidate_loads @ inspection.replacement_options.candidates[row_range]
+            self.writes += candidate_loads @ inspection.replacement_options.candidates[row_range]
         fewest_candidates = np.full(len(segments.ids), _NO_CANDIDATE_COUNT, np.int64)
         np.minimum.at(
             fewest_candidates, segments.ledger[is_moving_segment], candidate_counts[is_moving_segment]

@@ -24,12 +24,12 @@ from pathlib import Path
 
 from auditor.audit.audit import Audit
 from auditor.embedded.zookeeper import NO_EXPIRY_TICK_MS, EmbeddedZooKeeper
-from auditor.errors import named_target
+from auditor.errors import name_target
 from auditor.keys import index_path, ledger_path
 from auditor.keys.ledger_path import HIERARCHICAL
-from auditor.model.finding import decimal
+from auditor.model.finding import decimal_text
 from auditor.model.options import AuditOptions
-from auditor.model.progress import Progress, Silent
+from auditor.model.progress import Progress, SilentProgress
 from auditor.model.report import Report
 from auditor.notebook.run import open_run
 from auditor.runs.history import history
@@ -269,7 +269,7 @@ def show(
     with scratch_directory("demo") as directory:
         work_directory = Path(directory)
         progress.stage("making the sample cluster")
-        with named_target(work_directory):
+        with name_target(work_directory):
             cluster = unpack_sample(work_directory, current_ms)
             plant_faults(cluster)
         with EmbeddedZooKeeper(work_directory / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:
@@ -277,7 +277,8 @@ def show(
             uri = f"zk://{server.hosts}{ROOT}"
             report = Audit(uri, [str(cluster.bookies)], run_path, options).run(spark, progress)
     found_keys = {
-        (finding.id, decimal(finding.ledger_id), finding.bookie_id) for finding in open_run(run_path).findings
+        (finding.id, decimal_text(finding.ledger_id), finding.bookie_id)
+        for finding in open_run(run_path).findings
     }
     return compare_findings(report, found_keys)
 
@@ -317,7 +318,7 @@ def sample_run(directory: str | Path = "runs") -> str:
     """
     newest_path, run_path = _newest_run(directory, INSTANCE_ID)
     if not newest_path:
-        show(run_path, AuditOptions(), Silent())
+        show(run_path, AuditOptions(), SilentProgress())
     return newest_path or run_path
 
 
@@ -335,7 +336,9 @@ def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None
                 extract(archive_path, Path(work_directory))
             # The sample's ledgers are too new to count as leaked with a grace period.
             options = AuditOptions(owner_grace=0.0)
-            Audit(f"zk-snapshot://{work_directory}/version-2", [], run_path, options).run(spark, Silent())
+            Audit(f"zk-snapshot://{work_directory}/version-2", [], run_path, options).run(
+                spark, SilentProgress()
+            )
     return newest_path or run_path
 
 

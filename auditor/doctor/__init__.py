@@ -19,8 +19,8 @@ from auditor.doctor.store import Metadata, read_metadata
 from auditor.model.amounts import first_names
 from auditor.model.options import AuditOptions
 from auditor.model.report import NOT_COVERED
-from auditor.reports.blind_spots import blind_spots
-from auditor.reports.doctor import BOOKIES, Diagnosis, Line, State
+from auditor.reports.blind_spots import make_blind_spots
+from auditor.reports.doctor import BOOKIES_TOPIC, AnswerLine, AnswerState, Diagnosis
 from auditor.sources.bookies.parts import ROCKSDB
 from auditor.tables.registry import instance_id
 
@@ -83,7 +83,7 @@ def _name_blind_spots(
     """
     if metadata is None and bookies is None:
         return
-    for blind_spot in blind_spots(_expected_inputs(metadata, bookies, may_ask_bookies)):
+    for blind_spot in make_blind_spots(_expected_inputs(metadata, bookies, may_ask_bookies)):
         yield f"{blind_spot.sentence}; checks: {first_names(blind_spot.ids, MAX_IDS_SHOWN)}"
     if metadata is not None and metadata.store.live and not metadata.store.keeps_times:
         yield (
@@ -139,15 +139,15 @@ def _expected_inputs(
     return replace(inputs, directory_count=int(not is_rpc_only))
 
 
-def _missing_bookies_line(has_metadata_uri: bool) -> Line:
+def _missing_bookies_line(has_metadata_uri: bool) -> AnswerLine:
     """Return the line for an audit without bookie sources, which cannot check copies of entries."""
     if not has_metadata_uri:
         return _missing_option_line("bookies", "coverage", "--bookies PATH")
     line_text = "no --bookies PATH was given: an audit without bookies checks only the metadata"
-    return BOOKIES.not_asked(
+    return BOOKIES_TOPIC.not_asked(
         "coverage", line_text, "pass the index directories of the bookies with --bookies", NOT_COVERED
     )
 
 
-def _missing_option_line(line_topic: str, line_name: str, option: str) -> Line:
-    return Line(line_topic, line_name, State.NOT_ASKED, f"no {option} was given")
+def _missing_option_line(line_topic: str, line_name: str, option: str) -> AnswerLine:
+    return AnswerLine(line_topic, line_name, AnswerState.NOT_ASKED, f"no {option} was given")

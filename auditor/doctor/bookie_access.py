@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from auditor.model.amounts import and_more, plural
 from auditor.model.options import AuditOptions
 from auditor.model.report import CLEAN, NOT_COVERED
-from auditor.reports.doctor import BOOKIES, Line, State
+from auditor.reports.doctor import BOOKIES_TOPIC, AnswerLine, AnswerState
 from auditor.sources.bookies.rpc.access import BookieAccess
 from auditor.sources.bookies.rpc.connection import Address
-from auditor.sources.bookies.rpc.probe import Reception, probe_bookies
+from auditor.sources.bookies.rpc.probe import ProbeOutcome, probe_bookies
 
 MAX_BOOKIES_ASKED = 20
 MAX_BOOKIES_NAMED = 20
@@ -21,7 +21,7 @@ def access_lines(
     has_rpc_source: bool,
     access: BookieAccess,
     options: AuditOptions,
-) -> Iterator[Line]:
+) -> Iterator[AnswerLine]:
     """Ask registered bookies for an entry that does not exist, and yield lines about their answers.
 
     Args:
@@ -47,11 +47,11 @@ def access_lines(
     asked_addresses = dict(list(addresses.items())[:MAX_BOOKIES_ASKED])
     probe_results = probe_bookies(asked_addresses, access, options.timeout)
     problems |= {
-        name: f"{probe_result.reception}: {probe_result.reason}"
+        name: f"{probe_result.outcome}: {probe_result.reason}"
         for name, probe_result in probe_results.items()
-        if probe_result.reception is not Reception.SERVED
+        if probe_result.outcome is not ProbeOutcome.SERVED
     }
-    served_count = sum(probe_result.reception is Reception.SERVED for probe_result in probe_results.values())
+    served_count = sum(probe_result.outcome is ProbeOutcome.SERVED for probe_result in probe_results.values())
     not_asked_text = (
         f" ({len(addresses) - len(asked_addresses):,} more were not asked)"
         if len(addresses) > len(asked_addresses)
@@ -66,12 +66,12 @@ def access_lines(
             if has_rpc_source
             else "the audit cannot ask the other bookies about entries that seem to be missing"
         )
-        yield BOOKIES.warn("access", f"{text}; {consequence}", None, exit_code)
+        yield BOOKIES_TOPIC.warn("access", f"{text}; {consequence}", None, exit_code)
     else:
-        yield BOOKIES.ok("access", text)
+        yield BOOKIES_TOPIC.ok("access", text)
     problem_texts = [f"{name}: {problems[name]}" for name in sorted(problems)[:MAX_BOOKIES_NAMED]]
     for problem_text in problem_texts + and_more(len(problems) - MAX_BOOKIES_NAMED):
-        yield BOOKIES.warn("no access", problem_text, None, exit_code)
+        yield BOOKIES_TOPIC.warn("no access", problem_text, None, exit_code)
     yield _request_limits_line(options)
 
 
@@ -88,7 +88,7 @@ def _access_text(access: BookieAccess) -> str:
     return f"over TLS{login_text}"
 
 
-def _request_limits_line(options: AuditOptions) -> Line:
+def _request_limits_line(options: AuditOptions) -> AnswerLine:
     rate_text = (
         f"{options.bookie_rate_limit:,.0f} requests a second"
         if options.bookie_rate_limit
@@ -97,4 +97,6 @@ def _request_limits_line(options: AuditOptions) -> Line:
     text = (
         f"for each bookie, {rate_text}, and at most {options.bookie_in_flight} unanswered requests at a time"
     )
-    return Line("bookies", "rates", State.OK if options.bookie_rate_limit else State.WARN, text)
+    return AnswerLine(
+        "bookies", "rates", AnswerState.OK if options.bookie_rate_limit else AnswerState.WARN, text
+    )

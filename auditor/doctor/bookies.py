@@ -17,16 +17,16 @@ from auditor.codecs.bookie.last_mark import LastMark
 from auditor.doctor.bookie_access import access_lines
 from auditor.doctor.store import Metadata
 from auditor.model.amounts import age, and_more, duration, plural, size
-from auditor.model.options import AuditOptions, parse_moment
+from auditor.model.options import AuditOptions, to_time_ms
 from auditor.model.report import NOT_COVERED
 from auditor.model.states import BookieRead, TimeBasis
-from auditor.reports.doctor import BOOKIES, Line, State
+from auditor.reports.doctor import BOOKIES_TOPIC, AnswerLine, AnswerState
 from auditor.sources.bookies.collections.places import CollectedPlaces, collected_places, find_piece_owners
 from auditor.sources.bookies.journal.files import list_journals
 from auditor.sources.bookies.mark_times import DatedIndex
-from auditor.sources.bookies.owners import AttributedBookie, attribute
-from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
-from auditor.sources.bookies.places import PlaceFound, find_places
+from auditor.sources.bookies.owners import AttributedBookie, attribute_directories
+from auditor.sources.bookies.parts import INDEX_FILES, ROCKSDB, IndexDirectory
+from auditor.sources.bookies.places import FoundPlace, find_places
 from auditor.sources.bookies.rpc.access import BookieAccess
 from auditor.sources.bookies.source_kinds import BookieSources
 from auditor.sources.clock import now_ms
@@ -55,8 +55,8 @@ class JournalListing:
 
 def list_bookie_journals(bookie: AttributedBookie) -> JournalListing:
     """List a bookie's journal directories on this machine."""
-    if bookie.journals.trouble is not None:
-        return JournalListing(bookie.journals.trouble)
+    if bookie.journals.gap_reason is not None:
+        return JournalListing(bookie.journals.gap_reason)
     reasons, newest_time, older_files, older_bytes = [], 0, list[str](), 0
     for directory in bookie.journals.directories:
         mark = LastMark(directory.mark_file_id, directory.mark_offset)
@@ -84,7 +84,7 @@ def expected_index_time(bookie: AttributedBookie, listing: JournalListing | None
     journals = bookie.journals
     if listing is None or listing.reason is None:
         last_write = listing.last_write if listing else None
-        write_times = [time for time in (journals.mark_ms, last_write) if time is not None]
+        write_times = [time for time in (journals.newest_mark_ms, last_write) if time is not None]
         index_date = DatedIndex(max(write_times), TimeBasis.LAST_WRITE) if write_times else None
     elif journals.clean_stop_ms is not None:
         index_date = DatedIndex(journals.clean_stop_ms, TimeBasis.CLEAN_STOP)
@@ -96,7 +96,7 @@ def expected_index_time(bookie: AttributedBookie, listing: JournalListing | None
 
 def journal_lines(
     bookies: Mapping[str, AttributedBookie], listings: Mapping[str, JournalListing]
-) -> Iterator[Line]:
+) -> Iterator[AnswerLine]:
     """Yield lines about the journals of all bookies. The keys of both arguments are bookie ids."""
     reasons = {name: listing.reason for name, listing in listings.items() if listing.reason is not None}
     stopped_bookies = [name for name in reasons if bookies[name].journals.clean_stop_ms is not None]
@@ -107,20 +107,20 @@ def journal_lines(
         text = f"journals of {bookies_text} are complete from the last mark on"
         if stopped_bookies:
             text += f"; {len(stopped_bookies):,} stopped cleanly, so all their entries are in the index"
-        yield Line(
+        yield AnswerLine(
             "bookies",
             "journals",
-            State.OK if not incomplete_bookies else State.WARN,
+            AnswerState.OK if not incomplete_bookies else AnswerState.WARN,
             text,
             _journal_remedy(incomplete_bookies),
         )
     detail_texts = [f"{name}: {reasons[name]}" for name in incomplete_bookies[:MAX_JOURNALS_NAMED]]
     for detail_text in detail_texts + and_more(len(incomplete_bookies) - MAX_JOURNALS_NAMED):
-        yield BOOKIES.warn("journal", detail_text)
+        yield BOOKIES_TOPIC.warn("journal", detail_text)
     older_count = sum(len(listing.older_files) for listing in listings.values())
     if older_count:
         older_size_text = size(sum(listing.older_bytes for listing in listings.values()))
-        yield BOOKIES.ok(
+        yield BOOKIES_TOPIC.ok(
             "journals",
             f"{plural(older_count, 'journal file')} older than the last mark, {older_size_text}, will not "
             "be read: all their entries are in the index",
@@ -162,7 +162,7 @@ class Bookies:
     has_rpc_source: bool = False
     has_disks: bool = False
     complete_bookies: set[str] = field(default_factory=set)
-    lines: list[Line] = field(default_factory=list)
+    lines: list[AnswerLine] = field(default_factory=list)
 
 
 def check_bookies(
@@ -180,7 +180,7 @@ def _bookie_lines(
     metadata: Metadata | None,
     bookie_access: BookieAccess,
     options: AuditOptions,
-) -> Iterator[Line]:
+) -> Iterator[AnswerLine]:
     bookies.has_rpc_source, bookies.has_disks = bookie_sources.rpc, bool(bookie_sources.directories)
     collected = collected_places(bookie_sources.collections)
     yield from _collection_lines(collected)
@@ -195,7 +195,7 @@ def _bookie_lines(
     bookies.complete_bookies = {id for id, bookie in found_bookies.items() if bookie.read == BookieRead.READ}
     if bookie_sources.directories or bookie_sources.collections:
         yield from _coverage_lines(found_bookies, expected_ids, nodes is not None, bookie_sources.rpc)
-        no_disk_line = BOOKIES.ok("rights", "no source is a directory: no access to disks is needed")
+        no_disk_line = BOOKIES_TOPIC.ok("rights", "no source is a directory: no access to disks is needed")
         yield _rights_line(index_directories) if bookie_sources.directories else no_disk_line
         indexed_bookies = {id: bookie for id, bookie in found_bookies.items() if bookie.index_directories}
         listings = {id: list_bookie_journals(bookie) for id, bookie in indexed_bookies.items()}
@@ -210,42 +210,42 @@ def _bookie_lines(
         yield _scratch_line(index_directories)
     may_ask_bookies = metadata is not None and metadata.store.live and options.witness == "yes"
     if bookie_sources.rpc and nodes is None:
-        yield BOOKIES.not_asked("rpc:", "registered bookies are unknown without the metadata")
+        yield BOOKIES_TOPIC.not_asked("rpc:", "registered bookies are unknown without the metadata")
     elif bookie_sources.rpc or may_ask_bookies:
         yield from access_lines(registration_rows, bookie_sources.rpc, bookie_access, options)
 
 
-def _collection_lines(collected: CollectedPlaces) -> Iterator[Line]:
+def _collection_lines(collected: CollectedPlaces) -> Iterator[AnswerLine]:
     for path, reason in collected.unreadable_collections:
-        yield BOOKIES.warn(
+        yield BOOKIES_TOPIC.warn(
             "collection",
             f"{path} cannot be used: {reason}",
             "collect these bookies again; until then they count as unread",
             NOT_COVERED,
         )
     for note in collected.notes:
-        yield BOOKIES.ok("collection", note)
+        yield BOOKIES_TOPIC.ok("collection", note)
 
 
 def _attribute_directories(
-    places: Sequence[PlaceFound], collected: CollectedPlaces, nodes: ClusterNodes | None
+    places: Sequence[FoundPlace], collected: CollectedPlaces, nodes: ClusterNodes | None
 ) -> tuple[set[str], Mapping[str, AttributedBookie]]:
     """Return the ids of the expected bookies, and the bookies that were found, by id."""
     if nodes is None:  # the VERSION files alone show which bookie owns a directory
-        attribution_by_version = attribute(places, frozenset(), {}, None)
+        attribution_by_version = attribute_directories(places, frozenset(), {}, None)
         expected_ids = {
             directory.cookie_bookie_id
             for directory in attribution_by_version.directories
             if directory.cookie_bookie_id is not None
         }
-        attribution = attribute(places, expected_ids, {}, None)
+        attribution = attribute_directories(places, expected_ids, {}, None)
     else:
         cookies = store_cookies(nodes)
         expected_ids = {cookie.bookie_id for cookie in cookies} | {
             row["bookie_id"] for row in registrations(nodes)
         }
         cookie_by_id = {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None}
-        attribution = attribute(places, expected_ids, cookie_by_id, instance_id(nodes))
+        attribution = attribute_directories(places, expected_ids, cookie_by_id, instance_id(nodes))
     return expected_ids, find_piece_owners(attribution, collected).attribution.bookies
 
 
@@ -254,7 +254,7 @@ def _coverage_lines(
     expected_ids: set[str],
     has_nodes: bool,
     has_rpc_source: bool,
-) -> Iterator[Line]:
+) -> Iterator[AnswerLine]:
     unread_reasons = {
         name: "no --bookies source contains a directory of this bookie"
         for name in sorted(expected_ids)
@@ -271,12 +271,12 @@ def _coverage_lines(
     origin_text = "named in cookies or registrations" if has_nodes else "named in VERSION files"
     text = f"{readable_count:,} of {plural(bookie_count, 'bookie')} {origin_text} can be read in full"
     if not unread_reasons and readable_count:
-        yield BOOKIES.ok("coverage", text)
+        yield BOOKIES_TOPIC.ok("coverage", text)
     elif not unread_reasons:
         remedy_text = "pass a directory with one subdirectory for each bookie"
-        yield BOOKIES.warn("coverage", text, remedy_text, NOT_COVERED)
+        yield BOOKIES_TOPIC.warn("coverage", text, remedy_text, NOT_COVERED)
     else:
-        yield BOOKIES.warn(
+        yield BOOKIES_TOPIC.warn(
             "coverage",
             text,
             "the audit asks the other bookies over the network"
@@ -287,23 +287,23 @@ def _coverage_lines(
         )
     detail_texts = [f"{name}: {unread_reasons[name]}" for name in sorted(unread_reasons)[:MAX_NAMED]]
     for detail_text in detail_texts + and_more(len(unread_reasons) - MAX_NAMED):
-        yield BOOKIES.warn("not read", detail_text)
+        yield BOOKIES_TOPIC.warn("not read", detail_text)
 
 
-def _rights_line(directories: Sequence[IndexDirectory]) -> Line:
+def _rights_line(directories: Sequence[IndexDirectory]) -> AnswerLine:
     denied_entries = [entry for directory in directories for entry in _denied_entries(directory)]
     if not denied_entries:
-        return Line(
+        return AnswerLine(
             "bookies",
             "rights",
-            State.OK if directories else State.WARN,
+            AnswerState.OK if directories else AnswerState.WARN,
             f"{plural(len(directories), 'index directory', 'index directories')} can be listed and read here"
             if directories
             else "no index directory was found",
         )
     denied_text = "; ".join(f"{path}: {reason}" for path, reason in denied_entries[:MAX_NAMED])
     more_text = f"; and {len(denied_entries) - MAX_NAMED:,} more" if len(denied_entries) > MAX_NAMED else ""
-    return BOOKIES.warn(
+    return BOOKIES_TOPIC.warn(
         "rights",
         f"user {os.geteuid()} may not read {denied_text}{more_text}",
         "run as a user with read access here and on every executor, such as the user of the bookies",
@@ -317,7 +317,7 @@ def _denied_entries(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
     The function opens about `MAX_FILES_TRIED` files at most, and reads nothing.
     """
     current = Path(directory.path, "current")
-    if directory.storage == IDX:
+    if directory.storage == INDEX_FILES:
         unread_directories = [current]
     else:
         unread_directories = [path for path in (current / "ledgers", current / "locations") if path.is_dir()]
@@ -340,14 +340,14 @@ def _denied_entries(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
 
 def _index_time_line(
     index_times: Mapping[str, DatedIndex | None], metadata: Metadata | None, options: AuditOptions
-) -> Line:
+) -> AnswerLine:
     undated_bookies = sorted(name for name, index_date in index_times.items() if index_date is None)
     current_ms = now_ms()
     if options.index_time is not None:
-        text = f"--index-time is {age(parse_moment(options.index_time), current_ms)}"
-        return BOOKIES.ok("index time", text)
+        text = f"--index-time is {age(to_time_ms(options.index_time), current_ms)}"
+        return BOOKIES_TOPIC.ok("index time", text)
     if undated_bookies:
-        return BOOKIES.warn(
+        return BOOKIES_TOPIC.warn(
             "index time",
             f"{plural(len(undated_bookies), 'bookie')} (first: {undated_bookies[0]}): the index time is "
             "unknown, because there is neither a lastMark nor a plausible file time. Missing entries "
@@ -356,15 +356,15 @@ def _index_time_line(
         )
     index_dates = [index_date for index_date in index_times.values() if index_date is not None]
     if not index_dates:
-        return BOOKIES.not_asked("index time", "no index was found")
+        return BOOKIES_TOPIC.not_asked("index time", "no index was found")
     oldest_time = min(index_dates).time_ms
     text = f"the oldest index was written {age(oldest_time, current_ms)} ({min(index_dates).basis.sentence})"
     scan_time = metadata.scan_time if metadata else None
     if scan_time is None:
-        return BOOKIES.ok("index time", text)
+        return BOOKIES_TOPIC.ok("index time", text)
     lag_s, lead_s = (scan_time - oldest_time) / 1000, (max(index_dates).time_ms - scan_time) / 1000
     if lag_s > MAX_INDEX_LAG_S:
-        return BOOKIES.warn(
+        return BOOKIES_TOPIC.warn(
             "index time",
             f"{text}, {duration(lag_s)} before the metadata. Missing entries of ledgers that "
             "changed in between are reported as suspected, not confirmed",
@@ -372,16 +372,16 @@ def _index_time_line(
         )
     assert metadata is not None
     if lead_s > options.grace and not metadata.store.live:
-        return BOOKIES.warn(
+        return BOOKIES_TOPIC.warn(
             "index time",
             f"the newest index was written {duration(lead_s)} after the metadata was saved. "
             "Ledgers created in between look like orphans, and are reported as suspected",
             "save the metadata after you copy the disks",
         )
-    return BOOKIES.ok("index time", text)
+    return BOOKIES_TOPIC.ok("index time", text)
 
 
-def _scratch_line(directories: Sequence[IndexDirectory]) -> Line:
+def _scratch_line(directories: Sequence[IndexDirectory]) -> AnswerLine:
     """Return a line that compares free scratch space with the largest RocksDB write-ahead log.
 
     An audit copies the write-ahead log of a database before it opens the database.
@@ -396,5 +396,5 @@ def _scratch_line(directories: Sequence[IndexDirectory]) -> Line:
     text = f"{scratch_path} has {size(free_bytes)} free; the largest write-ahead log to copy there has "
     text += size(largest_log_bytes)
     if free_bytes < 2 * largest_log_bytes:
-        return BOOKIES.warn("scratch", text, "set TMPDIR to a directory with more room")
-    return BOOKIES.ok("scratch", text)
+        return BOOKIES_TOPIC.warn("scratch", text, "set TMPDIR to a directory with more room")
+    return BOOKIES_TOPIC.ok("scratch", text)

@@ -19,9 +19,9 @@ from auditor.model.amounts import size
 from auditor.model.options import AuditOptions
 from auditor.model.report import UNREACHABLE, USAGE
 from auditor.model.run_facts import MANIFEST, REPORT
-from auditor.reports.doctor import MACHINE as HERE
-from auditor.reports.doctor import RUN_DIRECTORY as OUT
-from auditor.reports.doctor import Line, State
+from auditor.reports.doctor import MACHINE_TOPIC as HERE
+from auditor.reports.doctor import RUN_TOPIC as OUT
+from auditor.reports.doctor import AnswerLine, AnswerState
 from auditor.runs.directory import RunDirectory
 from auditor.sources.file_systems import absolute_path
 from auditor.sources.metadata.uri import MetadataUri
@@ -34,13 +34,13 @@ MAX_PYTHON_START_S = 60.0
 PYTHON_VARIABLE = "PYSPARK_PYTHON"
 
 
-def check_machine(options: AuditOptions, starts_spark: bool) -> Iterator[Line]:
+def check_machine(options: AuditOptions, starts_spark: bool) -> Iterator[AnswerLine]:
     """Check this machine. Start a Spark session if ``starts_spark`` is True."""
     java = _java_line()
     yield java
     yield _spark_line()
     yield _python_line(options.master)
-    if java.state is State.FAIL:
+    if java.state is AnswerState.FAIL:
         yield HERE.not_asked("session", "Spark cannot start without Java")
     elif starts_spark:
         yield _session_line(options)
@@ -53,7 +53,7 @@ def check_machine(options: AuditOptions, starts_spark: bool) -> Iterator[Line]:
     yield _open_files_line()
 
 
-def _java_line() -> Line:
+def _java_line() -> AnswerLine:
     try:
         java = look_for_java()
     except JavaMissingError as error:
@@ -67,7 +67,7 @@ def _java_line() -> Line:
     return HERE.ok("Java", text)
 
 
-def _spark_line() -> Line:
+def _spark_line() -> AnswerLine:
     package_version = version("pyspark")
     spark_home = os.environ.get("SPARK_HOME")
     if spark_home is None:
@@ -86,7 +86,7 @@ def _spark_line() -> Line:
     )
 
 
-def _python_line(master: str) -> Line:
+def _python_line(master: str) -> AnswerLine:
     worker_python = os.environ.get(PYTHON_VARIABLE)
     driver_version = ".".join(map(str, sys.version_info[:3]))
     if worker_python in (None, sys.executable) or shutil.which(worker_python) == sys.executable:
@@ -123,7 +123,7 @@ def _python_line(master: str) -> Line:
     return HERE.ok("Python", f"{text}, version {worker_version}, the same as the driver")
 
 
-def _session_line(options: AuditOptions) -> Line:
+def _session_line(options: AuditOptions) -> AnswerLine:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -170,7 +170,7 @@ def _report_worker_python(batches: Iterator[object]) -> Iterator[object]:
         yield pyarrow.RecordBatch.from_pydict({"python": [platform.python_version()]})
 
 
-def _open_files_line() -> Line:
+def _open_files_line() -> AnswerLine:
     soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     hard_limit_text = "unlimited" if hard_limit == resource.RLIM_INFINITY else f"{hard_limit:,}"
     text = f"hard limit {hard_limit_text} (Java raises its own limit up to it); soft limit {soft_limit:,}"
@@ -183,7 +183,7 @@ MIN_FREE_BYTES = 1 << 30
 """Free space in bytes below which the check warns. Even a run of a small cluster may need more."""
 
 
-def check_run_directory(out: str, metadata: MetadataUri | None) -> Iterator[Line]:
+def check_run_directory(out: str, metadata: MetadataUri | None) -> Iterator[AnswerLine]:
     """Check the run directory ``out``. With a metadata URI, also check whether an audit is in progress.
 
     An audit of the cluster that is in progress holds a lock in the parent directory of its run directory.
@@ -232,7 +232,7 @@ def _is_broken_link(path: Path) -> bool:
     return path.is_symlink() and not path.exists()
 
 
-def _local_directory_lines(path: Path) -> Iterator[Line]:
+def _local_directory_lines(path: Path) -> Iterator[AnswerLine]:
     existing_path = next(parent_path for parent_path in (path, *path.parents) if parent_path.exists())
     if not existing_path.is_dir():
         yield OUT.fail("rights", f"{existing_path} is not a directory", "choose another directory", USAGE)
@@ -246,9 +246,9 @@ def _local_directory_lines(path: Path) -> Iterator[Line]:
     note_text = "" if existing_path == path else "; the audit creates the directories below it"
     yield OUT.ok("rights", f"{existing_path} can be written ({file_system}){note_text}")
     free_bytes = shutil.disk_usage(existing_path).free
-    room_state = State.OK if free_bytes >= MIN_FREE_BYTES else State.WARN
-    remedy = None if room_state is State.OK else "choose a directory with more room"
-    yield Line("out", "room", room_state, f"{size(free_bytes)} free", remedy)
+    room_state = AnswerState.OK if free_bytes >= MIN_FREE_BYTES else AnswerState.WARN
+    remedy = None if room_state is AnswerState.OK else "choose a directory with more room"
+    yield AnswerLine("out", "room", room_state, f"{size(free_bytes)} free", remedy)
 
 
 def _file_system_name(path: Path) -> str:

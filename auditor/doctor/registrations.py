@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from auditor.model.amounts import and_more, plural
-from auditor.reports.doctor import BOOKIES, Line
+from auditor.reports.doctor import BOOKIES_TOPIC, AnswerLine
 from auditor.sources.metadata.store import ClusterNodes
 from auditor.tables.registry import registrations, store_cookies
 
@@ -22,7 +22,7 @@ The first is the path in ZooKeeper, the second the path in etcd with BookKeeper'
 
 def registration_lines(
     root: str, nodes: ClusterNodes, complete_bookies: Collection[str] = ()
-) -> Iterator[Line]:
+) -> Iterator[AnswerLine]:
     """Yield a line with the number of registered bookies, and one for each unregistered bookie.
 
     The lines never suggest starting a bookie. Only an audit can find out whether a start would work and is
@@ -37,33 +37,33 @@ def registration_lines(
     registered_ids = {str(row["bookie_id"]) for row in registrations(nodes)}
     bookie_ids |= registered_ids
     if not bookie_ids:
-        yield BOOKIES.not_asked("registered", "the store has neither cookies nor registrations")
+        yield BOOKIES_TOPIC.not_asked("registered", "the store has neither cookies nor registrations")
         return
     if any(_may_have_registrations(path, root) for path, _ in nodes.gaps):
         text = "registrations could not be read completely: it is unknown which bookies are down"
-        yield BOOKIES.not_asked("registered", text)
+        yield BOOKIES_TOPIC.not_asked("registered", text)
         return
     if not registered_ids:
         text = (
             f"none of {plural(len(bookie_ids), 'bookie')} is registered: all are down, or the store was "
             "saved without registrations"
         )
-        yield BOOKIES.not_asked("registered", text)
+        yield BOOKIES_TOPIC.not_asked("registered", text)
         return
     down_ids = sorted(bookie_ids - registered_ids)
     known_count = len(bookie_ids)
     counts_text = f"{known_count - len(down_ids):,} of {plural(known_count, 'known bookie')}"
     text = f"{counts_text} {_verb_form(known_count)} registered"
-    yield BOOKIES.warn("registered", text) if down_ids else BOOKIES.ok("registered", text)
+    yield BOOKIES_TOPIC.warn("registered", text) if down_ids else BOOKIES_TOPIC.ok("registered", text)
     for name in down_ids[:MAX_BOOKIES_NAMED]:
-        yield BOOKIES.warn(
+        yield BOOKIES_TOPIC.warn(
             "down",
             f"{name}: not registered (down or never started); copies on it can be checked only from its "
             "directories",
             REMEDY_IF_READ if name in complete_bookies else REMEDY_IF_UNREAD,
         )
     for detail in and_more(len(down_ids) - MAX_BOOKIES_NAMED):
-        yield BOOKIES.warn("down", detail)
+        yield BOOKIES_TOPIC.warn("down", detail)
 
 
 def _verb_form(bookie_count: int) -> str:

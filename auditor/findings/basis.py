@@ -23,12 +23,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from auditor.checks import BY_ID, Basis
-from auditor.checks.check import Way
+from auditor.checks import CHECK_BY_ID, Basis
+from auditor.checks.check import DataKind
 from auditor.errors import RunError
 from auditor.findings.arrays import find_positions, is_among_texts, pack_row_keys, to_flags, to_whole_numbers
 from auditor.findings.rules import FindingFacts, was_covered
-from auditor.model.states import GONE, LOGS_NOT_WHOLE, BookieRead, LedgerClass
+from auditor.model.states import GONE, PARTIAL_LOGS, BookieRead, LedgerClass
 from auditor.tables.changes import CHANGED
 from auditor.tables.roster import is_unread
 from auditor.tables.run_tables import TABLES
@@ -36,7 +36,7 @@ from auditor.tables.run_tables import TABLES
 Batches = Callable[[str, Sequence[str]], Iterable[Any]]
 """Function of (path, columns) that returns columns of a run's table as batches, always in the same order."""
 
-TROUBLE_STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
+LOSS_STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
 """Ids of the checks that are stages of one trouble, from the mildest to the worst."""
 
 UNREADABLE = "index-unreadable"
@@ -49,28 +49,28 @@ def basis(check_id: str) -> Basis:
     >>> print(basis("entry-lost"), basis("orphan-ledger"), basis("bookie-down"), basis("segment-gap"))
     copies disks metadata metadata
     """
-    check = BY_ID.get(check_id)
+    check = CHECK_BY_ID.get(check_id)
     return Basis.DISKS if check is None else check.rests_on
 
 
 def ids_resting_on(*bases: Basis) -> list[str]:
     """Return the ids of the checks whose basis is one of ``bases``."""
-    return [check_id for check_id in BY_ID if basis(check_id) in bases]
+    return [check_id for check_id in CHECK_BY_ID if basis(check_id) in bases]
 
 
 def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
     """Return the ids of the checks whose findings a run cannot find if it leaves out ``skipped_checks``.
 
-    Former ids of these checks are included. If one check of `TROUBLE_STAGES` was left out, all are included,
+    Former ids of these checks are included. If one check of `LOSS_STAGES` was left out, all are included,
     because a fault may now be at the left-out stage.
 
     >>> ids_without_check(["entry-lost"])
     ['entry-lost', 'below-ack-quorum', 'below-write-quorum']
     """
-    stage_checks = [] if {*TROUBLE_STAGES}.isdisjoint(skipped_checks) else [*TROUBLE_STAGES]
+    stage_checks = [] if {*LOSS_STAGES}.isdisjoint(skipped_checks) else [*LOSS_STAGES]
     return [
         check_id
-        for check_id, check in BY_ID.items()
+        for check_id, check in CHECK_BY_ID.items()
         if check.id in skipped_checks or check.id in stage_checks
     ]
 
@@ -111,7 +111,7 @@ def rests_on_marks(check_id: str) -> bool:
 Flags = NDArray[np.bool_]
 ENTRY_LOGS = "entry_logs"
 _BASIS_ORDER = tuple(Basis)
-_CHECK_NUMBERS = {check_id: check_position for check_position, check_id in enumerate(BY_ID)}
+_CHECK_NUMBERS = {check_id: check_position for check_position, check_id in enumerate(CHECK_BY_ID)}
 OWNERS = "tables/owners"
 
 
@@ -119,7 +119,7 @@ OWNERS = "tables/owners"
 class FindingObjects:
     """The objects that findings are about, as columns with one element for each finding.
 
-    ``basis`` has the position of the finding's `Basis` among all bases. ``kind`` has the position of its
+    ``basis`` has the position of the finding's `Basis` among all bases. ``check`` has the position of its
     check among all checks, or -1 if the check no longer exists. ``bookie`` has the position of its bookie
     in ``names``, or -1 if the finding has no bookie.
     """
@@ -157,13 +157,13 @@ def finding_objects(batches: Batches, rows: NDArray[np.int64]) -> FindingObjects
         )
     column_types = (np.int8, np.int16, np.bool_, np.bool_, np.int64, np.int64, np.int64)
     columns = zip(*column_parts, strict=True) if column_parts else ([] for _ in column_types)
-    basis_codes, kind, rests_on_marks_flags, has_ledger, scope_ids, ledger_ids, bookie = (
+    basis_codes, check, rests_on_marks_flags, has_ledger, scope_ids, ledger_ids, bookie = (
         np.concatenate([np.empty(0, dtype), *column])
         for dtype, column in zip(column_types, columns, strict=True)
     )
     return FindingObjects(
         basis_codes,
-        kind,
+        check,
         rests_on_marks_flags,
         has_ledger,
         pack_row_keys(scope_ids, ledger_ids),
@@ -191,10 +191,10 @@ def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str])
             return
 
 
-def is_covered_by_run(run: Batches, has_holes: bool, findings: FindingObjects, is_hidden: Flags) -> Flags:
+def is_covered_by_run(run: Batches, has_gaps: bool, findings: FindingObjects, is_unchecked: Flags) -> Flags:
     """Return for each finding whether ``run`` would have found it.
 
-    ``has_holes`` is whether a part of the metadata could not be listed. ``is_hidden`` flags findings whose
+    ``has_gaps`` is whether a part of the metadata could not be listed. ``is_unchecked`` flags findings whose
     check did not run, or had fewer inputs than before.
     """
     if not len(findings.bookie):
@@ -202,11 +202,11 @@ def is_covered_by_run(run: Batches, has_holes: bool, findings: FindingObjects, i
     is_listed, is_judged, is_decided = _ledger_flags(run, findings)
     is_known, is_read, has_unread_bookie = _bookies(run, findings.names)
     no_findings = np.zeros_like(is_listed)
-    flags_by_way: dict[Way, Flags] = dict.fromkeys(get_args(Way), no_findings)
+    flags_by_kind: dict[DataKind, Flags] = dict.fromkeys(get_args(DataKind), no_findings)
     for basis_position, finding_basis in enumerate(_BASIS_ORDER):
         rows = findings.basis == basis_position
         if rows.any() and (finding_basis.table is None or _has_table(run, finding_basis.table)):
-            flags_by_way[finding_basis.way] = flags_by_way[finding_basis.way] | rows
+            flags_by_kind[finding_basis.data_kind] = flags_by_kind[finding_basis.data_kind] | rows
     unread_bookie_rows = []
     for rests_on_data, unread_bookies in (
         (rests_on_logs, _bookies_with_unread_logs),
@@ -214,7 +214,7 @@ def is_covered_by_run(run: Batches, has_holes: bool, findings: FindingObjects, i
         (rests_on_ensembles, _holders_of_unread_records),
     ):
         is_of_data_kind = np.isin(
-            findings.kind, [_CHECK_NUMBERS[check_id] for check_id in BY_ID if rests_on_data(check_id)]
+            findings.kind, [_CHECK_NUMBERS[check_id] for check_id in CHECK_BY_ID if rests_on_data(check_id)]
         )
         if is_of_data_kind.any():  # otherwise the tables need not be read
             names = unread_bookies(run)
@@ -222,7 +222,7 @@ def is_covered_by_run(run: Batches, has_holes: bool, findings: FindingObjects, i
             is_unread = np.array([*(name in names for name in findings.names), bool(names)], np.bool_)
             unread_bookie_rows.append((is_of_data_kind, is_unread[findings.bookie]))
     facts = FindingFacts(
-        flags_by_way=flags_by_way,
+        flags_by_kind=flags_by_kind,
         has_ledger=findings.has_ledger,
         is_listed=is_listed & findings.has_ledger,
         is_judged=is_judged,
@@ -231,13 +231,13 @@ def is_covered_by_run(run: Batches, has_holes: bool, findings: FindingObjects, i
         has_bookie=findings.bookie >= 0,
         is_known_bookie=np.append(is_known, False)[findings.bookie],
         is_read_bookie=np.append(is_read, False)[findings.bookie],
-        is_index_unreadable=_unreadable_flags(run, findings) if flags_by_way["disks"].any() else no_findings,
+        is_index_unreadable=_unreadable_flags(run, findings) if flags_by_kind["disks"].any() else no_findings,
         rests_on_marks=findings.rests_on_marks,
-        is_hidden=is_hidden,
-        unread_flags=unread_bookie_rows,
-        has_all_metadata=np.bool_(not has_holes),
+        is_unchecked=is_unchecked,
+        unread_data_flags=unread_bookie_rows,
+        has_all_metadata=np.bool_(not has_gaps),
         has_all_bookies=np.bool_(not has_unread_bookie),
-        has_all_owners=np.bool_(flags_by_way["owners"].any() and _were_owners_read(run)),
+        has_all_owners=np.bool_(flags_by_kind["owners"].any() and _were_owners_read(run)),
     )
     is_covered: Flags = was_covered(facts)
     return is_covered
@@ -293,7 +293,7 @@ def _bookies_with_unread_logs(run: Batches) -> set[str]:
         return set()
     names: set[str] = set()
     for batch in run(f"tables/{ENTRY_LOGS}", ["bookie_id", "ledger_id", "state"]):
-        rows = is_among_texts(batch["state"], LOGS_NOT_WHOLE) & ~batch["ledger_id"].is_valid().to_numpy(
+        rows = is_among_texts(batch["state"], PARTIAL_LOGS) & ~batch["ledger_id"].is_valid().to_numpy(
             zero_copy_only=False
         )
         names.update(batch["bookie_id"].filter(pa.array(rows)).drop_null().to_pylist())

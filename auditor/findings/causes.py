@@ -54,7 +54,7 @@ PROVING_CHECKS = (
 
 COPY_CHECKS = ("entry-lost", "below-ack-quorum", "below-write-quorum")
 _UNDECIDED = frozenset({"replication-undecided"})
-_SAMPLES = 2
+_MAX_NAMES = 2
 _MIN_LEDGERS = 10
 """Smallest number of damaged ledgers for which a bookie counts as having lost its data or a disk."""
 _LOST_SHARE = 0.95
@@ -67,8 +67,8 @@ class Claim:
     """A cause, its bookies, and the findings that it explains.
 
     The cause explains findings of the checks ``bookie_checks`` about its bookies. It explains findings of the
-    checks ``copy_checks`` about ledgers if all bookies concerned belong to the cause. ``from_ledger`` is the
-    lowest id of an orphan ledger that the cause explains. ``remainder`` (r, n) restricts the cause to ledgers
+    checks ``copy_checks`` about ledgers if all bookies concerned belong to the cause. ``min_ledger`` is the
+    lowest id of an orphan ledger that the cause explains. ``id_modulo`` (r, n) restricts the cause to ledgers
     whose id modulo n is r. ``evidence`` has the (check, bookie) pairs that prove the cause.
     """
 
@@ -78,11 +78,11 @@ class Claim:
     evidence: tuple[tuple[str, str], ...]
     bookie_checks: frozenset[str]
     copy_checks: frozenset[str] = frozenset()
-    from_ledger: int | None = None
-    remainder: tuple[int, int] | None = None
+    min_ledger: int | None = None
+    id_modulo: tuple[int, int] | None = None
 
 
-LackCounts = Mapping[str, Mapping[int, int]]
+LossCounts = Mapping[str, Mapping[int, int]]
 """Number of findings of `COPY_CHECKS` in which a bookie lacks entries, by bookie and directory position.
 
 Only bookies with several directories matter here (`uneven_directories`).
@@ -125,11 +125,11 @@ def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
     }
 
 
-def find_claims(rows: Iterable[Row], roster: Roster, lack_counts: LackCounts | None = None) -> list[Claim]:
+def find_claims(rows: Iterable[Row], roster: Roster, loss_counts: LossCounts | None = None) -> list[Claim]:
     """Return the causes of a run.
 
     ``rows`` are the findings of `PROVING_CHECKS` about bookies: id, bookie_id, confidence, evidence (JSON).
-    If ``lack_counts`` is None, the causes data-gone and disk-lost are not looked for.
+    If ``loss_counts`` is None, the causes data-gone and disk-lost are not looked for.
     """
     proofs: dict[str, dict[str, dict[str, Any]]] = {id: {} for id in PROVING_CHECKS}
     alias_ids: set[str] = set()
@@ -145,7 +145,7 @@ def find_claims(rows: Iterable[Row], roster: Roster, lack_counts: LackCounts | N
         *_older_store_claims(proofs, bookies),
         *_swapped_disk_claims(proofs),
         *_unmounted_disk_claims(proofs, bookies, roster),
-        *_id_claims(proofs),
+        *_alias_claims(proofs),
         *_unregistered_claims(proofs, bookies, alias_ids),
         *_overflow_claims(proofs),
     ]
@@ -153,10 +153,10 @@ def find_claims(rows: Iterable[Row], roster: Roster, lack_counts: LackCounts | N
         name for claim in claims for name in claim.bookies if "bookie-unread" in claim.bookie_checks
     }
     claims += _unread_claims(proofs, bookies, unread_names)
-    gone_claims = _lost_data_claims(bookies, lack_counts or {})
+    gone_claims = _lost_data_claims(bookies, loss_counts or {})
     claims += gone_claims
     claims += _lost_disk_claims(
-        roster, lack_counts or {}, {name for claim in gone_claims for name in claim.bookies}
+        roster, loss_counts or {}, {name for claim in gone_claims for name in claim.bookies}
     )
     return claims[:MAX_CLAIMS]
 
@@ -172,7 +172,7 @@ def _instance_claims(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[Cla
                 "foreign-instance",
                 (name,),
                 f"all directories of {name} are from another cluster, instance id "
-                f"{first_names(ids, _SAMPLES)}",
+                f"{first_names(ids, _MAX_NAMES)}",
                 (("instance-mismatch", name),),
                 frozenset(
                     {
@@ -194,17 +194,17 @@ def _older_store_claims(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[
         if "store-older" in evidence["rules"] and not bookies.get(name, {}).get("foreign_instance")
     }
     if evidence_by_bookie:
-        lowest_undrawn = min(int(evidence["undrawn_lowest"]) for evidence in evidence_by_bookie.values())
+        lowest_unissued = min(int(evidence["undrawn_lowest"]) for evidence in evidence_by_bookie.values())
         names = tuple(sorted(evidence_by_bookie))
         yield Claim(
             "store-older",
             names,
-            f"the metadata is older than the data of {first_names(names, _SAMPLES)}. They have ledgers "
-            f"from id {lowest_undrawn} on, but the store has not given out these ids. The store is a "
+            f"the metadata is older than the data of {first_names(names, _MAX_NAMES)}. They have ledgers "
+            f"from id {lowest_unissued} on, but the store has not given out these ids. The store is a "
             "restored backup, or belongs to another cluster",
             tuple(("metadata-suspect", name) for name in names),
             frozenset({"metadata-suspect", "orphan-ledger"}),
-            from_ledger=lowest_undrawn,
+            min_ledger=lowest_unissued,
         )
 
 
@@ -242,7 +242,7 @@ def _unmounted_disk_claims(proofs: Proofs, bookies: Mapping[str, Row], roster: R
             yield Claim(
                 "disk-not-mounted",
                 (name,),
-                f"{name} has {_disk_text(paths)} new or not mounted: {first_names(paths, _SAMPLES)} "
+                f"{name} has {_disk_text(paths)} new or not mounted: {first_names(paths, _MAX_NAMES)} "
                 f"{'is' if len(paths) == 1 else 'are'} empty",
                 (("disk-version-missing", name),),
                 frozenset(explained_checks),
@@ -257,13 +257,13 @@ def _disk_text(paths: Sequence[str]) -> str:
 _GONE_BOOKIE_CHECKS = ("ghost-bookie", "bookie-down", "on-unregistered-bookie")
 
 
-def _id_claims(proofs: Proofs) -> Iterable[Claim]:
+def _alias_claims(proofs: Proofs) -> Iterable[Claim]:
     for name, evidence in sorted(proofs["bookie-alias"].items()):
         ids = [name, *sorted({alias_fact["bookie_id"] for alias_fact in evidence["ids"]} - {name})]
         yield Claim(
             "other-id",
             tuple(ids),
-            f"{name} is not registered, and is another id of {first_names(ids[1:], _SAMPLES)}",
+            f"{name} is not registered, and is another id of {first_names(ids[1:], _MAX_NAMES)}",
             (("bookie-alias", name),),
             frozenset({"bookie-alias", "alias-gc-danger", "mark-missing", *_GONE_BOOKIE_CHECKS}),
         )
@@ -301,7 +301,7 @@ def _overflow_claims(proofs: Proofs) -> Iterable[Claim]:
         yield Claim(
             "listing-overflows",
             names,
-            f"the garbage collection of {first_names(names, _SAMPLES)} overflows at ledger "
+            f"the garbage collection of {first_names(names, _MAX_NAMES)} overflows at ledger "
             f"{2**63 - 1}, and treats all other ledgers as deleted",
             tuple(("gc-would-delete-live", name) for name in names),
             frozenset({"gc-would-delete-live"}),
@@ -315,7 +315,7 @@ def _unread_claims(proofs: Proofs, bookies: Mapping[str, Row], unread_names: set
                 kind, verb = "disk-not-found", "was" if len(absent_paths) == 1 else "were"
                 sentence = (
                     f"{name} has {_disk_text(absent_paths)} not mounted or not given: "
-                    f"{first_names(absent_paths, _SAMPLES)} {verb} not found"
+                    f"{first_names(absent_paths, _MAX_NAMES)} {verb} not found"
                 )
             else:
                 read_text = "was read in part" if evidence["read"] == BookieRead.PARTIAL else "was not read"
@@ -327,17 +327,17 @@ def _unread_claims(proofs: Proofs, bookies: Mapping[str, Row], unread_names: set
             yield Claim(kind, (name,), sentence, proof_pairs, frozenset({"bookie-unread"}), _UNDECIDED)
 
 
-def _lost_data_claims(bookies: Mapping[str, Row], lack_counts: LackCounts) -> list[Claim]:
+def _lost_data_claims(bookies: Mapping[str, Row], loss_counts: LossCounts) -> list[Claim]:
     lost_replicas = {
         name: sum(counts.values())
-        for name, counts in sorted(lack_counts.items())
+        for name, counts in sorted(loss_counts.items())
         if name in bookies and _is_nearly_all(sum(counts.values()), bookies[name]["replicas"] or 0)
     }
     if not lost_replicas:
         return []
     names, replicas = tuple(lost_replicas), sum(bookies[name]["replicas"] or 0 for name in lost_replicas)
     sentence = (
-        f"{first_names(names, _SAMPLES)} {'lacks' if len(names) == 1 else 'lack'} entries in "
+        f"{first_names(names, _MAX_NAMES)} {'lacks' if len(names) == 1 else 'lack'} entries in "
         f"{sum(lost_replicas.values()):,} of {plural(replicas, 'replica')}: data is gone"
     )
     return [Claim("data-gone", names, sentence, (), frozenset(), frozenset(COPY_CHECKS))]
@@ -347,10 +347,10 @@ def _is_nearly_all(missing_count: int, expected_count: int) -> bool:
     return missing_count >= max(_MIN_LEDGERS, _LOST_SHARE * expected_count)
 
 
-def _lost_disk_claims(roster: Roster, lack_counts: LackCounts, gone_bookies: Set[str]) -> Iterable[Claim]:
+def _lost_disk_claims(roster: Roster, loss_counts: LossCounts, gone_bookies: Set[str]) -> Iterable[Claim]:
     for name, index_directories in uneven_directories(roster).items():
         for directory_position, (path, ledgers) in enumerate(index_directories):
-            missing_count = lack_counts.get(name, {}).get(directory_position, 0)
+            missing_count = loss_counts.get(name, {}).get(directory_position, 0)
             if name not in gone_bookies and _is_nearly_all(missing_count, missing_count + ledgers):
                 yield Claim(
                     "disk-lost",
@@ -360,7 +360,7 @@ def _lost_disk_claims(roster: Roster, lack_counts: LackCounts, gone_bookies: Set
                     (),
                     frozenset(),
                     frozenset(COPY_CHECKS),
-                    remainder=(directory_position, len(index_directories)),
+                    id_modulo=(directory_position, len(index_directories)),
                 )
 
 
@@ -373,7 +373,7 @@ def cause_column(claims: Sequence[Claim]) -> Column:
     claims_by_subject: dict[tuple[str, frozenset[str]], dict[str, int]] = {}
     number_columns = [F.lit(None).cast("int")] * 2  # F.least needs at least two columns
     for claim_number, claim in enumerate(claims, 1):
-        if len(claim.bookies) > 1 or claim.from_ledger is not None or claim.remainder is not None:
+        if len(claim.bookies) > 1 or claim.min_ledger is not None or claim.id_modulo is not None:
             number_columns.append(F.when(_is_explained(claim, bookie_ids), F.lit(claim_number)))
             continue
         for subject, ids in (("bookie", claim.bookie_checks), ("copies", claim.copy_checks)):
@@ -387,14 +387,14 @@ def cause_column(claims: Sequence[Claim]) -> Column:
 
 def _is_explained(claim: Claim, bookie_ids: Column) -> Column:
     is_of_bookie = F.col("bookie_id").isin(*claim.bookies) & F.col("id").isin(*claim.bookie_checks)
-    if claim.from_ledger is not None:
-        is_undrawn = F.col("ledger_id").isNull() | (F.col("ledger_id") >= claim.from_ledger)
-        is_of_bookie &= is_undrawn
+    if claim.min_ledger is not None:
+        is_unissued = F.col("ledger_id").isNull() | (F.col("ledger_id") >= claim.min_ledger)
+        is_of_bookie &= is_unissued
     if not claim.copy_checks:
         return F.coalesce(is_of_bookie, F.lit(False))
     explains_all = F.size(bookie_ids) > 0
     explains_all &= F.forall(bookie_ids, lambda name: name.isin(*claim.bookies))
-    if claim.remainder is not None:
-        remainder, directory_count = claim.remainder
+    if claim.id_modulo is not None:
+        remainder, directory_count = claim.id_modulo
         explains_all &= F.pmod("ledger_id", F.lit(directory_count)) == remainder
     return F.coalesce(is_of_bookie, F.lit(False)) | (F.col("id").isin(*claim.copy_checks) & explains_all)

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from typing import cast
 
-from auditor.checks import BY_ID, Basis
-from auditor.checks.check import Way
+from auditor.checks import CHECK_BY_ID, Basis
+from auditor.checks.check import DataKind
 from auditor.findings.basis import (
-    TROUBLE_STAGES,
+    LOSS_STAGES,
     UNREADABLE,
     ids_resting_on,
     ids_without_check,
@@ -37,7 +37,7 @@ from auditor.model.states import FOUND, BookieRead, Change, LedgerClass
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 
-_SUBJECT = (
+_FINDING_COLUMNS = (
     "fingerprint", "id", "urgency", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",
 )  # fmt: skip
 _KNOWN_COLUMNS = ("known_severity", "known_missing", "known_confidence")
@@ -50,7 +50,7 @@ class RunCoverage:
     Attributes:
         verdicts: the table ``verdicts`` of this run.
         bookies: the table ``bookies`` of this run.
-        has_holes: whether a part of the metadata could not be listed.
+        has_gaps: whether a part of the metadata could not be listed.
         has_unread_bookie: whether a bookie was not read completely.
         has_all_owners: whether all owners were read.
         asked_tables: the optional tables of a `Basis` that were requested.
@@ -63,7 +63,7 @@ class RunCoverage:
 
     verdicts: DataFrame
     bookies: DataFrame
-    has_holes: bool
+    has_gaps: bool
     has_unread_bookie: bool
     has_all_owners: bool = False
     asked_tables: Set[str] = frozenset()
@@ -87,15 +87,15 @@ def findings_with_changes(
     the columns about suppressions.
     """
     finish_time = F.lit(finished_ms).cast("bigint")
-    trouble_rows = _add_trouble(findings, instance_id)
+    trouble_rows = _add_trouble_key(findings, instance_id)
     if earlier_changes is None:
-        return _make_all_new(trouble_rows, finish_time)
+        return _mark_all_new(trouble_rows, finish_time)
     earlier_findings = _earlier_findings(earlier_changes)
     earlier_state = F.struct("severity", *_KNOWN_COLUMNS, "first_seen", "was_unseen").alias("was")
     joined_rows = trouble_rows.join(earlier_findings.select("trouble", earlier_state), "trouble", "left")
     matched_rows = joined_rows.select(
         "trouble",
-        *_SUBJECT,
+        *_FINDING_COLUMNS,
         F.col("was.severity").alias("previous_severity"),
         _change_column().alias("change"),
         # Separate, until it is known whether this run looked at the facts of milder findings.
@@ -106,7 +106,7 @@ def findings_with_changes(
     )
     absent_rows = earlier_findings.join(trouble_rows.select("trouble"), "trouble", "left_anti").select(
         "trouble",
-        *_SUBJECT,
+        *_FINDING_COLUMNS,
         F.col("severity").alias("previous_severity"),
         F.lit(Change.FIXED).alias("change"),
         *_KNOWN_COLUMNS,
@@ -129,7 +129,7 @@ def findings_with_changes(
     )
     rows = matched_rows.where(~needs_coverage).withColumn("looked", F.lit(True)).unionByName(checked_rows)
     is_milder_unseen = F.col("change").isin(Change.SAME, Change.WORSE) & is_milder_now & ~F.col("looked")
-    is_doubted = (F.col("change") == Change.UNSEEN) | is_milder_unseen
+    is_doubted = (F.col("change") == Change.UNCHECKED) | is_milder_unseen
     was_confirmed = (F.col("change") == Change.SAME) & (
         F.col("known_confidence") == Confidence.CONFIRMED.value
     )
@@ -144,10 +144,10 @@ def findings_with_changes(
     ).drop("looked", "was_unseen")
 
 
-def _make_all_new(trouble_rows: DataFrame, finish_time: Column) -> DataFrame:
+def _mark_all_new(trouble_rows: DataFrame, finish_time: Column) -> DataFrame:
     return trouble_rows.select(
         "trouble",
-        *_SUBJECT,
+        *_FINDING_COLUMNS,
         F.lit(None).cast("string").alias("previous_severity"),
         F.lit(Change.NEW).alias("change"),
         F.col("severity").alias("known_severity"),
@@ -163,26 +163,26 @@ def rows_of_own_run(changes: DataFrame) -> DataFrame:
     return changes.where(F.col("change").isin(*FOUND))
 
 
-def _add_trouble(findings: DataFrame, instance_id: str | None) -> DataFrame:
-    is_staged = F.col("id").isin(*TROUBLE_STAGES)
-    mildest_stage = fingerprints(F.lit(TROUBLE_STAGES[0]), instance_id)
+def _add_trouble_key(findings: DataFrame, instance_id: str | None) -> DataFrame:
+    is_loss_stage = F.col("id").isin(*LOSS_STAGES)
+    mildest_stage = fingerprints(F.lit(LOSS_STAGES[0]), instance_id)
     missing_count = F.aggregate(
         "missing.count", F.lit(0).cast("long"), lambda running_total, entry_count: running_total + entry_count
     )
     rows = findings.withColumn("missing", missing_count)
     return rows.withColumn(
-        "trouble", F.when(is_staged, mildest_stage).otherwise(F.col("fingerprint"))
-    ).select("trouble", *_SUBJECT)
+        "trouble", F.when(is_loss_stage, mildest_stage).otherwise(F.col("fingerprint"))
+    ).select("trouble", *_FINDING_COLUMNS)
 
 
 def _earlier_findings(earlier_changes: DataFrame) -> DataFrame:
     """Return the findings known after the previous run, only the worst one of each fault (``trouble``)."""
     rows = earlier_changes.where(F.col("change") != Change.FIXED)
     if "urgency" not in rows.columns:  # a table of an older release
-        rows = rows.withColumn("urgency", F.lit(Urgency.REST.value))
-    was_unseen = (F.col("change") == Change.UNSEEN) | (F.col("known_severity") != F.col("severity"))
+        rows = rows.withColumn("urgency", F.lit(Urgency.NOT_URGENT.value))
+    was_unseen = (F.col("change") == Change.UNCHECKED) | (F.col("known_severity") != F.col("severity"))
     rows = rows.withColumn("was_unseen", was_unseen)
-    columns = (*_SUBJECT, *_KNOWN_COLUMNS, "first_seen", "last_seen", "was_unseen")
+    columns = (*_FINDING_COLUMNS, *_KNOWN_COLUMNS, "first_seen", "last_seen", "was_unseen")
     worst_row = F.min(F.struct(severity_ranks().alias("rank"), *columns)).alias("worst")
     return rows.groupBy("trouble").agg(worst_row).select("trouble", *(f"worst.{name}" for name in columns))
 
@@ -207,7 +207,7 @@ def _finding_state(column_prefix: str = "") -> FindingState:
 
 def _add_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) -> DataFrame:
     """Add the column ``looked``: whether this run looked at the facts that the row's finding depends on."""
-    read_bookies = coverage.bookies.select("bookie_id", _is_whole().alias("whole"))
+    read_bookies = coverage.bookies.select("bookie_id", _is_fully_read().alias("whole"))
     ledgers = rows.where("ledger_id is not null").select(*LEDGER).distinct()
     # First select the few ledgers of findings, because verdicts has a row for every ledger.
     verdicts = (
@@ -244,19 +244,19 @@ def _was_covered(coverage: RunCoverage) -> Column:
         # A finding without a bookie may be about any bookie.
         return F.coalesce(F.col("bookie_id").isin(*sorted(names)), F.lit(True)) if names else F.lit(False)
 
-    evidence_ways: tuple[Way, ...] = ("records", "copies", "owners")
-    flags_by_way = {
-        evidence_way: has_check_id(ids_resting_on(*(basis for basis in Basis if basis.way == evidence_way)))
-        for evidence_way in evidence_ways
+    data_kinds: tuple[DataKind, ...] = ("records", "copies", "owners")
+    flags_by_kind = {
+        data_kind: has_check_id(ids_resting_on(*(basis for basis in Basis if basis.data_kind == data_kind)))
+        for data_kind in data_kinds
     }
-    flags_by_way["disks"] = ~(flags_by_way["records"] | flags_by_way["copies"] | flags_by_way["owners"])
-    unasked_bases = [
+    flags_by_kind["disks"] = ~(flags_by_kind["records"] | flags_by_kind["copies"] | flags_by_kind["owners"])
+    unread_bases = [
         basis for basis in Basis if basis.table is not None and basis.table not in coverage.asked_tables
     ]
-    unseen_checks = [*ids_resting_on(*unasked_bases), *ids_without_check(coverage.skipped_checks)]
-    is_carried = F.col("was_unseen") & has_check_id(ids_without_check(coverage.lost_carried))
+    unseen_checks = [*ids_resting_on(*unread_bases), *ids_without_check(coverage.skipped_checks)]
+    is_carried_over = F.col("was_unseen") & has_check_id(ids_without_check(coverage.lost_carried))
     facts = FindingFacts(
-        flags_by_way=flags_by_way,
+        flags_by_kind=flags_by_kind,
         has_ledger=F.col("ledger_id").isNotNull(),
         is_listed=F.col("judged").isNotNull(),
         is_judged=F.coalesce("judged", F.lit(False)),
@@ -265,20 +265,20 @@ def _was_covered(coverage: RunCoverage) -> Column:
         is_known_bookie=F.col("whole").isNotNull(),
         is_read_bookie=F.coalesce("whole", F.lit(False)),
         is_index_unreadable=F.col("unreadable").isNotNull(),
-        rests_on_marks=has_check_id(filter(rests_on_marks, BY_ID)),
-        is_hidden=has_check_id(unseen_checks) | is_carried,
-        unread_flags=(
-            (has_check_id(filter(rests_on_copies, BY_ID)), F.col("unread_index").isNotNull()),
-            (has_check_id(filter(rests_on_logs, BY_ID)), is_among(coverage.unread_logs)),
-            (has_check_id(filter(rests_on_ensembles, BY_ID)), is_among(coverage.unread_records)),
+        rests_on_marks=has_check_id(filter(rests_on_marks, CHECK_BY_ID)),
+        is_unchecked=has_check_id(unseen_checks) | is_carried_over,
+        unread_data_flags=(
+            (has_check_id(filter(rests_on_copies, CHECK_BY_ID)), F.col("unread_index").isNotNull()),
+            (has_check_id(filter(rests_on_logs, CHECK_BY_ID)), is_among(coverage.unread_logs)),
+            (has_check_id(filter(rests_on_ensembles, CHECK_BY_ID)), is_among(coverage.unread_records)),
         ),
-        has_all_metadata=F.lit(not coverage.has_holes),
+        has_all_metadata=F.lit(not coverage.has_gaps),
         has_all_bookies=F.lit(not coverage.has_unread_bookie),
         has_all_owners=F.lit(coverage.has_all_owners),
     )
     return cast(Column, was_covered(facts))
 
 
-def _is_whole() -> Column:
+def _is_fully_read() -> Column:
     """Return whether a bookie's directories were found and read to the end. Its answers do not count."""
     return F.col("found") & (F.col("read") == BookieRead.READ)

@@ -36,7 +36,7 @@ owners of the sampled ledgers, and a word such as owned or unowned (``standing``
 from collections.abc import Collection
 from typing import NamedTuple
 
-from auditor.checks import BY_ID
+from auditor.checks import CHECK_BY_ID
 from auditor.checks.finding_rows import utc_text
 from auditor.model.columns import LEDGER, OWNER
 from auditor.model.finding import Confidence
@@ -65,25 +65,25 @@ def confirm(findings: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
     return undeleted_findings.withColumn("confidence", confidence).drop("deleted")
 
 
-def doubt_unproved(findings: DataFrame, bookies: Collection[str]) -> DataFrame:
+def doubt_unproved_data(findings: DataFrame, bookies: Collection[str]) -> DataFrame:
     """Make confirmed findings suspect if they depend on the data of ``bookies``.
 
     The data of these bookies is older than the metadata, or belongs to another cluster.
     """
     if not bookies:
         return findings
-    rests_on_data = F.col("id").isin(
-        [id for id, check in BY_ID.items() if check.rests_on.way in _DATA_EVIDENCE_WAYS]
+    rests_on_bookie_data = F.col("id").isin(
+        [id for id, check in CHECK_BY_ID.items() if check.rests_on.data_kind in _BOOKIE_DATA_KINDS]
     )
-    can_be_withdrawn = rests_on_data & F.col("bookie_id").isin(list(bookies))
+    can_be_withdrawn = rests_on_bookie_data & F.col("bookie_id").isin(list(bookies))
     is_doubted = can_be_withdrawn & (F.col("confidence") == Confidence.CONFIRMED.value)
     confidence = F.when(is_doubted, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
     return findings.withColumn("confidence", confidence)
 
 
-_DATA_EVIDENCE_WAYS = ("copies", "disks")
-_SUBJECT = ["id", *LEDGER, "version"]
-_RUN_SCHEMA = "name string, finished bigint"
+_BOOKIE_DATA_KINDS = ("copies", "disks")
+_MATCH_COLUMNS = ["id", *LEDGER, "version"]
+_EARLIER_RUN_SCHEMA = "name string, finished bigint"
 
 
 class EarlierFindings(NamedTuple):
@@ -118,23 +118,25 @@ def confirm_by_two_runs(
         F.lit(earlier_run.name).alias("name"), F.lit(earlier_run.finished).alias("finished")
     )
     first_run = F.coalesce(
-        F.from_json(F.get_json_object("evidence", "$.earlier_run"), _RUN_SCHEMA), earlier_run_struct
+        F.from_json(F.get_json_object("evidence", "$.earlier_run"), _EARLIER_RUN_SCHEMA), earlier_run_struct
     )
     earlier_rows = earlier_rows.where(F.col("confidence") != Confidence.UNKNOWN.value).select(
-        *_SUBJECT, F.col("missing").alias("was_missing"), first_run.alias("first")
+        *_MATCH_COLUMNS, F.col("missing").alias("was_missing"), first_run.alias("first")
     )
     changed_ledgers = unsettled_ledgers(moved_ledgers).select(*LEDGER, F.lit(True).alias("changed"))
     index_times = bookies.where("index_time is not null").agg(
         F.map_from_entries(F.collect_list(F.struct("bookie_id", "index_time"))).alias("times")
     )
     joined_rows = (
-        suspects.join(earlier_rows, _SUBJECT, "left")
+        suspects.join(earlier_rows, _MATCH_COLUMNS, "left")
         .join(changed_ledgers, [*LEDGER], "left")
         .crossJoin(F.broadcast(index_times))
     )
     was_seen_earlier = F.col("first").isNotNull() & F.col("changed").isNull() & _was_replica_lacking()
     confirmed_rows = _add_earlier_run(
-        joined_rows, F.coalesce(was_seen_earlier, F.lit(False)), F.coalesce(_is_newer(grace_ms), F.lit(False))
+        joined_rows,
+        F.coalesce(was_seen_earlier, F.lit(False)),
+        F.coalesce(_is_index_newer(grace_ms), F.lit(False)),
     )
     return findings.where(~_has_only_transient_doubts()).unionByName(confirmed_rows.select(*findings.columns))
 
@@ -166,7 +168,7 @@ def _was_replica_lacking() -> Column:
     return F.forall("missing", lacks_same_entries)
 
 
-def _is_newer(grace_ms: int) -> Column:
+def _is_index_newer(grace_ms: int) -> Column:
     earliest_time = F.col("first.finished") + grace_ms
     return F.forall("missing", lambda replica: F.try_element_at("times", replica.bookie_id) > earliest_time)
 

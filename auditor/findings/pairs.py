@@ -28,7 +28,7 @@ from auditor.model.finding import Confidence, Severity
 from auditor.model.states import FOUND, Change
 from auditor.tables.changes import CHANGED
 
-CHANGE_KINDS = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN, Change.SAME)
+CHANGE_KINDS = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNCHECKED, Change.SAME)
 _NEW, _WORSE, _BETTER, _FIXED, _, _SAME = range(len(CHANGE_KINDS))
 _SEVERITY_RANKS = {str(severity): severity.rank for severity in Severity}
 CONFIDENCES = [str(confidence) for confidence in Confidence]
@@ -40,17 +40,17 @@ _CONFIRMED = _CONFIDENCE_CODES[Confidence.CONFIRMED]
 class FindingArrays:
     """The findings that one run knows, as arrays in the order of its table ``changes``.
 
-    ``trouble`` identifies the fault. Two runs match their findings by this number. ``rank`` is the rank of
-    the severity, 0 for the worst. ``confidence`` is a position in `CONFIDENCES`. ``row`` is the position in
-    the table. ``unseen`` is True if the run could not look for the finding, or could not tell whether it
-    still has its earlier severity.
+    ``match_key`` identifies the fault. Two runs match their findings by this number. ``severity_ranks`` is
+    the rank of the severity, 0 for the worst. ``confidence`` is a position in `CONFIDENCES`. ``row_numbers``
+    is the position in the table. ``unseen`` is True if the run could not look for the finding, or could not
+    tell whether it still has its earlier severity.
     """
 
-    trouble: NDArray[np.uint64]
-    rank: NDArray[np.int8]
-    missing: NDArray[np.int64]
+    match_key: NDArray[np.uint64]
+    severity_ranks: NDArray[np.int8]
+    missing_counts: NDArray[np.int64]
     confidence: NDArray[np.int8]
-    row: NDArray[np.int64]
+    row_numbers: NDArray[np.int64]
     unseen: NDArray[np.bool_]
 
 
@@ -101,7 +101,7 @@ def read_finding_arrays(batches: Batches, changes: Sequence[str], column_prefix:
                 to_whole_numbers(batch[missing])[rows],
                 to_codes(batch[confidence], _CONFIDENCE_CODES)[rows],
                 rows + batch_start,
-                is_among_texts(batch["change"], [Change.UNSEEN])[rows]
+                is_among_texts(batch["change"], [Change.UNCHECKED])[rows]
                 | to_flags(pc.not_equal(batch["severity"], batch["known_severity"]))[rows],
             )
         )
@@ -118,41 +118,41 @@ def read_finding_arrays(batches: Batches, changes: Sequence[str], column_prefix:
 def pair_findings(
     earlier_batches: Batches,
     current_batches: Batches,
-    has_holes: bool,
+    has_gaps: bool,
     skipped_checks: Collection[str] = (),
     lost_carried: Collection[str] = (),
 ) -> FindingPairs:
     """Compare the findings of two runs. Return the pairs and the changes.
 
-    ``has_holes`` is whether a part of the new run's metadata could not be listed. ``skipped_checks`` has the
+    ``has_gaps`` is whether a part of the new run's metadata could not be listed. ``skipped_checks`` has the
     checks that the new run left out, or that had fewer inputs than in the old run. ``lost_carried`` has the
     checks that had fewer inputs than in at least one earlier run. They matter for earlier findings that the
     old run carried over, because it could not look for them. Such findings are compared with their last known
     severity, missing entries and confidence.
     """
-    earlier_findings = read_finding_arrays(earlier_batches, (*FOUND, Change.UNSEEN), "known_")
+    earlier_findings = read_finding_arrays(earlier_batches, (*FOUND, Change.UNCHECKED), "known_")
     current_findings = read_finding_arrays(current_batches, FOUND)
-    earlier_order = np.argsort(earlier_findings.trouble, kind="stable")
-    pairs = find_positions(earlier_findings.trouble[earlier_order], current_findings.trouble)
+    earlier_order = np.argsort(earlier_findings.match_key, kind="stable")
+    pairs = find_positions(earlier_findings.match_key[earlier_order], current_findings.match_key)
     is_paired = pairs >= 0
     pairs[is_paired] = earlier_order[pairs[is_paired]]
-    new_changes = np.full(len(current_findings.trouble), _NEW, np.int8)
+    new_changes = np.full(len(current_findings.match_key), _NEW, np.int8)
     new_changes[is_paired] = _compare_findings(earlier_findings, current_findings, pairs, is_paired)
     gone_rows = np.flatnonzero(
-        find_positions(np.sort(current_findings.trouble), earlier_findings.trouble) < 0
+        find_positions(np.sort(current_findings.match_key), earlier_findings.match_key) < 0
     )
 
     def is_covered(findings: FindingObjects, was_unseen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        is_hidden = is_of_checks(findings, skipped_checks) | (
+        is_unchecked = is_of_checks(findings, skipped_checks) | (
             was_unseen & is_of_checks(findings, lost_carried)
         )
-        return is_covered_by_run(current_batches, has_holes, findings, is_hidden)
+        return is_covered_by_run(current_batches, has_gaps, findings, is_unchecked)
 
     better_rows = np.flatnonzero(new_changes == _BETTER)
-    findings = finding_objects(current_batches, current_findings.row[better_rows])
+    findings = finding_objects(current_batches, current_findings.row_numbers[better_rows])
     is_seen = is_covered(findings, earlier_findings.unseen[pairs[better_rows]])
     new_changes[better_rows[~is_seen]] = CHANGE_KINDS.index(IF_NOT_COVERED[Change.BETTER])
-    findings = finding_objects(earlier_batches, earlier_findings.row[gone_rows])
+    findings = finding_objects(earlier_batches, earlier_findings.row_numbers[gone_rows])
     is_seen = is_covered(findings, earlier_findings.unseen[gone_rows])
     gone_changes = np.where(is_seen, _FIXED, CHANGE_KINDS.index(IF_NOT_COVERED[Change.FIXED])).astype(np.int8)
     return FindingPairs(earlier_findings, current_findings, pairs, new_changes, gone_rows, gone_changes)
@@ -174,5 +174,7 @@ def _compare_findings(
 
 def _finding_state(finding_arrays: FindingArrays, rows: NDArray[Any]) -> FindingState:
     return FindingState(
-        finding_arrays.rank[rows], finding_arrays.missing[rows], finding_arrays.confidence[rows] == _CONFIRMED
+        finding_arrays.severity_ranks[rows],
+        finding_arrays.missing_counts[rows],
+        finding_arrays.confidence[rows] == _CONFIRMED,
     )

@@ -32,19 +32,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from auditor.checks.check import Way
+from auditor.checks.check import DataKind
 from auditor.model.states import Change
 
-IF_NOT_COVERED: Mapping[Change, Change] = {Change.BETTER: Change.SAME, Change.FIXED: Change.UNSEEN}
+IF_NOT_COVERED: Mapping[Change, Change] = {Change.BETTER: Change.SAME, Change.FIXED: Change.UNCHECKED}
 """Change that replaces another one if the later run did not look at the facts of the finding."""
 
 
 @dataclass(frozen=True)
 class FindingState:
-    """The state of findings in one run. ``rank`` is the rank of the severity, 0 for the worst."""
+    """The state of findings in one run. ``severity_rank`` is the rank of the severity, 0 for the worst."""
 
-    rank: Any
-    missing: Any
+    severity_rank: Any
+    missing_count: Any
     is_confirmed: Any
 
 
@@ -54,11 +54,11 @@ def is_worse(current_state: FindingState, earlier_state: FindingState) -> Any:
     An unconfirmed finding raises no alarm. A newly confirmed finding is therefore worse, even if its severity
     is lower now.
     """
-    has_more_missing_entries = (current_state.rank == earlier_state.rank) & (
-        current_state.missing > earlier_state.missing
+    has_more_missing_entries = (current_state.severity_rank == earlier_state.severity_rank) & (
+        current_state.missing_count > earlier_state.missing_count
     )
     return (
-        (current_state.rank < earlier_state.rank)
+        (current_state.severity_rank < earlier_state.severity_rank)
         | has_more_missing_entries
         | (current_state.is_confirmed & ~earlier_state.is_confirmed)
     )
@@ -66,10 +66,10 @@ def is_worse(current_state: FindingState, earlier_state: FindingState) -> Any:
 
 def is_milder(current_state: FindingState, earlier_state: FindingState) -> Any:
     """Return for each finding whether it is milder: in severity, or, if that is equal, in missing entries."""
-    has_fewer_missing_entries = (current_state.rank == earlier_state.rank) & (
-        current_state.missing < earlier_state.missing
+    has_fewer_missing_entries = (current_state.severity_rank == earlier_state.severity_rank) & (
+        current_state.missing_count < earlier_state.missing_count
     )
-    return (current_state.rank > earlier_state.rank) | has_fewer_missing_entries
+    return (current_state.severity_rank > earlier_state.severity_rank) | has_fewer_missing_entries
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class FindingFacts:
     """The facts that the later run knows about the objects of findings. Each is a boolean per finding.
 
     Attributes:
-        flags_by_way: by rule (``way`` of a `Basis`), whether the rule applies to the finding. One rule
+        flags_by_kind: by rule (``way`` of a `Basis`), whether the rule applies to the finding. One rule
             applies to each finding, or none if the table of the finding's basis is not in the run.
         has_ledger: whether the finding is about a ledger.
         is_listed: whether the run lists this ledger.
@@ -88,15 +88,15 @@ class FindingFacts:
         is_read_bookie: whether the run read the known bookie to the end.
         is_index_unreadable: whether the run could not read the ledger's index on the bookie.
         rests_on_marks: whether the finding depends on under-replication marks.
-        is_hidden: whether the finding's check did not run, or had fewer inputs than before.
-        unread_flags: pairs of flags, each for one kind of data. The first flag is whether the finding
+        is_unchecked: whether the finding's check did not run, or had fewer inputs than before.
+        unread_data_flags: pairs of flags, each for one kind of data. The first flag is whether the finding
             depends on this data. The second is whether the run could not read all such data of the bookie.
         has_all_metadata: whether the listings have no holes, for all findings.
         has_all_bookies: whether every bookie was read.
         has_all_owners: whether all owners were read.
     """
 
-    flags_by_way: Mapping[Way, Any]
+    flags_by_kind: Mapping[DataKind, Any]
     has_ledger: Any
     is_listed: Any
     is_judged: Any
@@ -106,8 +106,8 @@ class FindingFacts:
     is_read_bookie: Any
     is_index_unreadable: Any
     rests_on_marks: Any
-    is_hidden: Any
-    unread_flags: Sequence[tuple[Any, Any]]
+    is_unchecked: Any
+    unread_data_flags: Sequence[tuple[Any, Any]]
     has_all_metadata: Any
     has_all_bookies: Any
     has_all_owners: Any
@@ -126,13 +126,13 @@ def was_covered(facts: FindingFacts) -> Any:
         | (facts.is_known_bookie & facts.is_read_bookie)
     )
     is_covered = (
-        (facts.flags_by_way["records"] & (facts.is_listed | facts.has_all_metadata))
-        | (facts.flags_by_way["copies"] & facts.has_ledger & ledger_is_decided)
-        | (facts.flags_by_way["copies"] & ~facts.has_ledger & is_copy_count_known)
-        | (facts.flags_by_way["disks"] & are_disks_read & ledger_is_judged & ~facts.is_index_unreadable)
-        | (facts.flags_by_way["owners"] & facts.has_all_metadata & facts.has_all_owners)
+        (facts.flags_by_kind["records"] & (facts.is_listed | facts.has_all_metadata))
+        | (facts.flags_by_kind["copies"] & facts.has_ledger & ledger_is_decided)
+        | (facts.flags_by_kind["copies"] & ~facts.has_ledger & is_copy_count_known)
+        | (facts.flags_by_kind["disks"] & are_disks_read & ledger_is_judged & ~facts.is_index_unreadable)
+        | (facts.flags_by_kind["owners"] & facts.has_all_metadata & facts.has_all_owners)
     )
-    is_covered = is_covered & ~(facts.rests_on_marks & ~facts.has_all_metadata) & ~facts.is_hidden
-    for rests_on_data, is_unread in facts.unread_flags:
+    is_covered = is_covered & ~(facts.rests_on_marks & ~facts.has_all_metadata) & ~facts.is_unchecked
+    for rests_on_data, is_unread in facts.unread_data_flags:
         is_covered = is_covered & ~(rests_on_data & is_unread)
     return is_covered

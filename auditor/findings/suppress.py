@@ -32,7 +32,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from auditor.checks import BY_ID
+from auditor.checks import CHECK_BY_ID
 from auditor.checks.finding_rows import MISSING_DIGEST_SQL
 from auditor.errors import UsageError
 from auditor.findings.changes import rows_of_own_run
@@ -52,19 +52,19 @@ MAX_ENTRIES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class SuppressionEntry:
-    """One entry of a suppressions file. It selects findings by ``names`` or by ``baseline``.
+    """One entry of a suppressions file. It selects findings by ``column_values`` or by ``baseline``.
 
-    ``names`` maps columns of a finding to the values that these columns must have. ``baseline`` is the path
-    or URI of an earlier run. The entry then selects the findings of that run. ``missing`` is a digest of
-    ledger entries: the entry applies only to a finding with exactly these missing entries. It is None if the
-    file states no digest.
+    ``column_values`` maps columns of a finding to the values that these columns must have. ``baseline`` is
+    the path or URI of an earlier run. The entry then selects the findings of that run. ``missing_digest`` is
+    a digest of ledger entries: the entry applies only to a finding with exactly these missing entries. It is
+    None if the file states no digest.
     """
 
     reason: str
     until: date
-    names: Mapping[str, str | int]
+    column_values: Mapping[str, str | int]
     baseline: str | None = None
-    missing: str | None = None
+    missing_digest: str | None = None
 
     def is_expired(self, today: date) -> bool:
         """Return whether the entry's last day is over."""
@@ -134,7 +134,7 @@ def digests_by_fingerprint(findings: DataFrame, entries: Sequence[SuppressionEnt
     if the finding has no missing entries.
     """
     named_fingerprints = sorted(
-        {str(entry.names["fingerprint"]) for entry in entries if "fingerprint" in entry.names}
+        {str(entry.column_values["fingerprint"]) for entry in entries if "fingerprint" in entry.column_values}
     )
     if not named_fingerprints:
         return None
@@ -162,7 +162,7 @@ def find_refusals(
     accepting_entry = F.lit(None).cast("int")
     for entry_number in sorted(
         match_by_entry,
-        key=lambda entry_number: ("fingerprint" not in entries[entry_number - 1].names, entry_number),
+        key=lambda entry_number: ("fingerprint" not in entries[entry_number - 1].column_values, entry_number),
         reverse=True,
     ):
         accepting_entry = F.when(match_by_entry[entry_number], F.lit(entry_number)).otherwise(accepting_entry)
@@ -192,14 +192,14 @@ def refusal_sentences(
 
 
 def _refusal_reason(entry: SuppressionEntry, digests: Mapping[str, str | None], today: date) -> str:
-    if "fingerprint" not in entry.names:
+    if "fingerprint" not in entry.column_values:
         return "a finding of data loss can be accepted only by its fingerprint"
     if entry.until > last_acceptance_day(today):
         return f"until {entry.until} is too late: the latest day allowed is {last_acceptance_day(today)}"
-    digest = digests.get(str(entry.names["fingerprint"]))
-    if entry.missing is None:
+    digest = digests.get(str(entry.column_values["fingerprint"]))
+    if entry.missing_digest is None:
         return f'the key "missing" is absent; for the entries missing now, its value is "{digest}"'
-    return f'{entry.missing} is not the digest of the entries missing now, which is "{digest}"'
+    return f'{entry.missing_digest} is not the digest of the entries missing now, which is "{digest}"'
 
 
 def _match_entries(
@@ -214,7 +214,7 @@ def _match_entries(
         if entry.is_expired(today):
             continue
         if entry.baseline is None:
-            match_by_entry[entry_number] = _all_names_match(entry.names)
+            match_by_entry[entry_number] = _all_values_match(entry.column_values)
         else:
             rows, match_by_entry[entry_number] = _match_not_worse(
                 rows, baselines[entry.baseline], f"baseline_{entry_number}"
@@ -225,12 +225,12 @@ def _match_entries(
 def _may_accept(entry: SuppressionEntry, digests: Mapping[str, str | None], today: date) -> Column:
     """Return whether an entry may accept a row that it names."""
     is_loss = F.col("urgency").isin(*DATA_LOSS)
-    if "fingerprint" not in entry.names:
+    if "fingerprint" not in entry.column_values:
         return ~is_loss
-    digest = digests.get(str(entry.names["fingerprint"]))
-    if entry.missing not in (None, digest):
+    digest = digests.get(str(entry.column_values["fingerprint"]))
+    if entry.missing_digest not in (None, digest):
         return F.lit(False)
-    accepts_loss = entry.until <= last_acceptance_day(today) and entry.missing == digest
+    accepts_loss = entry.until <= last_acceptance_day(today) and entry.missing_digest == digest
     return F.lit(True) if accepts_loss else ~is_loss
 
 
@@ -246,20 +246,24 @@ def _parse_entry(
     for key in ("reason", "until", *(("run",) if kind == "baseline" else ())):
         if key not in table:
             raise UsageError(f"{entry_location}: {key}: missing")
-    names = {key: value for key, value in table.items() if key not in ("reason", "until", "run", "missing")}
-    if "missing" in table and "fingerprint" not in names:
+    column_values = {
+        key: value for key, value in table.items() if key not in ("reason", "until", "run", "missing")
+    }
+    if "missing" in table and "fingerprint" not in column_values:
         raise UsageError(
             f"{entry_location}: missing: valid only for a single finding; add the fingerprint of the finding"
         )
-    if "ledger_id" in names:
-        names.setdefault("scope_id", 0)  # a ledger id without a scope is in scope 0, as in every option
-    if kind == "suppress" and not names:
+    if "ledger_id" in column_values:
+        column_values.setdefault(
+            "scope_id", 0
+        )  # a ledger id without a scope is in scope 0, as in every option
+    if kind == "suppress" and not column_values:
         raise UsageError(
             f"{entry_location}: the entry would suppress every finding; add one of {', '.join(_COLUMN_KEYS)}"
         )
     run_path = table.get("run")
     baseline = None if run_path is None else run_path if "://" in run_path else str(base_directory / run_path)
-    return SuppressionEntry(table["reason"], table["until"], names, baseline, table.get("missing"))
+    return SuppressionEntry(table["reason"], table["until"], column_values, baseline, table.get("missing"))
 
 
 def _check_text(value: Any) -> str | None:
@@ -281,7 +285,7 @@ def _check_check_id(value: Any) -> str | None:
         return "not a string"
     return (
         None
-        if any(_matches_pattern(value, id) for id in BY_ID)
+        if any(_matches_pattern(value, id) for id in CHECK_BY_ID)
         else "neither the id of a check nor a pattern that matches one"
     )
 
@@ -320,18 +324,20 @@ def _matches_pattern(pattern: str, name: str) -> bool:
     return re.fullmatch(glob_to_regex(pattern), name, re.DOTALL) is not None
 
 
-def _all_names_match(names: Mapping[str, str | int]) -> Column:
+def _all_values_match(column_values: Mapping[str, str | int]) -> Column:
     """Return whether a row has all the values that an entry names."""
     is_match = F.lit(True)
-    for column, expected in names.items():
+    for column, expected_value in column_values.items():
         if column == "id":
             is_column_match = F.col("id").isin(
-                *sorted({BY_ID[id].id for id in BY_ID if _matches_pattern(str(expected), id)})
+                *sorted(
+                    {CHECK_BY_ID[id].id for id in CHECK_BY_ID if _matches_pattern(str(expected_value), id)}
+                )
             )
         elif column == "bookie_id":
-            is_column_match = F.col("bookie_id").rlike(rf"^(?s:{glob_to_regex(str(expected))})\z")
+            is_column_match = F.col("bookie_id").rlike(rf"^(?s:{glob_to_regex(str(expected_value))})\z")
         else:
-            is_column_match = F.col(column) == F.lit(expected)
+            is_column_match = F.col(column) == F.lit(expected_value)
         is_match = is_match & F.coalesce(is_column_match, F.lit(False))
     return is_match
 

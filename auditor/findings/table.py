@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from auditor.checks import ALL, RosterCheck, TableCheck, check_order
+from auditor.checks import ALL_CHECKS, RosterCheck, TableCheck, check_order
 from auditor.checks.check import FINDING_COLUMNS
 from auditor.findings.causes import Claim, cause_column
-from auditor.model.columns import LEDGER, REPLICA, schema_of
-from auditor.model.finding import Confidence, Severity, Urgency, decimal
+from auditor.model.columns import LEDGER, REPLICA, make_schema
+from auditor.model.finding import Confidence, Severity, Urgency, decimal_text
 from auditor.model.run_facts import Step
 from auditor.spark import functions as F
-from auditor.spark.table_queries import queries_with_input
+from auditor.spark.table_queries import drop_empty_queries
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Roster, Tables
 
-FINDINGS = schema_of(
+FINDINGS_SCHEMA = make_schema(
     ("id", pa.string(), "id of the check that made the finding"),
     ("urgency", pa.string(), "destroys-data, lost, near-loss, below-ack-quorum, unseen or rest"),
     ("severity", pa.string(), "critical, error, warning or note"),
@@ -56,7 +56,7 @@ FINDINGS = schema_of(
 )
 
 
-FOUND_SCHEMA = pa.schema([FINDINGS.field(name) for name in (*FINDING_COLUMNS, "id")])
+CHECK_RESULT_SCHEMA = pa.schema([FINDINGS_SCHEMA.field(name) for name in (*FINDING_COLUMNS, "id")])
 """Columns of the results of checks, before each result gets a fingerprint."""
 
 
@@ -65,22 +65,21 @@ def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
 
     A check is skipped if all its input tables are empty.
     """
-    due_checks = queries_with_input(checks, tables) or checks[:1]
+    checks_with_input = drop_empty_queries(checks, tables) or checks[:1]
     frames: list[DataFrame] = [
-        check.find(tables).selectExpr(*check.columns, f"'{check.id}' AS id") for check in due_checks
+        check.find(tables).selectExpr(*check.columns, f"'{check.id}' AS id") for check in checks_with_input
     ]
     # Unite in pairs, because Spark analyses the whole union whenever a table is added to it.
     while len(frames) > 1:
-        frames_to_unite = zip_longest(frames[::2], frames[1::2])
+        frame_pairs = zip_longest(frames[::2], frames[1::2])
         frames = [
-            frame if other_frame is None else frame.union(other_frame)
-            for frame, other_frame in frames_to_unite
+            frame if other_frame is None else frame.union(other_frame) for frame, other_frame in frame_pairs
         ]
     return frames[0]
 
 
 def ask_roster_checks(checks: Sequence[RosterCheck], roster: Roster) -> list[dict[str, Any]]:
-    """Return the results of all checks that read the roster, as rows of `FOUND_SCHEMA`."""
+    """Return the results of all checks that read the roster, as rows of `CHECK_RESULT_SCHEMA`."""
     return [{**row, "id": check.id} for check in checks for row in check(roster)]
 
 
@@ -95,7 +94,7 @@ def add_fingerprints(
         "ledger_qualified_name", qualified_names()
     )
     rows = rows.withColumn("cause", cause_column(cause_claims))
-    return rows.select(*FINDINGS.names).orderBy(*report_order())
+    return rows.select(*FINDINGS_SCHEMA.names).orderBy(*report_order())
 
 
 def fingerprints(id: str | Column, instance_id: str | None) -> Column:
@@ -117,7 +116,7 @@ def report_order() -> list[Column]:
     rank_columns = (
         _rank_column("urgency", Urgency),
         severity_ranks(),
-        _rank_column("id", (check.id for check in ALL)),
+        _rank_column("id", (check.id for check in ALL_CHECKS)),
     )
     return [*rank_columns, *(F.col(name) for name in REPLICA)]
 
@@ -194,8 +193,8 @@ def _make_step(step_counts: list[FindingCount], action: str | None) -> Step:
         unsure=sum(row.findings for row in step_counts if not row.confirmed),
         action=action,
         bookie_id=first_row.bookie_id,
-        scope_id=decimal(first_row.scope_id),
-        ledger_id=decimal(first_row.ledger_id),
+        scope_id=decimal_text(first_row.scope_id),
+        ledger_id=decimal_text(first_row.ledger_id),
     )
 
 

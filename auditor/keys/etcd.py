@@ -78,7 +78,7 @@ def from_path(relative_key: str) -> LedgerId | None:
     return LedgerId.parse("".join(uuid_match.groups())) if uuid_match else None
 
 
-def read_by_java(relative_key: str) -> LedgerId | None:
+def java_read_ledger(relative_key: str) -> LedgerId | None:
     """Return the ledger that the Java driver reads from a key, even if the key is irregular.
 
     Returns None if the driver fails on the key. The driver ignores everything before the last slash. Java's
@@ -86,9 +86,9 @@ def read_by_java(relative_key: str) -> LedgerId | None:
     sign. If a group is too long, Java drops its upper bits. Java also accepts digits of other scripts. This
     function does not accept them.
 
-    >>> read_by_java("ledgers/0-0-0-0-1"), read_by_java("ledgers/old/0-0-1-0-1FFFFFFFFFFFF")
+    >>> java_read_ledger("ledgers/0-0-0-0-1"), java_read_ledger("ledgers/old/0-0-1-0-1FFFFFFFFFFFF")
     (LedgerId(id=1, scope=0), LedgerId(id=281474976710655, scope=1))
-    >>> read_by_java("ledgers/L0001"), read_by_java("ledgers/")
+    >>> java_read_ledger("ledgers/L0001"), java_read_ledger("ledgers/")
     (None, None)
     """
     name = relative_key.rpartition("/")[2]
@@ -105,20 +105,20 @@ def read_by_java(relative_key: str) -> LedgerId | None:
     return LedgerId.parse(f"{unsigned_id:032x}")
 
 
-def listed_by_java(relative_key: str) -> int | None:
+def java_listed_id(relative_key: str) -> int | None:
     """Return the ledger id that the Java driver lists for a key. None if the driver skips the key.
 
     Garbage collection uses the driver's listing of ledgers. The listing begins with the key of id 0 and
     ends before the key of the largest id. The listing drops the scope of each id.
 
-    >>> listed_by_java("ledgers/00000000-0000-0000-0000-000000000007")
+    >>> java_listed_id("ledgers/00000000-0000-0000-0000-000000000007")
     7
-    >>> listed_by_java("ledgers/00000000-0000-0000-7fff-ffffffffffff") is None  # left out
+    >>> java_listed_id("ledgers/00000000-0000-0000-7fff-ffffffffffff") is None  # left out
     True
-    >>> listed_by_java("ledgers/00000000-0000-0000-1-5")  # in between by its bytes
+    >>> java_listed_id("ledgers/00000000-0000-0000-1-5")  # in between by its bytes
     281474976710661
     """
-    ledger = read_by_java(relative_key)
+    ledger = java_read_ledger(relative_key)
     first_key, last_key = (to_path(LedgerId(edge_id)).encode() for edge_id in (0, 2**63 - 1))
     return ledger.id if ledger is not None and first_key <= key_bytes(relative_key) < last_key else None
 

@@ -225,11 +225,11 @@ def _etcd_path(relative_path: str) -> ClassifiedPath:
         return ClassifiedPath("ledger", ledger.id, ledger.id, ledger.id, ledger.scope)
     if not relative_path.startswith(f"{etcd.LEDGERS_KEY}/"):
         return _path_of_other_layout(LayoutKind.ETCD, relative_path, ClassifiedPath("other"))
-    server_listed_id = etcd.listed_by_java(relative_path)
+    server_listed_id = etcd.java_listed_id(relative_path)
     if server_listed_id is not None:  # the driver drops the scope of what it lists
         return ClassifiedPath("malformed", server_listed_id, server_listed_id, server_listed_id)
     ledger_key_path = "/".join(relative_path.split("/", 2)[:2])
-    key_ledger = etcd.read_by_java(relative_path) or etcd.from_path(ledger_key_path)
+    key_ledger = etcd.java_read_ledger(relative_path) or etcd.from_path(ledger_key_path)
     if key_ledger is None:
         return ClassifiedPath("malformed", scope_id=None)
     if key_ledger.id < 0 and not key_ledger.scope:

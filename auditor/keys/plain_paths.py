@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.byte_column import TextColumn, have_prefix, windows
+from auditor.codecs.byte_column import TextColumn, have_prefix, read_windows
 from auditor.keys.ledger_path import FIRST_LONG_ID
 from auditor.model.ledger_id import LayoutKind
 
@@ -70,12 +70,12 @@ def ledger_ids(layout_kind: LayoutKind, paths: Sequence[str], root_length: int) 
             for row_array in (rows, id_starts)
         )
         path_ids[rows] = _numbers_of_hexadecimal(
-            windows(path_octets.octets, id_starts + len(_KEY_PREFIX), _UUID_ENDING_LENGTH)
+            read_windows(path_octets.octets, id_starts + len(_KEY_PREFIX), _UUID_ENDING_LENGTH)
         )
         return path_ids
     for path_template, minimum_id, maximum_id in _TEMPLATES_BY_LAYOUT.get(layout_kind, ()):
         rows = np.flatnonzero(path_lengths == len(path_template))
-        path_characters = windows(
+        path_characters = read_windows(
             path_octets.octets, path_octets.starts[rows] + root_length, len(path_template)
         ).view(np.uint8)
         path_characters = path_characters.reshape(-1, len(path_template))

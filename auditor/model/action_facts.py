@@ -4,7 +4,7 @@ from typing import Annotated, TypedDict
 
 from auditor.model.finding_words import CheckId, SeverityWord, UrgencyWord
 from auditor.model.holds import ActionKind
-from auditor.model.json_shape import Count, Facet, about
+from auditor.model.json_shape import Count, SchemaFacet, about
 
 
 class Action(TypedDict):
@@ -15,7 +15,9 @@ class Action(TypedDict):
     ``bkaudit explain`` accepts this bookie or ledger as its argument.
     """
 
-    kind: Annotated[str | None, Facet("enum", (*ActionKind, None)), about("null: the action changes nothing")]
+    kind: Annotated[
+        str | None, SchemaFacet("enum", (*ActionKind, None)), about("null: the action changes nothing")
+    ]
     text: Annotated[str, about("the instruction, with its objects")]
     checks: Annotated[list[CheckId], about("the checks whose findings ask for the action")]
     urgency: UrgencyWord
@@ -31,7 +33,7 @@ class Action(TypedDict):
 class ForbiddenAction(TypedDict):
     """An action that findings ask for, but that a hold forbids, with the reason for the hold."""
 
-    kind: Annotated[str, Facet("enum", (*ActionKind,))]
+    kind: Annotated[str, SchemaFacet("enum", (*ActionKind,))]
     objects: Annotated[str, about("the first bookies or ledgers of the action, at most two")]
     why: Annotated[str, about("the holds that forbid the action")]
     way_out: Annotated[

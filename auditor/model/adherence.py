@@ -39,7 +39,7 @@ DEFAULT_PATHS = {
 }
 """Location that each policy gives to a bookie without an entry in the mapping of bookies to locations."""
 
-UNSEEN_PATHS = DEFAULT_PATHS | {Policy.ZONE: DEFAULT_PATHS[Policy.REGION]}
+UNREGISTERED_PATHS = DEFAULT_PATHS | {Policy.ZONE: DEFAULT_PATHS[Policy.REGION]}
 """Location that each policy gives to a bookie that was never registered since the server started."""
 
 Numbers = NDArray[np.int32]
@@ -99,7 +99,9 @@ class ServerView:
         for bookie in bookies:
             location = locations.by_bookie.get(bookie)
             path = location.path if location and bookie in registered_names else None
-            paths[bookie] = path or (DEFAULT_PATHS if bookie in registered_names else UNSEEN_PATHS)[policy]
+            paths[bookie] = (
+                path or (DEFAULT_PATHS if bookie in registered_names else UNREGISTERED_PATHS)[policy]
+            )
         choosable_bookies = {
             name for name in paths if name in writable_names and depth in (None, depth_of(paths[name]))
         }
@@ -116,7 +118,7 @@ def depth_of(path: str) -> int:
 
 
 @dataclass(frozen=True)
-class CodedView:
+class EncodedView:
     """A `ServerView` as arrays of integer codes. Each array has one element for each bookie in ``names``.
 
     Equal names of racks, zones or upgrade domains have equal codes. The code -1 stands for no name.
@@ -132,7 +134,7 @@ class CodedView:
     default_rack_code: int
 
     @classmethod
-    def from_server_view(cls, view: ServerView, names: Sequence[str]) -> CodedView:
+    def from_server_view(cls, view: ServerView, names: Sequence[str]) -> EncodedView:
         """Return the arrays of a view, for bookies in the order of ``names``."""
         racks = [view.paths[name] if name in view.choosable_bookies else None for name in names]
         zones = [zone_of(view.paths[name]) for name in names]
@@ -198,7 +200,7 @@ def refuses_shape(ensemble_size: int, write_quorum: int, settings: PlacementSett
 def judge_ensembles(
     ensembles: Numbers,
     write_quorum: int,
-    view: CodedView,
+    view: EncodedView,
     settings: PlacementSettings,
     *,
     judges_locations_only: bool = False,
@@ -237,16 +239,16 @@ def judge_ensembles(
 
 
 def _judge_by_zone(
-    ensembles: Numbers, write_quorum: int, view: CodedView, settings: PlacementSettings, is_refused: bool
+    ensembles: Numbers, write_quorum: int, view: EncodedView, settings: PlacementSettings, is_refused: bool
 ) -> Verdicts:
     zones = quorum_windows(view.zone_codes[ensembles], write_quorum)
     zone_counts = count_distinct(zones)
-    is_broken = (zone_counts < settings.min_zones) | flag_crowded(
+    is_broken = (zone_counts < settings.min_zones) | flag_single_domain(
         zones, quorum_windows(view.upgrade_domain_codes[ensembles], write_quorum)
     )
     is_broken |= (view.zone_codes[ensembles] < 0).any(axis=1, keepdims=True) | is_refused
-    is_below_desired = (zone_counts < min(write_quorum, settings.desired_zones)).any(axis=1)
-    adherence_grades = np.where(is_below_desired, Adherence.SOFT, Adherence.STRICT)
+    has_few_zones = (zone_counts < min(write_quorum, settings.desired_zones)).any(axis=1)
+    adherence_grades = np.where(has_few_zones, Adherence.SOFT, Adherence.STRICT)
     return Verdicts(
         np.where(is_broken.any(axis=1), Adherence.FAIL, adherence_grades).astype(np.int8), is_broken
     )
@@ -287,7 +289,7 @@ def flag_first_of_equal_codes(sorted_codes: NDArray[np.integer[Any]]) -> Flags:
     return is_first & (sorted_codes >= 0)
 
 
-def flag_crowded(zones: Numbers, domains: Numbers) -> Flags:
+def flag_single_domain(zones: Numbers, domains: Numbers) -> Flags:
     """Flag the windows in which two or more bookies of a zone are all in the same upgrade domain."""
     is_crowded = np.zeros(zones.shape[:-1], np.bool_)
     for member_index in range(zones.shape[-1]):

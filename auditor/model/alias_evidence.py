@@ -128,7 +128,7 @@ MIN_COMPARED_LEDGERS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class PairContents:
     """Comparison of an absent id's ledgers with the disks of one live bookie.
 
     The absent id is neither registered nor found on any disk. All fields except ``is_fully_read`` are
@@ -159,9 +159,9 @@ class Contents:
         dead bookie, and is now gone itself. If the dead bookie comes back, it is the live bookie. Its disks
         contain only some ledgers of the absent id.
 
-        >>> Contents(40, held_ledgers=39, matching_ledgers=39).has_most_ledgers
+        >>> PairContents(40, held_ledgers=39, matching_ledgers=39).has_most_ledgers
         True
-        >>> Contents(40, held_ledgers=12, matching_ledgers=12).has_most_ledgers
+        >>> PairContents(40, held_ledgers=12, matching_ledgers=12).has_most_ledgers
         False
         """
         return (
@@ -170,12 +170,12 @@ class Contents:
         )
 
     @property
-    def objection(self) -> str | None:
+    def evidence_against(self) -> str | None:
         """Return the evidence that the two ids belong to different bookies, or None if there is none.
 
-        >>> Contents(expected_ledgers=40, is_fully_read=True).objection
+        >>> PairContents(expected_ledgers=40, is_fully_read=True).evidence_against
         "40 ledgers name the absent id and not the live one; the live bookie's disks have none of them"
-        >>> Contents(expected_ledgers=40, shared_ledgers=30, same_ensemble_ledgers=30).objection
+        >>> PairContents(expected_ledgers=40, shared_ledgers=30, same_ensemble_ledgers=30).evidence_against
         '30 of 40 ledgers have both ids in the same ensemble'
         """
         unshared_count = self.expected_ledgers - self.shared_ledgers
@@ -196,12 +196,12 @@ class ContentComparison:
     """Comparison of the ledgers of all absent ids with the disks of all live bookies.
 
     ``expected_ledgers`` maps each absent id to the number of judged ledgers that name it.
-    ``contents_by_pair`` maps (absent id, live bookie) to their `Contents`. It omits pairs that have no
+    ``contents_by_pair`` maps (absent id, live bookie) to their `PairContents`. It omits pairs that have no
     ledger in common. ``fully_read_bookies`` are the live bookies whose index was read completely.
     """
 
     expected_ledgers: Mapping[str, int] = field(default_factory=dict)
-    contents_by_pair: Mapping[tuple[str, str], Contents] = field(default_factory=dict)
+    contents_by_pair: Mapping[tuple[str, str], PairContents] = field(default_factory=dict)
     fully_read_bookies: Set[str] = frozenset()
 
     def claims_by_ledgers(self) -> AliasClaims:
@@ -214,20 +214,20 @@ class ContentComparison:
                 )
                 yield absent_id, live_id, Rule.SAME_LEDGERS, f"the disks of {live_id} hold {ledgers}"
 
-    def objection(self, first_id: str, second_id: str) -> str | None:
+    def evidence_against(self, first_id: str, second_id: str) -> str | None:
         """Return the evidence that two ids belong to different bookies, or None if there is none.
 
         The order of the two ids does not matter.
 
-        >>> ContentComparison({"old": 40}, fully_read_bookies={"new"}).objection("new", "old")
+        >>> ContentComparison({"old": 40}, fully_read_bookies={"new"}).evidence_against("new", "old")
         "40 ledgers name the absent id and not the live one; the live bookie's disks have none of them"
         """
         for absent_id, live_id in ((first_id, second_id), (second_id, first_id)):
             if absent_id in self.expected_ledgers:
-                no_contents = Contents(
+                empty_contents = PairContents(
                     self.expected_ledgers[absent_id], is_fully_read=live_id in self.fully_read_bookies
                 )
-                return self.contents_by_pair.get((absent_id, live_id), no_contents).objection
+                return self.contents_by_pair.get((absent_id, live_id), empty_contents).evidence_against
         return None
 
 
@@ -270,9 +270,9 @@ def _address_in_id(id: str) -> HostPort | None:
 
 def _pair_same_address(addresses: Mapping[str, HostPort]) -> AliasClaims:
     for (host, port), same_address_ids in _group_by_address(addresses).items():
-        first_id, *duplicates = sorted(same_address_ids)
-        for duplicate in duplicates:
-            yield first_id, duplicate, Rule.SAME_ADDRESS, f"both ids stand for {host}:{port}"
+        first_id, *other_ids = sorted(same_address_ids)
+        for other_id in other_ids:
+            yield first_id, other_id, Rule.SAME_ADDRESS, f"both ids stand for {host}:{port}"
 
 
 def _group_by_address(addresses: Mapping[str, HostPort]) -> dict[HostPort, list[str]]:

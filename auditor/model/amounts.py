@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-_DURATIONS = ((86400, "days"), (3600, "h"), (60, "min"))
+_SIZE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_DURATION_UNITS = ((86400, "days"), (3600, "h"), (60, "min"))
 
 
 def format_time(ms: int) -> str:
@@ -28,22 +28,22 @@ def size(bytes: int) -> str:
     ['0 B', '999 B', '1.0 kB', '4.2 GB', '1.0 MB', '1,000.0 PB']
     """
     scaled_size = float(bytes)
-    for unit in _UNITS:
-        if round(scaled_size, 1) < 1000 or unit == _UNITS[-1]:
+    for unit in _SIZE_UNITS:
+        if round(scaled_size, 1) < 1000 or unit == _SIZE_UNITS[-1]:
             return f"{scaled_size:,.1f} {unit}" if unit != "B" else f"{bytes} B"
         scaled_size /= 1000
     raise AssertionError("the last unit has no upper limit")
 
 
-def plural(number: int, word: str, plural_form: str | None = None) -> str:
-    """Format a number with its noun. Pass ``plural_form`` if the plural of ``word`` is irregular.
+def plural(number: int, noun: str, plural_form: str | None = None) -> str:
+    """Format a number with its noun. Pass ``plural_form`` if the plural of ``noun`` is irregular.
 
     >>> plural(1, "entry"), plural(1200, "entry"), plural(2, "ledger"), plural(2, "copy left", "copies left")
     ('1 entry', '1,200 entries', '2 ledgers', '2 copies left')
     """
     if number != 1 and plural_form is None:
-        plural_form = f"{word[:-1]}ies" if word.endswith("y") and word[-2:-1] not in "aeiou" else f"{word}s"
-    return f"{number:,} {word if number == 1 else plural_form}"
+        plural_form = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural_form}"
 
 
 def first_names(names: Sequence[str], shown_count: int, total: int | None = None) -> str:
@@ -94,10 +94,14 @@ def duration(seconds: float) -> str:
     """
     if seconds < 1:
         return "a second"
-    for size, unit in _DURATIONS:
+    for size, unit in _DURATION_UNITS:
         if seconds >= 2 * size or (size == 3600 and seconds >= size):
-            amount = seconds / size
-            return f"{amount:.0f} {unit}" if amount >= 10 or unit == "min" else f"{amount:.1f} {unit}"
+            unit_count = seconds / size
+            return (
+                f"{unit_count:.0f} {unit}"
+                if unit_count >= 10 or unit == "min"
+                else f"{unit_count:.1f} {unit}"
+            )
     return f"{seconds:.0f} s"
 
 

@@ -60,14 +60,14 @@ from auditor.model.alias_evidence import (
 from auditor.model.cookie import Cookie
 
 
-def components(edges: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
+def find_components(edges: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
     """Return the connected components of the graph with these edges.
 
     The nodes of a component are in ascending order. The components are sorted by their first node. A node
     without an edge is in no component. The result does not depend on the order of the edges, or of the two
     nodes of an edge.
 
-    >>> components([("c", "b"), ("x", "y"), ("a", "b")])
+    >>> find_components([("c", "b"), ("x", "y"), ("a", "b")])
     (('a', 'b', 'c'), ('x', 'y'))
     """
     parents: dict[str, str] = {}
@@ -82,21 +82,23 @@ def components(edges: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
     for first_node, second_node in edges:
         first_root, second_root = sorted((root_of(first_node), root_of(second_node)))
         parents[second_root] = first_root
-    members: dict[str, list[str]] = {}
+    nodes_by_root: dict[str, list[str]] = {}
     for node in sorted(parents):
-        members.setdefault(root_of(node), []).append(node)
-    return tuple(tuple(nodes) for _, nodes in sorted(members.items()))
+        nodes_by_root.setdefault(root_of(node), []).append(node)
+    return tuple(tuple(nodes) for _, nodes in sorted(nodes_by_root.items()))
 
 
-_JOINING_ADDRESSES = frozenset({Rule.SAME_ADDRESS, Rule.ENDPOINT_IS_ID, Rule.SAME_ENDPOINT, Rule.NAME_AND_IP})
-_ADDRESS_RULES = _JOINING_ADDRESSES | {Rule.SHORT_NAME}
-_JOINING_RULES = _JOINING_ADDRESSES | {Rule.SAME_LEDGERS}
-_LAYOUTS_PER_PAIR = 3
-_NO_COMPARISON = ContentComparison()
+_JOINING_ADDRESS_RULES = frozenset(
+    {Rule.SAME_ADDRESS, Rule.ENDPOINT_IS_ID, Rule.SAME_ENDPOINT, Rule.NAME_AND_IP}
+)
+_ADDRESS_RULES = _JOINING_ADDRESS_RULES | {Rule.SHORT_NAME}
+_JOINING_RULES = _JOINING_ADDRESS_RULES | {Rule.SAME_LEDGERS}
+_MIN_LAYOUTS_PER_PAIR = 3
+_EMPTY_COMPARISON = ContentComparison()
 
 
 def alias_edges(
-    ids: Mapping[str, BookieFacts], ledgers: ContentComparison = _NO_COMPARISON
+    ids: Mapping[str, BookieFacts], ledgers: ContentComparison = _EMPTY_COMPARISON
 ) -> tuple[Edge, ...]:
     """Return the pairs of ids that may belong to the same bookie.
 
@@ -127,7 +129,7 @@ def alias_edges(
                 evidence, evidence_by_pair.get((first_id, second_id, rule), evidence)
             )
     return tuple(
-        _make_edge(first_id, second_id, rule, evidence, ids, ledgers.objection(first_id, second_id))
+        _make_edge(first_id, second_id, rule, evidence, ids, ledgers.evidence_against(first_id, second_id))
         for (first_id, second_id, rule), evidence in sorted(evidence_by_pair.items())
     )
 
@@ -138,20 +140,22 @@ def _make_edge(
     rule: Rule,
     evidence: str,
     ids: Mapping[str, BookieFacts],
-    objection: str | None,
+    ledger_objection: str | None,
 ) -> Edge:
-    counter_evidence = objection
+    counter_evidence = ledger_objection
     if (
         counter_evidence is None
         and rule in _ADDRESS_RULES
         and _have_unequal_directories(first_id, second_id, ids)
     ):
         counter_evidence = "the directories in their cookies differ"
-    joins = rule in _JOINING_RULES and counter_evidence is None
-    return Edge(first_id, second_id, rule, joins, evidence, counter_evidence, objection is not None)
+    joins_ids = rule in _JOINING_RULES and counter_evidence is None
+    return Edge(
+        first_id, second_id, rule, joins_ids, evidence, counter_evidence, ledger_objection is not None
+    )
 
 
-def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
+def group_aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
     """Return groups of ids. All ids of a group belong to the same bookie.
 
     An id without an alias is in no group. One edge that joins is enough to put two ids into the same group.
@@ -159,7 +163,8 @@ def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
     count as one, because they often repeat the same fact. Hints do not count if the ledgers show two
     different bookies (``apart``).
 
-    >>> aliases([Edge("a", "b", Rule.SHORT_NAME, False, ""), Edge("a", "b", Rule.COOKIE_NAMES, False, "")])
+    >>> rules = (Rule.SHORT_NAME, Rule.COOKIE_NAMES)
+    >>> group_aliases([Edge("a", "b", rule, False, "") for rule in rules])
     (('a', 'b'),)
     """
     rules_by_pair: dict[tuple[str, str], set[Rule | None]] = defaultdict(set)
@@ -167,12 +172,12 @@ def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
         if not edge.apart:
             rules_by_pair[edge.one, edge.other].add(None if edge.rule in _ADDRESS_RULES else edge.rule)
     edge_pairs = {(edge.one, edge.other) for edge in edges if edge.joins}
-    return components(
+    return find_components(
         edge_pairs | {pair for pair, pair_rules in rules_by_pair.items() if len(pair_rules) > 1}
     )
 
 
-def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[str, str]:
+def find_identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[str, str]:
     """Return the identity of every id: the first id of its group, or the id itself if it is in no group.
 
     If two ids of a group belong to different live bookies, the group is wrong. Each of its ids is then its
@@ -180,14 +185,16 @@ def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[
 
     >>> absent = BookieFacts()
     >>> ids = {"bk-7": BookieFacts(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": absent, "bk-8": absent}
-    >>> identities(ids, alias_edges(ids))
+    >>> find_identities(ids, alias_edges(ids))
     {'bk-7': '10.0.0.7:3181', '10.0.0.7:3181': '10.0.0.7:3181', 'bk-8': 'bk-8'}
     """
     identity_of = {id: id for id in ids}
-    for group in aliases(edges):
-        registered_facts = [ids[id] for id in group if ids[id].registered]
-        if not any(_are_both_registered(registered_facts[0], member) for member in registered_facts[1:]):
-            identity_of.update(dict.fromkeys(group, group[0]))
+    for alias_group in group_aliases(edges):
+        registered_facts = [ids[id] for id in alias_group if ids[id].registered]
+        if not any(
+            _are_both_registered(registered_facts[0], other_facts) for other_facts in registered_facts[1:]
+        ):
+            identity_of.update(dict.fromkeys(alias_group, alias_group[0]))
     return identity_of
 
 
@@ -226,16 +233,21 @@ def _pair_by_cookie(ids: Mapping[str, BookieFacts]) -> AliasClaims:
 
 
 def _pair_by_disks(ids: Mapping[str, BookieFacts]) -> AliasClaims:
-    ids_by_disk: dict[str, list[str]] = defaultdict(list)
+    ids_by_disk_id: dict[str, list[str]] = defaultdict(list)
     for id, facts in ids.items():
-        for name in set(facts.disk_ids):
-            ids_by_disk[name].append(id)
-    for name, ids_of_disk in ids_by_disk.items():
+        for disk_id in set(facts.disk_ids):
+            ids_by_disk_id[disk_id].append(id)
+    for disk_id, ids_of_disk in ids_by_disk_id.items():
         id = ids_of_disk[0]
-        if len(ids_of_disk) > 1 or id == name or name not in ids:
+        if len(ids_of_disk) > 1 or id == disk_id or disk_id not in ids:
             continue
-        if set(ids[id].disk_ids) == {name} and not ids[name].disk_ids:
-            yield id, name, Rule.DISKS_NAME, f"every VERSION file at the path of {id} contains the id {name}"
+        if set(ids[id].disk_ids) == {disk_id} and not ids[disk_id].disk_ids:
+            yield (
+                id,
+                disk_id,
+                Rule.DISKS_NAME,
+                f"every VERSION file at the path of {id} contains the id {disk_id}",
+            )
 
 
 def _pair_by_directories(ids: Mapping[str, BookieFacts]) -> AliasClaims:
@@ -248,7 +260,7 @@ def _pair_by_directories(ids: Mapping[str, BookieFacts]) -> AliasClaims:
     # Equal directories are evidence only if most bookies of the cluster have directories of their own.
     if any(len(layout_ids) > 2 for layout_ids in shared_layouts) or len(
         shared_layouts
-    ) * _LAYOUTS_PER_PAIR > len(ids_by_layout):
+    ) * _MIN_LAYOUTS_PER_PAIR > len(ids_by_layout):
         return
     evidence = "their cookies contain the same directories, which is rare in this cluster"
     yield from (

@@ -15,7 +15,7 @@ from auditor.model.cookie import BookieConfiguration, DirectoryLists
 DEFAULT_PORT = 3181
 _TRUE_WORDS = frozenset({"true", "t", "yes", "y", "on"})
 _FALSE_WORDS = frozenset({"false", "f", "no", "n", "off"})
-RESOLVER_KEYS = ("bookieAddressResolverEnabled", "enableBookieAddressResolver")
+ADDRESS_RESOLVER_KEYS = ("bookieAddressResolverEnabled", "enableBookieAddressResolver")
 """Keys of BP-41's flag: the key that a client reads (``ClientConfiguration``), and that of the proposal."""
 
 
@@ -63,14 +63,14 @@ class ConfiguredBookie:
         return configuration is not None and self.shares_directories(configuration)
 
 
-def configured_bookie(properties: Mapping[str, str]) -> ConfiguredBookie | None:
+def parse_bookie_conf(properties: Mapping[str, str]) -> ConfiguredBookie | None:
     """Return the bookie that a configuration file describes.
 
     Returns None if the file does not set the journal and ledger directories. A server then uses temporary
     directories, which no cookie of a real bookie contains.
 
     >>> lists = {"journalDirectory": "/j", "ledgerDirectories": "/l0, /l1"}
-    >>> found = configured_bookie({**lists, "advertisedAddress": "bk1"})
+    >>> found = parse_bookie_conf({**lists, "advertisedAddress": "bk1"})
     >>> found.journal_dirs, found.ledger_dirs, found.index_dirs, found.bookie_id
     ('/j', ('/l0', '/l1'), None, 'bk1:3181')
     """
@@ -91,20 +91,20 @@ def configured_bookie(properties: Mapping[str, str]) -> ConfiguredBookie | None:
     )
 
 
-def resolves_ids(properties: Mapping[str, str]) -> bool:
+def uses_registrations(properties: Mapping[str, str]) -> bool:
     """Return whether clients with this configuration look up bookies in their registrations (BP-41).
 
     Clients, the auditor and all tools each read ``bookieAddressResolverEnabled`` from their own
     configuration. It is true by default. If it is false, they parse a bookie id as host:port, and ignore
     the endpoints that the bookie registered.
 
-    >>> resolves_ids({}), resolves_ids({"bookieAddressResolverEnabled": "false"})
+    >>> uses_registrations({}), uses_registrations({"bookieAddressResolverEnabled": "false"})
     (True, False)
 
     Raises:
         ValueError: the value is neither true nor false. No client starts with such a value.
     """
-    for key in RESOLVER_KEYS:
+    for key in ADDRESS_RESOLVER_KEYS:
         flag_value = properties.get(key)
         if flag_value is not None:
             flag_text = flag_value.strip().lower()
@@ -114,7 +114,7 @@ def resolves_ids(properties: Mapping[str, str]) -> bool:
     return True
 
 
-def readdressed_bookie(
+def find_renamed_bookie(
     conf: ConfiguredBookie, known_ids: Collection[str], configurations: Mapping[str, BookieConfiguration]
 ) -> str | None:
     """Return the existing bookie to which a configuration file gives a new id, or None.
@@ -138,4 +138,4 @@ def readdressed_bookie(
 
 def _split_list(text: str | None) -> tuple[str, ...]:
     """Split a list at commas, and strip white space from the parts, like the server."""
-    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+    return tuple(item_text.strip() for item_text in (text or "").split(",") if item_text.strip())

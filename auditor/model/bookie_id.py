@@ -76,7 +76,7 @@ BOOKIE_RPC = "bookie-rpc"
 
 
 class EndpointLike(Protocol):
-    """The attributes of an endpoint that `resolve` uses.
+    """The attributes of an endpoint that `resolve_address` uses.
 
     `auditor.codecs.store.service_info.Endpoint` has these attributes.
     """
@@ -114,13 +114,13 @@ class NoAddressReason(StrEnum):
 class Address:
     """Address of a bookie.
 
-    ``from_id`` is True if the address was parsed from the bookie's id, and False if it comes from the
+    ``is_from_id`` is True if the address was parsed from the bookie's id, and False if it comes from the
     bookie's registration.
     """
 
     host: str
     port: int
-    from_id: bool
+    is_from_id: bool
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -130,20 +130,22 @@ class Address:
 class UnresolvedBookie:
     """A bookie without an address. Clients fail on it with BookieIdNotResolvedException."""
 
-    why: NoAddressReason
+    reason_kind: NoAddressReason
     reason: str
 
 
-def resolve(
+def resolve_address(
     bookie_id: str, registration: Registration | None, *, reads_registrations: bool = True
 ) -> Address | UnresolvedBookie:
     """Return the address at which a client looks for a bookie.
 
     If a bookie has a writable and a read-only registration, clients use the writable one.
 
-    >>> str(resolve("bk1:3181", Registration(None))), resolve("bk1:3181", None).why.value
-    ('bk1:3181', 'not-registered')
-    >>> str(resolve("bk1:3181", None, reads_registrations=False))
+    >>> str(resolve_address("bk1:3181", Registration(None)))
+    'bk1:3181'
+    >>> resolve_address("bk1:3181", None).reason_kind.value
+    'not-registered'
+    >>> str(resolve_address("bk1:3181", None, reads_registrations=False))
     'bk1:3181'
 
     Args:
@@ -158,7 +160,7 @@ def resolve(
             return _address_from_id(bookie_id, "and the bookie registered no endpoint")
         for endpoint in registration.endpoints:
             if endpoint.protocol == BOOKIE_RPC:
-                return Address(endpoint.host, endpoint.port, from_id=False)
+                return Address(endpoint.host, endpoint.port, is_from_id=False)
         protocols = ", ".join(sorted({endpoint.protocol for endpoint in registration.endpoints})) or "none"
         reason = f"{bookie_id} registered no {BOOKIE_RPC} endpoint (endpoints: {protocols})"
         return UnresolvedBookie(NoAddressReason.NO_RPC_ENDPOINT, reason)
@@ -170,8 +172,8 @@ def resolve(
     return UnresolvedBookie(NoAddressReason.NOT_REGISTERED, f"{bookie_id} is not registered")
 
 
-def _address_from_id(bookie_id: str, reason: str) -> Address | UnresolvedBookie:
+def _address_from_id(bookie_id: str, id_note: str) -> Address | UnresolvedBookie:
     address = legacy_address(bookie_id)
     if address is None:
-        return UnresolvedBookie(NoAddressReason.NO_ADDRESS, f"{bookie_id} is not an address, {reason}")
-    return Address(*address, from_id=True)
+        return UnresolvedBookie(NoAddressReason.NO_ADDRESS, f"{bookie_id} is not an address, {id_note}")
+    return Address(*address, is_from_id=True)

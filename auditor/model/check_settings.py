@@ -23,7 +23,7 @@ _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 
 
-class StricterSide(StrEnum):
+class StricterDirection(StrEnum):
     """Direction in which a constant may change without checks finding fewer dangers than by default."""
 
     ANY = "any"  # no hold depends on it
@@ -46,7 +46,7 @@ class Constant:
     reason: str
     low: int
     high: int
-    stricter_side: StricterSide = StricterSide.ANY
+    stricter_side: StricterDirection = StricterDirection.ANY
 
 
 class CheckConstant(TypedDict):
@@ -59,7 +59,7 @@ class CheckConstant(TypedDict):
     reason: str
 
 
-class ChecksChosen(TypedDict):
+class ChosenChecks(TypedDict):
     """Checks that were left out, checks that may overlook a danger, and the constants of all checks."""
 
     not_run: Annotated[
@@ -79,7 +79,7 @@ class ChecksChosen(TypedDict):
 class CheckSettings:
     """The constants of all checks. All values are whole numbers.
 
-    >>> CheckSettings(stuck_hours=48).stuck_ms
+    >>> CheckSettings(stuck_hours=48).stuck_limit_ms
     172800000
 
     >>> CheckSettings(stuck_hours=0)
@@ -151,7 +151,7 @@ class CheckSettings:
             "mean lost metadata.",
             0,
             100,
-            StricterSide.LOWER,
+            StricterDirection.LOWER,
         ),
     ] = 5
     least_orphans: Annotated[
@@ -161,7 +161,7 @@ class CheckSettings:
             "A new bookie has so few ledgers that a handful of deletions is a large share.",
             1,
             1_000_000,
-            StricterSide.LOWER,
+            StricterDirection.LOWER,
         ),
     ] = 100
     vanished_block_ids: Annotated[
@@ -171,7 +171,7 @@ class CheckSettings:
             "A leaf of the ledger tree in ZooKeeper has 10,000 ids. If it is lost, all of them are lost.",
             100,
             100_000_000,
-            StricterSide.DEFAULT,
+            StricterDirection.DEFAULT,
         ),
     ] = 10_000
     vanished_ledgers: Annotated[
@@ -181,7 +181,7 @@ class CheckSettings:
             "If a block has fewer ledgers, their application may have deleted all of them.",
             1,
             1_000_000,
-            StricterSide.LOWER,
+            StricterDirection.LOWER,
         ),
     ] = 100
     large_orphan_share_percent: Annotated[
@@ -191,7 +191,7 @@ class CheckSettings:
             "On a bookie with few ledgers, even so large a share is only a reason for doubt.",
             0,
             100,
-            StricterSide.LOWER,
+            StricterDirection.LOWER,
         ),
     ] = 20
     least_unexplained: Annotated[
@@ -201,7 +201,7 @@ class CheckSettings:
             "A new cluster that creates and deletes a few ledgers is healthy.",
             1,
             1_000_000,
-            StricterSide.LOWER,
+            StricterDirection.LOWER,
         ),
     ] = 5
     content_margin: Annotated[
@@ -211,7 +211,7 @@ class CheckSettings:
             "Replacement of ensemble members leaves a few ledgers that match another bookie.",
             1,
             1_000_000,
-            StricterSide.LOWER,
+            StricterDirection.LOWER,
         ),
     ] = 10
     id_spread: Annotated[
@@ -221,7 +221,7 @@ class CheckSettings:
             "Ids from the id generator are close together. An application that chooses its ids spreads them.",
             1,
             1_000_000_000,
-            StricterSide.HIGHER,
+            StricterDirection.HIGHER,
         ),
     ] = 1_000
     stuck_passes: Annotated[
@@ -252,14 +252,14 @@ class CheckSettings:
         """
         for name in values:
             if name not in constants():
-                raise UsageError(f"{table_name}: {name}: no such constant; {suggestion(name, constants())}")
+                raise UsageError(f"{table_name}: {name}: no such constant; {suggest_name(name, constants())}")
         try:
             return cls(**values)
         except UsageError as error:
             raise UsageError(f"{table_name}: {error}") from error
 
     @property
-    def stuck_ms(self) -> int:
+    def stuck_limit_ms(self) -> int:
         """``stuck_hours`` in milliseconds."""
         return self.stuck_hours * _HOUR_MS
 
@@ -278,14 +278,14 @@ class CheckSettings:
         return self.check_overdue_days * _DAY_MS
 
     @property
-    def open_ms(self) -> int:
+    def open_limit_ms(self) -> int:
         """``open_days`` in milliseconds."""
         return self.open_days * _DAY_MS
 
-    def loosened_constants(self) -> tuple[str, ...]:
+    def find_loose_constants(self) -> tuple[str, ...]:
         """Return the names of constants with which a check may find fewer dangers than with the defaults.
 
-        >>> CheckSettings(least_orphans=50, orphan_share_percent=50).loosened_constants()
+        >>> CheckSettings(least_orphans=50, orphan_share_percent=50).find_loose_constants()
         ('orphan_share_percent',)
         """
         return tuple(name for name in constants() if not self._is_at_least_as_strict(name))
@@ -293,11 +293,11 @@ class CheckSettings:
     def _is_at_least_as_strict(self, name: str) -> bool:
         value, default = getattr(self, name), default_value(name)
         match constants()[name].stricter_side:
-            case StricterSide.ANY:
+            case StricterDirection.ANY:
                 return True
-            case StricterSide.LOWER:
+            case StricterDirection.LOWER:
                 return bool(value <= default)
-            case StricterSide.HIGHER:
+            case StricterDirection.HIGHER:
                 return bool(value >= default)
             case _:
                 return bool(value == default)
@@ -316,12 +316,13 @@ def default_value(name: str) -> int:
     return int(getattr(CheckSettings(), name))
 
 
-def suggestion(name: str, names: Collection[str]) -> str:
+def suggest_name(name: str, names: Collection[str]) -> str:
     """Return a text that suggests the name in ``names`` that is most similar to the wrong name ``name``.
 
     If no name is similar, the text lists all names.
 
-    >>> suggestion("open_day", ["open_days", "stuck_hours"]), suggestion("x", ["open_days", "stuck_hours"])
+    >>> names = ["open_days", "stuck_hours"]
+    >>> suggest_name("open_day", names), suggest_name("x", names)
     ('did you mean open_days?', 'valid names: open_days, stuck_hours')
     """
     close_names = difflib.get_close_matches(name, names, n=1)

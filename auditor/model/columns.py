@@ -21,7 +21,7 @@ OWNER = ("application", "kind", "tenant", "namespace", "topic", "cursor", "detai
 """Key of an owner of a ledger; ``detail`` is the version of a schema, or the name of a bucket."""
 
 
-def column(name: str, kind: pa.DataType, comment: str) -> pa.Field[pa.DataType]:
+def column(name: str, arrow_type: pa.DataType, comment: str) -> pa.Field[pa.DataType]:
     """Create a column. Its comment is stored in the field's metadata.
 
     >>> import pyarrow as pa
@@ -30,22 +30,22 @@ def column(name: str, kind: pa.DataType, comment: str) -> pa.Field[pa.DataType]:
     """
     import pyarrow as pa  # not at the top: modules that only need the keys do not need Arrow
 
-    return pa.field(name, kind, metadata={"comment": comment})
+    return pa.field(name, arrow_type, metadata={"comment": comment})
 
 
-def schema_of(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
+def make_schema(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
     """Create a schema from (name, type, comment) triples.
 
     >>> import pyarrow as pa
-    >>> schema_of((LEDGER[1], pa.int64(), "the ledger")).names
+    >>> make_schema((LEDGER[1], pa.int64(), "the ledger")).names
     ['ledger_id']
     """
     import pyarrow as pa
 
-    return pa.schema([column(*definition) for definition in columns])
+    return pa.schema([column(*column_triple) for column_triple in columns])
 
 
-def rows_of_columns(schema: pa.Schema, row_count: int, columns: Mapping[str, Any]) -> pa.RecordBatch:
+def make_batch(schema: pa.Schema, row_count: int, columns: Mapping[str, Any]) -> pa.RecordBatch:
     """Create a batch of ``row_count`` rows with the schema ``schema``.
 
     Args:
@@ -57,18 +57,18 @@ def rows_of_columns(schema: pa.Schema, row_count: int, columns: Mapping[str, Any
 
     >>> import pyarrow as pa
     >>> schema = pa.schema([("ledger_id", pa.int64()), ("state", pa.string()), ("reason", pa.string())])
-    >>> rows_of_columns(schema, 2, {"ledger_id": [7, 8], "state": "ok"}).to_pylist()[1]
+    >>> make_batch(schema, 2, {"ledger_id": [7, 8], "state": "ok"}).to_pylist()[1]
     {'ledger_id': 8, 'state': 'ok', 'reason': None}
     """
     import numpy as np
     import pyarrow as pa
 
-    def make_array(values: Any, kind: pa.DataType) -> pa.Array:
+    def make_array(values: Any, arrow_type: pa.DataType) -> pa.Array:
         if isinstance(values, pa.Array):
-            return values.cast(kind)
+            return values.cast(arrow_type)
         if isinstance(values, list | np.ndarray):
-            return pa.array(values, kind)
-        return pa.repeat(pa.scalar(values, kind), row_count)
+            return pa.array(values, arrow_type)
+        return pa.repeat(pa.scalar(values, arrow_type), row_count)
 
     arrays = [make_array(columns.get(field.name), field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

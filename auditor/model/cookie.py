@@ -58,29 +58,29 @@ COOKIE_LAYOUT = 5
 """Layout version of the cookies that current servers write."""
 
 
-class Source(StrEnum):
+class ConfigSource(StrEnum):
     """Source from which a bookie's configuration was inferred."""
 
-    VERSIONS = "versions"
-    STORE = "store"
-    OTHERS = "others"
-    CONFIGURATION = "configuration"  # the file of --bookie-conf
-    NOTHING = "nothing"  # there is no cookie, and no file was given
+    OWN_VERSIONS = "versions"
+    STORE_COOKIE = "store"
+    OTHER_VERSIONS = "others"
+    CONFIG_FILE = "configuration"  # the file of --bookie-conf
+    NO_SOURCE = "nothing"  # there is no cookie, and no file was given
 
 
 @dataclass(frozen=True, slots=True)
 class BookieConfiguration:
     """A bookie's lists of directories, in the form of a `Cookie`, and the source of these lists.
 
-    ``has_agreement`` is True if all cookies of the bookie contain its id and exactly these lists. The cookies
-    are those in its directories and in the store.
+    ``do_cookies_agree`` is True if all cookies of the bookie contain its id and exactly these lists. The
+    cookies are those in its directories and in the store.
     """
 
     journal_dirs: str
     ledger_dirs: tuple[str, ...]
     index_dirs: tuple[str, ...] | None
-    source: Source
-    has_agreement: bool
+    source: ConfigSource
+    do_cookies_agree: bool
 
     @property
     def directory_lists(self) -> DirectoryLists:
@@ -115,13 +115,13 @@ def infer_configuration(
             directory, with any id.
         stored_cookie: the store's cookie under the bookie's id, or None.
     """
-    own_versions = [cookie for cookie in version_cookies if cookie.bookie_id == bookie_id]
-    if own_versions:
-        source, source_cookies = Source.VERSIONS, own_versions
+    own_id_cookies = [cookie for cookie in version_cookies if cookie.bookie_id == bookie_id]
+    if own_id_cookies:
+        source, source_cookies = ConfigSource.OWN_VERSIONS, own_id_cookies
     elif stored_cookie is not None:
-        source, source_cookies = Source.STORE, [stored_cookie]
+        source, source_cookies = ConfigSource.STORE_COOKIE, [stored_cookie]
     elif version_cookies:
-        source, source_cookies = Source.OTHERS, list(version_cookies)
+        source, source_cookies = ConfigSource.OTHER_VERSIONS, list(version_cookies)
     else:
         return None
     stored_lists = _directory_lists(stored_cookie) if stored_cookie is not None else None
@@ -138,11 +138,11 @@ def infer_configuration(
         ),
     )
     all_cookies = [*version_cookies, *([stored_cookie] if stored_cookie is not None else [])]
-    has_agreement = all(
+    do_cookies_agree = all(
         cookie.bookie_id == bookie_id and _directory_lists(cookie) == (journal_dirs, ledger_dirs, index_dirs)
         for cookie in all_cookies
     )
-    return BookieConfiguration(journal_dirs, ledger_dirs, index_dirs, source, has_agreement)
+    return BookieConfiguration(journal_dirs, ledger_dirs, index_dirs, source, do_cookies_agree)
 
 
 def _directory_lists(cookie: Cookie) -> DirectoryLists:

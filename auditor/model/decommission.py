@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from auditor.model.holds import ActionKind, HoldNotice
-from auditor.model.json_shape import Facet, about
+from auditor.model.json_shape import SchemaFacet, about
 from auditor.model.permission import Allowed, Permission
 from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 
@@ -26,20 +26,20 @@ class Answer(StrEnum):
 class Cause(StrEnum):
     """Reason why a bookie must not be removed. These words do not change between versions."""
 
-    HELD = "held"  # a hold that the run proved
+    PROVED_HOLD = "held"  # a hold that the run proved
     LAST_SERVED = "last-served-copy"  # only this bookie serves some entries, whose other bookies are down
     OPEN_LEDGERS = "open-ledgers"
-    DOUBT = "held-by-doubt"  # no hold is certain
-    NO_HOLDS = "no-holds"
+    DOUBTFUL_HOLD = "held-by-doubt"  # no hold is certain
+    RUN_LACKS_HOLDS = "no-holds"
     DATA_TOO_OLD = "data-too-old"
     DATA_OF_FUTURE = "data-of-future"
     NO_EARLIER_RUN = "no-earlier-run"
     CHECKS_NOT_RUN = "checks-not-run"
     ONLY_COPY = "only-copy"
-    UNREADABLE = "unreadable-entry"
-    NO_SPARE = "no-spare"
-    NO_ADMISSIBLE = "no-admissible-spare"
-    NO_COVERAGE = "no-coverage"
+    UNREADABLE_ENTRY = "unreadable-entry"
+    NO_SPARE_BOOKIE = "no-spare"
+    NO_ALLOWED_SPARE = "no-admissible-spare"
+    NO_QUORUM_COVERAGE = "no-coverage"
     ABSENT = "absent-bookies"
     REPLICATION_OFF = "replication-off"
     NO_AUDITOR = "no-auditor"
@@ -47,18 +47,24 @@ class Cause(StrEnum):
     NO_MARKS = "no-marks"
 
 
-LEDGER_CAUSES = (Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISSIBLE, Cause.NO_COVERAGE)
+LEDGER_CAUSES = (
+    Cause.ONLY_COPY,
+    Cause.UNREADABLE_ENTRY,
+    Cause.NO_SPARE_BOOKIE,
+    Cause.NO_ALLOWED_SPARE,
+    Cause.NO_QUORUM_COVERAGE,
+)
 """Causes that single ledgers have; a ledger with several causes counts under the first in this order."""
 
 GATE_CAUSES = (
-    Cause.HELD, Cause.LAST_SERVED, Cause.OPEN_LEDGERS, Cause.DOUBT, Cause.NO_HOLDS, Cause.DATA_TOO_OLD,
-    Cause.DATA_OF_FUTURE, Cause.NO_EARLIER_RUN, Cause.CHECKS_NOT_RUN,
+    Cause.PROVED_HOLD, Cause.LAST_SERVED, Cause.OPEN_LEDGERS, Cause.DOUBTFUL_HOLD, Cause.RUN_LACKS_HOLDS,
+    Cause.DATA_TOO_OLD, Cause.DATA_OF_FUTURE, Cause.NO_EARLIER_RUN, Cause.CHECKS_NOT_RUN,
 )  # fmt: skip
 """Causes that the gate reports (`auditor.actions.gate`); with any of them, no command is shown."""
 
-UNSURE_CAUSES = (
-    Cause.DOUBT,
-    Cause.NO_HOLDS,
+UNPROVED_CAUSES = (
+    Cause.DOUBTFUL_HOLD,
+    Cause.RUN_LACKS_HOLDS,
     Cause.DATA_TOO_OLD,
     Cause.DATA_OF_FUTURE,
     Cause.NO_EARLIER_RUN,
@@ -67,17 +73,17 @@ UNSURE_CAUSES = (
 """Causes that come from missing knowledge; if there are no other causes, the answer is unknown."""
 
 LASTING_CAUSES = (
-    Cause.HELD,
+    Cause.PROVED_HOLD,
     Cause.ONLY_COPY,
-    Cause.UNREADABLE,
-    Cause.NO_SPARE,
-    Cause.NO_ADMISSIBLE,
+    Cause.UNREADABLE_ENTRY,
+    Cause.NO_SPARE_BOOKIE,
+    Cause.NO_ALLOWED_SPARE,
     Cause.NO_MARKS,
 )
 """Causes that remain until somebody adds a copy or a bookie, or gives up data."""
 
 
-DecimalText = Annotated[str, Facet("pattern", "^-?[0-9]+$"), about("decimal")]
+DecimalText = Annotated[str, SchemaFacet("pattern", "^-?[0-9]+$"), about("decimal")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,7 @@ class DoubtCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredBookie:
     """A bookie and its registration.
 
     ``mode`` is writable, readonly or both. It is None if the bookie was not registered.
@@ -136,7 +142,7 @@ class Blocker:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class CopyWork:
     """The work of a decommissioning, summed over the ledgers that would move.
 
     ``needed`` counts the copies that striping requires. ``copied`` counts the copies that the server
@@ -177,7 +183,7 @@ class CopyLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class CandidateCounts:
     """Numbers of bookies that could replace the leaving bookies of a ledger.
 
     ``least`` and ``most`` are the smallest and largest number, over all ledgers that move. ``least`` is
@@ -190,7 +196,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class RemovalTrial:
     """Rehearsal of removing one bookie, or several bookies at once.
 
     ``along`` counts ledgers that name no bookie of this trial, but move too. A bookie in their ensembles is
@@ -205,9 +211,9 @@ class Trial:
     bookies: tuple[str, ...]
     answer: Answer
     blockers: tuple[Blocker, ...]
-    work: Work
+    work: CopyWork
     loads: tuple[CopyLoad, ...]
-    candidates: Candidates
+    candidates: CandidateCounts
     along: int
     doubts: tuple[DoubtCount, ...]
     holds: tuple[HoldNotice, ...]
@@ -240,15 +246,15 @@ class Rehearsal:
     run: str
     scan_time: int
     bookies: tuple[str, ...]
-    registered: tuple[Registered, ...]
+    registered: tuple[RegisteredBookie, ...]
     absent: tuple[str, ...]
     spares: int
     policy: str
     policy_origin: str
     mapping_origin: str | None
     workers: int
-    together: Trial
-    alone: tuple[Trial, ...]
+    together: RemovalTrial
+    alone: tuple[RemovalTrial, ...]
     order: tuple[str, ...]
     seconds: float | None
 

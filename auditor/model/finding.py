@@ -43,7 +43,7 @@ class Urgency(StrEnum):
 
     Lists of findings are sorted first by urgency, then by severity.
 
-    >>> Urgency.LOST.rank < Urgency.REST.rank
+    >>> Urgency.LOST.rank < Urgency.NOT_URGENT.rank
     True
     """
 
@@ -51,8 +51,8 @@ class Urgency(StrEnum):
     LOST = "lost"  # no copy is left where there should be one
     NEAR_LOSS = "near-loss"  # one more failure loses an entry
     BELOW_ACK_QUORUM = "below-ack-quorum"  # fewer copies than were acknowledged
-    UNSEEN = "unseen"  # was not checked, and may be any of the above
-    REST = "rest"
+    UNCHECKED = "unseen"  # was not checked, and may be any of the above
+    NOT_URGENT = "rest"
 
     @property
     def rank(self) -> int:
@@ -65,7 +65,7 @@ URGENCY_LABELS = {
     Urgency.LOST: "data lost",
     Urgency.NEAR_LOSS: "one failure from loss",
     Urgency.BELOW_ACK_QUORUM: "below ack quorum",
-    Urgency.UNSEEN: "not checked",
+    Urgency.UNCHECKED: "not checked",
 }
 """Headings on a screen for findings of each urgency except the lowest."""
 
@@ -87,7 +87,7 @@ class Confidence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingEntries:
     """The entries of a ledger that one bookie should have and does not have."""
 
     bookie_id: str
@@ -114,12 +114,12 @@ class Finding:
     scope_id: int | None = None
     ledger_id: int | None = None
     bookie_id: str | None = None
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingEntries, ...] = ()
     unknown: tuple[str, ...] = ()
     message: str = ""
     evidence: dict[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
-    urgency: Urgency = Urgency.REST
+    urgency: Urgency = Urgency.NOT_URGENT
     cause: int | None = None
 
     @property
@@ -141,8 +141,8 @@ def glob_to_regex(pattern: str) -> str:
     'a(?>.*?b).*c'
     """
     first_part, *later_parts = (
-        "".join("." if character == "?" else re.escape(character) for character in part)
-        for part in re.split(r"\*+", pattern)
+        "".join("." if character == "?" else re.escape(character) for character in literal_part)
+        for literal_part in re.split(r"\*+", pattern)
     )
     # Atomic groups keep the first match: backtracking would take time exponential in the asterisks.
     middle_pattern = "".join(f"(?>.*?{part})" for part in later_parts[:-1])
@@ -160,17 +160,17 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
         "urgency": str(finding.urgency),
         "severity": str(finding.severity),
         "confidence": str(finding.confidence),
-        "scope_id": decimal(finding.scope_id),
-        "ledger_id": decimal(finding.ledger_id),
+        "scope_id": decimal_text(finding.scope_id),
+        "ledger_id": decimal_text(finding.ledger_id),
         "ledger_qualified_name": finding.ledger_qualified_name,
         "bookie_id": finding.bookie_id,
         "missing": [
             {
-                "bookie_id": part.bookie_id,
-                "groups": [list(group) for group in part.groups],
-                "count": part.count,
+                "bookie_id": missing_part.bookie_id,
+                "groups": [list(group) for group in missing_part.groups],
+                "count": missing_part.count,
             }
-            for part in finding.missing
+            for missing_part in finding.missing
         ],
         "unknown": list(finding.unknown),
         "message": finding.message,
@@ -180,30 +180,34 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def finding_from_json(value: Mapping[str, Any]) -> Finding:
+def finding_from_json(finding_value: Mapping[str, Any]) -> Finding:
     """Convert the JSON form that `finding_to_json` returns back to a finding.
 
     Raises:
         KeyError, ValueError, TypeError: a key is missing, or a value is wrong.
     """
     return Finding(
-        id=value["id"],
-        severity=Severity(value["severity"]),
-        confidence=Confidence(value["confidence"]),
-        scope_id=_to_number(value["scope_id"]),
-        ledger_id=_to_number(value["ledger_id"]),
-        bookie_id=value["bookie_id"],
+        id=finding_value["id"],
+        severity=Severity(finding_value["severity"]),
+        confidence=Confidence(finding_value["confidence"]),
+        scope_id=_to_number(finding_value["scope_id"]),
+        ledger_id=_to_number(finding_value["ledger_id"]),
+        bookie_id=finding_value["bookie_id"],
         missing=tuple(
-            Missing(part["bookie_id"], tuple(_to_group(group) for group in part["groups"]), part["count"])
-            for part in value["missing"]
+            MissingEntries(
+                missing_part["bookie_id"],
+                tuple(_to_group(group) for group in missing_part["groups"]),
+                missing_part["count"],
+            )
+            for missing_part in finding_value["missing"]
         ),
-        unknown=tuple(value["unknown"]),
-        message=_to_text(value["message"]),
-        evidence=dict(value["evidence"]),
-        fingerprint=_to_text(value["fingerprint"]),
+        unknown=tuple(finding_value["unknown"]),
+        message=_to_text(finding_value["message"]),
+        evidence=dict(finding_value["evidence"]),
+        fingerprint=_to_text(finding_value["fingerprint"]),
         # Reports before version 6 lack these keys.
-        urgency=Urgency(value.get("urgency", Urgency.REST)),
-        cause=value.get("cause"),
+        urgency=Urgency(finding_value.get("urgency", Urgency.NOT_URGENT)),
+        cause=finding_value.get("cause"),
     )
 
 
@@ -218,7 +222,7 @@ def _to_group(value: list[int]) -> tuple[int, int, int, int]:
     return first_start, last_start, size, period
 
 
-def decimal(id: int | None) -> str | None:
+def decimal_text(id: int | None) -> str | None:
     """Convert an id to text for JSON, because JSON numbers cannot represent all ids exactly."""
     return None if id is None else str(id)
 

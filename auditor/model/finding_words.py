@@ -3,9 +3,9 @@
 from typing import Annotated
 
 from auditor.model.finding import Confidence, Severity, Urgency
-from auditor.model.json_shape import Facet, about
+from auditor.model.json_shape import SchemaFacet, about
 
-CheckId = Annotated[str, Facet("pattern", "^[a-z]+(-[a-z]+)*$"), about("the check's id")]
-SeverityWord = Annotated[str, Facet("enum", (*Severity,))]
-UrgencyWord = Annotated[str, Facet("enum", (*Urgency,))]
-ConfidenceWord = Annotated[str, Facet("enum", (*Confidence,))]
+CheckId = Annotated[str, SchemaFacet("pattern", "^[a-z]+(-[a-z]+)*$"), about("the check's id")]
+SeverityWord = Annotated[str, SchemaFacet("enum", (*Severity,))]
+UrgencyWord = Annotated[str, SchemaFacet("enum", (*Urgency,))]
+ConfidenceWord = Annotated[str, SchemaFacet("enum", (*Confidence,))]

@@ -8,7 +8,7 @@ from typing import Annotated, Protocol
 
 from auditor.model.finding import Confidence, Severity
 from auditor.model.finding_words import CheckId, ConfidenceWord, SeverityWord
-from auditor.model.json_shape import Count, DecimalId, Facet, Time, about
+from auditor.model.json_shape import Count, DecimalId, SchemaFacet, TimeMs, about
 from auditor.model.report import Report
 from auditor.model.run_facts import Changes
 from auditor.model.states import Change, Verdict
@@ -54,12 +54,12 @@ class RunSummary:
     """
 
     path: str
-    started: Time
-    finished: Time
-    scan_time: Time
+    started: TimeMs
+    finished: TimeMs
+    scan_time: TimeMs
     instance_id: str | None
     metadata_uri: str
-    verdict: Annotated[str, Facet("enum", (*Verdict,))]
+    verdict: Annotated[str, SchemaFacet("enum", (*Verdict,))]
     complete: bool
     severities: dict[str, int]
     counts: Mapping[str, Count]
@@ -92,12 +92,12 @@ class RunSummary:
         return self.path.rstrip("/").rpartition("/")[2]
 
 
-CHANGED = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN)
+CHANGE_WORDS = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNCHECKED)
 """Changes of findings, without "same"."""
 
 ChangeWord = Annotated[
     str,
-    Facet("enum", CHANGED),
+    SchemaFacet("enum", CHANGE_WORDS),
     about("unseen: neither found nor ruled out, because the data that the finding depends on was not read"),
 ]
 
@@ -118,13 +118,13 @@ class ChangedFinding:
     severity: Annotated[SeverityWord, about("severity in the newer run that has the finding")]
     previous_severity: Annotated[
         str | None,
-        Facet("enum", (*Severity, None)),
+        SchemaFacet("enum", (*Severity, None)),
         about("severity in the older run; null: the finding is new"),
     ]
     confidence: ConfidenceWord
     previous_confidence: Annotated[
         str | None,
-        Facet("enum", (*Confidence, None)),
+        SchemaFacet("enum", (*Confidence, None)),
         about("confidence in the older run; null: the finding is new"),
     ]
     scope_id: DecimalId
@@ -132,12 +132,12 @@ class ChangedFinding:
     bookie_id: str | None
     missing: Annotated[Count, about("number of entries confirmed missing, summed over all bookies")]
     previous_missing: Count | None
-    first_seen: Time
-    last_seen: Time
+    first_seen: TimeMs
+    last_seen: TimeMs
     suppressed: Annotated[
         str | None, about("reason given in the suppression that accepts the finding; null: not suppressed")
     ]
-    fingerprint: Annotated[str, Facet("pattern", "^[0-9a-f]{16}$")]
+    fingerprint: Annotated[str, SchemaFacet("pattern", "^[0-9a-f]{16}$")]
 
 
 @dataclass(frozen=True, slots=True)

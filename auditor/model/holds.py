@@ -52,7 +52,7 @@ DANGEROUS_ACTIONS = frozenset(
 TWO_RUN_ACTIONS = frozenset({ActionKind.DELETE_LEDGER, ActionKind.DELETE_COOKIE, ActionKind.DECOMMISSION})
 """Kinds of action that also need the holds of earlier runs, and are refused if no earlier run has holds."""
 
-ERASES = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
+ERASING_ACTIONS = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
 """Kinds of action that erase bytes on a bookie's disks, or make the cluster forget the data on them."""
 
 
@@ -89,35 +89,38 @@ class HoldTarget(StoredWord):
 
     BOOKIE = "bookie"  # the finding's bookie
     LEDGER = "ledger"  # the finding's ledger
-    LACKING = "lacking"  # each bookie that lacks, or may lack, entries of the finding's ledger
-    HOLDERS = "holders"  # each bookie that has the finding's ledger and is in no ensemble of it
-    IDENTITY = "identity"  # each id in the evidence, under which the finding's bookie goes
-    COPIES = "copies"  # each bookie in the evidence whose copy of an entry is one of those that differ
-    METADATA = "metadata"  # the metadata store as a source
-    OWNERS = "owners"  # the owner stores as a source
+    LACKING_BOOKIES = "lacking"  # each bookie that lacks, or may lack, entries of the finding's ledger
+    NON_MEMBERS = "holders"  # each bookie that has the finding's ledger and is in no ensemble of it
+    ALIAS_IDS = "identity"  # each id in the evidence, under which the finding's bookie goes
+    UNEQUAL_COPIES = (
+        "copies"  # each bookie in the evidence whose copy of an entry is one of those that differ
+    )
+    METADATA_STORE = "metadata"  # the metadata store as a source
+    OWNER_STORES = "owners"  # the owner stores as a source
 
 
-class Lift(StoredWord):
+class LiftCondition(StoredWord):
     """Condition under which a later run lifts a hold: column ``lift`` of the table holds."""
 
     FINDING_GONE = "finding-gone"
     FACT_GONE = "fact-gone"
     DATA_ELSEWHERE = "data-elsewhere"
 
-    def condition(self, reasons: Sequence[str]) -> str:
+    def describe(self, reasons: Sequence[str]) -> str:
         """Return a sentence with the condition that lifts holds with these reasons.
 
-        >>> Lift.FINDING_GONE.condition(["start-refused"])
+        >>> LiftCondition.FINDING_GONE.describe(["start-refused"])
         'an audit looks for start-refused again and does not find it'
         """
         return _LIFT_CONDITIONS[self].format(reasons=", ".join(reasons))
 
 
 _LIFT_CONDITIONS = {
-    Lift.FINDING_GONE: "an audit looks for {reasons} again and does not find it",
-    Lift.FACT_GONE: "an audit reads everything that {reasons} depends on, and the reason no longer applies",
-    Lift.DATA_ELSEWHERE: "an audit reads all directories of the bookie, and every ledger on them has all its "
-    "copies elsewhere",
+    LiftCondition.FINDING_GONE: "an audit looks for {reasons} again and does not find it",
+    LiftCondition.FACT_GONE: "an audit reads everything that {reasons} depends on, "
+    "and the reason no longer applies",
+    LiftCondition.DATA_ELSEWHERE: "an audit reads all directories of the bookie, "
+    "and every ledger on them has all its copies elsewhere",
 }
 
 
@@ -150,7 +153,7 @@ class HoldRule:
 
     target: HoldTarget
     forbids: tuple[ActionKind, ...]
-    lift: Lift = Lift.FINDING_GONE
+    lift: LiftCondition = LiftCondition.FINDING_GONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,7 @@ class Hold:
     reason: str
     certain: bool
     first_seen: int
-    lift: Lift
+    lift: LiftCondition
     message: str
     urgency: str = "rest"
     accepted: bool = False
@@ -174,8 +177,8 @@ class Hold:
 class HoldNotice:
     """A hold in the form that reports show.
 
-    All runs since ``first_seen`` (ms since 1970) have the hold. ``lift`` is the word of `Lift` for the
-    condition that lifts the hold. ``lifted_when`` is this condition as a sentence.
+    All runs since ``first_seen`` (ms since 1970) have the hold. ``lift`` is the word of `LiftCondition` for
+    the condition that lifts the hold. ``lifted_when`` is this condition as a sentence.
     """
 
     object: HoldObject
@@ -188,7 +191,7 @@ class HoldNotice:
     carried: bool
     first_seen: int
     message: str
-    lift: Lift
+    lift: LiftCondition
     lifted_when: str
 
 
@@ -206,7 +209,7 @@ def hold_notice(hold: Hold) -> HoldNotice:
         hold.first_seen,
         hold.message,
         hold.lift,
-        hold.lift.condition([hold.reason]),
+        hold.lift.describe([hold.reason]),
     )
 
 

@@ -57,7 +57,7 @@ def unnamed_index_refusal(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
     )
 
 
-def index_count_refusal(expected: Cookie, in_rocksdb: bool) -> Refusal | None:
+def index_count_refusal(expected_cookie: Cookie, in_rocksdb: bool) -> Refusal | None:
     """Return the refusal to start of a bookie with unequal numbers of index and ledger directories.
 
     Returns None if the numbers are equal, if no index directories are configured, or if the bookie does not
@@ -67,10 +67,14 @@ def index_count_refusal(expected: Cookie, in_rocksdb: bool) -> Refusal | None:
     >>> print(index_count_refusal(cookie, True).reason)
     ledger directories: 2, index directories: 1; DbLedgerStorage needs equal numbers
     """
-    if not in_rocksdb or expected.index_dirs is None or len(expected.index_dirs) == len(expected.ledger_dirs):
+    if (
+        not in_rocksdb
+        or expected_cookie.index_dirs is None
+        or len(expected_cookie.index_dirs) == len(expected_cookie.ledger_dirs)
+    ):
         return None
     reason = (
-        f"ledger directories: {len(expected.ledger_dirs)}, index directories: "
-        f"{len(expected.index_dirs)}; DbLedgerStorage needs equal numbers"
+        f"ledger directories: {len(expected_cookie.ledger_dirs)}, index directories: "
+        f"{len(expected_cookie.index_dirs)}; DbLedgerStorage needs equal numbers"
     )
-    return Refusal(IO_EXCEPTION, Fault.INDEX_COUNT, reason, expected.index_dirs)
+    return Refusal(IO_EXCEPTION, Fault.INDEX_COUNT, reason, expected_cookie.index_dirs)

@@ -1,7 +1,7 @@
 """Conversion of JSON values to Python types, and JSON Schemas of these types.
 
 The types are dataclasses, TypedDicts, lists, tuples, dicts with text keys, unions with None, and plain types.
-An ``Annotated`` type adds further keywords to its schema, each as a `Facet`.
+An ``Annotated`` type adds further keywords to its schema, each as a `SchemaFacet`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("the text is nested too deeply") from None
 
 
-class Facet(NamedTuple):
+class SchemaFacet(NamedTuple):
     """A keyword of JSON Schema and its value.
 
     A value that is a list in the schema, as for ``enum``, is a tuple here.
@@ -41,27 +41,27 @@ class Facet(NamedTuple):
     value: Any
 
 
-def about(description: str) -> Facet:
+def about(description: str) -> SchemaFacet:
     """Return the schema keyword with the description of a value."""
-    return Facet("description", description)
+    return SchemaFacet("description", description)
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """Start of 1970, UTC, from which times in milliseconds are counted."""
 
-Count = Annotated[int, Facet("minimum", 0)]
-Time = Annotated[int, about("milliseconds since 1970, UTC")]
-_DECIMAL_FACET = Facet("pattern", "^(0|-?[1-9][0-9]*)$")
+Count = Annotated[int, SchemaFacet("minimum", 0)]
+TimeMs = Annotated[int, about("milliseconds since 1970, UTC")]
+_DECIMAL_FACET = SchemaFacet("pattern", "^(0|-?[1-9][0-9]*)$")
 DecimalId = Annotated[
     int | None,
-    Facet("type", ("string", "null")),
+    SchemaFacet("type", ("string", "null")),
     _DECIMAL_FACET,
     about("id in decimal digits; null: there is no ledger"),
 ]
 """A scope or ledger id; JSON has it as text, because JSON numbers cannot hold all ids exactly."""
 
 
-def read_value(value: Any, kind: Any, value_name: str, allows_missing_keys: bool = False) -> Any:
+def read_value(value: Any, value_type: Any, value_name: str, allows_missing_keys: bool = False) -> Any:
     """Convert a parsed JSON or TOML value to a Python type. Objects become dataclasses.
 
     >>> read_value({"a": [1, "2"]}, dict[str, list[int]], "file")
@@ -70,7 +70,7 @@ def read_value(value: Any, kind: Any, value_name: str, allows_missing_keys: bool
 
     Args:
         value: the parsed value.
-        kind: the type to convert to.
+        value_type: the type to convert to.
         value_name: name of the value in messages.
         allows_missing_keys: follow the rules for TOML files. A missing key then stands for None or an empty
             tuple, and an unknown key is an error.
@@ -78,7 +78,7 @@ def read_value(value: Any, kind: Any, value_name: str, allows_missing_keys: bool
     Raises:
         ValueError: the value does not have this type. The message names the wrong part.
     """
-    origin, type_arguments = get_origin(kind), get_args(kind)
+    origin, type_arguments = get_origin(value_type), get_args(value_type)
     if origin in (Union, UnionType):
         # A union here is a type or None.
         [inner_type] = [type_argument for type_argument in type_arguments if type_argument is not type(None)]
@@ -86,8 +86,8 @@ def read_value(value: Any, kind: Any, value_name: str, allows_missing_keys: bool
     if origin in (list, tuple):
         _require_type(value, list, value_name)
         return origin(
-            read_value(child, type_arguments[0], f"{value_name}.{index}", allows_missing_keys)
-            for index, child in enumerate(value)
+            read_value(child_value, type_arguments[0], f"{value_name}.{index}", allows_missing_keys)
+            for index, child_value in enumerate(value)
         )
     if origin is dict or origin is Mapping:
         _require_type(value, dict, value_name)
@@ -95,34 +95,36 @@ def read_value(value: Any, kind: Any, value_name: str, allows_missing_keys: bool
             key: read_value(child, type_arguments[1], f"{value_name}.{key}", allows_missing_keys)
             for key, child in value.items()
         }
-    if is_dataclass(kind) or is_typeddict(kind):
+    if is_dataclass(value_type) or is_typeddict(value_type):
         _require_type(value, dict, value_name)
-        return kind(**_read_fields(value, kind, f"{value_name}." if value_name else "", allows_missing_keys))
-    if kind is int and isinstance(value, datetime):
+        return value_type(
+            **_read_fields(value, value_type, f"{value_name}." if value_name else "", allows_missing_keys)
+        )
+    if value_type is int and isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError(f"{value_name}: the time has no time zone; add one, such as Z")
         return (value - EPOCH) // timedelta(milliseconds=1)
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        if value not in [*kind]:
-            raise ValueError(f"{value_name}: {value!r:.60} is not one of {', '.join(kind)}")
-        return kind(value)
-    if kind is not Any:
-        _require_type(value, kind, value_name)
+    if isinstance(value_type, type) and issubclass(value_type, StrEnum):
+        if value not in [*value_type]:
+            raise ValueError(f"{value_name}: {value!r:.60} is not one of {', '.join(value_type)}")
+        return value_type(value)
+    if value_type is not Any:
+        _require_type(value, value_type, value_name)
     return value
 
 
 def _read_fields(
-    value: dict[str, Any], kind: Any, value_name: str, allows_missing_keys: bool
+    value: dict[str, Any], value_type: Any, value_name: str, allows_missing_keys: bool
 ) -> dict[str, Any]:
-    hints, arguments = _type_hints(kind), {}
+    hints, arguments = _type_hints(value_type), {}
     if allows_missing_keys and (unknown_key := next((name for name in value if name not in hints), None)):
         raise ValueError(f"{value_name}{unknown_key}: no such key")
-    for name, hint in hints.items():
+    for name, type_hint in hints.items():
         if name in value:
-            arguments[name] = read_value(value[name], hint, f"{value_name}{name}", allows_missing_keys)
-        elif allows_missing_keys and type(None) in get_args(hint):
+            arguments[name] = read_value(value[name], type_hint, f"{value_name}{name}", allows_missing_keys)
+        elif allows_missing_keys and type(None) in get_args(type_hint):
             arguments[name] = None
-        elif allows_missing_keys and get_origin(hint) is tuple:
+        elif allows_missing_keys and get_origin(type_hint) is tuple:
             arguments[name] = ()
         else:
             raise ValueError(f"{value_name}{name}: the key is missing")
@@ -132,28 +134,30 @@ def _read_fields(
 _TYPE_NAMES = {int: "a number", str: "a string", bool: "true or false", list: "a list", dict: "an object"}
 
 
-def _require_type(value: Any, kind: type, value_name: str) -> None:
+def _require_type(value: Any, value_type: type, value_name: str) -> None:
     # Python counts True as an int; JSON does not.
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ValueError(f"{value_name} is not {_TYPE_NAMES.get(kind, kind.__name__)}: {value!r:.40}")
+    if not isinstance(value, value_type) or (value_type is int and isinstance(value, bool)):
+        raise ValueError(
+            f"{value_name} is not {_TYPE_NAMES.get(value_type, value_type.__name__)}: {value!r:.40}"
+        )
 
 
 @cache
-def _type_hints(kind: Any, include_extras: bool = False) -> dict[str, Any]:
-    hints = get_type_hints(kind, include_extras=include_extras)
-    if not is_dataclass(kind):
+def _type_hints(value_type: Any, include_extras: bool = False) -> dict[str, Any]:
+    hints = get_type_hints(value_type, include_extras=include_extras)
+    if not is_dataclass(value_type):
         return hints
     # An InitVar is an argument of the constructor, not a field.
-    return {field.name: hints[field.name] for field in fields(kind)}
+    return {field.name: hints[field.name] for field in fields(value_type)}
 
 
-def json_schema(kind: Any) -> dict[str, Any]:
+def json_schema(value_type: Any) -> dict[str, Any]:
     """Return the JSON Schema of a type. Every object must have exactly the keys of its Python type.
 
     >>> json_schema(Annotated[Count | None, about("how many")])
     {'type': ['integer', 'null'], 'minimum': 0, 'description': 'how many'}
     """
-    origin, type_arguments = get_origin(kind), get_args(kind)
+    origin, type_arguments = get_origin(value_type), get_args(value_type)
     if origin is Annotated:
         schema = json_schema(type_arguments[0])
         for facet in type_arguments[1:]:
@@ -165,13 +169,13 @@ def json_schema(kind: Any) -> dict[str, Any]:
         [inner_schema] = [
             json_schema(type_argument) for type_argument in type_arguments if type_argument is not type(None)
         ]
-        is_plain = isinstance(inner_schema.get("type"), str) and inner_schema["type"] not in (
+        has_plain_type = isinstance(inner_schema.get("type"), str) and inner_schema["type"] not in (
             "object",
             "array",
         )
         return (
             {**inner_schema, "type": [inner_schema["type"], "null"]}
-            if is_plain
+            if has_plain_type
             else {"anyOf": [{"type": "null"}, inner_schema]}
         )
     if origin in (list, tuple):
@@ -181,12 +185,12 @@ def json_schema(kind: Any) -> dict[str, Any]:
             {} if type_arguments[1] is Any else {"additionalProperties": json_schema(type_arguments[1])}
         )
         return {"type": "object", **values_schema}
-    if is_dataclass(kind) or is_typeddict(kind):
-        hints = _type_hints(kind, include_extras=True)
-        return json_object({name: json_schema(hint) for name, hint in hints.items()})
-    if issubclass(kind, StrEnum):
-        return {"enum": [*kind]}
-    return {"type": _JSON_TYPE_NAMES[kind]}
+    if is_dataclass(value_type) or is_typeddict(value_type):
+        hints = _type_hints(value_type, include_extras=True)
+        return json_object({name: json_schema(type_hint) for name, type_hint in hints.items()})
+    if issubclass(value_type, StrEnum):
+        return {"enum": [*value_type]}
+    return {"type": _JSON_TYPE_NAMES[value_type]}
 
 
 def json_object(properties: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
 
-NEW = "new"
+NEW_FINDINGS = "new"
 FailOn = Severity | Literal["new"]
 """Value of --fail-on: the lowest severity that fails an audit, or "new".
 
@@ -22,10 +22,10 @@ the run before.
 YesNo = Literal["yes", "no"]
 """Value of an option that the words yes and no switch on and off."""
 
-Texts = str | Sequence[str]
+TextValues = str | Sequence[str]
 """Value of an option that takes one text or several; it is kept as a tuple."""
 
-Moment = int | str | datetime
+TimeValue = int | str | datetime
 """Value of an option that takes a time: ms since 1970, or ISO 8601. It is kept as milliseconds."""
 
 
@@ -38,18 +38,18 @@ class Option:
     high: float | None = None
     pattern: str | None = None
     """Regular expression that must match the whole text."""
-    form: str = ""
+    pattern_note: str = ""
     """Description of the texts that ``pattern`` allows, for messages."""
-    value: str = ""
+    placeholder: str = ""
     """Placeholder of the value in help texts: FILE, RUN, TIME."""
 
 
-def check_value(name: str, kind: Any, option: Option, value: Any) -> Any:
+def check_value(name: str, value_type: Any, option: Option, value: Any) -> Any:
     """Check the value of an option, and return it in the form in which the option is stored.
 
     Args:
         name: name of the option.
-        kind: type of the option.
+        value_type: type of the option.
         option: description of the option, with its bounds and pattern.
         value: the value to check.
 
@@ -57,24 +57,24 @@ def check_value(name: str, kind: Any, option: Option, value: Any) -> Any:
         UsageError: the value has the wrong type or is out of bounds. The message names the option and the
             value.
     """
-    if value is None and kind in (str | None, Moment | None):
+    if value is None and value_type in (str | None, TimeValue | None):
         return None
-    if kind == FailOn:
-        _check_choice(name, (*Severity, NEW), value)
-        return NEW if value == NEW else Severity(value)
-    if kind == YesNo:
+    if value_type == FailOn:
+        _check_choice(name, (*Severity, NEW_FINDINGS), value)
+        return NEW_FINDINGS if value == NEW_FINDINGS else Severity(value)
+    if value_type == YesNo:
         return _check_choice(name, get_args(YesNo), value)
-    if kind is bool:
+    if value_type is bool:
         if not isinstance(value, bool):
             raise UsageError(f"{name}: {value!r} is neither true nor false")
         return value
-    if kind == Texts:
+    if value_type == TextValues:
         return _check_texts(name, option, value)
-    if kind in (str, str | None):
+    if value_type in (str, str | None):
         return _check_text(name, option, value)
-    if kind == (Moment | None):
-        value = _check_moment(name, value)
-    return _check_number(name, kind, option, value)
+    if value_type == (TimeValue | None):
+        value = _parse_moment_value(name, value)
+    return _check_number(name, value_type, option, value)
 
 
 def _check_choice(name: str, choices: Collection[str], value: Any) -> Any:
@@ -87,7 +87,7 @@ def _check_text(name: str, option: Option, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise UsageError(f"{name}: {value!r} is empty or not a string")
     if option.pattern is not None and not re.fullmatch(option.pattern, value):
-        raise UsageError(f"{name}: {value!r} is not {option.form}")
+        raise UsageError(f"{name}: {value!r} is not {option.pattern_note}")
     return value
 
 
@@ -99,8 +99,8 @@ def _check_texts(name: str, option: Option, value: Any) -> tuple[str, ...]:
     return tuple(_check_text(name, option, text) for text in texts)
 
 
-def _check_number(name: str, kind: Any, option: Option, value: Any) -> int | float:
-    is_whole = kind is not float
+def _check_number(name: str, value_type: Any, option: Option, value: Any) -> int | float:
+    is_whole = value_type is not float
     # Python counts True as an int; in an options file it is not a number.
     if isinstance(value, bool) or not isinstance(value, int if is_whole else (int, float)):
         raise UsageError(f"{name}: {value!r} is not a {'whole number' if is_whole else 'number'}")
@@ -113,7 +113,7 @@ def _check_number(name: str, kind: Any, option: Option, value: Any) -> int | flo
     return value if is_whole else float(value)
 
 
-def _check_moment(name: str, value: Any) -> Any:
+def _parse_moment_value(name: str, value: Any) -> Any:
     """Convert a time to milliseconds. Any other value is returned unchanged, for the next check to refuse."""
     if isinstance(value, str) and not value.isdecimal():
         try:

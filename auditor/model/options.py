@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
-from auditor.model.option_values import FailOn, Moment, Option, Texts, YesNo, check_value
+from auditor.model.option_values import FailOn, Option, TextValues, TimeValue, YesNo, check_value
 
 CLUSTERS = "clusters"
 """Name of the table with clusters in a file of options (`auditor.cli.defaults`)."""
@@ -59,7 +59,7 @@ class AuditOptions:
         Option(
             "A file of accepted findings, each with a reason and a last day. Accepted findings do not "
             "change the exit code.",
-            value="FILE",
+            placeholder="FILE",
         ),
     ] = None
     samples: Annotated[
@@ -69,19 +69,19 @@ class AuditOptions:
         ),
     ] = 20
     checks: Annotated[
-        Texts,
+        TextValues,
         Option(
             "Ids of the checks to run, separated by commas. May be repeated. Without this option, all "
             "checks run.",
-            value="ID,...",
+            placeholder="ID,...",
         ),
     ] = ()
     skip_checks: Annotated[
-        Texts,
+        TextValues,
         Option(
             "Ids of checks that do not run. The report lists them, and the exit code is never 0. Actions "
             "that findings of these checks could forbid are refused.",
-            value="ID,...",
+            placeholder="ID,...",
         ),
     ] = ()
     check_settings: Annotated[
@@ -89,7 +89,7 @@ class AuditOptions:
         Option(
             "A TOML file with the keys checks and skip_checks, and a table named constants with the "
             "constants of checks.",
-            value="FILE",
+            placeholder="FILE",
         ),
     ] = None
     grace: Annotated[
@@ -102,20 +102,20 @@ class AuditOptions:
         ),
     ] = 60.0
     scan_time: Annotated[
-        Moment | None,
+        TimeValue | None,
         Option(
             "Time of the scan, from which ages are computed. It replaces the store's own clock, or the "
             "newest time in the store.",
             0,
-            value="TIME",
+            placeholder="TIME",
         ),
     ] = None
     index_time: Annotated[
-        Moment | None,
+        TimeValue | None,
         Option(
             "Time of all indexes. It replaces the times that each bookie's journal and lastMark show.",
             0,
-            value="TIME",
+            placeholder="TIME",
         ),
     ] = None
     since: Annotated[
@@ -124,7 +124,7 @@ class AuditOptions:
             "An earlier run of this cluster, or the word last (the newest run in this run's parent "
             "directory). Data that has not changed since then is taken from that run. The findings are "
             "the same as without this option.",
-            value="RUN",
+            placeholder="RUN",
         ),
     ] = None
     resume_within: Annotated[
@@ -137,21 +137,21 @@ class AuditOptions:
         ),
     ] = 900.0
     owners: Annotated[
-        Texts,
+        TextValues,
         Option(
             "An owner store, as pulsar:URI. Owners are objects that refer to ledgers, such as Pulsar's "
             "topics. May be repeated. none: read no owners. Without this option, owners are read from "
             "the metadata store, next to BookKeeper's root.",
-            value="URI",
+            placeholder="URI",
         ),
     ] = ()
     owners_complete: Annotated[
-        Texts,
+        TextValues,
         Option(
             "An owner store, in the form of the option owners. May be repeated. With this option, the "
             "operator declares that no other store refers to ledgers of this cluster. Without it, no "
             "ledger is confirmed to be unowned.",
-            value="URI",
+            placeholder="URI",
         ),
     ] = ()
     owner_grace: Annotated[
@@ -169,7 +169,7 @@ class AuditOptions:
         Option(
             "An inventory of the bucket with offloaded ledgers: CSV or Parquet with the names and sizes "
             "of objects. Without it, the objects are not checked (docs/owners.md).",
-            value="FILE",
+            placeholder="FILE",
         ),
     ] = None
     rate_limit: Annotated[
@@ -186,7 +186,7 @@ class AuditOptions:
         str | None,
         Option(
             "A file of users, passwords and certificates for a live store; only its path is recorded.",
-            value="FILE",
+            placeholder="FILE",
         ),
     ] = None
     bookie_rate_limit: Annotated[
@@ -252,7 +252,7 @@ class AuditOptions:
             "A bookie's configuration file (bk_server.conf). The audit takes from it the bookie's "
             "directories and id for the next start, and the garbage collection settings. Without it, the "
             "audit assumes the server's defaults.",
-            value="FILE",
+            placeholder="FILE",
         ),
     ] = None
     racks: Annotated[
@@ -261,7 +261,7 @@ class AuditOptions:
             "A file with the locations of bookies: TOML, Pulsar's JSON, or two columns, bookie (or host) "
             "and location. The ending of its name determines the format. Without this option, Pulsar's "
             "/bookies next to BookKeeper's root is read.",
-            value="FILE",
+            placeholder="FILE",
         ),
     ] = None
     rack_script: Annotated[
@@ -269,7 +269,7 @@ class AuditOptions:
         Option(
             "A topology script, as in networkTopologyScriptFileName. It runs on this machine, with "
             "the addresses of registered bookies.",
-            value="FILE",
+            placeholder="FILE",
         ),
     ] = None
     placement: Annotated[
@@ -278,7 +278,7 @@ class AuditOptions:
             "The placement policy: rack, region, zone or none, followed by any settings under the "
             "server's names (rack,minNumRacksPerWriteQuorum=3). Or a configuration file, such as "
             "broker.conf or bk_server.conf.",
-            value="POLICY",
+            placeholder="POLICY",
         ),
     ] = None
     threads: Annotated[
@@ -291,21 +291,21 @@ class AuditOptions:
     ] = 1
     parts_per_core: Annotated[int, Option("Number of tasks for each Spark core in a scan.", 1, 1_000)] = 4
     master: Annotated[
-        str, Option("Spark's master, used only if no Spark session is running.", value="MASTER")
+        str, Option("Spark's master, used only if no Spark session is running.", placeholder="MASTER")
     ] = "local[*]"
     driver_memory: Annotated[
         str,
         Option(
             "Memory of Spark's driver, used only if no Spark session is running.",
             pattern="[1-9][0-9]{0,9}[kKmMgGtT][bB]?",
-            form="a number with k, m, g or t, such as 4g",
-            value="SIZE",
+            pattern_note="a number with k, m, g or t, such as 4g",
+            placeholder="SIZE",
         ),
     ] = "2g"
 
     def __post_init__(self) -> None:
-        for name, (kind, option) in option_types().items():
-            object.__setattr__(self, name, check_value(name, kind, option, getattr(self, name)))
+        for name, (value_type, option) in option_types().items():
+            object.__setattr__(self, name, check_value(name, value_type, option, getattr(self, name)))
         if self.deep and not self.entry_logs:
             raise UsageError("deep: reads entry logs, so entry_logs must be true too")
 
@@ -352,13 +352,13 @@ def option_types() -> dict[str, tuple[Any, Option]]:
     return {name: get_args(hint) for name, hint in hints.items()}
 
 
-def parse_texts(value: Texts) -> tuple[str, ...]:
+def parse_texts(value: TextValues) -> tuple[str, ...]:
     """Return the texts of an option as a tuple, which is the form in which `AuditOptions` stores them."""
     assert isinstance(value, tuple)
     return value
 
 
-def parse_moment(value: Moment) -> int:
+def to_time_ms(value: TimeValue) -> int:
     """Return the time of an option in ms since 1970, which is the form in which `AuditOptions` stores it."""
     assert isinstance(value, int)
     return value

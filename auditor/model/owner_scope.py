@@ -77,22 +77,25 @@ class StoreFacts(NamedTuple):
 class OwnerCounts:
     """Counts by which a run judges whether its stores of owners are complete.
 
-    ``lists`` and ``facts`` have an element for each store. If a store was given under two names,
-    ``first_names`` maps its second name to its first name. ``identities`` maps each store, by its first
-    name, to an identity that is the same in every run.
+    ``list_counts`` and ``store_facts`` have an element for each store. If a store was given under two names,
+    ``name_by_alias`` maps its second name to its first name. ``store_identities`` maps each store, by its
+    first name, to an identity that is the same in every run.
     """
 
     claims: int
     foreign_claims: int
     unowned: int
-    lists: Mapping[str, ListCounts]
-    facts: Mapping[str, StoreFacts]
-    first_names: Mapping[str, str] = field(default_factory=dict)
-    identities: Mapping[str, str] = field(default_factory=dict)
+    list_counts: Mapping[str, ListCounts]
+    store_facts: Mapping[str, StoreFacts]
+    name_by_alias: Mapping[str, str] = field(default_factory=dict)
+    store_identities: Mapping[str, str] = field(default_factory=dict)
 
 
 def owner_store_rows(
-    counts: OwnerCounts, stores: Sequence[str], declared: Sequence[str], as_of: Mapping[str, int | None]
+    counts: OwnerCounts,
+    stores: Sequence[str],
+    declared_stores: Sequence[str],
+    as_of: Mapping[str, int | None],
 ) -> list[dict[str, Any]]:
     """Return one row of `OWNER_STORES` for each store.
 
@@ -102,19 +105,29 @@ def owner_store_rows(
     Args:
         counts: the counts of this run.
         stores: the stores that were read, in the form that ``--owners`` accepts.
-        declared: the stores in ``owners_complete``.
+        declared_stores: the stores in ``owners_complete``.
         as_of: the time of each store's data in ms, or None if it is not known.
     """
     sources = dict.fromkeys(
-        (*stores, *declared, *(name for name, count in counts.lists.items() if count.dropped))
+        (
+            *stores,
+            *declared_stores,
+            *(
+                store
+                for store, list_counts_of_store in counts.list_counts.items()
+                if list_counts_of_store.dropped
+            ),
+        )
     )
-    store_reasons = {source: list(_store_reasons(source, counts, stores, declared)) for source in sources}
-    set_reasons = list(_set_reasons(counts))
-    is_complete = not set_reasons and not any(store_reasons.values())
+    store_reasons = {
+        source: list(_store_reasons(source, counts, stores, declared_stores)) for source in sources
+    }
+    store_set_reasons = list(_store_set_reasons(counts))
+    is_complete = not store_set_reasons and not any(store_reasons.values())
     rows = []
     for source in sources:
         is_read = source in stores
-        reasons = [*store_reasons[source], *set_reasons] or (
+        reasons = [*store_reasons[source], *store_set_reasons] or (
             ["another owner store is not proved to be complete"] if not is_complete else []
         )
         scope = SourceScope(
@@ -122,18 +135,21 @@ def owner_store_rows(
             SourceKind.OWNERS,
             CLAIM_EVERY_OWNER,
             CLAIM_EVERY_OWNER if is_complete else (CLAIM_OWN_REFERENCES if is_read else CLAIM_NOTHING),
-            _proof_sentence(counts, source, is_read=is_read, is_declared=source in declared),
+            _proof_sentence(counts, source, is_read=is_read, is_declared=source in declared_stores),
             as_of.get(source),
             "; ".join(reasons) or None,
         )
-        lists, facts = counts.lists.get(source, ListCounts()), counts.facts.get(source, StoreFacts())
+        lists, facts_of_store = (
+            counts.list_counts.get(source, ListCounts()),
+            counts.store_facts.get(source, StoreFacts()),
+        )
         rows.append(
             {
                 **asdict(scope),
                 **lists._asdict(),
-                "declared": source in declared,
-                "identity": counts.identities.get(source),
-                "gaps": facts.gaps,
+                "declared": source in declared_stores,
+                "identity": counts.store_identities.get(source),
+                "gaps": facts_of_store.gaps,
                 "claims": counts.claims,
                 "foreign_claims": counts.foreign_claims,
                 "unowned": counts.unowned,
@@ -154,9 +170,9 @@ def incomplete_reasons(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _store_reasons(
-    source: str, counts: OwnerCounts, stores: Sequence[str], declared: Sequence[str]
+    source: str, counts: OwnerCounts, stores: Sequence[str], declared_stores: Sequence[str]
 ) -> Iterator[str]:
-    if source not in declared:
+    if source not in declared_stores:
         yield (
             "owners_complete does not contain this store"
             if source in stores
@@ -164,20 +180,20 @@ def _store_reasons(
         )
     elif source not in stores:
         yield "owners_complete contains this store, but it was not read"
-    if source in counts.first_names:
-        yield f"it is the same store as {counts.first_names[source]}, under a second name"
-    lists = counts.lists.get(source, ListCounts())
+    if source in counts.name_by_alias:
+        yield f"it is the same store as {counts.name_by_alias[source]}, under a second name"
+    lists = counts.list_counts.get(source, ListCounts())
     if lists.dropped > MAX_DROPPED_SHARE * lists.listed_before:
-        lost_ledgers = f"{lists.dropped:,} of {plural(lists.listed_before, 'ledger')}"
+        lost_text = f"{lists.dropped:,} of {plural(lists.listed_before, 'ledger')}"
         yield (
-            f"the store no longer lists {lost_ledgers} that an earlier run saw there and that BookKeeper "
+            f"the store no longer lists {lost_text} that an earlier run saw there and that BookKeeper "
             "still has"
         )
-    if gaps := counts.facts.get(source, StoreFacts()).gaps:
+    if gaps := counts.store_facts.get(source, StoreFacts()).gaps:
         yield f"{plural(gaps, 'path')} of the store could not be listed"
 
 
-def _set_reasons(counts: OwnerCounts) -> Iterator[str]:
+def _store_set_reasons(counts: OwnerCounts) -> Iterator[str]:
     if counts.foreign_claims > MAX_FOREIGN_SHARE * counts.claims:
         yield (
             f"of {counts.claims:,} ledgers that name an owner, {counts.foreign_claims:,} name an owner in "
@@ -188,7 +204,7 @@ def _set_reasons(counts: OwnerCounts) -> Iterator[str]:
 def _proof_sentence(counts: OwnerCounts, source: str, *, is_read: bool, is_declared: bool) -> str:
     if not is_read:
         return NOT_READ
-    lists = counts.lists.get(source, ListCounts())
+    lists = counts.list_counts.get(source, ListCounts())
     own_claims = counts.claims - counts.foreign_claims
     claim_text = (
         f"of {counts.claims:,} ledgers that name an owner, {own_claims:,} name an owner in a "

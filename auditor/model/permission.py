@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from auditor.model.amounts import first_names
-from auditor.model.holds import ActionKind, Hold, HoldObject, Lift
+from auditor.model.holds import ActionKind, Hold, HoldObject, LiftCondition
 
 GATE_SEAL = object()
 """Value with which the gate makes an `Allowed`; a test proves that only the gate uses it."""
@@ -68,10 +68,10 @@ class Allowed:
 
     kind: ActionKind
     objects: tuple[ActionObject, ...]
-    made_by: object
+    gate_seal: object
 
     def __post_init__(self) -> None:
-        if self.made_by is not GATE_SEAL:
+        if self.gate_seal is not GATE_SEAL:
             raise TypeError("only auditor.actions.gate.permit allows an action")
 
 
@@ -80,18 +80,18 @@ class Refused:
     """An action that must not be taken.
 
     ``holds`` are the holds that forbid the action, the most important first. ``why`` is the reason if there
-    is no such hold. ``unfit`` is the reason why the run permits no action of this kind, whatever its holds
-    are. It is None if there is no such reason.
+    is no such hold. ``unfit_reason`` is the reason why the run permits no action of this kind, whatever its
+    holds are. It is None if there is no such reason.
     """
 
     kind: ActionKind
     objects: tuple[ActionObject, ...]
     holds: tuple[Hold, ...] = ()
     why: str = ""
-    unfit: UnfitRunReason | None = None
+    unfit_reason: UnfitRunReason | None = None
 
     @property
-    def certain(self) -> bool:
+    def is_certain(self) -> bool:
         """Whether a proved fact forbids the action. False if only doubt forbids it."""
         return any(hold.certain for hold in self.holds)
 
@@ -104,10 +104,13 @@ class Refused:
     @property
     def way_out(self) -> str:
         """Condition for permitting the action. A later run must find that it is met."""
-        reasons: dict[Lift, dict[str, None]] = {}
+        reasons_by_lift: dict[LiftCondition, dict[str, None]] = {}
         for hold in self.holds:
-            reasons.setdefault(hold.lift, {})[hold.reason] = None
-        return "; ".join(lift.condition([*names]) for lift, names in reasons.items()) or "audit again"
+            reasons_by_lift.setdefault(hold.lift, {})[hold.reason] = None
+        return (
+            "; ".join(lift.describe([*hold_reasons]) for lift, hold_reasons in reasons_by_lift.items())
+            or "audit again"
+        )
 
 
 def hold_sentences(holds: Sequence[Hold], object_names: Sequence[str] = ()) -> list[str]:

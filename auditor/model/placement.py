@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, TypedDict
 
-from auditor.model.json_shape import Count, Facet, about
+from auditor.model.json_shape import Count, SchemaFacet, about
 
 
 class Policy(StrEnum):
@@ -148,8 +148,8 @@ class PlacementSettings:
                 isolation groups but the policy is not the rack policy.
         """
         settings: dict[str, Any] = {
-            name: _parse_value(key, properties[key], kind)
-            for name, kind in _VALUE_TYPES.items()
+            name: _parse_value(key, properties[key], value_type)
+            for name, value_type in _VALUE_TYPES.items()
             for key in _KEYS_BY_SETTING[name]
             if properties.get(key, "").strip()
         }
@@ -261,12 +261,12 @@ def _has_isolation(properties: Mapping[str, str]) -> bool:
     return bool(properties.get("bookkeeperClientIsolationGroups", "").strip())
 
 
-def _parse_value(key: str, text: str, kind: type) -> Any:
+def _parse_value(key: str, text: str, value_type: type) -> Any:
     text = text.strip()
-    if kind is tuple:
+    if value_type is tuple:
         separator = ";" if key == "reppRegionsToWrite" else ","
-        return tuple(part.strip() for part in text.split(separator) if part.strip())
-    if kind is bool:
+        return tuple(item_text.strip() for item_text in text.split(separator) if item_text.strip())
+    if value_type is bool:
         if text.lower() not in ("true", "false"):
             raise ValueError(f"{key}: {text!r} is neither true nor false")
         return text.lower() == "true"
@@ -280,14 +280,14 @@ class Location:
     """Location of a bookie.
 
     ``path`` is the normalised location, or None if it is not known. ``groups`` are the bookie's groups in
-    Pulsar's mapping, in order. ``origin`` is the source of the location. ``given`` is the location exactly
-    as it is written in that source.
+    Pulsar's mapping, in order. ``origin`` is the source of the location. ``given_text`` is the location
+    exactly as it is written in that source.
     """
 
     path: str | None
     groups: tuple[str, ...] = ()
     origin: str | None = None
-    given: str | None = None
+    given_text: str | None = None
 
 
 @dataclass(frozen=True)
@@ -343,7 +343,7 @@ class PlacementFacts(TypedDict):
     location. ``own_groups`` is the number of ledgers whose custom metadata contains a placement policy.
     """
 
-    policy: Annotated[str, Facet("enum", (*Policy,))]
+    policy: Annotated[str, SchemaFacet("enum", (*Policy,))]
     settings: Annotated[dict[str, Any], about("settings of the server's policy class, by name")]
     policy_origin: Annotated[str, about("source of the policy")]
     mapping_origin: Annotated[str | None, about("source of the locations of bookies")]

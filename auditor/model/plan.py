@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from auditor.model.holds import ActionKind
-from auditor.model.json_shape import Count, Time, about
+from auditor.model.json_shape import Count, TimeMs, about
 from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 
 PLAN_SCHEMA = "bookkeeper-auditor/plan/2"
@@ -29,10 +29,10 @@ RENAMED_KINDS = {
 class CommandRole(StrEnum):
     """Purpose of a command. A step lists commands in the order of these members. `UNDO` reverses the step."""
 
-    LOOK = "look"  # changes nothing: a dry run
-    SAVE = "save"  # keeps what the step overwrites or deletes
-    HAND = "by hand"  # manual work, described in words
-    DO = "do"
+    DRY_RUN = "look"  # changes nothing: a dry run
+    BACK_UP = "save"  # keeps what the step overwrites or deletes
+    MANUAL = "by hand"  # manual work, described in words
+    EXECUTE = "do"
     UNDO = "undo"
 
 
@@ -46,19 +46,27 @@ class Fact(StrEnum):
     COOKIE = "cookie"  # a bookie: none, yes, or 16 hex digits of what it says
     REPLICATION = "replication"  # on, off
     AUDITOR = "auditor"  # elected, none
-    NAMED = "named"  # a bookie, by any ledger: yes, no; only a newer run says it
+    IN_ANY_LEDGER = "named"  # a bookie, by any ledger: yes, no; only a newer run says it
     FINDING = "finding"  # an id and a fingerprint: there, gone; only a newer run says it
     # Of every ledger of the step:
     VERSION = "version"  # as listed
     LISTED = "listed"  # yes, no
-    NAMES = "names"  # a bookie that an ensemble of the ledger names: yes, no
-    QUEUED = "queued"  # yes: it is marked, or no longer names the bookie
+    IN_ENSEMBLE = "names"  # a bookie that an ensemble of the ledger names: yes, no
+    MARKED_OR_DONE = "queued"  # yes: it is marked, or no longer names the bookie
     MARKED = "marked"  # yes, no
     LOCKED = "locked"  # yes, no
     UNOWNED = "unowned"  # yes: its owner is gone; only a newer run says it
 
 
-LEDGER_FACTS = (Fact.VERSION, Fact.LISTED, Fact.NAMES, Fact.QUEUED, Fact.MARKED, Fact.LOCKED, Fact.UNOWNED)
+LEDGER_FACTS = (
+    Fact.VERSION,
+    Fact.LISTED,
+    Fact.IN_ENSEMBLE,
+    Fact.MARKED_OR_DONE,
+    Fact.MARKED,
+    Fact.LOCKED,
+    Fact.UNOWNED,
+)
 """Facts that a condition asks for about each ledger of a step."""
 
 
@@ -70,12 +78,12 @@ class RefusalReason(StrEnum):
     NAMED = "named-by-metadata"
     NO_COPY = "no-copy"
     NO_SPARE = "no-spare"
-    UNSURE = "not-confirmed"
+    UNPROVED = "not-confirmed"
     UNKNOWN_INPUT = "input-not-known"
     NOT_BY_SHELL = "shell-refuses"
-    LOCKED = "held-by-worker"
-    SWITCHED_OFF = "replication-off"
-    HELD = "held"  # by holds of the run, which the refusal names
+    WORKER_LOCK = "held-by-worker"
+    REPLICATION_OFF = "replication-off"
+    HAS_HOLDS = "held"  # by holds of the run, which the refusal names
     AUDIT_AGAIN = "audit-again"  # the run is too old for it, or has no earlier run
     OTHER_CLUSTER = "other-cluster"
     DISKS_EXCHANGED = "disks-exchanged"
@@ -98,7 +106,7 @@ class Condition:
 class PlanCommand:
     """A command to type, or manual work that is described in words.
 
-    ``risk`` is a word in `RISKS` (checks.manual).
+    ``risk`` is a word in `RISK_WORDS` (checks.manual).
     """
 
     role: CommandRole
@@ -157,7 +165,7 @@ class PlanStep:
     bytes: int | None
     risk: str
     undo: str
-    expires: Time
+    expires: TimeMs
     requires: tuple[Condition, ...]
     done_when: tuple[Condition, ...]
 
@@ -207,7 +215,7 @@ class RepairPlan:
     version: str
     metadata_uri: str
     instance_id: str | None
-    scan_time: Time
+    scan_time: TimeMs
     complete: bool
     steps: tuple[PlanStep, ...]
     refused: tuple[RefusedStep, ...]
@@ -223,7 +231,7 @@ class RepairPlan:
 class StepState(StrEnum):
     """State of a step at the time of a check."""
 
-    TRUE = "still true"
+    STILL_VALID = "still true"
     DONE = "done"
     CHANGED = "no longer true"
     UNKNOWN = "not known"
@@ -252,8 +260,8 @@ class PlanCheck:
     """States of all steps of a plan, which was checked against a newer run or a store."""
 
     asked: str
-    time: Time
-    expires: Time
+    time: TimeMs
+    expires: TimeMs
     expired: bool
     steps: tuple[StepCheck, ...]
 

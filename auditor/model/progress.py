@@ -27,10 +27,10 @@ class Progress(Protocol):
         """Report that another ``done`` units of the current table's work are finished."""
 
 
-class Silent:
+class SilentProgress:
     """Receiver that ignores all progress reports.
 
-    >>> Silent().stage("check", 11, 15)
+    >>> SilentProgress().stage("check", 11, 15)
     """
 
     def stage(self, name: str, number: int = 0, total: int = 0) -> None:

@@ -181,7 +181,7 @@ def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings)
     def windows_of(position: int) -> list[Counter[str]]:
         if len(window_regions) == 1:
             return window_regions
-        return [window_regions[first % size] for first in range(position - write_quorum + 1, position + 1)]
+        return [window_regions[start % size] for start in range(position - write_quorum + 1, position + 1)]
 
     def keeps_durable(region: str, position: int) -> bool:
         for window in windows_of(position):
@@ -190,11 +190,11 @@ def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings)
                 return False
         return True
 
-    for place, member in enumerate(vacancy.other_members):
+    for slot, member in enumerate(vacancy.other_members):
         region = _region(view.paths[member]) if member in view.choosable_bookies else view.paths[member]
-        if not keeps_durable(region, place):
+        if not keeps_durable(region, slot):
             return lambda region: True
-        for window in windows_of(place):
+        for window in windows_of(slot):
             window[region] += 1
     last_position = len(vacancy.other_members)
     return lambda region: keeps_durable(region, last_position)
@@ -207,12 +207,12 @@ def _fill_by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSetting
     zone_by_bookie = {name: zone_of(path) or zone_of_default() for name, path in view.paths.items()}
     size, write_quorum, position = len(vacancy.ensemble), vacancy.write_quorum, vacancy.position
 
-    def members(offsets: Iterable[int]) -> list[tuple[str, str]]:
+    def zones_at(offsets: Iterable[int]) -> list[tuple[str, str]]:
         positions = ((position + offset) % size for offset in offsets)
-        return [zone_by_bookie[vacancy.ensemble[place]] for place in positions if place != position]
+        return [zone_by_bookie[vacancy.ensemble[slot]] for slot in positions if slot != position]
 
-    nearby_zones = members(offset for offset in range(1 - write_quorum, write_quorum) if offset)
-    zone_windows = [members(range(first, first + write_quorum)) for first in range(1 - write_quorum, 1)]
+    nearby_zones = zones_at(offset for offset in range(1 - write_quorum, write_quorum) if offset)
+    zone_windows = [zones_at(range(start, start + write_quorum)) for start in range(1 - write_quorum, 1)]
 
     def spread(excluded: set[str]) -> Iterable[Names]:
         candidates = [name for name in spares if zone_by_bookie[name][0] not in excluded]
@@ -228,7 +228,7 @@ def _fill_by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSetting
 
     def stages() -> Iterable[Names]:
         for zone_distance in range(min(write_quorum, settings.desired_zones) - 1, settings.min_zones - 2, -1):
-            neighbours = members(offset for offset in range(-zone_distance, zone_distance + 1) if offset)
+            neighbours = zones_at(offset for offset in range(-zone_distance, zone_distance + 1) if offset)
             yield from spread({zone for zone, _ in neighbours})
         zone_sets = [{zone for zone, _ in window} for window in zone_windows]
         yield from spread({zone for zones in zone_sets if len(zones) < settings.min_zones for zone in zones})
@@ -350,7 +350,7 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
     """
     if len(bookies) >= ensemble:
         return {True}  # the policy takes unused racks as long as there are any
-    free_bookies = {rack: min(number, ensemble) for rack, number in bookies.items()}
+    free_bookies = {rack: min(count, ensemble) for rack, count in bookies.items()}
     outcomes: set[bool] = set()
     choice_count = 0
     chosen: list[str] = []

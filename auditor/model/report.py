@@ -30,7 +30,7 @@ from auditor.model.action_facts import Action
 from auditor.model.finding import Confidence, Finding, Severity, Urgency, finding_from_json, finding_to_json
 from auditor.model.holds import ActionKind
 from auditor.model.json_shape import Count, read_value
-from auditor.model.option_values import NEW, FailOn
+from auditor.model.option_values import NEW_FINDINGS, FailOn
 from auditor.model.placement import PlacementSettings
 from auditor.model.run_facts import RemarkKind, RunFacts, Tally, remark_with_reason
 from auditor.model.states import Verdict
@@ -39,7 +39,7 @@ SCHEMA = "bookkeeper-auditor/report/8"
 _SCHEMA_PREFIX = SCHEMA.rstrip("0123456789")
 
 _OPTIONAL_FACTS = [fact.name for fact in fields(RunFacts) if fact.default is None]
-_EARLIER_KEYS = {
+_LACKED_KEYS = {
     f"{_SCHEMA_PREFIX}4": _OPTIONAL_FACTS,
     f"{_SCHEMA_PREFIX}5": _OPTIONAL_FACTS[_OPTIONAL_FACTS.index("placement") :],
     f"{_SCHEMA_PREFIX}6": _OPTIONAL_FACTS[_OPTIONAL_FACTS.index("holds") :],
@@ -96,7 +96,7 @@ class BookiesRead:
 
 
 @dataclass(frozen=True, slots=True)
-class Replicas:
+class ReplicaCount:
     """Number of replicas that should have an entry, and number of these replicas with a known state.
 
     A replica is one ledger's copies on one bookie.
@@ -112,13 +112,13 @@ class Coverage:
 
     ledgers: DecidedCount
     bookies: BookiesRead
-    replicas: Replicas
+    replicas: ReplicaCount
 
     @property
     def complete(self) -> bool:
         """Whether everything was read and decided.
 
-        >>> Coverage(DecidedCount(3, 3), BookiesRead(1, 1, ()), Replicas(6, 5)).complete
+        >>> Coverage(DecidedCount(3, 3), BookiesRead(1, 1, ()), ReplicaCount(6, 5)).complete
         False
         """
         return (
@@ -161,7 +161,7 @@ class Report:
             run.tally, key=lambda row: (Urgency(row["urgency"]).rank, Severity(row["severity"]).rank)
         ):
             counts[tally["id"]] = counts.get(tally["id"], 0) + tally["count"]
-        if found_at_least(run.tally, Severity.WARNING):
+        if has_finding_at_least(run.tally, Severity.WARNING):
             verdict = Verdict.NOT_HEALTHY
         else:
             verdict = Verdict.HEALTHY if _is_complete(run, coverage) else Verdict.INCOMPLETE
@@ -225,22 +225,22 @@ class Report:
             schema = value.get("schema") if isinstance(value, dict) else None
             if not isinstance(schema, str) or not schema.startswith(_SCHEMA_PREFIX):
                 raise ValueError(f"it is not a report of this program: its schema is {schema!r}")
-            if schema != SCHEMA and schema not in _EARLIER_KEYS:
+            if schema != SCHEMA and schema not in _LACKED_KEYS:
                 raise RunUsageError(f"this is not {SCHEMA}: its schema is {schema!r}; audit again")
-            value["run"] = dict.fromkeys(_EARLIER_KEYS.get(schema, ())) | value["run"]
-            if schema in _EARLIER_KEYS:
+            value["run"] = dict.fromkeys(_LACKED_KEYS.get(schema, ())) | value["run"]
+            if schema in _LACKED_KEYS:
                 if "notes" in value["run"]:
-                    notes = value["run"].pop("notes")
+                    note_texts = value["run"].pop("notes")
                     value["run"]["remarks"] = [
-                        remark_with_reason(RemarkKind.EARLIER_VERSION, note) for note in notes
+                        remark_with_reason(RemarkKind.EARLIER_VERSION, note_text) for note_text in note_texts
                     ]
                 for tally in value["run"].get("tally", ()):
-                    tally.setdefault("urgency", Urgency.REST)
+                    tally.setdefault("urgency", Urgency.NOT_URGENT)
             _require_run_keys(value["run"])
             parsed_values = {
-                name: read_value(value[name], kind, name) for name, kind in _REPORT_TYPES.items()
+                name: read_value(value[name], value_type, name) for name, value_type in _REPORT_TYPES.items()
             }
-            _require_known_words(value)
+            _require_known_values(value)
             parsed_values["findings"] = tuple(map(finding_from_json, parsed_values["findings"]))
             return cls(**parsed_values)
         except KeyError as error:
@@ -261,7 +261,7 @@ _REPORT_TYPES: dict[str, Any] = {
 }
 
 
-def _require_known_words(value: Mapping[str, Any]) -> None:
+def _require_known_values(value: Mapping[str, Any]) -> None:
     """Raise a ValueError that names the word or time, if the report contains an impossible word or time."""
     for remark in value["run"]["remarks"]:
         RemarkKind(remark["kind"])
@@ -281,10 +281,10 @@ def _require_known_words(value: Mapping[str, Any]) -> None:
         PlacementSettings.from_json(
             placement["policy"], placement["settings"], origin=placement["policy_origin"]
         )
-    for rated_row in (*run["tally"], *run["impact"], *(run["steps"] or ()), *(run["actions"] or ())):
-        Severity(rated_row["severity"])
-        Confidence(rated_row.get("confidence", "confirmed"))
-        Urgency(rated_row.get("urgency", "rest"))
+    for severity_row in (*run["tally"], *run["impact"], *(run["steps"] or ()), *(run["actions"] or ())):
+        Severity(severity_row["severity"])
+        Confidence(severity_row.get("confidence", "confirmed"))
+        Urgency(severity_row.get("urgency", "rest"))
     for name in ("started", "finished", "scan_time"):
         if not 0 <= value["run"][name] < 253_402_300_800_000:  # the year 10,000, which no date can show
             raise ValueError(f"run.{name} is not a time: {value['run'][name]}")
@@ -308,7 +308,7 @@ def _require_run_keys(run: Mapping[str, Any]) -> None:
         )
 
 
-def found_at_least(tallies: list[Tally], severity: Severity) -> bool:
+def has_finding_at_least(tallies: list[Tally], severity: Severity) -> bool:
     """Return whether there is a finding of this severity or worse, with any confidence."""
     return any(tally["count"] and Severity(tally["severity"]).at_least(severity) for tally in tallies)
 
@@ -355,8 +355,8 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
         and undecodable_count > MAX_DAMAGED_SHARE * report.coverage.ledgers.total
     ):
         return DAMAGED
-    min_severity = Severity.ERROR if fail_on == NEW else Severity(fail_on)
-    counts_only_new = fail_on == NEW and report.run.changes is not None
+    min_severity = Severity.ERROR if fail_on == NEW_FINDINGS else Severity(fail_on)
+    counts_only_new = fail_on == NEW_FINDINGS and report.run.changes is not None
     failing_tallies = [
         tally
         for tally in report.run.tally

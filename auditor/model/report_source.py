@@ -18,8 +18,8 @@ from auditor.model.simulation import FailureMatrix, NearLoss
 from auditor.model.space import DiskTotal, SpaceGauges, SpaceTotal
 from auditor.model.states import BookieRead
 
-Level = Literal["tenant", "namespace", "topic"]
-LEVELS: tuple[str, ...] = get_args(Level)
+OwnerLevel = Literal["tenant", "namespace", "topic"]
+OWNER_LEVELS: tuple[str, ...] = get_args(OwnerLevel)
 NOBODY = ""
 """Name of the owner of ledgers without a known owner, in totals."""
 NO_OWNER_LABEL = "(no known owner)"

@@ -16,9 +16,9 @@ from enum import StrEnum
 from typing import Annotated, TypedDict, cast
 
 from auditor.model.action_facts import Action, ForbiddenAction, HoldFacts
-from auditor.model.check_settings import ChecksChosen
+from auditor.model.check_settings import ChosenChecks
 from auditor.model.finding_words import CheckId, ConfidenceWord, SeverityWord, UrgencyWord
-from auditor.model.json_shape import Count, Facet, Time, about
+from auditor.model.json_shape import Count, SchemaFacet, TimeMs, about
 from auditor.model.placement import PlacementFacts
 from auditor.model.repair import RepairFacts
 
@@ -91,7 +91,7 @@ _ACTIONABLE = frozenset(
 class Remark(TypedDict):
     """A remark on the run: a sentence, which fits on a line unless it has long names, and its details."""
 
-    kind: Annotated[str, Facet("enum", (*RemarkKind,))]
+    kind: Annotated[str, SchemaFacet("enum", (*RemarkKind,))]
     text: str
     details: Annotated[list[str], about("names and reasons; only a sample if there are many")]
 
@@ -183,8 +183,8 @@ class FindingCause(TypedDict):
     ``number`` is the field ``cause`` of these findings. ``kind`` is a word of `auditor.findings.causes`.
     """
 
-    number: Annotated[int, Facet("minimum", 1)]
-    kind: Annotated[str, Facet("pattern", "^[a-z]+(-[a-z]+)*$")]
+    number: Annotated[int, SchemaFacet("minimum", 1)]
+    kind: Annotated[str, SchemaFacet("pattern", "^[a-z]+(-[a-z]+)*$")]
     bookies: list[str]
     sentence: Annotated[str, about("a sentence about the cause, with its objects")]
     count: Annotated[Count, about("number of findings that the cause explains")]
@@ -213,7 +213,7 @@ class Changes(TypedDict):
     """
 
     previous: Annotated[str, about("name of the previous run's directory")]
-    finished: Time
+    finished: TimeMs
     new: Count
     fixed: Count
     worse: Count
@@ -231,7 +231,7 @@ class Suppression(TypedDict):
     reason: str
     until: Annotated[
         str,
-        Facet("pattern", "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"),
+        SchemaFacet("pattern", "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"),
         about("last day on which the suppression is valid"),
     ]
     count: Count
@@ -275,7 +275,7 @@ class InDoubt(TypedDict):
     """
 
     ids: Annotated[
-        str | None, Facet("pattern", "^[1-9][0-9]*$"), about("number of ledger ids; null: all ids")
+        str | None, SchemaFacet("pattern", "^[1-9][0-9]*$"), about("number of ledger ids; null: all ids")
     ]
     reasons: Annotated[list[str], about("reasons; only a sample if there are many")]
 
@@ -304,9 +304,9 @@ class RunFacts:
     """
 
     version: str
-    started: Time
-    finished: Time
-    scan_time: Time
+    started: TimeMs
+    finished: TimeMs
+    scan_time: TimeMs
     live: bool
     positions: list[str]
     bookie_sources: list[str]
@@ -359,7 +359,7 @@ class RunFacts:
         about("state of AutoRecovery, and ledgers that wait or lack reachable copies; null: not known"),
     ] = None
     checks: Annotated[
-        ChecksChosen | None,
+        ChosenChecks | None,
         about(
             "checks that were left out, and constants of checks; null: all checks ran with default constants"
         ),

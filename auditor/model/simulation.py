@@ -8,7 +8,7 @@ from typing import Annotated
 from auditor.model.json_shape import about
 from auditor.model.run_facts import InDoubt
 
-YES, NO, UNSURE = "yes", "no", "unknown"
+YES, NO, UNKNOWN_ANSWER = "yes", "no", "unknown"
 """Answers to the question whether clients can still write."""
 
 
@@ -168,7 +168,7 @@ class Copysets:
 
 @dataclass(frozen=True, slots=True)
 class WriteAnswer:
-    """Whether ledgers of one shape can still be written (`YES`, `NO` or `UNSURE`), and the reason.
+    """Whether ledgers of one shape can still be written (`YES`, `NO` or `UNKNOWN_ANSWER`), and the reason.
 
     A shape consists of ensemble size, write quorum and ack quorum. ``groups`` are the isolation groups that
     these ledgers name, in words. None if they name none.

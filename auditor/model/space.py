@@ -87,10 +87,10 @@ class DiskTotal:
     unread: int = 0
 
     @property
-    def by_kind(self) -> dict[str, int]:
+    def bytes_by_kind(self) -> dict[str, int]:
         """Bytes of each kind of files. The keys are the names in `DISK_BYTES`.
 
-        >>> DiskTotal("bk1", 10, 20, 30, 40, ()).by_kind
+        >>> DiskTotal("bk1", 10, 20, 30, 40, ()).bytes_by_kind
         {'journals': 10, 'indexes': 20, 'rocksdb': 30, 'other': 40}
         """
         return {kind.name: getattr(self, kind.name) for kind in DISK_BYTES}
@@ -101,8 +101,8 @@ class DiskTotal:
         return self.file_systems[0] if self.file_systems else None
 
 
-SpaceBy = Literal["bookie", "ledger", "application", "age"]
-SPACE_BY: tuple[SpaceBy, ...] = get_args(SpaceBy)
+SpaceGrouping = Literal["bookie", "ledger", "application", "age"]
+SPACE_GROUPINGS: tuple[SpaceGrouping, ...] = get_args(SpaceGrouping)
 
 NO_BOOKIE_NAME = "(nobody's)"
 """Name for directories that belong to no bookie of the cluster."""
@@ -145,7 +145,8 @@ class SpaceStep:
 
     ``bytes`` is an upper bound of the bytes that the action frees. ``command`` can be run unchanged. It is
     None if the server frees the space by itself. ``what`` then says when this happens. ``risk`` begins with a
-    word of `auditor.checks.manual.RISKS`. ``permission`` is the answer of the gate (`auditor.actions.gate`).
+    word of `auditor.checks.manual.RISK_WORDS`. ``permission`` is the answer of the gate
+    (`auditor.actions.gate`).
 
     Raises:
         TypeError: ``permission`` does not permit an action that frees space on this bookie.
@@ -194,7 +195,7 @@ class SpaceView:
     will be full, if the measurements of several runs agree.
     """
 
-    by: SpaceBy
+    by: SpaceGrouping
     totals: tuple[SpaceTotal, ...]
     files: int
     file_bytes: int
@@ -218,7 +219,7 @@ class SpaceView:
             + sum(total.classes.get(space_class, 0) for total in self.totals)
             for space_class in SpaceClass
         }
-        return {name: number for name, number in class_bytes.items() if number}
+        return {name: byte_count for name, byte_count in class_bytes.items() if byte_count}
 
 
 @dataclass(frozen=True, slots=True)

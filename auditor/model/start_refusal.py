@@ -45,7 +45,7 @@ class Fault(StrEnum):
     VERSION_DIFFERS = "version-differs"
     VERSION_INSTANCE = "version-instance"
     VERSION_MISSING = "version-missing"
-    WIPED = "wiped"  # a directory that a cookie names has no VERSION
+    DISK_WIPED = "wiped"  # a directory that a cookie names has no VERSION
     NOT_EMPTY = "not-empty"  # a new directory has something in it
     INDEX_NOT_IN_COOKIE = "index-not-in-cookie"  # the cookies are of before 4.16, and name no index directory
     INDEX_COUNT = "index-count"  # DbLedgerStorage takes as many index directories as ledger directories
@@ -136,23 +136,23 @@ def file_path(path: str) -> str:
 def refusal_without_unread(
     expected: Cookie,
     directories: Sequence[BookieDirectory],
-    decide: Callable[[Sequence[BookieDirectory]], Refusal | None],
+    find_refusal: Callable[[Sequence[BookieDirectory]], Refusal | None],
 ) -> Refusal | None:
     """Return a refusal to start that is certain whatever the unread directories contain, or None.
 
-    The function calls ``decide`` twice: as if all unread directories had the expected cookie, and as if all
-    of them were new. If the start is refused in both cases, it is refused with any other content of these
+    The function calls ``find_refusal`` twice: as if all unread directories had the expected cookie, and as if
+    all of them were new. If the start is refused in both cases, it is refused with any other content of these
     directories too.
 
     Args:
         expected: the cookie that the bookie expects.
         directories: all configured directories.
-        decide: function with the checks of a server. It returns a refusal or None.
+        find_refusal: function with the checks of a server. It returns a refusal or None.
     """
     if all(directory.version is not None for directory in directories):
-        return decide(directories)
+        return find_refusal(directories)
     refusals = [
-        decide(
+        find_refusal(
             [
                 directory if directory.version is not None else replace(directory, version=assumed_cookie)
                 for directory in directories
@@ -180,7 +180,7 @@ def unreadable_cookie_refusal(cookie: UnreadableCookie, path: str | None, stored
     """
     fault = Fault.STORE_UNREADABLE if path is None else Fault.VERSION_UNREADABLE
     reason = f"{_cookie_location_text(path, stored_id)} cannot be read: {cookie.reason}"
-    return Refusal(INVALID_COOKIE, fault, reason, _paths(path), stored_id)
+    return Refusal(INVALID_COOKIE, fault, reason, _as_tuple(path), stored_id)
 
 
 def unequal_cookie_refusal(
@@ -201,7 +201,7 @@ def unequal_cookie_refusal(
         f"{field} {actual_values[field]}, expected {expected_values[field]}" for field in fields
     )
     reason = f"{_cookie_location_text(path, stored_id)} says {fields_text}"
-    return Refusal(INVALID_COOKIE, fault, reason, _paths(path), stored_id)
+    return Refusal(INVALID_COOKIE, fault, reason, _as_tuple(path), stored_id)
 
 
 def directories_refusal(
@@ -216,7 +216,7 @@ def _cookie_location_text(path: str | None, stored_id: str | None) -> str:
     return f"the store's cookie of {stored_id}" if path is None else f"the VERSION of {path}"
 
 
-def _paths(path: str | None) -> tuple[str, ...]:
+def _as_tuple(path: str | None) -> tuple[str, ...]:
     return () if path is None else (path,)
 
 
@@ -257,10 +257,10 @@ def legacy_refusal(
         allow_expansion: value of the server's ``allowStorageExpansion``.
     """
 
-    def decide(read_directories: Sequence[BookieDirectory]) -> Refusal | None:
+    def find_refusal(read_directories: Sequence[BookieDirectory]) -> Refusal | None:
         return _legacy_decision(expected, stored_cookies, read_directories, allow_expansion)
 
-    return refusal_without_unread(expected, directories, decide)
+    return refusal_without_unread(expected, directories, find_refusal)
 
 
 def unequal_cookie_fields(
@@ -278,15 +278,17 @@ def unequal_cookie_fields(
     (('ledgerDirs',), ())
     """
 
-    def fits(expected_paths: tuple[str, ...], cookie_paths: tuple[str, ...]) -> bool:
+    def do_paths_match(expected_paths: tuple[str, ...], cookie_paths: tuple[str, ...]) -> bool:
         return set(cookie_paths) <= set(expected_paths) if allow_expansion else expected_paths == cookie_paths
 
     is_equal_by_field = {
         "bookieHost": expected.bookie_id == cookie.bookie_id,
         "journalDir": expected.journal_dirs == cookie.journal_dirs,
-        "ledgerDirs": fits(expected.ledger_dirs, cookie.ledger_dirs),
+        "ledgerDirs": do_paths_match(expected.ledger_dirs, cookie.ledger_dirs),
         "indexDirs": (expected.index_dirs is None and cookie.index_dirs is None)
-        or fits(expected.index_dirs or expected.ledger_dirs, cookie.index_dirs or cookie.ledger_dirs),
+        or do_paths_match(
+            expected.index_dirs or expected.ledger_dirs, cookie.index_dirs or cookie.ledger_dirs
+        ),
     }
     return tuple(field for field, is_equal in is_equal_by_field.items() if not is_equal)
 
@@ -362,12 +364,12 @@ def _expansion_refusal(
         for cookie in existing_cookies
         for path in (*cookie.ledger_dirs, *(cookie.index_dirs or ()))
     }
-    if wiped_paths := [
+    if wiped_dirs := [
         directory.path for directory in missing_directories if file_path(directory.path) in cookie_paths
     ]:
         return directories_refusal(
-            Fault.WIPED,
-            wiped_paths,
+            Fault.DISK_WIPED,
+            wiped_dirs,
             "no VERSION, but the bookie's cookies contain this directory: the directory was wiped",
         )
     if non_empty_paths := _find_non_empty(missing_directories):

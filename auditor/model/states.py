@@ -47,7 +47,7 @@ class TailState(StoredWord):
 
     OK = "ok"  # the entries of one ledger
     GAP = "gap"  # some entries after the mark are not known
-    GONE = (
+    NO_FILE = (
         "gone"  # the file that the mark names is not there: nothing is known, and the bookie does not start
     )
 
@@ -110,17 +110,17 @@ ELSEWHERE = (IndexState.MISPLACED, IndexState.WRONG_DIRECTORY)
 ON_DISK = (IndexState.OK, IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, *ELSEWHERE)
 """States of a replica that is on the bookie's disks and counts as the bookie's own."""
 
-OF_REPLICAS = (*ON_DISK, IndexState.NOT_INDEXED)
+REPLICA_STATES = (*ON_DISK, IndexState.NOT_INDEXED)
 """States of rows that describe one replica."""
 
-OF_PLACES = (IndexState.STRAY, IndexState.GAP, IndexState.DAMAGED)
+PLACE_STATES = (IndexState.STRAY, IndexState.GAP, IndexState.DAMAGED)
 """States of rows that describe a part of the index, and not one replica."""
 
-NOT_WHOLE = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexState.NOT_INDEXED, *ELSEWHERE)
+PARTIAL_INDEX = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexState.NOT_INDEXED, *ELSEWHERE)
 """States of a replica whose index may lack entries that the bookie has."""
 
 
-VANISHED = "it was listed, but no longer existed when it was to be read"
+GONE_REASON = "it was listed, but no longer existed when it was to be read"
 """Reason of an unreadable file: a running bookie deleted it after it was listed (garbage collection)."""
 
 
@@ -152,7 +152,7 @@ class EntryLogState(StoredWord):
     UNREADABLE = "unreadable"
 
 
-LOGS_NOT_WHOLE = (EntryLogState.DAMAGED, EntryLogState.UNREADABLE)
+PARTIAL_LOGS = (EntryLogState.DAMAGED, EntryLogState.UNREADABLE)
 """States of an entry log, or a directory of logs, in which some entries may not have been found."""
 
 
@@ -183,8 +183,8 @@ class LogFileKind(StoredWord):
 class GoneState(StoredWord):
     """How certain it is that entries are in no entry log: column ``state`` of the table gone_entries."""
 
-    AGREED = "agreed"  # index and list of logs say so in two readings
-    ONCE = "once"  # in one: gone if the bookie was stopped
+    TWO_READS = "agreed"  # index and list of logs say so in two readings
+    ONE_READ = "once"  # in one: gone if the bookie was stopped
 
 
 class Probe(StoredWord):
@@ -207,7 +207,7 @@ class DigestState(StoredWord):
     NOT_CHECKED = "not-checked"
 
 
-class NotChecked(StoredWord):
+class UncheckedReason(StoredWord):
     """Reason why a digest was not checked: column ``reason`` of the table digests."""
 
     BUDGET = "budget"  # the bytes that one bookie may have read were used up
@@ -299,16 +299,16 @@ class GcReason(StoredWord):
     COPIES_ELSEWHERE = "copies-elsewhere"
     NOT_COLLECTED = "not-collected"  # garbage that stays
     KEPT = "kept"  # nothing is deleted
-    NAMED = "in-its-ensembles"
+    MEMBER = "in-its-ensembles"
     LAST_COPY = "last-copy"  # of an entry of which no member has a copy
     OTHER_ID = "under-another-id"  # the ensembles name the bookie by another id
     METADATA_UNREADABLE = "metadata-unreadable"
     MEMBERS_UNKNOWN = "members-unknown"
     BEHIND_END = "behind-end"  # it has entries behind the ledger's end, which members may lack
     COPY_IN_FLIGHT = "copy-in-flight"
-    MOVED = "moved"  # its metadata changed between the scans
+    CHANGED = "moved"  # its metadata changed between the scans
     NOT_INDEXED = "not-indexed"  # the bookie's ledger index lacks it, so that its bytes count as garbage
-    UNSEEN = "unseen"  # a damaged record hides its entries from the collector
+    HIDDEN = "unseen"  # a damaged record hides its entries from the collector
 
 
 class LedgerStatus(StoredWord):
@@ -372,13 +372,13 @@ class Change(StoredWord):
     BETTER = "better"
     SAME = "same"
     FIXED = "fixed"
-    UNSEEN = "unseen"  # neither found nor ruled out, because it was not checked
+    UNCHECKED = "unseen"  # neither found nor ruled out, because it was not checked
 
 
 FOUND = (Change.NEW, Change.WORSE, Change.BETTER, Change.SAME)
 """Changes of findings that a run found; fixed and unseen findings are those of an earlier run only."""
 
-GONE = (Change.FIXED, Change.UNSEEN)
+GONE = (Change.FIXED, Change.UNCHECKED)
 """Changes of findings that only an earlier run has."""
 
 
@@ -396,5 +396,5 @@ class WitnessAnswer(StoredWord):
     UNKNOWN = "unknown"
 
 
-TAKES_WRITES = ("writable", "both")
+WRITABLE_MODES = ("writable", "both")
 """Registrations of a bookie that takes writes; clients use the writable one if there are both."""

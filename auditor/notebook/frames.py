@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from auditor.model.arrow import ds, pd
 from auditor.model.finding import Confidence, Severity
 from auditor.model.history import RunSummary
-from auditor.model.report_source import BookieFigure, Leak, Level
-from auditor.model.space import DISK_BYTES, SpaceBy
+from auditor.model.report_source import BookieFigure, Leak, OwnerLevel
+from auditor.model.space import DISK_BYTES, SpaceGrouping
 from auditor.model.states import SpaceClass
 from auditor.reports.coverage import count_by_check
 from auditor.reports.ledger import replicas_of, stripes_of
@@ -67,9 +67,9 @@ class Frames:
         rows = []
         for check_count in count_by_check(self._run.report):
             check_numbers = {
-                **check_count.sums,
-                **check_count.unsure,
-                "confirmed": check_count.sums["count"] - check_count.sums["unsure"],
+                **check_count.totals,
+                **check_count.unconfirmed,
+                "confirmed": check_count.totals["count"] - check_count.totals["unsure"],
             }
             row = {
                 "id": check_count.id,
@@ -155,7 +155,7 @@ class Frames:
         return pd.DataFrame(
             [[str(cell) for cell in bookie_cells] for bookie_cells in stripes.cells],
             index=pd.Index(stripes.bookies, name="bookie_id", dtype="object"),
-            columns=pd.Index(stripes.edges[:-1], name="first_entry", dtype="int64"),
+            columns=pd.Index(stripes.column_edges[:-1], name="first_entry", dtype="int64"),
             dtype="object",
         )
 
@@ -175,7 +175,7 @@ class Frames:
         ]
         return pd.DataFrame(rows, columns=list(column_types)).astype(column_types).set_index("bookie_id")
 
-    def space(self, by: SpaceBy = "bookie", top: int = 20) -> pd.DataFrame:
+    def space(self, by: SpaceGrouping = "bookie", top: int = 20) -> pd.DataFrame:
         """Return the contents of the entry logs as ``bkaudit space`` adds them up, the largest first.
 
         Index: the bookie, ledger, application or age, as ``by`` says. Columns: bytes, and the bytes of each
@@ -252,7 +252,7 @@ class Frames:
         )
         return frame.set_index("name").rename_axis("bookie_id")
 
-    def owners(self, level: Level = "namespace", limit: int = DEFAULT_ROWS) -> pd.DataFrame:
+    def owners(self, level: OwnerLevel = "namespace", limit: int = DEFAULT_ROWS) -> pd.DataFrame:
         """Return the totals of the ledgers of each tenant, namespace or topic, the worst findings first.
 
         Index: the name, empty for ledgers without a known owner. Columns:
@@ -301,10 +301,10 @@ class Frames:
         - verdict, complete, and the severities, with numbers of findings
         - new, fixed, worse, better, same, unseen: changes since the previous run, null if there was none
         """
-        from auditor.runs.siblings import sibling_runs
+        from auditor.runs.siblings import summarize_siblings
 
         own_summary = RunSummary.from_report(self._run.path, self._run.report)
-        runs = (sibling_runs(self._run.path, self._run.report.cluster) or (own_summary,))[-limit:]
+        runs = (summarize_siblings(self._run.path, self._run.report.cluster) or (own_summary,))[-limit:]
         change_columns = ("new", "fixed", "worse", "better", "same", "unseen")
         columns = ["finished", "run", "verdict", "complete", *map(str, Severity), *change_columns]
         rows = [

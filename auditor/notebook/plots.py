@@ -69,12 +69,12 @@ SPACE_COLOURS = {
 CELL_STYLES = {
     Cell.PRESENT: ("#4c86a8", ""),
     Cell.MISSING: ("#a50026", "×"),
-    Cell.PART: ("#f46d43", "×"),
+    Cell.SOME_MISSING: ("#f46d43", "×"),
     Cell.UNKNOWN: ("#b9b2d1", "?"),
     Cell.SURPLUS: ("#fdc776", "+"),
     Cell.NOT_EXPECTED: ("#f1f3f5", ""),
 }
-_DARK_CELLS = (Cell.MISSING, Cell.PART)
+_DARK_CELLS = (Cell.MISSING, Cell.SOME_MISSING)
 
 
 class Plots:

@@ -10,7 +10,7 @@ from auditor.runs.reader import RunReader
 
 if TYPE_CHECKING:
     from auditor.model.history import ChangesSince
-    from auditor.model.report_source import Figures, Level, OwnerTotal
+    from auditor.model.report_source import Figures, OwnerLevel, OwnerTotal
     from auditor.model.simulation import NearLoss
     from auditor.model.space import SpaceGauges
     from auditor.reports.blind_spots import BlindSpot
@@ -31,9 +31,9 @@ class RunFigures(RunReader):
     def blind_spots(self) -> list[BlindSpot]:
         """Return the checks that had no input or did not run, with reasons."""
         from auditor.checks.needs import AvailableInputs
-        from auditor.reports.blind_spots import blind_spots
+        from auditor.reports.blind_spots import make_blind_spots
 
-        return blind_spots(AvailableInputs.from_report(self.report))
+        return make_blind_spots(AvailableInputs.from_report(self.report))
 
     def statuses(self) -> StatusLookup:
         """Return the changes since the previous run for the findings in the report, by fingerprint."""
@@ -55,9 +55,9 @@ class RunFigures(RunReader):
 
         Runs outside the parent directory of this run are ignored.
         """
-        from auditor.runs.siblings import last_complete
+        from auditor.runs.siblings import find_last_complete
 
-        return last_complete(self.path, self.report)
+        return find_last_complete(self.path, self.report)
 
     def changes_since_complete(self) -> ChangesSince:
         """Return the changes since the newest complete run of this cluster before this run."""
@@ -77,14 +77,14 @@ class RunFigures(RunReader):
         Returns an empty tuple if the run has no table ``ledgers``.
         """
         from auditor.runs.reader import load_placement
-        from auditor.simulate.near_loss import near_loss
+        from auditor.simulate.near_loss import find_near_losses
 
         if "ledgers" not in self.table_names():
             return ()
         _, bookie_locations = load_placement(self)
-        return near_loss(self.directory, bookie_locations)
+        return find_near_losses(self.directory, bookie_locations)
 
-    def owners(self, level: Level = "namespace") -> list[OwnerTotal]:
+    def owners(self, level: OwnerLevel = "namespace") -> list[OwnerTotal]:
         """Return the totals of the ledgers of every tenant, namespace or topic, the worst findings first.
 
         The totals are ledgers, live and leaked bytes and entries, dangling references, and findings by

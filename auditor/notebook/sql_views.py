@@ -161,10 +161,10 @@ def _read_schema(name: str) -> StructType:
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructField, StructType
 
-    from auditor.findings.table import FINDINGS
+    from auditor.findings.table import FINDINGS_SCHEMA
     from auditor.tables.run_tables import TABLES
 
-    arrow_schema: Any = FINDINGS if name == "findings" else TABLES[name].columns
+    arrow_schema: Any = FINDINGS_SCHEMA if name == "findings" else TABLES[name].columns
     return StructType(
         [
             StructField(

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from auditor.actions.action_list import JointHolders
-from auditor.actions.gate import HeldRun
+from auditor.actions.gate import GateRun
 from auditor.actions.stop_set import DANGEROUS_CHECKS
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.errors import DecodeError, RunUsageError
@@ -30,23 +30,23 @@ from auditor.tables.registry import instance_id, registered_modes, registrations
 
 
 @dataclass(frozen=True)
-class LedgerAnswers:
+class PlanLedgerState:
     """Facts about the ledgers of a plan. ``rows`` has the ledgers that exist, by id.
 
-    Ledgers in ``unseen_ids`` may exist too, because the part of the store with their records was not read.
+    Ledgers in ``unread_ids`` may exist too, because the part of the store with their records was not read.
     ``marked_ids`` has the ledgers marked underreplicated. ``locked_ids`` has the ledgers that a worker has
     locked. ``unowned_ids`` has the ledgers without an owner. Each of these three is None if it is unknown.
     """
 
     rows: Mapping[int, LedgerRow] = field(default_factory=dict)
-    unseen_ids: frozenset[int] = frozenset()
+    unread_ids: frozenset[int] = frozenset()
     marked_ids: Collection[int] | None = None
     locked_ids: Collection[int] | None = None
     unowned_ids: Collection[int] | None = None
 
 
 @dataclass(frozen=True)
-class Answers:
+class ClusterState:
     """The state of a cluster at ``time`` (ms), as a newer run or a store shows it.
 
     Args:
@@ -54,10 +54,10 @@ class Answers:
         time: The time of the state, ms.
         instance_id: The instance id of the cluster. None if it has none.
         mode_by_bookie: The registered bookies, each with its mode of registration (`registered_modes`).
-        digest_by_bookie: The bookies with a cookie, each with the digest of its cookie.
+        cookie_digests: The bookies with a cookie, each with the digest of its cookie.
         are_bookies_listed: Whether all registrations and cookies were listed. If so, a bookie that is not in
-            ``mode_by_bookie`` is not registered. A bookie that is not in ``digest_by_bookie`` has no cookie.
-        unclear_bookies: Bookies that may have a registration or a cookie, because it was not read.
+            ``mode_by_bookie`` is not registered. A bookie that is not in ``cookie_digests`` has no cookie.
+        unread_bookies: Bookies that may have a registration or a cookie, because it was not read.
         replication_state: "on" or "off". None if unknown.
         auditor_state: "elected" or "none". None if unknown.
         ledgers: Facts about the ledgers of the plan.
@@ -75,21 +75,21 @@ class Answers:
     time: int
     instance_id: str | None
     mode_by_bookie: Mapping[str, str]
-    digest_by_bookie: Mapping[str, str]
+    cookie_digests: Mapping[str, str]
     are_bookies_listed: bool
-    unclear_bookies: frozenset[str]
+    unread_bookies: frozenset[str]
     replication_state: str | None
     auditor_state: str | None
-    ledgers: LedgerAnswers
+    ledgers: PlanLedgerState
     named_bookies: frozenset[str] | None = None
     fingerprints: frozenset[str] | None = None
     read_bookies: frozenset[str] = frozenset()
     blind_checks: frozenset[str] = frozenset()
-    run: HeldRun | None = None
+    run: GateRun | None = None
     joint_holders: JointHolders | None = None
 
 
-def ask_run(path: str, ledgers: Collection[int], plan_time: int) -> Answers:
+def read_run_state(path: str, ledgers: Collection[int], plan_time: int) -> ClusterState:
     """Read the state from a run that must be newer than ``plan_time``, in ms.
 
     Raises:
@@ -106,14 +106,14 @@ def ask_run(path: str, ledgers: Collection[int], plan_time: int) -> Answers:
     replication_state, auditor_state = _recovery_states(
         run.table("cluster", ["fact", "value", "damage"]).to_pylist(), facts.keeps_marks
     )
-    return Answers(
+    return ClusterState(
         source_text=path,
         time=facts.scan_time,
         instance_id=run.report.cluster.instance_id,
         mode_by_bookie={row["bookie_id"]: row["registered"] for row in bookies if row["registered"]},
-        digest_by_bookie={row["bookie_id"]: cookie_digest(row) for row in run.table("cookies").to_pylist()},
+        cookie_digests={row["bookie_id"]: cookie_digest(row) for row in run.table("cookies").to_pylist()},
         are_bookies_listed=are_bookies_listed,
-        unclear_bookies=frozenset(bookie_listing["unclear"]) if bookie_listing else frozenset(),
+        unread_bookies=frozenset(bookie_listing["unclear"]) if bookie_listing else frozenset(),
         replication_state=replication_state,
         auditor_state=auditor_state,
         ledgers=_read_run_ledgers(run, ledgers),
@@ -137,7 +137,7 @@ def _condition_fingerprints(run: RunReader) -> frozenset[str]:
     return frozenset(fingerprint for batch in batches for fingerprint in batch["fingerprint"].to_pylist())
 
 
-def _read_run_ledgers(run: RunReader, ledger_ids: Collection[int]) -> LedgerAnswers:
+def _read_run_ledgers(run: RunReader, ledger_ids: Collection[int]) -> PlanLedgerState:
     facts, rows = run.report.run, read_ledgers(run, ledger_ids)
     may_have_unread_ledgers = facts.gaps or facts.in_doubt is not None
     mark_times = MarkTimes(run) if facts.keeps_marks and facts.marks_listed else None
@@ -153,7 +153,7 @@ def _read_run_ledgers(run: RunReader, ledger_ids: Collection[int]) -> LedgerAnsw
         unowned_ids = frozenset(
             ledger_id for batch in batches for ledger_id in batch["ledger_id"].to_pylist()
         )
-    return LedgerAnswers(
+    return PlanLedgerState(
         rows,
         frozenset(ledger_ids) - rows.keys() if may_have_unread_ledgers else frozenset(),
         None
@@ -167,19 +167,19 @@ def _read_run_ledgers(run: RunReader, ledger_ids: Collection[int]) -> LedgerAnsw
 
 
 def _recovery_states(
-    facts: Collection[Mapping[str, str | None]], are_marks_readable: bool | None
+    cluster_facts: Collection[Mapping[str, str | None]], are_marks_readable: bool | None
 ) -> tuple[str | None, str | None]:
     """Return whether replication is "on" or "off", and the auditor "elected" or "none"; None if unknown."""
     if not are_marks_readable:
         return None, None
-    fact_names = {row["fact"] for row in facts}
+    fact_names = {row["fact"] for row in cluster_facts}
     return (
         "off" if "replication-disabled" in fact_names else "on",
         "elected" if "auditor" in fact_names else "none",
     )
 
 
-def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None = None) -> Answers:
+def read_store_state(uri: str, ledgers: Collection[int], options: StoreOptions | None = None) -> ClusterState:
     """Read the state from a live or saved metadata store: the records of ``ledgers`` and of bookies.
 
     Other records are not read.
@@ -203,18 +203,18 @@ def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None =
             cluster_state(cluster_znodes), store.keeps_marks and is_replication_state_read
         )
         bookie_prefixes = ("cookies/", "available/")
-        return Answers(
+        return ClusterState(
             source_text=store.uri.text,
             time=cluster_znodes.scan_time,
             instance_id=instance_id(cluster_znodes),
             mode_by_bookie=registered_modes(registrations(cluster_znodes)),
-            digest_by_bookie={
+            cookie_digests={
                 cookie.bookie_id: cookie_digest(cookie.row()) for cookie in store_cookies(cluster_znodes)
             },
             are_bookies_listed=all(
                 path.startswith((*bookie_prefixes, "underreplication")) for path in unread_names
             ),
-            unclear_bookies=frozenset(
+            unread_bookies=frozenset(
                 path.rpartition("/")[2] for path in unread_names if path.startswith(bookie_prefixes)
             ),
             replication_state=replication_state,
@@ -225,7 +225,7 @@ def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None =
 
 def _read_store_ledgers(
     store: MetadataStore, layout: LayoutKind, ledger_ids: Collection[int], is_listing_cut: bool
-) -> LedgerAnswers:
+) -> PlanLedgerState:
     paths = {f"{store.root}/{path_of(layout, LedgerId(ledger_id))}": ledger_id for ledger_id in ledger_ids}
     records, unread_path_errors = read_paths(store, layout, Tree.LEDGERS, paths)
     rows = {paths[path]: _parse_row(paths[path], *record) for path, record in records.items()}
@@ -247,7 +247,7 @@ def _read_store_ledgers(
         if not (unread_paths or is_listing_cut):
             marked_ids = {ledger_id for path, ledger_id in mark_paths.items() if path in existing_mark_paths}
             locked_ids = {ledger_id for path, ledger_id in lock_paths.items() if path in existing_mark_paths}
-    return LedgerAnswers(rows, unseen_ids, marked_ids, locked_ids)
+    return PlanLedgerState(rows, unseen_ids, marked_ids, locked_ids)
 
 
 def _is_below_unread_path(path: str, unread_path_errors: Collection[tuple[str, str]]) -> bool:

@@ -9,7 +9,7 @@ from auditor.actions import procedures
 from auditor.actions.action_list import ALL_STOP_REFUSAL_TEXT, REASONS_TO_COPY_FIRST
 from auditor.actions.gate import permit
 from auditor.actions.objects import bookie as bookie_object
-from auditor.actions.stop_set import DANGEROUS_CHECKS, NO_COLLECTION, last_holders_text
+from auditor.actions.stop_set import DANGEROUS_CHECKS, NO_GC_SETTINGS, last_holders_text
 from auditor.model.amounts import plural
 from auditor.model.arrow import ds
 from auditor.model.holds import ActionKind
@@ -30,7 +30,7 @@ Steps = Iterator[PlanStep | RefusedStep]
 
 VERIFY_SETTING, KEEP_OTHER_LEDGERS_SETTING = "verifyMetadataOnGC=true", "gcOverreplicatedLedgerWaitTime=0"
 _SETTING_BY_REASON = {
-    GcReason.NAMED.value: VERIFY_SETTING,
+    GcReason.MEMBER.value: VERIFY_SETTING,
     GcReason.LAST_COPY.value: KEEP_OTHER_LEDGERS_SETTING,
 }
 _START_FAULTS = {"cookie-missing", "start-refused"}
@@ -64,7 +64,7 @@ def stop_bookies(plan_facts: PlanFacts) -> Steps:
                 # Copies for one stop would be made again for the next one, without end.
                 has_other_writable = bool(plan_facts.writable_bookies - groups_by_bookie.keys())
                 yield _refuse_until_copied(plan_facts, bookie, stop_gate_answer, groups, has_other_writable)
-                if bookie in plan_facts.copy_before_stop:
+                if bookie in plan_facts.groups_to_copy:
                     plan_facts.stop_set.add(bookie)
             elif is_running and (last_holders := plan_facts.stop_set.last_holders(bookie)):
                 yield refuse_last_of_set(plan_facts, ActionKind.STOP, title, groups, [bookie], last_holders)
@@ -100,7 +100,7 @@ def _refuse_until_copied(
         return refused_step
     if not has_other_writable:
         return replace(refused_step, way_out=ALL_STOP_REFUSAL_TEXT)
-    plan_facts.copy_before_stop[bookie] = groups
+    plan_facts.groups_to_copy[bookie] = groups
     way_out = (
         "copy first, then stop. This plan has steps that copy the bookie's ledgers, or gives the "
         "reason why there are none. After these steps, audit and plan again"
@@ -143,7 +143,7 @@ def _stop_step(
         bookie_id=bookie, effect_text=effect_text, risk_text=f"load; {_STOP_RISK}",
         undo_text=f"once an audit no longer reports this finding: {undo_text}",
         expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
-        required_conditions=groups.conditions("there"), done_conditions=groups.conditions("gone"),
+        required_conditions=groups.make_conditions("there"), done_conditions=groups.make_conditions("gone"),
     )  # fmt: skip
 
 
@@ -226,7 +226,7 @@ def _cookie_step(
         placeholder_values["INDEXES"] = ",".join(index_directories)
     procedure = procedures.MAKE_COOKIE_WITH_INDEXES if index_directories else procedures.MAKE_COOKIE
     return make_step(
-        step_permission, title, findings, procedure.filled(step_permission, placeholder_values),
+        step_permission, title, findings, procedure.fill(step_permission, placeholder_values),
         urgency=groups.urgency, bookie_id=bookie,
         effect_text="the store has its cookie, and the bookie can restart",
         risk_text="writes; the bookie cannot start with a wrong cookie",
@@ -307,7 +307,7 @@ def _retire_step(
     placeholder_values = {"BOOKIE": bookie, "FILE": file_name(bookie, "cookie")}
     return make_step(
         step_permission, title, findings,
-        procedures.DELETE_COOKIE.filled(step_permission, placeholder_values),
+        procedures.DELETE_COOKIE.fill(step_permission, placeholder_values),
         urgency=groups.urgency, bookie_id=bookie,
         effect_text="the auditor no longer considers the bookie lost, and its id can be reused",
         risk_text="writes; the bookie cannot start again without a new cookie",
@@ -316,9 +316,9 @@ def _retire_step(
         preconditions=[f"{bookie} will not return"],
         expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=[
-            Condition(Fact.COOKIE, bookie, plan_facts.cookies[bookie]),
+            Condition(Fact.COOKIE, bookie, plan_facts.cookie_digests[bookie]),
             Condition(Fact.REGISTERED, bookie, "no"),
-            Condition(Fact.NAMED, bookie, "no"),
+            Condition(Fact.IN_ANY_LEDGER, bookie, "no"),
         ],
         done_conditions=[Condition(Fact.COOKIE, bookie, "none")],
     )  # fmt: skip
@@ -353,7 +353,7 @@ def _find_last_copies(plan_facts: PlanFacts, bookie: str) -> str:
 def refuse_unconfirmed(kind: ActionKind, title: str, way_out: str, groups: FindingGroups) -> RefusedStep:
     """Return the refusal of a step whose findings are not all confirmed."""
     reason_text = "the finding is not confirmed"
-    return refuse(kind, RefusalReason.UNSURE, title, reason_text, way_out, groups.plan_findings())
+    return refuse(kind, RefusalReason.UNPROVED, title, reason_text, way_out, groups.plan_findings())
 
 
 def refuse_unstored_copies(kind: ActionKind, title: str, groups: FindingGroups) -> RefusedStep:
@@ -385,7 +385,7 @@ def refuse_last_of_set(
         "runs again. Then audit and plan again"
     )
     if not isinstance(start_gate_answer, Refused):
-        way_out = f"restart one bookie at a time with {NO_COLLECTION}, so that nothing is deleted; {way_out}"
+        way_out = f"restart one bookie at a time with {NO_GC_SETTINGS}, so that nothing is deleted; {way_out}"
     return refuse(
         kind, RefusalReason.LAST_COPY, title, last_holders_text(last_holders), way_out, groups.plan_findings()
     )

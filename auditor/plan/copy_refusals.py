@@ -15,11 +15,11 @@ REFUSAL_TEXTS = {
         "read or start the bookies that should have the entry, or find others that have it (bkaudit "
         "explain ledger ID)",
     ),
-    RefusalReason.LOCKED: (
+    RefusalReason.WORKER_LOCK: (
         "a replication worker has locked the ledger, and recover does not take the lock",
         "wait for the worker, and audit again",
     ),
-    RefusalReason.UNSURE: ("the finding is not confirmed", "audit again with --since last"),
+    RefusalReason.UNPROVED: ("the finding is not confirmed", "audit again with --since last"),
     RefusalReason.DISKS_EXCHANGED: (
         "a bookie that should have the entries has another bookie's disks, or its own disks are swapped",
         "put the disks back with the step in this plan, then audit again; copying may be unnecessary",
@@ -39,7 +39,7 @@ def find_copy_refusal(
     The result has the code of the reason, the reason in words, and the way out.
     """
     if ledger_row is None or bookie not in ledger_row.members:
-        return RefusalReason.UNSURE, f"no segment of the ledger names {bookie} any more", "audit again"
+        return RefusalReason.UNPROVED, f"no segment of the ledger names {bookie} any more", "audit again"
     if ledger_row.state != LedgerState.CLOSED:
         return (
             RefusalReason.LIVE_WRITER,

@@ -117,7 +117,7 @@ def rebuild_indexes(plan_facts: PlanFacts) -> Steps:
         ):
             index_kind = _BOTH_DATABASES
         groups_by_bookie.setdefault((row["bookie_id"], index_kind), FindingGroups()).add(row)
-        plan_facts.addressed_counts[row["id"]] += 1
+        plan_facts.planned_counts[row["id"]] += 1
     for (bookie, index_kind), groups in sorted(groups_by_bookie.items()):
         index_text = "index files (.idx)" if index_kind == ".idx" else f"index of {index_kind}"
         title = f"rebuild the {index_text} of {bookie} from its entry logs"
@@ -162,18 +162,18 @@ def _rebuild_step(
         placeholder_values |= {"ID": str(ledgers[0])} if len(ledgers) == 1 else {}
         if damaged_files:
             manual_commands.append(procedures.move_index_files_away(step_permission, bookie, damaged_files))
-        manual_commands += procedures.REGENERATE_INDEX_FILE.filled(step_permission, placeholder_values)
+        manual_commands += procedures.REGENERATE_INDEX_FILE.fill(step_permission, placeholder_values)
         undo_text = "put the old index file back"
     elif index_kind in ("ledgers", _BOTH_DATABASES):
-        manual_commands += procedures.REBUILD_LEDGERS_INDEX.filled(step_permission, placeholder_values)
+        manual_commands += procedures.REBUILD_LEDGERS_INDEX.fill(step_permission, placeholder_values)
         undo_text = (
             "with the bookie stopped, move current/ledgers away, and move ledgers.PREV-TIME to its place"
         )
         if index_kind == _BOTH_DATABASES:
-            manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(step_permission, placeholder_values)
+            manual_commands += procedures.REBUILD_LOCATIONS_INDEX.fill(step_permission, placeholder_values)
             undo_text += "; likewise current/locations and locations.BACKUP-TIME"
     else:
-        manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(step_permission, placeholder_values)
+        manual_commands += procedures.REBUILD_LOCATIONS_INDEX.fill(step_permission, placeholder_values)
         undo_text = (
             "with the bookie stopped, move current/locations away, and move locations.BACKUP-TIME "
             "to its place"
@@ -195,5 +195,5 @@ def _rebuild_step(
         ledgers=planned_ledgers(plan_facts.run, ledgers),
         ledger_count=groups.count if has_index_per_ledger else 0,
         expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
-        required_conditions=groups.conditions("there"), done_conditions=groups.conditions("gone"),
+        required_conditions=groups.make_conditions("there"), done_conditions=groups.make_conditions("gone"),
     )  # fmt: skip

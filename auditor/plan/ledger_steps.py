@@ -50,12 +50,12 @@ def restore_metadata(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
     for row in plan_facts.findings_of_checks("owner-dangling"):
         if row["severity"] == Severity.ERROR:
             rows_of_named_ledgers.setdefault(row["ledger_id"], row)
-            plan_facts.addressed_counts[row["id"]] += 1
+            plan_facts.planned_counts[row["id"]] += 1
     holders_by_ledger: dict[int, list[str]] = defaultdict(list)
     for row in plan_facts.rows_of_checks("orphan-ledger") if rows_of_named_ledgers else ():
         if row["ledger_id"] in rows_of_named_ledgers:
             holders_by_ledger[row["ledger_id"]].append(row["bookie_id"])
-            plan_facts.addressed_counts[row["id"]] += not row["accepted"]
+            plan_facts.planned_counts[row["id"]] += not row["accepted"]
     confirmed_groups, unconfirmed_groups, groups_without_copy = (
         FindingGroups(),
         FindingGroups(),
@@ -74,7 +74,7 @@ def restore_metadata(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
         yield from _restore_steps(plan_facts, template, confirmed_groups, bookies)
     yield from _refuse_cases(
         ActionKind.RESTORE_METADATA, template,
-        (unconfirmed_groups, RefusalReason.UNSURE, "it is not confirmed that the store lacks these ledgers",
+        (unconfirmed_groups, RefusalReason.UNPROVED, "it is not confirmed that the store lacks these ledgers",
          "audit again with owners and bookies"),
         (groups_without_copy, RefusalReason.NO_COPY,
          "no bookie that was read has entries of these ledgers",
@@ -125,7 +125,8 @@ def _restore_steps(
         step_permission,
         f"{template.format(plural(ledger_count, 'ledger'))}, "
         f"before garbage collection on {bookies_text} deletes them",
-        groups.plan_findings(), procedures.RESTORE_METADATA.filled(step_permission, placeholder_values),
+        groups.plan_findings(),
+        procedures.RESTORE_METADATA.fill(step_permission, placeholder_values),
         urgency=groups.urgency,
         effect_text=f"the store lists the ledger again, and its entries stay on {bookies_text}",
         risk_text="writes; the record may predate the ledger's last ensemble change, so "
@@ -158,7 +159,7 @@ def delete_ledgers(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
     )
     for row in plan_facts.findings_of_checks("ledger-unowned"):
         finding_evidence = json.loads(row["evidence"])
-        plan_facts.addressed_counts[row["id"]] += 1
+        plan_facts.planned_counts[row["id"]] += 1
         if not finding_evidence.get("owners_complete"):
             unproved_groups.add(row)
         elif row["confidence"] != Confidence.CONFIRMED or not finding_evidence["seen_before"]:
@@ -171,11 +172,11 @@ def delete_ledgers(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
         yield from _delete_steps(plan_facts, confirmed_groups)
     yield from _refuse_cases(
         ActionKind.DELETE_LEDGER, "delete {} that no owner names",
-        (unproved_groups, RefusalReason.UNSURE,
+        (unproved_groups, RefusalReason.UNPROVED,
          "not every owner was read, so another application may use these ledgers",
          "audit with every owner store (--owners), declare the stores complete (--owners-complete), "
          "and plan again"),
-        (unconfirmed_groups, RefusalReason.UNSURE,
+        (unconfirmed_groups, RefusalReason.UNPROVED,
          "two runs at least 4 hours (a rollover) apart must find no owner. Before that, a broker may add the "
          "ledger to a topic",
          "audit again at least --owner-grace and at least 4 hours later, and plan again"),
@@ -204,7 +205,7 @@ def _delete_steps(plan_facts: PlanFacts, groups: FindingGroups) -> Iterator[Plan
     placeholder_values = ledger_placeholder_values([str(ledger) for ledger in ledger_ids])
     yield make_step(
         step_permission, template.format(plural(ledger_count, "ledger")), groups.plan_findings(),
-        procedures.DELETE_LEDGER.filled(step_permission, placeholder_values), urgency=groups.urgency,
+        procedures.DELETE_LEDGER.fill(step_permission, placeholder_values), urgency=groups.urgency,
         effect_text="bookies free the ledgers' entries at the next garbage collection and compaction",
         bytes=sum(rows[ledger_id].bytes for ledger_id in ledger_ids),
         risk_text="danger; once bookies have garbage-collected a ledger, it cannot be restored",

@@ -41,18 +41,18 @@ Steps = Iterator[PlanStep | RefusedStep]
 _MAX_NAMES_SHOWN = 5
 _REASON_BY_CAUSE = {
     Cause.ONLY_COPY: RefusalReason.NO_COPY,
-    Cause.UNREADABLE: RefusalReason.NO_COPY,
-    Cause.NO_SPARE: RefusalReason.NO_SPARE,
-    Cause.NO_ADMISSIBLE: RefusalReason.NO_SPARE,
-    Cause.NO_COVERAGE: RefusalReason.LIVE_WRITER,
+    Cause.UNREADABLE_ENTRY: RefusalReason.NO_COPY,
+    Cause.NO_SPARE_BOOKIE: RefusalReason.NO_SPARE,
+    Cause.NO_ALLOWED_SPARE: RefusalReason.NO_SPARE,
+    Cause.NO_QUORUM_COVERAGE: RefusalReason.LIVE_WRITER,
 }
 _START_REMEDY_TEXT = "start the bookie, or find its disks; some entries exist nowhere else"
 _WAY_OUT_BY_CAUSE = {
     Cause.ONLY_COPY: _START_REMEDY_TEXT,
-    Cause.UNREADABLE: _START_REMEDY_TEXT,
-    Cause.NO_SPARE: "add a bookie, or make a read-only bookie writable again",
-    Cause.NO_ADMISSIBLE: "add a bookie in another rack, or relax the placement policy",
-    Cause.NO_COVERAGE: "start the bookie, and let the writers close the ledgers",
+    Cause.UNREADABLE_ENTRY: _START_REMEDY_TEXT,
+    Cause.NO_SPARE_BOOKIE: "add a bookie, or make a read-only bookie writable again",
+    Cause.NO_ALLOWED_SPARE: "add a bookie in another rack, or relax the placement policy",
+    Cause.NO_QUORUM_COVERAGE: "start the bookie, and let the writers close the ledgers",
     Cause.NO_AUDITOR: "start AutoRecovery on a bookie",
     Cause.IDLE_WORKERS: "start replication workers, or find out why they stopped",
 }
@@ -61,8 +61,8 @@ _CAUSES_WITH_CLUSTER_WIDE_REMEDY = (Cause.NO_AUDITOR, Cause.IDLE_WORKERS)
 """Causes with a remedy that makes AutoRecovery copy all marked ledgers of the cluster."""
 _REMEDY_BY_CAUSE_WITHOUT_START = {
     Cause.ONLY_COPY: "keep the bookie's disks; some entries exist nowhere else",
-    Cause.UNREADABLE: "keep the bookie's disks; some entries exist nowhere else",
-    Cause.NO_COVERAGE: (
+    Cause.UNREADABLE_ENTRY: "keep the bookie's disks; some entries exist nowhere else",
+    Cause.NO_QUORUM_COVERAGE: (
         "fix the fault that prevents the bookie's start, and let the writers close the ledgers"
     ),
 }
@@ -82,7 +82,7 @@ def _lost_bookie_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction)
     unmarked_groups = _drop_starting_bookies(plan_facts, plan_facts.group_by_bookie("mark-missing"))
     if not groups:
         return
-    blocking_causes = {blocker.cause for blocker in plan_facts.auto_recovery.blockers}
+    blocking_causes = {blocker.cause for blocker in plan_facts.autorecovery_state.blockers}
     lost_bookies = sorted({*groups, *unmarked_groups})
     plan_findings = tuple(
         finding for bookie in lost_bookies for finding in _bookie_findings(bookie, groups, unmarked_groups)
@@ -96,7 +96,7 @@ def _lost_bookie_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction)
         else:
             way_out += f"; leave it disabled, because it would copy every marked ledger: {refusal.sentence}"
         yield refuse(
-            ActionKind.RECOVER, RefusalReason.SWITCHED_OFF, title, problem_text, way_out, plan_findings
+            ActionKind.RECOVER, RefusalReason.REPLICATION_OFF, title, problem_text, way_out, plan_findings
         )
     elif blocking_causes:
         yield from _recover_all_ledgers(
@@ -106,7 +106,7 @@ def _lost_bookie_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction)
             blocking_causes,
             _highest_urgency(groups, unmarked_groups),
         )
-    elif plan_facts.auto_recovery.doubts:
+    elif plan_facts.autorecovery_state.doubts:
         problem_text = "under-replication marks were not read, so the state of AutoRecovery is unknown"
         yield refuse(
             ActionKind.RECOVER, RefusalReason.UNKNOWN_INPUT, title, problem_text, "audit again", plan_findings
@@ -140,11 +140,11 @@ def _mark_unmarked_ledgers(plan_facts: PlanFacts, groups: Mapping[str, FindingGr
     """
     if confirmed_groups := {bookie: group for bookie, group in groups.items() if group.are_confirmed}:
         yield from _mark_ledgers_again(plan_facts, confirmed_groups)
-    reason_text, way_out = REFUSAL_TEXTS[RefusalReason.UNSURE]
+    reason_text, way_out = REFUSAL_TEXTS[RefusalReason.UNPROVED]
     for bookie, group in groups.items():
         if not group.are_confirmed:
             title, findings = f"mark the ledgers of {bookie}", group.plan_findings()
-            yield refuse(ActionKind.RECOVER, RefusalReason.UNSURE, title, reason_text, way_out, findings)
+            yield refuse(ActionKind.RECOVER, RefusalReason.UNPROVED, title, reason_text, way_out, findings)
 
 
 def _drop_starting_bookies(
@@ -159,7 +159,7 @@ def _bookie_findings(bookie: str, *groups: Mapping[str, FindingGroups]) -> tuple
 
 def _highest_urgency(*groups: Mapping[str, FindingGroups]) -> Urgency:
     urgencies = [group.urgency for groups_by_bookie in groups for group in groups_by_bookie.values()]
-    return min(urgencies, key=lambda urgency: urgency.rank, default=Urgency.REST)
+    return min(urgencies, key=lambda urgency: urgency.rank, default=Urgency.NOT_URGENT)
 
 
 def _find_held_ledgers(plan_facts: PlanFacts, lost_bookies: Sequence[str]) -> list[int]:
@@ -217,12 +217,12 @@ def _mark_ledgers_again(plan_facts: PlanFacts, unmarked_groups: Mapping[str, Fin
     # The auditor marks the ledgers of every bookie that is lost, of others than these too.
     if held_ledger_ids or _find_cluster_refusal(plan_facts) is not None:
         yield from _copy_each_ledger(
-            plan_facts, bookies, tuple(findings), urgency, held_ledger_ids, plan_facts.marks.ids
+            plan_facts, bookies, tuple(findings), urgency, held_ledger_ids, plan_facts.mark_times.ids
         )
         return
     rows = list(
         read_ledgers_of_bookies(
-            plan_facts.run, bookies, MAX_LEDGERS, must_be_closed=False, excluded_ids=plan_facts.marks.ids
+            plan_facts.run, bookies, MAX_LEDGERS, must_be_closed=False, excluded_ids=plan_facts.mark_times.ids
         )
     )
     ledger_ids = [row.ledger_id for row in rows]
@@ -237,7 +237,7 @@ def _mark_ledgers_again(plan_facts: PlanFacts, unmarked_groups: Mapping[str, Fin
         return
     yield make_step(
         step_permission, title.format(plural(ledger_count, "ledger")), findings,
-        procedures.MARK_LEDGERS.filled(step_permission, {}),
+        procedures.MARK_LEDGERS.fill(step_permission, {}),
         urgency=urgency,
         effect_text="the auditor marks every ledger of every bookie that is not registered, "
         "and workers copy the ledgers",
@@ -250,7 +250,7 @@ def _mark_ledgers_again(plan_facts: PlanFacts, unmarked_groups: Mapping[str, Fin
             *AUTORECOVERY_CONDITIONS,
             *(Condition(Fact.REGISTERED, bookie, "no") for bookie in bookies),
         ],
-        done_conditions=[Condition(Fact.QUEUED, bookie, "yes") for bookie in bookies],
+        done_conditions=[Condition(Fact.MARKED_OR_DONE, bookie, "yes") for bookie in bookies],
     )  # fmt: skip
 
 
@@ -304,7 +304,7 @@ def _recover_all_ledgers(
     causes_text = "; ".join(CAUSE_TEXTS[blocking_cause][0] for blocking_cause in sorted(blocking_causes))
     yield make_step(
         step_permission, title, findings,
-        procedures.COPY_ALL_LEDGERS.filled(step_permission, {"BOOKIE": ",".join(lost_bookies)}),
+        procedures.COPY_ALL_LEDGERS.fill(step_permission, {"BOOKIE": ",".join(lost_bookies)}),
         urgency=urgency, bookie_id=lost_bookies[0] if len(lost_bookies) == 1 else None,
         effect_text=f"no ensemble of a closed ledger names {bookies_text} any more, if other bookies "
         f"have copies. AutoRecovery does not do this: {causes_text}",
@@ -325,7 +325,7 @@ def _recover_all_ledgers(
         ledger_count=_count_ledgers(rows, work.ledgers),
         expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=[Condition(Fact.REGISTERED, bookie, "no") for bookie in lost_bookies],
-        done_conditions=[Condition(Fact.NAMES, bookie, "no") for bookie in lost_bookies],
+        done_conditions=[Condition(Fact.IN_ENSEMBLE, bookie, "no") for bookie in lost_bookies],
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from auditor.actions.gate import HeldRun, permit, permit_ledgers
+from auditor.actions.gate import GateRun, permit, permit_ledgers
 from auditor.actions.objects import bookie, ledger
 from auditor.actions.procedures import require_permission
 from auditor.model.amounts import plural
@@ -113,7 +113,7 @@ def make_step(
 
 
 def permit_or_refuse(
-    run: HeldRun,
+    run: GateRun,
     action_kind: ActionKind,
     title: str,
     findings: Sequence[PlanFinding],
@@ -129,7 +129,7 @@ def permit_or_refuse(
 
 
 def permit_each_ledger(
-    run: HeldRun,
+    run: GateRun,
     action_kind: ActionKind,
     title: str,
     findings: Sequence[PlanFinding],
@@ -184,7 +184,7 @@ def refuse_held_objects(
 ) -> RefusedStep:
     """Return one refused step for objects that the gate refused for the same reasons."""
     first_refusal = gate_answers[0]
-    refusal_reason = RefusalReason.HELD if first_refusal.holds else RefusalReason.AUDIT_AGAIN
+    refusal_reason = RefusalReason.HAS_HOLDS if first_refusal.holds else RefusalReason.AUDIT_AGAIN
     remainder_text = (
         f"; and {plural(len(gate_answers) - 1, 'ledger')} more for the same reasons"
         if len(gate_answers) > 1

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from auditor.actions.action_list import JointHolders
 from auditor.actions.commands import is_cluster_wide
-from auditor.actions.gate import HeldRun, permit, permit_everywhere, permit_ledgers
+from auditor.actions.gate import GateRun, permit, permit_everywhere, permit_ledgers
 from auditor.actions.objects import bookie, ledger
 from auditor.actions.procedures import parse_manual_action
 from auditor.actions.stop_set import StopSet, last_holders_text
@@ -13,7 +13,7 @@ from auditor.model.holds import ActionKind, HoldObject
 from auditor.model.permission import Refused
 from auditor.model.plan import CommandRole, Fact, PlanStep, StepCheck, StepState
 
-_BOOKIE_FACTS = (Fact.REGISTERED, Fact.COOKIE, Fact.NAMED, Fact.NAMES, Fact.QUEUED)
+_BOOKIE_FACTS = (Fact.REGISTERED, Fact.COOKIE, Fact.IN_ANY_LEDGER, Fact.IN_ENSEMBLE, Fact.MARKED_OR_DONE)
 """Facts about a bookie. A condition about such a fact names a bookie of the step."""
 
 
@@ -51,7 +51,7 @@ def permission_without_run(step: PlanStep) -> StepPermission:
     return StepPermission() if gate_permitted_step else StepPermission(unknown_reasons=(_NO_RUN_REASON,))
 
 
-def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
+def ask_gate(step: PlanStep, run: GateRun) -> StepPermission:
     """Ask the gate of a newer run whether a step of a plan is permitted.
 
     Raises:
@@ -107,7 +107,7 @@ def _step_bookies(step: PlanStep) -> list[str]:
     return sorted(bookie_ids | ({step.bookie_id} if step.bookie_id is not None else set()))
 
 
-def _refuse_manual_actions(step: PlanStep, run: HeldRun) -> Iterator[Refused]:
+def _refuse_manual_actions(step: PlanStep, run: GateRun) -> Iterator[Refused]:
     """Yield a refusal for each start or stop of a bookie in the step that the gate does not permit."""
     for action_kind, bookie_name in _manual_actions(step):
         gate_answer = permit(run, action_kind, [bookie(bookie_name)])
@@ -119,7 +119,7 @@ def _manual_actions(step: PlanStep) -> Iterator[tuple[ActionKind, str]]:
     """Yield (kind, bookie id) for each command of the step that stops or starts a bookie, in order."""
     for command in step.commands:
         if (
-            command.role is CommandRole.HAND
+            command.role is CommandRole.MANUAL
             and (manual_action := parse_manual_action(command.text)) is not None
         ):
             yield manual_action
@@ -127,12 +127,16 @@ def _manual_actions(step: PlanStep) -> Iterator[tuple[ActionKind, str]]:
 
 def _is_cluster_wide(step: PlanStep) -> bool:
     """Return whether a command of the step makes AutoRecovery copy ledgers of any bookie."""
-    return any(command.role is CommandRole.DO and is_cluster_wide(command.text) for command in step.commands)
+    return any(
+        command.role is CommandRole.EXECUTE and is_cluster_wide(command.text) for command in step.commands
+    )
 
 
 def _copies_all_ledgers(step: PlanStep) -> bool:
     """Return whether a command of the step copies all ledgers of a bookie, including ledgers on hold."""
-    words_by_command = [command.text.split() for command in step.commands if command.role is CommandRole.DO]
+    words_by_command = [
+        command.text.split() for command in step.commands if command.role is CommandRole.EXECUTE
+    ]
     return step.kind is ActionKind.RECOVER and any(
         "-l" not in command_words for command_words in words_by_command
     )
@@ -179,13 +183,13 @@ def forbid_last_stops(
         if last_holders := stop_set.last_holders(*bookies_of_stops):
             reasons = (*step_check.why, f"not permitted: {last_holders_text(last_holders)}")
             check_result_by_step[step.number] = replace(step_check, state=StepState.CHANGED, why=reasons)
-        elif step_check.state is StepState.TRUE and not _restarts_bookie(step):
+        elif step_check.state is StepState.STILL_VALID and not _restarts_bookie(step):
             stop_set.add(*bookies_of_stops)
     return tuple(check_result_by_step[step.number] for step, _ in ordered_steps_with_checks)
 
 
 def _may_be_executed(step_check: StepCheck) -> bool:
-    return step_check.state in (StepState.TRUE, StepState.UNKNOWN)
+    return step_check.state in (StepState.STILL_VALID, StepState.UNKNOWN)
 
 
 def _stopped_bookies(step: PlanStep, running_bookies: frozenset[str]) -> Sequence[str]:

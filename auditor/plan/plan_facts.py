@@ -17,7 +17,7 @@ from auditor.decommission.rehearse import AutoRecoveryState, read_auto_recovery
 from auditor.model.arrow import ds, pc
 from auditor.model.finding import Confidence, Urgency, no_change_status
 from auditor.model.plan import Condition, Fact, PlanFinding, UnplannedCount
-from auditor.model.states import TAKES_WRITES, GcReason, MarkRow
+from auditor.model.states import WRITABLE_MODES, GcReason, MarkRow
 from auditor.runs.change_status import statuses_in_order
 from auditor.runs.reader import RunReader
 from auditor.simulate.exposure import DependentLedger, find_dependent_ledgers, find_joint_holders
@@ -67,7 +67,7 @@ class FindingGroup:
 class FindingGroups(dict[str, FindingGroup]):
     """Findings for one step, by check id. ``are_confirmed`` is True if all of them are confirmed.
 
-    ``urgency`` is the urgency of the most urgent finding. ``copies`` maps a ledger to the number of known
+    ``urgency`` is the urgency of the most urgent finding. ``min_copies`` maps a ledger to the number of known
     copies of its entry with the fewest known copies. It has no key for a ledger if no finding shows this
     number.
     """
@@ -75,27 +75,29 @@ class FindingGroups(dict[str, FindingGroup]):
     def __init__(self) -> None:
         super().__init__()
         self.are_confirmed = True
-        self.urgency = Urgency.REST
-        self.copies: dict[int, int] = {}
+        self.urgency = Urgency.NOT_URGENT
+        self.min_copies: dict[int, int] = {}
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count a finding."""
         self.setdefault(row["id"], FindingGroup(row["id"])).add(row)
         self.are_confirmed &= row["confidence"] == Confidence.CONFIRMED
         self.urgency = min(self.urgency, Urgency(row["urgency"]), key=lambda urgency: urgency.rank)
-        if (copy_count := known_copies_left(row)) is not None and len(self.copies) < MAX_LEDGERS:
-            self.copies[row["ledger_id"]] = min(copy_count, self.copies.get(row["ledger_id"], copy_count))
+        if (copy_count := known_copies_left(row)) is not None and len(self.min_copies) < MAX_LEDGERS:
+            self.min_copies[row["ledger_id"]] = min(
+                copy_count, self.min_copies.get(row["ledger_id"], copy_count)
+            )
 
     @property
     def ledgers(self) -> list[int]:
         """Return the ledgers of all groups, each once. Ledgers with the fewest known copies come first."""
         ledger_ids = dict.fromkeys(ledger for group in self.values() for ledger in group.ledgers)
-        rank_of_unknown_copies = max(self.copies.values(), default=0) + 1
-        return sorted(ledger_ids, key=lambda ledger: self.copies.get(ledger, rank_of_unknown_copies))
+        rank_of_unknown_copies = max(self.min_copies.values(), default=0) + 1
+        return sorted(ledger_ids, key=lambda ledger: self.min_copies.get(ledger, rank_of_unknown_copies))
 
     def fewest_copies(self, ledgers: Iterable[int]) -> int | None:
         """Return the smallest number of known copies of an entry in these ledgers; None if unknown."""
-        return min((self.copies[ledger] for ledger in ledgers if ledger in self.copies), default=None)
+        return min((self.min_copies[ledger] for ledger in ledgers if ledger in self.min_copies), default=None)
 
     @property
     def count(self) -> int:
@@ -109,7 +111,7 @@ class FindingGroups(dict[str, FindingGroup]):
         """
         return tuple(PlanFinding(group.id, group.count, tuple(group.fingerprints)) for group in self.values())
 
-    def conditions(self, finding_state: str) -> tuple[Condition, ...]:
+    def make_conditions(self, finding_state: str) -> tuple[Condition, ...]:
         """Return one condition for each fingerprint in the plan: the finding is ``finding_state``.
 
         ``finding_state`` is "there" or "gone".
@@ -149,21 +151,23 @@ class PlanFacts:
             bookie for bookie, row in self.bookies.items() if row["named"] and row["registered"] is None
         )
         self.writable_bookies = frozenset(
-            bookie for bookie, row in self.bookies.items() if row["registered"] in TAKES_WRITES
+            bookie for bookie, row in self.bookies.items() if row["registered"] in WRITABLE_MODES
         )
-        self.auto_recovery: AutoRecoveryState = read_auto_recovery(run, self.lost_bookies)
-        self.autorecovery_works = not self.auto_recovery.blockers and not self.auto_recovery.doubts
-        self.copy_before_stop: dict[str, FindingGroups] = {}
+        self.autorecovery_state: AutoRecoveryState = read_auto_recovery(run, self.lost_bookies)
+        self.is_autorecovery_usable = (
+            not self.autorecovery_state.blockers and not self.autorecovery_state.doubts
+        )
+        self.groups_to_copy: dict[str, FindingGroups] = {}
         """Findings about bookies that should stop once their ledgers have other copies, by bookie."""
         self.starting_bookies: set[str] = set()
         """Bookies that are down and that a step starts. Their ledgers are not copied to other bookies."""
-        self.addressed_counts: Counter[str] = Counter()
+        self.planned_counts: Counter[str] = Counter()
         self.accepted_counts: Counter[str] = Counter()
         for check_tally in self.facts.tally:
             self.accepted_counts[check_tally["id"]] += check_tally["suppressed"]
 
     @cached_property
-    def marks(self) -> MarkTimes:
+    def mark_times(self) -> MarkTimes:
         """Return the times of all marks, and the ledgers that a worker has locked."""
         return MarkTimes(self.run)
 
@@ -186,7 +190,7 @@ class PlanFacts:
         return marks_by_bookie
 
     @cached_property
-    def cookies(self) -> dict[str, str]:
+    def cookie_digests(self) -> dict[str, str]:
         """Return the digest of each bookie's cookie in the store."""
         return {row["bookie_id"]: cookie_digest(row) for row in self.run.table("cookies").to_pylist()}
 
@@ -206,25 +210,25 @@ class PlanFacts:
         running_bookies = [
             bookie for bookie in stop_candidates if self.bookies.get(bookie, {}).get("registered") is not None
         ]
-        return StopSet(find_joint_holders(self.run.directory, self._is_listed, running_bookies))
+        return StopSet(find_joint_holders(self.run.directory, self._are_bookies_listed, running_bookies))
 
     @property
-    def _is_listed(self) -> bool:
+    def _are_bookies_listed(self) -> bool:
         """Return whether all cookies and registrations could be listed."""
         bookie_listing = self.facts.bookies_listed
         return bookie_listing is not None and bookie_listing["hidden"] is None
 
     @cached_property
     def dependent_ledgers(self) -> dict[int, DependentLedger]:
-        """Return ledgers whose last copy may be on a bookie of ``copy_before_stop``, by id.
+        """Return ledgers whose last copy may be on a bookie of ``groups_to_copy``, by id.
 
-        The result is limited to the first `MAX_LEDGERS` ledgers. It is cached, so ``copy_before_stop`` must
+        The result is limited to the first `MAX_LEDGERS` ledgers. It is cached, so ``groups_to_copy`` must
         be complete at the first call.
         """
-        if not self.copy_before_stop:
+        if not self.groups_to_copy:
             return {}
         dependent_rows = find_dependent_ledgers(
-            self.run.directory, self._is_listed, self.copy_before_stop, MAX_LEDGERS
+            self.run.directory, self._are_bookies_listed, self.groups_to_copy, MAX_LEDGERS
         )
         return {dependent_ledger.ledger_id: dependent_ledger for dependent_ledger in dependent_rows}
 
@@ -299,14 +303,14 @@ class PlanFacts:
         groups_by_bookie: dict[str, FindingGroups] = {}
         for row in self.findings_of_checks(*check_ids):
             groups_by_bookie.setdefault(row["bookie_id"], FindingGroups()).add(row)
-            self.addressed_counts[row["id"]] += 1
+            self.planned_counts[row["id"]] += 1
         return groups_by_bookie
 
     def count_findings_without_step(self) -> tuple[UnplannedCount, ...]:
         """Return the numbers of findings without a step, by check id. Accepted findings do not count."""
         finding_counts = self.run.report.counts
         unplanned_counts = {
-            check_id: finding_count - self.addressed_counts[check_id] - self.accepted_counts[check_id]
+            check_id: finding_count - self.planned_counts[check_id] - self.accepted_counts[check_id]
             for check_id, finding_count in finding_counts.items()
         }
         return tuple(
@@ -336,19 +340,19 @@ class MarkTimes:
             locked_id_arrays.append(locks_of_batch["ledger_id"].to_numpy())
         id_order = np.argsort(np.concatenate(marked_id_arrays), kind="stable")
         self.ids: Longs = np.concatenate(marked_id_arrays)[id_order]
-        self._since: Longs = np.concatenate(mark_time_arrays)[id_order]
-        self._locks = frozenset(np.concatenate(locked_id_arrays).tolist())
+        self._mark_times: Longs = np.concatenate(mark_time_arrays)[id_order]
+        self._locked_ids = frozenset(np.concatenate(locked_id_arrays).tolist())
 
     def mark_time(self, ledger: int) -> int | None:
         """Return the time (ms) of a ledger's mark; -1 if the time is unknown, None if there is no mark."""
         id_position = int(np.searchsorted(self.ids, ledger))
         if id_position == len(self.ids) or self.ids[id_position] != ledger:
             return None
-        return int(self._since[id_position])
+        return int(self._mark_times[id_position])
 
     def is_locked(self, ledger: int) -> bool:
         """Return whether a worker has locked the ledger."""
-        return ledger in self._locks
+        return ledger in self._locked_ids
 
 
 def cookie_digest(row: Mapping[str, Any]) -> str:
@@ -357,5 +361,5 @@ def cookie_digest(row: Mapping[str, Any]) -> str:
     >>> cookie_digest(dict.fromkeys(_COOKIE_COLUMNS))
     '1ca5a0335ad41b65'
     """
-    cookie_text = json.dumps([row[bookie] for bookie in _COOKIE_COLUMNS])
+    cookie_text = json.dumps([row[column] for column in _COOKIE_COLUMNS])
     return hashlib.sha256(cookie_text.encode()).hexdigest()[:16]

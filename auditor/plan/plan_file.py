@@ -261,7 +261,7 @@ _ACTION_KINDS = list(ActionKind)
 
 def _sort_key(step: PlanStep) -> tuple[int, int, int, int, str, str]:
     """Return the sort key of a step: urgency, kind, copies (fewest first), then ledgers (most first)."""
-    urgency_rank = Urgency(step.urgency or Urgency.REST).rank
+    urgency_rank = Urgency(step.urgency or Urgency.NOT_URGENT).rank
     copies_rank = _UNKNOWN_COPIES_RANK if step.fewest_copies is None else step.fewest_copies
     kind_rank = _ACTION_KINDS.index(step.kind)
     return urgency_rank, kind_rank, copies_rank, -step.ledger_count, step.bookie_id or "", step.about

@@ -142,7 +142,8 @@ def _copy_before_stop(plan_facts: PlanFacts, sorted_findings: FindingsByAction) 
     ledgers_by_pair: dict[tuple[str, str], list[int]] = defaultdict(list)
     for dependent_ledger in plan_facts.dependent_ledgers.values():
         will_workers_copy = (
-            plan_facts.autorecovery_works and dependent_ledger.bookie_to_replace in plan_facts.lost_bookies
+            plan_facts.is_autorecovery_usable
+            and dependent_ledger.bookie_to_replace in plan_facts.lost_bookies
         )
         if dependent_ledger.ledger_id not in planned_ledger_ids and not will_workers_copy:
             ledgers_by_pair[dependent_ledger.bookie_id, dependent_ledger.bookie_to_replace].append(
@@ -152,7 +153,7 @@ def _copy_before_stop(plan_facts: PlanFacts, sorted_findings: FindingsByAction) 
         plan_facts.run, {ledger for ledgers in ledgers_by_pair.values() for ledger in ledgers}
     )
     for (bookie, bookie_to_replace), ledgers in sorted(ledgers_by_pair.items()):
-        findings = plan_facts.copy_before_stop[bookie].plan_findings()
+        findings = plan_facts.groups_to_copy[bookie].plan_findings()
         copyable_rows = [
             rows[ledger_id]
             for ledger_id in ledgers
@@ -174,7 +175,7 @@ def sort_findings(plan_facts: PlanFacts) -> FindingsByAction:
     for row in plan_facts.findings_of_checks(
         "entry-lost", "below-ack-quorum", "below-write-quorum", "mark-stuck"
     ):
-        plan_facts.addressed_counts[row["id"]] += 1
+        plan_facts.planned_counts[row["id"]] += 1
         if bookies_with_recoverable_entries(row):
             continue  # its entries are in entry logs: `rebuild_indexes` has the step
         lacking_bookie = _find_lacking_bookie(plan_facts, row)
@@ -185,13 +186,13 @@ def sort_findings(plan_facts: PlanFacts) -> FindingsByAction:
         elif row["id"] == "entry-lost" or lacking_bookie is None:
             sorted_findings.refused_groups[RefusalReason.NO_COPY].add(row)
         elif row["confidence"] != Confidence.CONFIRMED:
-            sorted_findings.refused_groups[RefusalReason.UNSURE].add(row)
+            sorted_findings.refused_groups[RefusalReason.UNPROVED].add(row)
         elif row["id"] != "mark-stuck" and _is_recently_marked(plan_facts, row["ledger_id"]):
             sorted_findings.wait_groups[lacking_bookie].add(row)
-        elif plan_facts.marks.is_locked(row["ledger_id"]):
-            sorted_findings.refused_groups[RefusalReason.LOCKED].add(row)
+        elif plan_facts.mark_times.is_locked(row["ledger_id"]):
+            sorted_findings.refused_groups[RefusalReason.WORKER_LOCK].add(row)
         elif lacking_bookie not in plan_facts.lost_bookies or (
-            row["id"] == "mark-stuck" and plan_facts.autorecovery_works
+            row["id"] == "mark-stuck" and plan_facts.is_autorecovery_usable
         ):
             sorted_findings.copy_groups[lacking_bookie].add(row)
     return sorted_findings
@@ -226,12 +227,12 @@ def _is_recently_marked(plan_facts: PlanFacts, ledger: int) -> bool:
 
     The result is True if AutoRecovery works, and if the mark is young or a worker has locked the ledger.
     """
-    mark_time = plan_facts.marks.mark_time(ledger)
+    mark_time = plan_facts.mark_times.mark_time(ledger)
     latest_time = plan_facts.facts.scan_time - EXPIRY_MS
     return (
-        plan_facts.autorecovery_works
+        plan_facts.is_autorecovery_usable
         and mark_time is not None
-        and (plan_facts.marks.is_locked(ledger) or mark_time >= latest_time)
+        and (plan_facts.mark_times.is_locked(ledger) or mark_time >= latest_time)
     )
 
 
@@ -265,7 +266,7 @@ def wait_step(
     ledger_count -= sum(copy_step.ledger_count for copy_step in refused_steps)
     yield make_step(
         step_permission, title.format(plural(ledger_count, "ledger")), findings,
-        procedures.LIST_MARKED.filled(step_permission, {}),
+        procedures.LIST_MARKED.fill(step_permission, {}),
         urgency=_copy_urgency(plan_facts, groups.urgency, marked_ledgers),
         fewest_copies=groups.fewest_copies(marked_ledgers),
         bookie_id=bookie, effect_text=_WORKER_EFFECT_TEXT,
@@ -365,7 +366,7 @@ def copy_each_ledger(
     purpose_text = f"before {stopping_bookie} stops" if stopping_bookie else f"because {bookie} lacks entries"
     yield make_step(
         step_permission, f"{title.format(plural(ledger_count, 'ledger'))}, {purpose_text}", findings,
-        procedures.COPY_LEDGER.filled(step_permission, placeholder_values),
+        procedures.COPY_LEDGER.fill(step_permission, placeholder_values),
         urgency=_copy_urgency(plan_facts, urgency, permitted_ledger_ids),
         fewest_copies=groups.fewest_copies(permitted_ledger_ids) if groups else None,
         bookie_id=bookie, effect_text=f"other bookies have the copies and replace {bookie} in the metadata",
@@ -374,5 +375,5 @@ def copy_each_ledger(
         undo_text="no undo is needed: an entry is deleted only if it has another copy",
         ledgers=ledgers, ledger_count=ledger_count, expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=[Condition(Fact.VERSION, "", "as listed"), *unlocked_conditions],
-        done_conditions=[Condition(Fact.NAMES, bookie, "no")],
+        done_conditions=[Condition(Fact.IN_ENSEMBLE, bookie, "no")],
     )  # fmt: skip

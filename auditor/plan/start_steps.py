@@ -31,7 +31,7 @@ def put_disks_back(plan_facts: PlanFacts) -> Steps:
     for row in plan_facts.findings_of_checks(*EXCHANGE_CHECKS):
         if row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] in plan_facts.exchanged_disks:
             rows[row["bookie_id"]].append(row)
-            plan_facts.addressed_counts[row["id"]] += 1
+            plan_facts.planned_counts[row["id"]] += 1
     exchange_partners = {name: _find_disk_partners(name, bookie_rows) for name, bookie_rows in rows.items()}
     remaining_bookies = sorted(rows)
     while remaining_bookies:
@@ -90,7 +90,7 @@ def _put_back_steps(
     ]
     return make_step(
         step_permission, title, groups.plan_findings(),
-        [*stop_commands, procedures.exchange_disks(step_permission, running_bookies, [*directory_texts])],
+        [*stop_commands, procedures.swap_disks_back(step_permission, running_bookies, [*directory_texts])],
         urgency=groups.urgency,
         effect_text=f"each of {names} has its own data again; nothing is copied. Audit before you start them",
         risk_text="load; none of their copies can be read while they are stopped",

@@ -22,7 +22,7 @@ from auditor.model.plan import (
     StepState,
 )
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
-from auditor.plan.answers import Answers
+from auditor.plan.answers import ClusterState
 from auditor.plan.permissions import (
     FUTURE_REASON,
     StepPermission,
@@ -34,7 +34,7 @@ from auditor.reports.plan import condition_text
 
 _MAX_IDS_SHOWN = 5
 _AUDIT_TEXT_BY_FACT = {
-    Fact.NAMED: "an audit of the metadata",
+    Fact.IN_ANY_LEDGER: "an audit of the metadata",
     Fact.FINDING: "an audit with the bookie's directories",
     Fact.UNOWNED: "an audit with owner stores that are proved complete",
 }
@@ -46,7 +46,7 @@ def planned_ledger_ids(plan: RepairPlan) -> frozenset[int]:
     return frozenset(int(ledger.ledger_id) for step in plan.steps for ledger in step.ledgers)
 
 
-def check_plan(plan: RepairPlan, cluster_state: Answers, time_ms: int | None = None) -> PlanCheck:
+def check_plan(plan: RepairPlan, cluster_state: ClusterState, time_ms: int | None = None) -> PlanCheck:
     """Check every condition of a plan using the present state of the cluster.
 
     Args:
@@ -78,7 +78,7 @@ def check_plan(plan: RepairPlan, cluster_state: Answers, time_ms: int | None = N
     return PlanCheck(cluster_state.source_text, cluster_state.time, plan.expires, time > plan.expires, steps)
 
 
-def _check_step(step: PlanStep, cluster_state: Answers, time: int, is_from_future: bool) -> StepCheck:
+def _check_step(step: PlanStep, cluster_state: ClusterState, time: int, is_from_future: bool) -> StepCheck:
     step_permission = (
         permission_without_run(step) if cluster_state.run is None else ask_gate(step, cluster_state.run)
     )
@@ -116,7 +116,7 @@ def _check_step(step: PlanStep, cluster_state: Answers, time: int, is_from_futur
         step.number, step.kind, step.about, state, tuple(reasons),
         *(
             state_counts[kind]
-            for kind in (StepState.DONE, StepState.TRUE, StepState.CHANGED, StepState.UNKNOWN)
+            for kind in (StepState.DONE, StepState.STILL_VALID, StepState.CHANGED, StepState.UNKNOWN)
         ),
     )  # fmt: skip
 
@@ -125,7 +125,7 @@ def _state_of_unfinished_step(
     step: PlanStep,
     required_conditions: Iterable[Condition],
     ledger_states: dict[str, StepState],
-    cluster_state: Answers,
+    cluster_state: ClusterState,
     step_permission: StepPermission,
     time: int,
 ) -> tuple[StepState, list[str]]:
@@ -175,11 +175,15 @@ def _state_of_unfinished_step(
         unknown_condition_texts.append("the step has expired; plan again")
     if false_condition_texts:
         return StepState.CHANGED, false_condition_texts
-    return (StepState.UNKNOWN, unknown_condition_texts) if unknown_condition_texts else (StepState.TRUE, [])
+    return (
+        (StepState.UNKNOWN, unknown_condition_texts)
+        if unknown_condition_texts
+        else (StepState.STILL_VALID, [])
+    )
 
 
 def _ledger_state(
-    step: PlanStep, ledger: PlannedLedger, cluster_state: Answers, step_permission: StepPermission
+    step: PlanStep, ledger: PlannedLedger, cluster_state: ClusterState, step_permission: StepPermission
 ) -> StepState:
     done_conditions = [condition for condition in step.done_when if condition.fact in LEDGER_FACTS]
     if done_conditions and _all_true(
@@ -192,10 +196,12 @@ def _ledger_state(
     is_true = _all_true(
         is_met_for_ledger(condition, ledger, cluster_state) for condition in required_conditions
     )
-    return {True: StepState.TRUE, False: StepState.CHANGED, None: StepState.UNKNOWN}[is_true]
+    return {True: StepState.STILL_VALID, False: StepState.CHANGED, None: StepState.UNKNOWN}[is_true]
 
 
-def is_condition_met(condition: Condition, cluster_state: Answers, bookie: str | None = None) -> bool | None:
+def is_condition_met(
+    condition: Condition, cluster_state: ClusterState, bookie: str | None = None
+) -> bool | None:
     """Return whether a condition that is not about single ledgers is met; None if unknown.
 
     ``bookie`` is the bookie of the step. If the condition names a finding, the finding is about this
@@ -206,13 +212,13 @@ def is_condition_met(condition: Condition, cluster_state: Answers, bookie: str |
         bookie_values = (
             cluster_state.mode_by_bookie
             if condition.fact is Fact.REGISTERED
-            else cluster_state.digest_by_bookie
+            else cluster_state.cookie_digests
         )
         if condition_subject in bookie_values:
             return expected_value == "yes" or bookie_values[condition_subject] == expected_value
-        is_known = cluster_state.are_bookies_listed and condition_subject not in cluster_state.unclear_bookies
+        is_known = cluster_state.are_bookies_listed and condition_subject not in cluster_state.unread_bookies
         return expected_value in ("no", "none") if is_known else None
-    if condition.fact is Fact.NAMED:
+    if condition.fact is Fact.IN_ANY_LEDGER:
         return (
             None
             if cluster_state.named_bookies is None
@@ -227,7 +233,7 @@ def is_condition_met(condition: Condition, cluster_state: Answers, bookie: str |
 
 
 def _is_finding_met(
-    condition_subject: str, expected_value: str, cluster_state: Answers, bookie: str | None
+    condition_subject: str, expected_value: str, cluster_state: ClusterState, bookie: str | None
 ) -> bool | None:
     """Return whether a finding is in the state ``expected_value`` ("there" or "gone"); None if unknown.
 
@@ -246,7 +252,9 @@ def _is_finding_met(
     )
 
 
-def is_met_for_ledger(condition: Condition, ledger: PlannedLedger, cluster_state: Answers) -> bool | None:
+def is_met_for_ledger(
+    condition: Condition, ledger: PlannedLedger, cluster_state: ClusterState
+) -> bool | None:
     """Return whether a condition is met for a ledger; None if unknown.
 
     The ensembles of a deleted ledger count as empty.
@@ -257,18 +265,18 @@ def is_met_for_ledger(condition: Condition, ledger: PlannedLedger, cluster_state
         condition.value == "yes",
     )
     row = ledger_answers.rows.get(ledger_id)
-    if row is None and ledger_id in ledger_answers.unseen_ids:
+    if row is None and ledger_id in ledger_answers.unread_ids:
         return None
     match condition.fact:
         case Fact.LISTED:
             return (row is not None) == is_fact_expected
         case Fact.VERSION:
             return row is not None and (row.version, row.state) == (ledger.version, ledger.state)
-        case Fact.NAMES:
+        case Fact.IN_ENSEMBLE:
             if row is not None and row.state is None:
                 return None
             return (row is not None and condition.of in row.members) == is_fact_expected
-        case Fact.QUEUED:
+        case Fact.MARKED_OR_DONE:
             is_member = row is not None and condition.of in row.members
             is_marked = None if ledger_answers.marked_ids is None else ledger_id in ledger_answers.marked_ids
             return (

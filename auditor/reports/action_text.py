@@ -75,7 +75,7 @@ def unconfirmed_note(action: Action) -> str:
 
     The text is also empty if the action has the urgency `UNSEEN`.
     """
-    if action["urgency"] == Urgency.UNSEEN or action["unsure"] < action["count"]:
+    if action["urgency"] == Urgency.UNCHECKED or action["unsure"] < action["count"]:
         return ""
     return " (unconfirmed)"
 

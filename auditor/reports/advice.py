@@ -9,10 +9,10 @@ from itertools import groupby, islice
 from types import MappingProxyType
 
 from auditor.actions.commands import PlaceholderValues, fill_command, kind_of_command, permit_command
-from auditor.actions.gate import HeldRun, permit
+from auditor.actions.gate import GateRun, permit
 from auditor.actions.objects import bookie
-from auditor.checks import BY_ID, Check
-from auditor.checks.gc_guards import DOUBT_TEXTS
+from auditor.checks import CHECK_BY_ID, Check
+from auditor.checks.gc_guards import TEXT_BY_DOUBT
 from auditor.checks.manual import Command
 from auditor.model.acceptance import DATA_LOSS, missing_digest
 from auditor.model.amounts import format_time
@@ -30,7 +30,7 @@ StorageByBookie = Mapping[str, str]
 
 # Doubts for which a table has a single word.
 _DOUBT_TEXTS = {
-    **DOUBT_TEXTS,
+    **TEXT_BY_DOUBT,
     "attribution-suspect": "a directory's cookie and its path belong to different bookies",
 }
 _LABEL_COLUMNS = 7
@@ -56,8 +56,8 @@ def placeholders_of(finding: Finding, instance_id: str | None = None) -> dict[st
     missing or unknown entries. ``FIRST`` is the first entry that this bookie lacks or may lack. ``NEXT`` is
     the last such entry plus one. ``INSTANCE`` is ``instance_id``. A placeholder without a value has no key.
 
-    >>> from auditor.model.finding import Missing, Severity
-    >>> lost = Missing("bk1:3181", ((4, 10, 2, 3),), 6)
+    >>> from auditor.model.finding import MissingEntries, Severity
+    >>> lost = MissingEntries("bk1:3181", ((4, 10, 2, 3),), 6)
     >>> about = Severity.CRITICAL, Confidence.CONFIRMED
     >>> placeholders_of(Finding("entry-lost", *about, 0, 42, missing=(lost,)))
     {'ID': '42', 'BOOKIE': 'bk1:3181', 'FIRST': '4', 'NEXT': '12'}
@@ -116,7 +116,7 @@ def advice(
     scope_id: int | None = 0,
     finding: Finding | None = None,
     storages: Collection[str | None] | None = None,
-    run: HeldRun | None = None,
+    run: GateRun | None = None,
 ) -> list[str]:
     """Return the lines of a check's "What to do" and of its commands, each with its effect and its risk.
 
@@ -172,7 +172,7 @@ def advice(
     return lines
 
 
-def _start_refusal_text(check: Check, placeholders: PlaceholderValues, run: HeldRun | None) -> str | None:
+def _start_refusal_text(check: Check, placeholders: PlaceholderValues, run: GateRun | None) -> str | None:
     """Return why the bookie in ``placeholders`` must not be started, or None if nothing forbids the start."""
     name = placeholders.get("BOOKIE")
     if run is None or name is None or check.action is not ActionKind.START:
@@ -240,7 +240,7 @@ def advice_lines(
     width: int,
     instance_id: str | None = None,
     storages: StorageByBookie = MappingProxyType({}),
-    run: HeldRun | None = None,
+    run: GateRun | None = None,
 ) -> list[str]:
     """Return findings as lines, grouped by check.
 
@@ -257,7 +257,7 @@ def advice_lines(
     lines: list[str] = []
     for id, findings_of_check in groupby(findings, key=lambda entry: entry.finding.id):
         group_findings = list(findings_of_check)
-        check = BY_ID.get(id)
+        check = CHECK_BY_ID.get(id)
         lines += [""] if lines else []
         lines.append(id if check is None else f"{id}: {check.title}")
         lines = [*lines[:-1], *fold_text(lines[-1], width)]
@@ -290,7 +290,7 @@ def check_page_lines(
     unconfirmed_count: int,
     storage: str | None,
     ledger_finding: Finding | None,
-    run: HeldRun | None = None,
+    run: GateRun | None = None,
 ) -> list[str]:
     """Return lines on a check's findings about one bookie: their importance, confidence, and what to do.
 

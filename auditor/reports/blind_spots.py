@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from auditor.checks import ALL, Need
+from auditor.checks import ALL_CHECKS, Need
 from auditor.checks.needs import AvailableInputs, MissingInput, unmet_needs
 from auditor.model.report import Report
 
@@ -22,7 +22,7 @@ def checks_that_need(*needs: Need) -> tuple[str, ...]:
     >>> print(*checks_that_need(Need.TIMES)[:5])
     mark-directory-empty lock-without-mark server-check-overdue index-incomplete recovery-stuck
     """
-    return tuple(check.id for check in ALL if check.all_needs & {*needs})
+    return tuple(check.id for check in ALL_CHECKS if check.all_needs & {*needs})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def skip_sentence(blind_spot: BlindSpot) -> str:
     return f"skipped{' ' if blind_spot.objects_text else ': '}{blind_spot.sentence}"
 
 
-def blind_spots(inputs: AvailableInputs) -> list[BlindSpot]:
+def make_blind_spots(inputs: AvailableInputs) -> list[BlindSpot]:
     """Return the blind spots of a run, one for each reason. That of checks excluded by an option comes first.
 
     ``inputs`` has the inputs of the run.
@@ -85,10 +85,10 @@ def blind_spots(inputs: AvailableInputs) -> list[BlindSpot]:
     return [blind_spot for blind_spot in spots if blind_spot.ids]
 
 
-def blind_checks(report: Report) -> Mapping[str, BlindSpot]:
+def find_blind_spots(report: Report) -> Mapping[str, BlindSpot]:
     """Return the first `BlindSpot` of each check that lacked input or did not run, by check id."""
     spots_by_check: dict[str, BlindSpot] = {}
-    for blind_spot in blind_spots(AvailableInputs.from_report(report)):
+    for blind_spot in make_blind_spots(AvailableInputs.from_report(report)):
         for id in blind_spot.ids:
             spots_by_check.setdefault(id, blind_spot)
     return spots_by_check
@@ -97,25 +97,25 @@ def blind_checks(report: Report) -> Mapping[str, BlindSpot]:
 def not_run_sentence(report: Report) -> str | None:
     """Return a sentence on how many checks did not run and why. None if all checks ran."""
     count = len(report.run.checks_not_run)
-    return f"{count:,} of {len(ALL):,} checks: {EXCLUDED_CHECKS_REASON}" if count else None
+    return f"{count:,} of {len(ALL_CHECKS):,} checks: {EXCLUDED_CHECKS_REASON}" if count else None
 
 
 def checks_without_input(report: Report) -> tuple[str, ...]:
     """Return the ids of the checks that had no input at all, in the order of the catalogue."""
-    spots_by_check = blind_checks(report)
+    spots_by_check = find_blind_spots(report)
     return tuple(
         check.id
-        for check in ALL
+        for check in ALL_CHECKS
         if (blind_spot := spots_by_check.get(check.id))
         and blind_spot.is_known
         and not blind_spot.objects_text
     )
 
 
-def blind_sentence(report: Report) -> str | None:
+def no_input_sentence(report: Report) -> str | None:
     """Return a sentence on how many checks had no input. None if every check had some input."""
-    unknown_count = sum(not blind_spot.is_known for blind_spot in blind_checks(report).values())
+    unknown_count = sum(not blind_spot.is_known for blind_spot in find_blind_spots(report).values())
     count = len({*checks_without_input(report)} - {*report.run.checks_not_run})
-    parts = [f"{count:,} of {len(ALL):,} checks had no input"] if count else []
+    parts = [f"{count:,} of {len(ALL_CHECKS):,} checks had no input"] if count else []
     parts += [f"it is unknown whether {unknown_count:,} checks had input"] if unknown_count else []
     return "; ".join(parts) or None

@@ -5,8 +5,8 @@ Only commands can be wider than the page. The page has no colours.
 
 from dataclasses import replace
 
-from auditor.actions.gate import HeldRun
-from auditor.checks import BY_ID
+from auditor.actions.gate import GateRun
+from auditor.checks import CHECK_BY_ID
 from auditor.model.amounts import and_more, format_time, plural
 from auditor.model.states import BookieRead, TailRead, TimeBasis
 from auditor.model.views import (
@@ -38,7 +38,7 @@ _READING_TEXTS: dict[str, str] = {
 }
 
 
-def render(bookie: BookieView, width: int = 80, run: HeldRun | None = None) -> str:
+def render(bookie: BookieView, width: int = 80, run: GateRun | None = None) -> str:
     """Return the page of a bookie.
 
     Args:
@@ -229,7 +229,7 @@ def _journal_lines(bookie: BookieView, width: int) -> list[str]:
     return lines
 
 
-def _problem_lines(bookie: BookieView, width: int, run: HeldRun | None) -> list[str]:
+def _problem_lines(bookie: BookieView, width: int, run: GateRun | None) -> list[str]:
     """Return the lines on the bookie's problems.
 
     Each problem is shown with its first messages, its importance, its confidence, and what to do.
@@ -251,7 +251,7 @@ def _problem_lines(bookie: BookieView, width: int, run: HeldRun | None) -> list[
                 message if since_text is None else f"{message} [since: {since_text}]", "    ", width
             )
         lines += and_more(problem.count - len(problem.messages), indent="    ")
-        if (check := BY_ID.get(problem.id)) is not None:
+        if (check := CHECK_BY_ID.get(problem.id)) is not None:
             placeholders, problem_counts = (
                 _placeholders_of(bookie.bookie_id, problem, instance_id),
                 (problem.count, problem.unconfirmed_count),

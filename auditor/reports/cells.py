@@ -11,7 +11,7 @@ from auditor.model.report import Report
 from auditor.model.views import BookieView, LedgerView
 from auditor.reports import bookie as bookie_text
 from auditor.reports import ledger as ledger_text
-from auditor.reports.blind_spots import blind_sentence, not_run_sentence
+from auditor.reports.blind_spots import no_input_sentence, not_run_sentence
 from auditor.reports.coverage import (
     changed_constants,
     checked_extents,
@@ -33,7 +33,7 @@ _SEVERITY_COLOURS = {"critical": "#a50026", "error": "#c2410c", "warning": "#a16
 _CELL_COLOURS = {
     Cell.PRESENT: ("#4c86a8", "#ffffff", ""),
     Cell.MISSING: ("#a50026", "#ffffff", "×"),
-    Cell.PART: ("#f46d43", "#000000", "×"),
+    Cell.SOME_MISSING: ("#f46d43", "#000000", "×"),
     Cell.UNKNOWN: ("#b9b2d1", "#000000", "?"),
     Cell.SURPLUS: ("#fdc776", "#000000", "+"),
     Cell.NOT_EXPECTED: ("#f1f3f5", "#000000", ""),
@@ -60,7 +60,7 @@ def run_cell(report: Report) -> str:
             if (constant_texts := changed_constants(report))
             else []
         ),
-        *([("blind", blind_text)] if (blind_text := blind_sentence(report)) else []),
+        *([("blind", blind_text)] if (blind_text := no_input_sentence(report)) else []),
     ]
     return _html_block(
         f"<b>{_escape_text(verdict(report))}</b>", _severity_table(report), _table_html((), fact_rows)
@@ -73,7 +73,7 @@ def findings_cell(report: Report) -> str:
         (
             _severity_label(check_count.severity),
             check_count.id,
-            *(f"{check_count.sums[name]:,}" for name in ("count", "unsure", "new")),
+            *(f"{check_count.totals[name]:,}" for name in ("count", "unsure", "new")),
         )
         for check_count in count_by_check(report)
     ]
@@ -108,7 +108,7 @@ def ledger_cell(ledger: LedgerView) -> str:
         f"{''.join(map(_cell_html, cells))}</tr>"
         for name, cells in zip(stripes.bookies, stripes.cells, strict=True)
     ]
-    entries = f"entries 0 to {stripes.edges[-1] - 1}"
+    entries = f"entries 0 to {stripes.column_edges[-1] - 1}"
     hidden = stripes.bookies_total - len(stripes.bookies)
     cell_states = [
         cell_state for cell_state in _CELL_COLOURS if any(cell_state in cells for cells in stripes.cells)

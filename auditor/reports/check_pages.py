@@ -11,9 +11,9 @@ appear only in the preface of docs/checks.md.
 import re
 from pathlib import Path
 
-from auditor.checks import ALL, GROUP_OF, GROUPS, Check
-from auditor.checks.manual import RISKS, SECTIONS, SHARED_COMMANDS, Command
-from auditor.model.check_settings import Constant, StricterSide, constants, default_value
+from auditor.checks import ALL_CHECKS, GROUP_BY_ID, GROUPS, Check
+from auditor.checks.manual import RISK_WORDS, SECTIONS, SHARED_COMMANDS, Command
+from auditor.model.check_settings import Constant, StricterDirection, constants, default_value
 from auditor.reports.plain_text import wrap_words
 
 WIDTH = 80
@@ -87,7 +87,7 @@ _SHELL_PREFIX = "bookkeeper shell "
 
 def page_text(check: Check, width: int = WIDTH) -> str:
     """Return a check's manual page for a terminal. Commands are never folded, so that they can be copied."""
-    parts = [f"{check.id} ({check.severity}, {GROUP_OF[check.id]})", _fold_block(check.title, width)]
+    parts = [f"{check.id} ({check.severity}, {GROUP_BY_ID[check.id]})", _fold_block(check.title, width)]
     for heading, text in check.sections.items():
         if heading == "Commands":
             lines = [line for command in check.commands for line in command_lines(command, width, "    ")]
@@ -110,10 +110,10 @@ def setting_sentences(check: Check) -> list[str]:
 
 def _setting_sentence(name: str, constant: Constant) -> str:
     refusal_clause = ""
-    if constant.stricter_side is not StricterSide.ANY:
+    if constant.stricter_side is not StricterDirection.ANY:
         less_careful_value = (
             "any other value"
-            if constant.stricter_side is StricterSide.DEFAULT
+            if constant.stricter_side is StricterDirection.DEFAULT
             else f"a {_LESS_CAREFUL_SIDES[constant.stricter_side]} one"
         )
         refusal_clause = f" With {less_careful_value}, actions that this check could forbid are refused."
@@ -124,7 +124,7 @@ def _setting_sentence(name: str, constant: Constant) -> str:
     )
 
 
-_LESS_CAREFUL_SIDES = {StricterSide.LOWER: "higher", StricterSide.HIGHER: "lower"}
+_LESS_CAREFUL_SIDES = {StricterDirection.LOWER: "higher", StricterDirection.HIGHER: "lower"}
 """Direction of change in which a check finds fewer dangers, by the stricter direction of the constant."""
 
 
@@ -144,11 +144,11 @@ def document_texts() -> dict[str, str]:
 
     The documents are a list of all checks, a page for each group of checks, and a page of shared commands.
     """
-    risks = "".join(f"| {risk_level} | {risk} |\n" for risk_level, risk in RISKS.items())
+    risks = "".join(f"| {risk_level} | {risk} |\n" for risk_level, risk in RISK_WORDS.items())
     page_parts = [f"{_CHECKS_PREFACE}{risks}{_SETTINGS_PREFACE}".rstrip("\n")]
     pages = {}
     for group in GROUPS:
-        checks = [check for check in ALL if GROUP_OF[check.id] == group]
+        checks = [check for check in ALL_CHECKS if GROUP_BY_ID[check.id] == group]
         page_parts += [
             f"## [{group.capitalize()}](checks/{group}.md)",
             "\n".join(_check_item(check) for check in checks),
@@ -170,12 +170,12 @@ def write_documents(docs_directory: Path = Path("docs")) -> None:
 
 def _check_item(check: Check) -> str:
     # Older links lead to an anchor in this page, where the check stood once.
-    link = f"[{check.id}](checks/{GROUP_OF[check.id]}.md#{check.id})"
+    link = f"[{check.id}](checks/{GROUP_BY_ID[check.id]}.md#{check.id})"
     return f'- <a id="{check.id}"></a>{link} ({check.severity}): {check.title}'
 
 
 def _shared_command_item(command: Command) -> str:
-    risk_text = _risk_text(command.level, command.risk)
+    risk_text = _risk_text(command.risk_level, command.risk)
     return f"- `{command.text.removeprefix(_SHELL_PREFIX)}` {command.effect}.{risk_text}\n"
 
 
@@ -236,8 +236,10 @@ def _markdown_command(command: Command) -> str:
         else command.effect.removeprefix(shared_command.effect).removeprefix(". ")
     )
     effect_text = f" {effect}." if effect else ""
-    risk = command.risk if shared_command is None else f"{command.level}."
-    return f"- `{command.text.removeprefix(_SHELL_PREFIX)}`{effect_text}{_risk_text(command.level, risk)}"
+    risk = command.risk if shared_command is None else f"{command.risk_level}."
+    return (
+        f"- `{command.text.removeprefix(_SHELL_PREFIX)}`{effect_text}{_risk_text(command.risk_level, risk)}"
+    )
 
 
 def _text_blocks(text: str) -> list[str]:

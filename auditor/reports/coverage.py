@@ -11,7 +11,7 @@ from auditor.model.finding import Confidence, Finding, Severity, Urgency
 from auditor.model.report import Report, is_unaccepted_loss
 from auditor.model.run_facts import InDoubt, Reuse, Tally
 
-_NAMES_SHOWN = 5
+_MAX_NAMES_SHOWN = 5
 MAX_ACCEPTED_COLUMNS = 60
 """Largest width in columns of a verdict's list of accepted findings. A longer list becomes one number."""
 _COUNT_KEYS: tuple[Literal["count", "new", "worse", "suppressed"], ...] = (
@@ -26,15 +26,17 @@ CHECKED_LABEL = "checked"
 """Word for ledgers and replicas that were judged. For bookies the word is "read"."""
 
 
-class Extent(NamedTuple):
+class CheckedExtent(NamedTuple):
     """How many of a cluster's ledgers, replicas or bookies were checked or read.
 
     ``covered_count`` is the number of objects that were checked or read. ``total`` is the number of all
     objects. ``open_count`` is the number of ledgers about which nothing can be decided yet. ``label`` is
     "checked" or "read".
 
-    >>> str(Extent("ledgers", "checked", 1_200, 5_000)), str(Extent("ledgers", "checked", 30, 33, 3))
-    ('1,200 of 5,000 checked, 3,800 unknown', '30 of 33 checked, 3 open')
+    >>> print(CheckedExtent("ledgers", "checked", 1_200, 5_000))
+    1,200 of 5,000 checked, 3,800 unknown
+    >>> print(CheckedExtent("ledgers", "checked", 30, 33, 3))
+    30 of 33 checked, 3 open
     """
 
     name: str
@@ -52,7 +54,7 @@ class Extent(NamedTuple):
     def sentence(self) -> str:
         """Return the counts with the name of the objects in place of "checked" or "read".
 
-        >>> Extent("ledgers", "checked", 30, 35, open_count=3).sentence
+        >>> CheckedExtent("ledgers", "checked", 30, 35, open_count=3).sentence
         '30 of 35 ledgers, 2 unknown, 3 open'
         """
         return self._counts_text(self.name)
@@ -70,31 +72,31 @@ class Extent(NamedTuple):
         return f"{self.covered_count:,} of {self.total:,} {object_noun}{unknown_clause}{open_ledgers_clause}"
 
 
-def checked_extents(report: Report) -> tuple[Extent, Extent, Extent]:
+def checked_extents(report: Report) -> tuple[CheckedExtent, CheckedExtent, CheckedExtent]:
     """Return the extents of ledgers, replicas and bookies."""
     coverage = report.coverage
     return (
-        Extent(
+        CheckedExtent(
             "ledgers", CHECKED_LABEL, coverage.ledgers.decided, coverage.ledgers.total, coverage.ledgers.open
         ),
-        Extent("replicas", CHECKED_LABEL, coverage.replicas.decided, coverage.replicas.expected),
-        Extent("bookies", "read", coverage.bookies.read, coverage.bookies.expected),
+        CheckedExtent("replicas", CHECKED_LABEL, coverage.replicas.decided, coverage.replicas.expected),
+        CheckedExtent("bookies", "read", coverage.bookies.read, coverage.bookies.expected),
     )
 
 
 class CheckCount(NamedTuple):
     """Numbers of findings of one check that have the same urgency and severity.
 
-    ``sums`` has these numbers under the keys ``count``, ``new``, ``worse``, ``suppressed`` and ``unsure``.
-    ``sums["unsure"]`` counts all findings that are not confirmed. The field ``unsure`` has the number of
-    these findings for each confidence.
+    ``totals`` has these numbers under the keys ``count``, ``new``, ``worse``, ``suppressed`` and ``unsure``.
+    ``totals["unsure"]`` counts all findings that are not confirmed. The field ``unconfirmed`` has the number
+    of these findings for each confidence.
     """
 
     urgency: Urgency
     severity: Severity
     id: str
-    sums: Counter[str]
-    unsure: dict[str, int]
+    totals: Counter[str]
+    unconfirmed: dict[str, int]
 
 
 def count_by_check(report: Report) -> list[CheckCount]:
@@ -103,10 +105,10 @@ def count_by_check(report: Report) -> list[CheckCount]:
     for tally in sorted(report.run.tally, key=lambda tally: (tally_order(tally), tally["confidence"])):
         count_key = Urgency(tally["urgency"]), Severity(tally["severity"]), tally["id"]
         check_count = counts.setdefault(count_key, CheckCount(*count_key, Counter(), {}))
-        check_count.sums.update({name: tally[name] for name in _COUNT_KEYS})
+        check_count.totals.update({name: tally[name] for name in _COUNT_KEYS})
         if tally["confidence"] != Confidence.CONFIRMED:
-            check_count.sums["unsure"] += tally["count"]
-            check_count.unsure[tally["confidence"]] = tally["count"]
+            check_count.totals["unsure"] += tally["count"]
+            check_count.unconfirmed[tally["confidence"]] = tally["count"]
     return list(counts.values())
 
 
@@ -238,7 +240,7 @@ def accepted_gaps(report: Report) -> str | None:
     if not any(gaps.values()):
         return None
     parts = [
-        *([f"not read: {first_names(gaps['bookies'], _NAMES_SHOWN)}"] if gaps["bookies"] else []),
+        *([f"not read: {first_names(gaps['bookies'], _MAX_NAMES_SHOWN)}"] if gaps["bookies"] else []),
         f"{plural(gaps['ledgers'], 'ledger')} and {plural(gaps['replicas'], 'replica')} not checked",
     ]
     return f"by suppressions: {'; '.join(parts)}"

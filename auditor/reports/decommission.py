@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from auditor.model.amounts import and_more, duration, first_names, format_time, plural, size
-from auditor.model.decommission import Answer, Blocker, Cause, CopyLoad, Rehearsal, Work
+from auditor.model.decommission import Answer, Blocker, Cause, CopyLoad, CopyWork, Rehearsal
 from auditor.reports.plain_text import fold_text, labelled_lines, printable, text_table
 
 DECOMMISSION_SCHEMA = "bookkeeper-auditor/decommission/3"
@@ -27,7 +27,7 @@ ANSWER_TEXTS = {
 }
 
 CAUSE_TEXTS = {
-    Cause.HELD: (
+    Cause.PROVED_HOLD: (
         "holds of this run forbid the removal",
         "fix the cause of each hold, and audit again",
     ),
@@ -39,11 +39,11 @@ CAUSE_TEXTS = {
         "recovery would fence the writers of open ledgers",
         "make the bookie read-only, and audit again once these ledgers are closed or written elsewhere",
     ),
-    Cause.DOUBT: (
+    Cause.DOUBTFUL_HOLD: (
         "unconfirmed holds of this run forbid the removal",
         "audit again and add the missing sources, such as directories of bookies that were not read",
     ),
-    Cause.NO_HOLDS: (
+    Cause.RUN_LACKS_HOLDS: (
         "an earlier version of bkaudit made this run, and it did not record holds",
         "audit again",
     ),
@@ -68,20 +68,20 @@ CAUSE_TEXTS = {
         "while the bookie runs, copy each ledger with `bookkeeper shell recover -l LEDGER BOOKIE`, or "
         "let the application delete it",
     ),
-    Cause.UNREADABLE: (
+    Cause.UNREADABLE_ENTRY: (
         "an entry of a segment is on no remaining bookie, so the whole segment cannot move",
         "while the bookie runs, copy each ledger with `bookkeeper shell recover -l LEDGER BOOKIE`, or "
         "abandon the ledger",
     ),
-    Cause.NO_SPARE: (
+    Cause.NO_SPARE_BOOKIE: (
         "more members leave an ensemble than there are writable bookies outside it",
         "add a bookie, or make a read-only bookie writable again",
     ),
-    Cause.NO_ADMISSIBLE: (
+    Cause.NO_ALLOWED_SPARE: (
         "the placement policy rejects every spare bookie",
         "add a bookie in another rack or in the ledgers' groups, or relax AutoRecovery's placement policy",
     ),
-    Cause.NO_COVERAGE: (
+    Cause.NO_QUORUM_COVERAGE: (
         "recovery cannot close these ledgers: too few bookies of each last ensemble would respond",
         "while the bookie runs, let the writer close each ledger, or read each ledger to its end",
     ),
@@ -268,7 +268,7 @@ def _work_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     yield from labelled_lines("time", _time_text(rehearsal), width)
 
 
-def _copies_text(copy_work: Work) -> str:
+def _copies_text(copy_work: CopyWork) -> str:
     copied_bytes_text = size(copy_work.copied_bytes)
     copies_text = (
         f"striping needs {copy_work.needed:,} copies; the server makes {copy_work.copied:,} "

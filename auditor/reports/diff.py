@@ -7,7 +7,7 @@ from typing import Any
 
 from auditor.model.amounts import and_more, format_time
 from auditor.model.comparison import StoreDifference
-from auditor.model.finding import decimal
+from auditor.model.finding import decimal_text
 from auditor.model.history import ChangedFinding, Difference, RunSummary
 from auditor.model.ledger_id import LedgerId
 from auditor.model.states import Change
@@ -25,7 +25,7 @@ CHANGE_TITLES: dict[str, str] = {
     Change.WORSE: "worse",
     Change.BETTER: "better",
     Change.FIXED: "fixed",
-    Change.UNSEEN: "not checked again, so neither found nor ruled out",
+    Change.UNCHECKED: "not checked again, so neither found nor ruled out",
     Change.SAME: "the same",
 }
 
@@ -161,6 +161,6 @@ def _verdict_sentence(difference: Difference) -> str:
 def with_decimal_ids(difference: ChangedFinding | StoreDifference) -> dict[str, Any]:
     """Return the fields of a difference for JSON, with ledger and scope ids as decimal strings."""
     return asdict(difference) | {
-        "scope_id": decimal(difference.scope_id),
-        "ledger_id": decimal(difference.ledger_id),
+        "scope_id": decimal_text(difference.scope_id),
+        "ledger_id": decimal_text(difference.ledger_id),
     }

@@ -18,7 +18,7 @@ EXIT_CODES_BY_PRECEDENCE = (USAGE, UNREACHABLE, NOT_COVERED, CLEAN)
 """Exit codes by precedence. The diagnosis ends with the first of these codes that any of its lines has."""
 
 
-class State(StrEnum):
+class AnswerState(StrEnum):
     """Kind of the answer to a question."""
 
     OK = "ok"
@@ -28,7 +28,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AnswerLine:
     """One question and its answer.
 
     ``way_out`` says what to do. It is None if nothing has to be done. ``exit_code`` is the best exit code
@@ -37,7 +37,7 @@ class Line:
 
     topic: str  # here, store, owners, bookies or out
     name: str
-    state: State
+    state: AnswerState
     said: str
     way_out: str | None = None
     exit_code: int = CLEAN
@@ -48,24 +48,28 @@ class Topic(NamedTuple):
 
     topic: str
 
-    def ok(self, name: str, answer: str) -> Line:
+    def ok(self, name: str, answer: str) -> AnswerLine:
         """Return a line whose answer needs no action."""
-        return Line(self.topic, name, State.OK, answer)
+        return AnswerLine(self.topic, name, AnswerState.OK, answer)
 
-    def warn(self, name: str, answer: str, way_out: str | None = None, exit_code: int = CLEAN) -> Line:
+    def warn(self, name: str, answer: str, way_out: str | None = None, exit_code: int = CLEAN) -> AnswerLine:
         """Return a line on a problem that does not prevent an audit."""
-        return Line(self.topic, name, State.WARN, answer, way_out, exit_code)
+        return AnswerLine(self.topic, name, AnswerState.WARN, answer, way_out, exit_code)
 
-    def fail(self, name: str, answer: str, way_out: str | None, exit_code: int) -> Line:
+    def fail(self, name: str, answer: str, way_out: str | None, exit_code: int) -> AnswerLine:
         """Return a line on a problem that prevents an audit."""
-        return Line(self.topic, name, State.FAIL, answer, way_out, exit_code)
+        return AnswerLine(self.topic, name, AnswerState.FAIL, answer, way_out, exit_code)
 
-    def not_asked(self, name: str, answer: str, way_out: str | None = None, exit_code: int = CLEAN) -> Line:
+    def not_asked(
+        self, name: str, answer: str, way_out: str | None = None, exit_code: int = CLEAN
+    ) -> AnswerLine:
         """Return a line on a question that was not asked. ``answer`` is the reason."""
-        return Line(self.topic, name, State.NOT_ASKED, answer, way_out, exit_code)
+        return AnswerLine(self.topic, name, AnswerState.NOT_ASKED, answer, way_out, exit_code)
 
 
-MACHINE, STORE, OWNERS, BOOKIES, RUN_DIRECTORY = map(Topic, ("here", "store", "owners", "bookies", "out"))
+MACHINE_TOPIC, STORE_TOPIC, OWNERS_TOPIC, BOOKIES_TOPIC, RUN_TOPIC = map(
+    Topic, ("here", "store", "owners", "bookies", "out")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ class Diagnosis:
     ``unseen`` has sentences on facts that an audit of the same sources cannot see.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[AnswerLine, ...]
     unseen: tuple[str, ...]
 
     @property
@@ -84,7 +88,8 @@ class Diagnosis:
 
         It is the first code in `EXIT_CODES_BY_PRECEDENCE` that a line has, or else `CLEAN`.
 
-        >>> Diagnosis((Line("store", "access", State.FAIL, "no answer", None, UNREACHABLE),), ()).exit_code
+        >>> line = AnswerLine("store", "access", AnswerState.FAIL, "no answer", None, UNREACHABLE)
+        >>> Diagnosis((line,), ()).exit_code
         4
         """
         exit_codes = {line.exit_code for line in self.lines}
@@ -99,28 +104,28 @@ class Diagnosis:
 WIDTH = 80
 _STATE_COLUMNS, _NAME_COLUMNS = 11, 13
 _TOPIC_TITLES = {
-    MACHINE: "This machine",
-    STORE: "The metadata store",
-    OWNERS: "The owners of ledgers",
-    BOOKIES: "The bookies",
-    RUN_DIRECTORY: "The run directory",
+    MACHINE_TOPIC: "This machine",
+    STORE_TOPIC: "The metadata store",
+    OWNERS_TOPIC: "The owners of ledgers",
+    BOOKIES_TOPIC: "The bookies",
+    RUN_TOPIC: "The run directory",
 }
 
 
 def render(diagnosis: Diagnosis, width: int = WIDTH) -> str:
     """Return the page: lines by topic, facts that an audit cannot see, and the number of lines by state."""
-    parts = []
+    page_blocks = []
     for (topic,), title in _TOPIC_TITLES.items():
         lines = [line for line in diagnosis.lines if line.topic == topic]
         if lines:
-            parts.append("\n".join([title, *(_line_text(line, width) for line in lines)]))
+            page_blocks.append("\n".join([title, *(_line_text(line, width) for line in lines)]))
     if diagnosis.unseen:
         sentences = [_wrap_text(sentence, width, "  - ", "    ") for sentence in diagnosis.unseen]
-        parts.append("\n".join(["What such an audit cannot see", *sentences]))
-    return "\n\n".join([*parts, _verdict_line(diagnosis, width)])
+        page_blocks.append("\n".join(["What such an audit cannot see", *sentences]))
+    return "\n\n".join([*page_blocks, _verdict_line(diagnosis, width)])
 
 
-def _line_text(line: Line, width: int) -> str:
+def _line_text(line: AnswerLine, width: int) -> str:
     line_head = f"  {line.state:<{_STATE_COLUMNS}}{line.name:<{_NAME_COLUMNS}}"
     answer_text = _wrap_text(line.said, width, line_head, " " * len(line_head))
     if line.way_out is None:
@@ -136,11 +141,11 @@ def _wrap_text(text: str, width: int, first_indent: str, later_indent: str) -> s
 
 def _verdict_line(diagnosis: Diagnosis, width: int) -> str:
     counts = Counter(line.state for line in diagnosis.lines)
-    counts_text = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
-    ending_by_exit_code = {
+    counts_text = ", ".join(f"{counts[state]} {state}" for state in AnswerState if counts[state])
+    verdict_by_exit_code = {
         0: "An audit can read every source that was checked.",
         2: "An audit with these options would be refused as wrong usage.",
         3: "An audit can run, but would be incomplete.",
         4: "An audit with these options would end without a result.",
     }
-    return _wrap_text(f"{counts_text}. {ending_by_exit_code[diagnosis.exit_code]}", width, "", "")
+    return _wrap_text(f"{counts_text}. {verdict_by_exit_code[diagnosis.exit_code]}", width, "", "")

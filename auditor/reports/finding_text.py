@@ -7,7 +7,7 @@ from datetime import date
 
 from auditor.model.acceptance import DATA_LOSS, MAX_ACCEPTED_DAYS, last_acceptance_day, missing_digest
 from auditor.model.amounts import and_more, first_names, format_time, plural
-from auditor.model.finding import ChangeStatus, Confidence, Finding, Group, Missing
+from auditor.model.finding import ChangeStatus, Confidence, Finding, Group, MissingEntries
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import Report
 from auditor.model.run_facts import FindingCause
@@ -34,7 +34,7 @@ def finding_line(finding: Finding, change_status: ChangeStatus | None = None) ->
     >>> finding_line(found, ChangeStatus("new", 1_795_237_669_000))
     'note stray-file bookie bk1:3181: x [suspect, new]'
     """
-    scope, ledger, bookie = _subject_parts(finding)
+    scope, ledger, bookie = _subject_labels(finding)
     subject_text = " ".join(filter(None, (ledger, ledger and scope and f"of {scope}", bookie))) or "cluster"
     text = f"{subject_text}: {finding.message}"
     if is_sentence_on_subject(finding) and ledger is not None and finding.message.startswith(ledger):
@@ -45,7 +45,7 @@ def finding_line(finding: Finding, change_status: ChangeStatus | None = None) ->
         and finding.message.startswith(finding.bookie_id)
     ):
         text = f"bookie {finding.message}"
-    message_text = "; ".join([text, *entry_parts(finding, MAX_BOOKIES_SHOWN)])
+    message_text = "; ".join([text, *entry_texts(finding, MAX_BOOKIES_SHOWN)])
     tags = ", ".join([str(finding.confidence), *_change_status_texts(change_status)])
     return printable(" ".join(f"{finding.severity} {finding.id} {message_text} [{tags}]".split()))
 
@@ -57,12 +57,12 @@ def subject_texts(finding: Finding) -> list[str]:
     >>> subject_texts(Finding("orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 42, "bk1:3181"))
     ['ledger 42', 'bookie bk1:3181']
     """
-    return [part for part in _subject_parts(finding) if part is not None]
+    return [subject_text for subject_text in _subject_labels(finding) if subject_text is not None]
 
 
 def is_sentence_on_subject(finding: Finding) -> bool:
     """Return whether the message of a finding is a whole sentence that names all objects of the finding."""
-    subject_patterns = (re.escape(part.removeprefix("bookie ")) for part in subject_texts(finding))
+    subject_patterns = (re.escape(pattern.removeprefix("bookie ")) for pattern in subject_texts(finding))
     starts_with_subject = finding.message[:1].isalpha() or finding.message.startswith(
         finding.bookie_id or " "
     )
@@ -85,13 +85,13 @@ def tag_texts(finding: Finding, change_status: ChangeStatus | None) -> list[str]
     return uncertainty_tags + _change_status_texts(change_status)
 
 
-def sentence_parts(finding: Finding, change_status: ChangeStatus | None) -> tuple[str, str, str]:
+def message_texts(finding: Finding, change_status: ChangeStatus | None) -> tuple[str, str, str]:
     """Return the objects of a finding, its message, and its tags in brackets, each as a text.
 
     The text of the objects is empty if the message names them.
 
     >>> from auditor.model.finding import Confidence, Severity
-    >>> sentence_parts(Finding("x", Severity.NOTE, Confidence.SUSPECT, 0, 42, message="lies"), None)
+    >>> message_texts(Finding("x", Severity.NOTE, Confidence.SUSPECT, 0, 42, message="lies"), None)
     ('ledger 42', 'lies', ' (suspect)')
     """
     # A message that begins with no letter could begin a list or a heading of Markdown.
@@ -103,24 +103,24 @@ def sentence_parts(finding: Finding, change_status: ChangeStatus | None) -> tupl
 def missing_text(finding: Finding, max_bookies: int) -> str:
     """Return the entries that the first ``max_bookies`` bookies lack, as ranges. Empty if nothing is missing.
 
-    >>> from auditor.model.finding import Confidence, Missing, Severity
-    >>> part = Missing("bk1:3181", ((4, 4, 1, 0),), 1)
+    >>> from auditor.model.finding import Confidence, MissingEntries, Severity
+    >>> part = MissingEntries("bk1:3181", ((4, 4, 1, 0),), 1)
     >>> missing_text(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, missing=(part,)), 5)
     'bk1:3181 lacks 4 (1 entry)'
     """
-    return "; ".join(_missing_parts(finding.missing, max_bookies))
+    return "; ".join(_missing_texts(finding.missing, max_bookies))
 
 
-def _missing_parts(missing_entries: Sequence[Missing], max_bookies: int) -> list[str]:
+def _missing_texts(missing_entries: Sequence[MissingEntries], max_bookies: int) -> list[str]:
     """Return a text for each of the first ``max_bookies`` bookies, on the entries that the bookie lacks.
 
     If there are further bookies, the last text has their number.
     """
-    parts = [
-        f"{part.bookie_id} lacks {entries_text(part.groups, part.count)}"
-        for part in missing_entries[:max_bookies]
+    bookie_texts = [
+        f"{bookie_missing.bookie_id} lacks {entries_text(bookie_missing.groups, bookie_missing.count)}"
+        for bookie_missing in missing_entries[:max_bookies]
     ]
-    return parts + and_more(len(missing_entries) - max_bookies, " bookies")
+    return bookie_texts + and_more(len(missing_entries) - max_bookies, " bookies")
 
 
 _CLASS_TEXTS: dict[str, str] = {
@@ -137,7 +137,8 @@ def class_groups(finding: Finding) -> tuple[Group, ...]:
     """
     class_entries = finding.evidence.get("class_entries") if finding.id in _CLASS_TEXTS else None
     return tuple(
-        (first, last, size, period) for first, last, size, period in (class_entries or {}).get("groups", ())
+        (first_start, last_start, size, period)
+        for first_start, last_start, size, period in (class_entries or {}).get("groups", ())
     )
 
 
@@ -180,37 +181,39 @@ def positions_text(finding: Finding) -> str:
     owner, groups = finding.evidence.get("owner"), class_groups(finding)
     if not owner or not groups or (owner["application"], owner["kind"]) != ("pulsar", "data"):
         return ""
-    topic = "/".join(owner[name] for name in ("tenant", "namespace", "topic") if owner[name])
+    topic = "/".join(
+        owner[owner_level] for owner_level in ("tenant", "namespace", "topic") if owner[owner_level]
+    )
     range_text = _ranges_text(groups, lambda entry: f"{finding.ledger_id}:{entry}", " to ")
     return f"topic {topic}: positions {range_text}"
 
 
-def entry_parts(finding: Finding, max_bookies: int) -> list[str]:
+def entry_texts(finding: Finding, max_bookies: int) -> list[str]:
     """Return texts on the entries that a finding about a ledger concerns.
 
     The first texts have the entries that give the ledger its class, and the Pulsar positions of these
     entries. The other texts have the missing entries of at most ``max_bookies`` bookies, grouped by bookie.
 
-    >>> from auditor.model.finding import Missing, Severity
-    >>> lost = Missing("bk1", ((4, 4, 1, 0),), 1)
+    >>> from auditor.model.finding import MissingEntries, Severity
+    >>> lost = MissingEntries("bk1", ((4, 4, 1, 0),), 1)
     >>> seen = {"class_entries": {"groups": [[4, 4, 1, 0]], "count": 1}}
-    >>> entry_parts(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, None, (lost,),
+    >>> entry_texts(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, None, (lost,),
     ...                     evidence=seen), 5)
     ['no copy left: 4 (1 entry)', 'absent on bk1']
     """
-    parts = [part for part in (class_entries_text(finding), positions_text(finding)) if part]
+    texts = [part for part in (class_entries_text(finding), positions_text(finding)) if part]
     # Bookies that lack exactly the entries in `parts` share one text, without a list of entries.
     groups = class_groups(finding)
     bookies_lacking_groups = [part.bookie_id for part in finding.missing if part.groups == groups]
     parts_with_other_groups = [part for part in finding.missing if part.groups != groups]
     return [
-        *parts,
+        *texts,
         *(
             [f"absent on {first_names(bookies_lacking_groups, max_bookies)}"]
             if bookies_lacking_groups
             else []
         ),
-        *_missing_parts(parts_with_other_groups, max_bookies),
+        *_missing_texts(parts_with_other_groups, max_bookies),
     ]
 
 
@@ -248,7 +251,7 @@ def explain_arguments_for(finding: Finding) -> str:
     return ""
 
 
-def _subject_parts(finding: Finding) -> tuple[str | None, str | None, str | None]:
+def _subject_labels(finding: Finding) -> tuple[str | None, str | None, str | None]:
     """Return the scope, ledger and bookie of a finding in words. None for a part that the finding lacks."""
     return (
         f"scope {finding.scope_id}" if finding.scope_id else None,
@@ -292,8 +295,8 @@ def _ranges_text(
     text = ""
     is_previous_single_range = True
     for group in groups[:MAX_GROUPS_SHOWN]:
-        first, last, _, period = group
-        is_single_range = period <= 0 or (last - first) // period < MAX_LISTED_RUNS
+        first_start, last_start, _, period = group
+        is_single_range = period <= 0 or (last_start - first_start) // period < MAX_LISTED_RUNS
         range_text = (
             _entry_runs_text(group, entry_name, range_separator)
             if is_single_range
@@ -310,20 +313,20 @@ def _ranges_text(
 
 
 def _periodic_text(group: Group, entry_name: Callable[[int], str], range_separator: str) -> str:
-    first, last, size, period = group
+    first_start, last_start, size, period = group
     run_texts = [
         entry_name(start) + (f"{range_separator}{entry_name(start + size - 1)}" if size > 1 else "")
-        for start in (first, first + period, last)
+        for start in (first_start, first_start + period, last_start)
     ]
-    is_every_run_shown = last - first == 2 * period
+    is_every_run_shown = last_start - first_start == 2 * period
     return f"{run_texts[0]}, {run_texts[1]},{' ' if is_every_run_shown else ' ... '}{run_texts[2]}"
 
 
 def _entry_runs_text(group: Group, entry_name: Callable[[int], str], range_separator: str) -> str:
-    first, last, size, _ = group
+    first_start, last_start, size, _ = group
     return ",".join(
         _entry_run_text(run_start, size, entry_name, range_separator)
-        for run_start in ([first] if first == last else [first, last])
+        for run_start in ([first_start] if first_start == last_start else [first_start, last_start])
     )
 
 

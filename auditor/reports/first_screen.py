@@ -2,7 +2,7 @@
 
 The screen fits into a terminal of 24 lines, with one more line for the command and one for the prompt. It
 always shows the verdict, the first action, and one line for each urgency and severity of findings. The other
-parts get the remaining lines, in the order of `_Turn`. A part that does not fit shows a count instead of
+parts get the remaining lines, in the order of `_Rank`. A part that does not fit shows a count instead of
 names. Findings, verdict and actions come last, so that a smaller window hides only facts about the cluster.
 `bkaudit explain run` shows everything.
 """
@@ -15,14 +15,14 @@ from enum import IntEnum
 from itertools import chain, groupby, repeat
 from math import ceil
 
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.model.amounts import first_names, format_time, plural, size
 from auditor.model.finding import SEVERITY_LABELS, URGENCY_LABELS, Severity, Urgency
 from auditor.model.report import Report
 from auditor.model.run_facts import RemarkKind, sentence_of
 from auditor.model.states import Verdict
 from auditor.reports.action_text import ALL_ACTIONS_LABEL, LABEL_COLUMNS, explain_command, first_action_lines
-from auditor.reports.blind_spots import blind_sentence, checks_without_input
+from auditor.reports.blind_spots import checks_without_input, no_input_sentence
 from auditor.reports.coverage import (
     CheckCount,
     accepted_gaps,
@@ -55,7 +55,7 @@ _MAX_REASONS = 2
 _NO_BOOKIES_TEXT = "{:,}, none read: --bookies is missing; only metadata was checked"
 
 
-class _Turn(IntEnum):
+class _Rank(IntEnum):
     """Order in which the parts of the screen get their lines. The part with the lowest turn comes first."""
 
     REQUIRED_ROWS = 0
@@ -84,16 +84,16 @@ class _Part:
     Attributes:
         label: Text before the first row.
         forms: The forms, the fullest first. The part is left out if the shortest one does not fit.
-        turn: Turn in which the part gets its shortest form.
-        fuller_turn: Turn in which the part gets the fullest form that fits.
+        rank: Turn in which the part gets its shortest form.
+        fuller_rank: Turn in which the part gets the fullest form that fits.
         columns: Columns of the label.
         indent: Indentation of all lines but the first. None: as wide as the label.
     """
 
     label: str
     forms: Sequence[Form]
-    turn: _Turn
-    fuller_turn: _Turn = _Turn.OTHER_PARTS
+    rank: _Rank
+    fuller_rank: _Rank = _Rank.OTHER_PARTS
     columns: int = _LABEL_COLUMNS
     indent: int | None = None
 
@@ -139,19 +139,19 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
 def _choose_forms(parts: Sequence[_Part], lines_left: int, columns: int) -> list[Form | None]:
     """Return a form for each part, as full as ``lines_left`` lines allow. None leaves the part out."""
     line_counts = [[len(part.lines(form, columns)) for form in part.forms] for part in parts]
-    line_turns = [(part.turn, number, False) for number, part in enumerate(parts)]
-    line_turns += [(part.fuller_turn, number, True) for number, part in enumerate(parts)]
+    line_ranks = [(part.rank, number, False) for number, part in enumerate(parts)]
+    line_ranks += [(part.fuller_rank, number, True) for number, part in enumerate(parts)]
     choices: list[int | None] = [None] * len(parts)
-    for line_turn, number, is_full_turn in sorted(line_turns):
+    for line_rank, number, is_full_form in sorted(line_ranks):
         form_lines, form_choice = line_counts[number], choices[number]
         used_lines = 0 if form_choice is None else form_lines[form_choice]
-        max_part_lines = used_lines + lines_left if is_full_turn else form_lines[-1]
-        if (is_full_turn and form_choice is None) or (
-            max_part_lines - used_lines > lines_left and line_turn != _Turn.REQUIRED_ROWS
+        max_part_lines = used_lines + lines_left if is_full_form else form_lines[-1]
+        if (is_full_form and form_choice is None) or (
+            max_part_lines - used_lines > lines_left and line_rank != _Rank.REQUIRED_ROWS
         ):
             continue
         form_number = next(
-            (form for form, size in enumerate(form_lines) if size <= max_part_lines), len(form_lines) - 1
+            (form for form, count in enumerate(form_lines) if count <= max_part_lines), len(form_lines) - 1
         )
         choices[number] = form_number
         lines_left -= form_lines[form_number] - used_lines
@@ -215,43 +215,43 @@ def _coverage_parts(report: Report, columns: int) -> Iterator[_Part]:
     ledgers, replicas, bookies = checked_extents(report)
     scan_time = format_time(run.scan_time)
     name = cut_middle(cluster.instance_id or "no instance id", columns - _LABEL_COLUMNS - len(scan_time) - 2)
-    yield _Part("cluster", [(f"{name}, {scan_time}",)], _Turn.CLUSTER)
+    yield _Part("cluster", [(f"{name}, {scan_time}",)], _Rank.CLUSTER)
     store_text = f"{cluster.metadata_uri}, layout {cluster.layout}"
-    yield _Part("metadata", _row_forms(store_text, columns), _Turn.RUN_FACTS)
+    yield _Part("metadata", _row_forms(store_text, columns), _Rank.RUN_FACTS)
     checked_forms: list[Form] = [(ledgers.sentence,)]
     if not report.metadata_only:
         checked_forms.insert(
             0, (f"{ledgers.sentence}; {replicas.covered_count:,} of {replicas.total:,} ledger copies",)
         )
-    yield _Part("checked", checked_forms, _Turn.CLUSTER)
+    yield _Part("checked", checked_forms, _Rank.CLUSTER)
     bookie_forms = _name_forms(str(bookies), "; not read: ", report.coverage.bookies.unread)
     if report.metadata_only:
         bookie_forms = _row_forms(_NO_BOOKIES_TEXT.format(bookies.total), columns)
-    yield _Part("bookies", bookie_forms, _Turn.CLUSTER, _Turn.CONTEXT_FACTS)
+    yield _Part("bookies", bookie_forms, _Rank.CLUSTER, _Rank.CONTEXT_FACTS)
     if run.repair is not None and (repair_text := repair_line(run.repair, run.scan_time)) is not None:
-        yield _Part("repair", _row_forms(repair_text, columns), _Turn.UNREAD_DATA, _Turn.CONTEXT_FACTS)
-    if (skipped_text := blind_sentence(report)) is not None:
+        yield _Part("repair", _row_forms(repair_text, columns), _Rank.UNREAD_DATA, _Rank.CONTEXT_FACTS)
+    if (skipped_text := no_input_sentence(report)) is not None:
         names = [id for id in checks_without_input(report) if id not in run.checks_not_run]
-        yield _Part("skipped", _name_forms(skipped_text, ": ", names), _Turn.CONTEXT_FACTS)
+        yield _Part("skipped", _name_forms(skipped_text, ": ", names), _Rank.CONTEXT_FACTS)
     if unrun_ids := run.checks_not_run:
-        count_text = f"{len(unrun_ids):,} of {len(ALL):,} checks"
-        yield _Part("not run", _name_forms(count_text, ": ", unrun_ids), _Turn.CLUSTER, _Turn.CONTEXT_FACTS)
+        count_text = f"{len(unrun_ids):,} of {len(ALL_CHECKS):,} checks"
+        yield _Part("not run", _name_forms(count_text, ": ", unrun_ids), _Rank.CLUSTER, _Rank.CONTEXT_FACTS)
     if constants := changed_constants(report):
-        yield _Part("constants", _row_forms("; ".join(constants), columns), _Turn.CONTEXT_FACTS)
+        yield _Part("constants", _row_forms("; ".join(constants), columns), _Rank.CONTEXT_FACTS)
     if (accepted_text := accepted_gaps(report)) is not None:
-        yield _Part("accepted", _row_forms(accepted_text, columns), _Turn.CONTEXT_FACTS)
+        yield _Part("accepted", _row_forms(accepted_text, columns), _Rank.CONTEXT_FACTS)
     if run.resumed is not None:
         since_text = f"reuses an interrupted run; oldest table: {format_time(run.resumed)}"
-        yield _Part("resumed", [(since_text,)], _Turn.CONTEXT_FACTS)
+        yield _Part("resumed", [(since_text,)], _Rank.CONTEXT_FACTS)
     if run.reused:
-        yield _Part("reused", _row_forms(reuse_sentence(run.reused), columns), _Turn.RUN_FACTS)
+        yield _Part("reused", _row_forms(reuse_sentence(run.reused), columns), _Rank.RUN_FACTS)
     if run.in_doubt:
         # The beginning of a reason alone may say the opposite of the whole reason.
         doubt_forms = _row_forms(doubtful_ids_line(run.in_doubt), columns)
-        yield _Part("unknown", doubt_forms, _Turn.UNREAD_DATA, _Turn.UNREAD_DATA)
+        yield _Part("unknown", doubt_forms, _Rank.UNREAD_DATA, _Rank.UNREAD_DATA)
     if run.gaps:
         gaps_text = f"{plural(len(run.gaps), 'place', 'places')}, such as {run.gaps[0]}"
-        yield _Part("not read", _row_forms(gaps_text, columns), _Turn.UNREAD_DATA)
+        yield _Part("not read", _row_forms(gaps_text, columns), _Rank.UNREAD_DATA)
 
 
 def _notice_parts(report: Report, columns: int) -> Iterator[_Part]:
@@ -264,11 +264,11 @@ def _notice_parts(report: Report, columns: int) -> Iterator[_Part]:
         if kind in (RemarkKind.NEAR_LOSS, RemarkKind.ONE_REACHABLE_COPY):
             label = "" if has_label else "exposure"
             has_label = True
-            yield _Part(label, _row_forms(sentence_of(notice), columns), _Turn.NOTICES, _Turn.LONG_NOTICES)
+            yield _Part(label, _row_forms(sentence_of(notice), columns), _Rank.NOTICES, _Rank.LONG_NOTICES)
         elif kind.asks_for_action and kind is not RemarkKind.NOT_COMPARED:
             notice_texts.append(notice["text"])
     if notice_texts:
-        yield _Part("notice", _first_rows(notice_texts, columns), _Turn.NOTICES, _Turn.CONTEXT_FACTS)
+        yield _Part("notice", _first_rows(notice_texts, columns), _Rank.NOTICES, _Rank.CONTEXT_FACTS)
 
 
 def _count_parts(report: Report, columns: int) -> list[_Part]:
@@ -284,18 +284,18 @@ def _count_parts(report: Report, columns: int) -> list[_Part]:
             urgent_severities |= {check_count.severity for check_count in check_counts}
         elif check_counts[0].severity in urgent_severities:
             label = f"other {label}"
-        is_urgent = check_counts[0].urgency != Urgency.REST or check_counts[0].severity.at_least(
+        is_urgent = check_counts[0].urgency != Urgency.NOT_URGENT or check_counts[0].severity.at_least(
             Severity.CRITICAL
         )
         is_error = check_counts[0].severity.at_least(Severity.ERROR)
-        fuller_turn = _Turn.URGENT_ROWS if is_urgent else _Turn.ERROR_ROWS if is_error else _Turn.MINOR_ROWS
-        count_text = f"{sum(check_count.sums['count'] for check_count in check_counts):,}"
+        fuller_rank = _Rank.URGENT_ROWS if is_urgent else _Rank.ERROR_ROWS if is_error else _Rank.MINOR_ROWS
+        count_text = f"{sum(check_count.totals['count'] for check_count in check_counts):,}"
         if columns < _NARROW_COLUMNS:
             label_text, indent = f"{label} {count_text}: ", _HANGING_COLUMNS
         else:
             label_text, indent = f"{label:<{_COUNT_LABEL_WIDTH}}{count_text:>{_COUNT_WIDTH}}   ", None
         forms = _count_forms(report, check_counts)
-        parts.append(_Part(label_text, forms, _Turn.REQUIRED_ROWS, fuller_turn, len(label_text), indent))
+        parts.append(_Part(label_text, forms, _Rank.REQUIRED_ROWS, fuller_rank, len(label_text), indent))
     return parts
 
 
@@ -341,11 +341,11 @@ def _impact_text(report: Report, check_counts: list[CheckCount]) -> str:
 
 def _count_text(check_count: CheckCount) -> str:
     """Return a check's id and number of findings, and how many are unconfirmed, new, worse or suppressed."""
-    notable_counts = check_count.unsure | {
-        name: check_count.sums[name] for name in ("new", "worse", "suppressed")
+    notable_counts = check_count.unconfirmed | {
+        name: check_count.totals[name] for name in ("new", "worse", "suppressed")
     }
     parts = ", ".join(f"{count:,} {name}" for name, count in notable_counts.items() if count)
-    return f"{check_count.id} {check_count.sums['count']:,}{f' ({parts})' if parts else ''}"
+    return f"{check_count.id} {check_count.totals['count']:,}{f' ({parts})' if parts else ''}"
 
 
 def _cause_parts(report: Report, columns: int) -> Iterator[_Part]:
@@ -353,12 +353,12 @@ def _cause_parts(report: Report, columns: int) -> Iterator[_Part]:
     if causes := causes_of(report):
         cause_forms = _first_rows([cause_sentence(cause) for cause in causes])
         sentence_forms = _first_rows([cause["sentence"] for cause in causes], columns)
-        yield _Part("cause", [*cause_forms, sentence_forms[-1]], _Turn.CAUSES, _Turn.LONG_NOTICES)
+        yield _Part("cause", [*cause_forms, sentence_forms[-1]], _Rank.CAUSES, _Rank.LONG_NOTICES)
 
 
 def _history_parts(report: Report, columns: int) -> Iterator[_Part]:
     """Yield the parts on changes since the last run and on suppressions."""
-    changes, entries = report.run.changes, report.run.suppressions
+    changes, rules = report.run.changes, report.run.suppressions
     reasons = [
         sentence_of(notice) for notice in report.run.remarks if notice["kind"] == RemarkKind.NOT_COMPARED
     ]
@@ -372,18 +372,18 @@ def _history_parts(report: Report, columns: int) -> Iterator[_Part]:
             full_text += f"; {changes['unseen']:,} not checked again"
             summary = f"{counts}, {changes['unseen']:,} not checked, {since_text}"
         forms = [(full_text, *reasons), (full_text, *short_reasons), (summary, *short_reasons), (summary,)]
-        yield _Part("changed", forms, _Turn.REQUIRED_ROWS, _Turn.CHANGES)
+        yield _Part("changed", forms, _Rank.REQUIRED_ROWS, _Rank.CHANGES)
     elif reasons:
-        yield _Part("changed", [tuple(reasons), tuple(short_reasons)], _Turn.REQUIRED_ROWS, _Turn.CHANGES)
+        yield _Part("changed", [tuple(reasons), tuple(short_reasons)], _Rank.REQUIRED_ROWS, _Rank.CHANGES)
     else:
-        yield _Part("changed", [("no earlier run to compare with",)], _Turn.RUN_FACTS)
-    total = sum(entry["count"] for entry in entries)
-    expired_texts = [f"{entry['reason']} ({entry['until']})" for entry in entries if entry["expired"]]
-    acceptance_texts = [f"{entry['reason']} (until {entry['until']})" for entry in entries if entry["count"]]
+        yield _Part("changed", [("no earlier run to compare with",)], _Rank.RUN_FACTS)
+    total = sum(rule["count"] for rule in rules)
+    expired_texts = [f"{entry['reason']} ({entry['until']})" for entry in rules if entry["expired"]]
+    acceptance_texts = [f"{entry['reason']} (until {entry['until']})" for entry in rules if entry["count"]]
     clauses = [f"{total:,}: {first_names(acceptance_texts, _MAX_REASONS)}"] if total else []
     clauses += [f"expired: {first_names(expired_texts, _MAX_REASONS)}"] if expired_texts else []
     if clauses:
-        yield _Part("suppressed", _row_forms("; ".join(clauses), columns), _Turn.CONTEXT_FACTS)
+        yield _Part("suppressed", _row_forms("; ".join(clauses), columns), _Rank.CONTEXT_FACTS)
 
 
 def _next_commands(report: Report, run: str) -> list[str]:

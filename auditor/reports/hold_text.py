@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auditor.actions.gate import HeldRun
+from auditor.actions.gate import GateRun
 from auditor.actions.hold_order import sort_by_importance
 from auditor.model.holds import METADATA_SOURCE, ActionKind, HoldObject, bookie_source, ledger_key
 from auditor.model.ledger_id import LedgerId
@@ -33,7 +33,7 @@ def refusal_text(refusal: Refused) -> str:
     >>> from auditor.model.permission import UnfitRunReason
     >>> objects = (ActionObject(HoldObject.LEDGER, "0/42"),)
     >>> old = UnfitRunReason.DATA_TOO_OLD
-    >>> refusal_text(Refused(ActionKind.RECOVER, objects, why=old.sentence, unfit=old))
+    >>> refusal_text(Refused(ActionKind.RECOVER, objects, why=old.sentence, unfit_reason=old))
     'Do not: recover ledger 42: the data of this run is more than 24 hours old; audit again'
     """
     names = " and ".join(dict.fromkeys(map(_object_name, refusal.objects))) or "anything"
@@ -48,7 +48,7 @@ def _object_name(action_object: ActionObject) -> str:
     return LedgerId(int(ledger_text), int(scope_text)).display_name
 
 
-def bookie_hold_lines(run: HeldRun, bookie_id: str, width: int) -> list[str]:
+def bookie_hold_lines(run: GateRun, bookie_id: str, width: int) -> list[str]:
     """Return the lines on all holds that concern a bookie.
 
     They are the holds on the bookie, on the data that was read from the bookie, and on the metadata store.
@@ -61,13 +61,13 @@ def bookie_hold_lines(run: HeldRun, bookie_id: str, width: int) -> list[str]:
     return _hold_lines(run, [ActionObject(*object_key) for object_key in object_keys], width)
 
 
-def ledger_hold_lines(run: HeldRun, ledger_id: int, scope_id: int, width: int) -> list[str]:
+def ledger_hold_lines(run: GateRun, ledger_id: int, scope_id: int, width: int) -> list[str]:
     """Return the lines of all holds on a ledger."""
     object_key = ledger_key(scope_id, ledger_id)
     return _hold_lines(run, [ActionObject(HoldObject.LEDGER, object_key)], width)
 
 
-def _hold_lines(run: HeldRun, action_objects: Sequence[ActionObject], width: int) -> list[str]:
+def _hold_lines(run: GateRun, action_objects: Sequence[ActionObject], width: int) -> list[str]:
     """Return a heading and the holds on these objects, the most important first.
 
     Empty if there are no holds.
@@ -78,5 +78,5 @@ def _hold_lines(run: HeldRun, action_objects: Sequence[ActionObject], width: int
         reason_text = hold.reason if hold.certain else f"{hold.reason}, unconfirmed"
         reason_text = f"{reason_text}, from an earlier run" if hold.carried else reason_text
         lines += fold_text(f"{forbidden_actions}: {hold.message} ({reason_text})", width, "  ", "    ")
-        lines += fold_text(f"until: {hold.lift.condition([hold.reason])}", width, "    ", "      ")
+        lines += fold_text(f"until: {hold.lift.describe([hold.reason])}", width, "    ", "      ")
     return ["do not", *lines] if lines else []

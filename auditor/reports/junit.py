@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 from itertools import islice
 from xml.etree import ElementTree as ET
 
-from auditor.checks import ALL, BY_ID, GROUP_OF
+from auditor.checks import ALL_CHECKS, CHECK_BY_ID, GROUP_BY_ID
 from auditor.checks.check import Check
 from auditor.model.amounts import plural
 from auditor.model.finding import ChangeStatus, Finding, Severity, StatusLookup, no_change_status
 from auditor.model.report import Report
 from auditor.model.run_facts import Tally
-from auditor.reports.blind_spots import BlindSpot, blind_checks, skip_sentence
+from auditor.reports.blind_spots import BlindSpot, find_blind_spots, skip_sentence
 from auditor.reports.coverage import checked_extents, count_by_check
-from auditor.reports.finding_text import MAX_BOOKIES_SHOWN, entry_parts, sentence_parts
+from auditor.reports.finding_text import MAX_BOOKIES_SHOWN, entry_texts, message_texts
 from auditor.reports.plain_text import printable
 
 MAX_FINDINGS_SHOWN = 20
@@ -29,13 +29,15 @@ def render(report: Report, change_statuses: StatusLookup = no_change_status) -> 
     """Return the whole document. Its size grows with the number of checks, not of findings."""
     run = report.run
     duration_text = f"{max(0, run.finished - run.started) / 1000:.3f}"
-    blind_spots_by_check = blind_checks(report)
+    blind_spots_by_check = find_blind_spots(report)
     reported_checks = list(
         dict.fromkeys(
-            BY_ID[check_count.id] for check_count in count_by_check(report) if check_count.id in BY_ID
+            CHECK_BY_ID[check_count.id]
+            for check_count in count_by_check(report)
+            if check_count.id in CHECK_BY_ID
         )
     )
-    checks = [*reported_checks, *(check for check in ALL if check not in reported_checks)]
+    checks = [*reported_checks, *(check for check in ALL_CHECKS if check not in reported_checks)]
     test_cases = [
         _check_case(report, check, blind_spots_by_check.get(check.id), change_statuses) for check in checks
     ]
@@ -75,8 +77,8 @@ def _run_properties(report: Report) -> dict[str, str]:
 def _check_case(
     report: Report, check: Check, blind_spot: BlindSpot | None, change_statuses: StatusLookup
 ) -> ET.Element:
-    test_case = ET.Element("testcase", classname=f"bookkeeper.{GROUP_OF[check.id]}", name=check.id)
-    tallies = [tally for tally in report.run.tally if BY_ID.get(tally["id"]) is check]
+    test_case = ET.Element("testcase", classname=f"bookkeeper.{GROUP_BY_ID[check.id]}", name=check.id)
+    tallies = [tally for tally in report.run.tally if CHECK_BY_ID.get(tally["id"]) is check]
     failing_count = sum(
         tally["count"] - tally["suppressed"]
         for tally in tallies
@@ -103,7 +105,7 @@ def _failure_text(report: Report, check: Check, tallies: list[Tally], change_sta
         + (f"; {tally['suppressed']:,} suppressed" if tally["suppressed"] else "")
         for tally in tallies
     ]
-    sampled_findings = (finding for finding in report.findings if BY_ID.get(finding.id) is check)
+    sampled_findings = (finding for finding in report.findings if CHECK_BY_ID.get(finding.id) is check)
     lines += [
         _finding_line(finding, change_statuses(finding.fingerprint))
         for finding in islice(sampled_findings, MAX_FINDINGS_SHOWN)
@@ -114,9 +116,9 @@ def _failure_text(report: Report, check: Check, tallies: list[Tally], change_sta
 
 
 def _finding_line(finding: Finding, change_status: ChangeStatus | None) -> str:
-    subject_text, message, tags_text = sentence_parts(finding, change_status)
+    subject_text, message, tags_text = message_texts(finding, change_status)
     parts = [
         f"{f'{subject_text}: ' if subject_text else ''}{message}{tags_text}",
-        *entry_parts(finding, MAX_BOOKIES_SHOWN),
+        *entry_texts(finding, MAX_BOOKIES_SHOWN),
     ]
     return "; ".join(parts)

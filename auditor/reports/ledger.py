@@ -33,7 +33,7 @@ class Cell(StrEnum):
 
     PRESENT = "held"  # all entries that it should hold
     MISSING = "missing"  # none of the entries that it should hold
-    PART = "some missing"
+    SOME_MISSING = "some missing"
     UNKNOWN = "unknown"  # unread entries, which the bookie may hold
     SURPLUS = "surplus"  # it should hold none, and holds some
     NOT_EXPECTED = "not expected"
@@ -65,12 +65,12 @@ class Replica:
 class Stripes:
     """Drawing of a ledger as cells.
 
-    ``edges`` has the first entry of each column, then the last entry plus one. ``cells`` has one tuple for
-    each bookie in ``bookies``, with one state for each column. All three are empty if there is no entry to
-    draw. ``bookies_total`` also counts the bookies that are not drawn.
+    ``column_edges`` has the first entry of each column, then the last entry plus one. ``cells`` has one tuple
+    for each bookie in ``bookies``, with one state for each column. All three are empty if there is no entry
+    to draw. ``bookies_total`` also counts the bookies that are not drawn.
     """
 
-    edges: tuple[int, ...]
+    column_edges: tuple[int, ...]
     bookies: tuple[str, ...]
     cells: tuple[tuple[Cell, ...], ...]
     bookies_total: int
@@ -104,12 +104,12 @@ def stripes_of(ledger: LedgerView, replicas: Sequence[Replica], columns: int, ro
     if column_count <= 0 or not replicas:
         return Stripes((), (), (), len(replicas))
     # Integers, because a float cannot represent large entry ids exactly.
-    edges = tuple((last_entry + 1) * number // column_count for number in range(column_count + 1))
+    column_edges = tuple((last_entry + 1) * number // column_count for number in range(column_count + 1))
     shown_replicas = replicas[:rows]
     return Stripes(
-        edges,
+        column_edges,
         tuple(replica.view.bookie_id for replica in shown_replicas),
-        tuple(_stripe_cells(replica, edges) for replica in shown_replicas),
+        tuple(_stripe_cells(replica, column_edges) for replica in shown_replicas),
         len(replicas),
     )
 
@@ -128,9 +128,9 @@ def last_drawn_entry(ledger: LedgerView, replicas: Sequence[Replica]) -> int:
     return max(segment_ends, default=-1)
 
 
-def _stripe_cells(replica: Replica, edges: Sequence[int]) -> tuple[Cell, ...]:
+def _stripe_cells(replica: Replica, column_edges: Sequence[int]) -> tuple[Cell, ...]:
     entry_sets = (replica.expected, replica.missing, replica.surplus)
-    counts = (coverage.count_between(groups, edges) for groups in entry_sets)
+    counts = (coverage.count_between(groups, column_edges) for groups in entry_sets)
     return tuple(_stripe_cell(replica.view.known, *column) for column in zip(*counts, strict=True))
 
 
@@ -138,7 +138,7 @@ def _stripe_cell(is_known: bool, expected_count: int, lacking_count: int, surplu
     if lacking_count:
         if not is_known:
             return Cell.UNKNOWN
-        return Cell.MISSING if lacking_count == expected_count else Cell.PART
+        return Cell.MISSING if lacking_count == expected_count else Cell.SOME_MISSING
     if expected_count:
         return Cell.PRESENT
     # Whether an unread bookie holds entries that are not expected is unknown, and not drawn.
@@ -146,8 +146,8 @@ def _stripe_cell(is_known: bool, expected_count: int, lacking_count: int, surplu
 
 
 WIDTH = 80
-MAX_ITEMS = 8
-LABEL_COLUMNS = 24
+MAX_PAIRS = 8
+MAX_LABEL_COLUMNS = 24
 MAX_ROWS = 40
 MAX_SEGMENTS = 12
 MAX_DOWN_BOOKIES = 3
@@ -176,26 +176,26 @@ def render(ledger: LedgerView, unicode: bool = False, drawing: bool = True, widt
 
 
 def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
-    name = LedgerId(ledger.ledger_id, ledger.scope_id)
+    full_id = LedgerId(ledger.ledger_id, ledger.scope_id)
     if ledger.status == "gone":
-        return _wrap_text(f"{name.display_name}: not in the metadata, but bookies have it", width, "  ")
+        return _wrap_text(f"{full_id.display_name}: not in the metadata, but bookies have it", width, "  ")
     verdict = _ledger_class_text(ledger)
     if ledger.potential_class not in (None, ledger.judged_class):
         verdict += f" (could be {ledger.potential_class})"
-    lines = _wrap_text(f"{name.display_name}: {verdict}", width, "  ")
+    lines = _wrap_text(f"{full_id.display_name}: {verdict}", width, "  ")
     fact_rows = [("at", f"{ledger.path}, version {ledger.version}")]
     if ledger.scope_id:
-        fact_rows.append(("named", name.qualified_name))
+        fact_rows.append(("named", full_id.qualified_name))
     if ledger.damage is not None:
         fact_rows.append(("damaged", ledger.damage))
     if ledger.state is not None:
-        end = (
+        end_text = (
             f", last entry {ledger.last_entry_id}, {ledger.length} bytes"
             if ledger.state == LedgerState.CLOSED
             else ""
         )
         quorums = f"write quorum {ledger.write_quorum}, ack quorum {ledger.ack_quorum}"
-        fact_rows.append(("state", f"{ledger.state}{end}"))
+        fact_rows.append(("state", f"{ledger.state}{end_text}"))
         fact_rows.append(("copies", f"ensemble {ledger.ensemble_size}, {quorums}"))
     if ledger.down_members:
         names = first_names([*map(printable, ledger.down_members)], MAX_DOWN_BOOKIES)
@@ -203,11 +203,11 @@ def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
     elif ledger.availability_unknown:
         fact_rows.append(("down", "unknown: the saved metadata has no registrations"))
     fact_rows.append(("written", f"created {_time_text(ledger.ctime)}, changed {_time_text(ledger.mtime)}"))
-    items = [cut_middle(f"{key} = {value}", width - 12) for key, value in ledger.custom_metadata[:MAX_ITEMS]]
-    items += and_more(len(ledger.custom_metadata) - MAX_ITEMS)
+    pairs = [cut_middle(f"{key} = {value}", width - 12) for key, value in ledger.custom_metadata[:MAX_PAIRS]]
+    pairs += and_more(len(ledger.custom_metadata) - MAX_PAIRS)
     texts_by_label = (
         ("queue", ledger.queue_texts),
-        ("attached", items),
+        ("attached", pairs),
         ("breaks", ledger.rules),
         ("doubts", ledger.doubts),
     )
@@ -261,28 +261,28 @@ def _segment_lines(ledger: LedgerView, width: int) -> list[str]:
 
 
 def _stripe_drawing(
-    ledger: LedgerView, rows: Sequence[Replica], signs: Mapping[Cell, str], width: int
+    ledger: LedgerView, replicas: Sequence[Replica], signs: Mapping[Cell, str], width: int
 ) -> list[str]:
-    if not rows:
+    if not replicas:
         return ["no bookie should hold an entry, and none does"]
-    label = min(LABEL_COLUMNS, max(columns_of(row.view.bookie_id) for row in rows)) + 2
-    stripes = stripes_of(ledger, rows, width - label, MAX_ROWS)
-    edges, columns = stripes.edges, len(stripes.edges) - 1
+    label_width = min(MAX_LABEL_COLUMNS, max(columns_of(replica.view.bookie_id) for replica in replicas)) + 2
+    stripes = stripes_of(ledger, replicas, width - label_width, MAX_ROWS)
+    edges, columns = stripes.column_edges, len(stripes.column_edges) - 1
     if columns < 1:
         return ["the ledger has no entries, so no bookie should hold any"]
     last_entry = edges[-1] - 1
-    end = str(last_entry).rjust(max(columns - 1, len(str(last_entry)) + 1)) if last_entry else ""
-    lines = [f"{'':<{label}}0{end}"]
+    last_label = str(last_entry).rjust(max(columns - 1, len(str(last_entry)) + 1)) if last_entry else ""
+    lines = [f"{'':<{label_width}}0{last_label}"]
     starts = {segment.first_entry_id for segment in ledger.segments[1:]}
     if any(0 < start <= last_entry for start in starts):
         segment_line = "".join(
             "|" if any(edges[column_number] <= start < edges[column_number + 1] for start in starts) else " "
             for column_number in range(columns)
         )
-        lines.append(f"{'segments':<{label}}{segment_line}".rstrip())
+        lines.append(f"{'segments':<{label_width}}{segment_line}".rstrip())
     for bookie_id, cells in zip(stripes.bookies, stripes.cells, strict=True):
-        lines.append(pad_text(_short_name(bookie_id), label) + "".join(signs[cell] for cell in cells))
-    lines += and_more(len(rows) - MAX_ROWS, " bookies")
+        lines.append(pad_text(_short_name(bookie_id), label_width) + "".join(signs[cell] for cell in cells))
+    lines += and_more(len(replicas) - MAX_ROWS, " bookies")
     if columns <= last_entry:
         lines.append(f"each column stands for about {column_width(last_entry, columns)} entries")
     # A NUL keeps a sign and its word in one line. Two blanks separate the pairs.
@@ -290,11 +290,11 @@ def _stripe_drawing(
     return [*lines, *fold_text(legend, width)]
 
 
-def _replica_lines(ledger: LedgerView, rows: Sequence[Replica], width: int) -> list[str]:
+def _replica_lines(ledger: LedgerView, replicas: Sequence[Replica], width: int) -> list[str]:
     folded_lines: list[str] = []
-    for row in rows[:MAX_ROWS]:
-        for replica_text in replica_texts(ledger, row):
-            folded_lines += _wrap_text(f"{row.view.bookie_id} {replica_text}", width, "    ")
+    for replica in replicas[:MAX_ROWS]:
+        for replica_text in replica_texts(ledger, replica):
+            folded_lines += _wrap_text(f"{replica.view.bookie_id} {replica_text}", width, "    ")
     return folded_lines
 
 
@@ -380,15 +380,15 @@ def _answer_lines(ledger: LedgerView, width: int) -> list[str]:
 
 
 def _entries_text(groups: Groups) -> str:
-    group_tuples: list[Group] = [(start, end, size, period) for start, end, size, period in groups.tolist()]
+    group_tuples: list[Group] = [(first, last, size, period) for first, last, size, period in groups.tolist()]
     return entries_text(group_tuples, coverage.count(groups))
 
 
 def _short_name(bookie_id: str) -> str:
     """Return a bookie id, shortened in the middle. The ends have the host name and the port, which differ."""
-    if columns_of(bookie_id) <= LABEL_COLUMNS:
+    if columns_of(bookie_id) <= MAX_LABEL_COLUMNS:
         return bookie_id
-    return f"{bookie_id[: LABEL_COLUMNS - 9]}~{bookie_id[-8:]}"
+    return f"{bookie_id[: MAX_LABEL_COLUMNS - 9]}~{bookie_id[-8:]}"
 
 
 def _time_text(time_ms: int | None) -> str:

@@ -6,13 +6,13 @@ Texts from the cluster's metadata are escaped, so that they cannot become markup
 import re
 from itertools import groupby
 
-from auditor.checks import BY_ID
+from auditor.checks import CHECK_BY_ID
 from auditor.checks.needs import AvailableInputs
 from auditor.model.amounts import first_names, format_time
 from auditor.model.finding import ChangeStatus, Finding, StatusLookup, no_change_status
 from auditor.model.report import Report
 from auditor.model.run_facts import sentence_of
-from auditor.reports.blind_spots import blind_spots
+from auditor.reports.blind_spots import make_blind_spots
 from auditor.reports.coverage import (
     changed_constants,
     checked_extents,
@@ -25,7 +25,7 @@ from auditor.reports.coverage import (
     verdict_clauses,
     verdict_word,
 )
-from auditor.reports.finding_text import entry_parts, sentence_parts
+from auditor.reports.finding_text import entry_texts, message_texts
 from auditor.reports.plain_text import printable
 
 MAX_CHARACTERS = 60_000
@@ -114,7 +114,7 @@ def _coverage_section(report: Report) -> str:
         rows[-1] = ("bookies", f"{rows[-1][1]}; not read: {unread_text}")
     rows += [
         ("skipped checks", f"{escape_markdown(blind_spot.sentence)}; checks: {', '.join(blind_spot.ids)}")
-        for blind_spot in blind_spots(AvailableInputs.from_report(report))
+        for blind_spot in make_blind_spots(AvailableInputs.from_report(report))
     ]
     if constant_texts := changed_constants(report):
         rows.append(("constants", "; ".join(constant_texts)))
@@ -137,7 +137,7 @@ def _count_lines(report: Report) -> list[str]:
     ]
     for check_count in count_by_check(report):
         count_texts = (
-            f"{check_count.sums[name]:,}" for name in ("count", "unsure", "new", "worse", "suppressed")
+            f"{check_count.totals[name]:,}" for name in ("count", "unsure", "new", "worse", "suppressed")
         )
         count_rows.append(
             f"| {check_count.severity} | {escape_markdown(check_count.id)} | {' | '.join(count_texts)} |"
@@ -159,7 +159,7 @@ def _check_section(report: Report, findings: list[Finding], change_statuses: Sta
     shown_findings, id = findings[:MAX_SAMPLES_SHOWN], findings[0].id
     count = sample_count_text(len(shown_findings), count_findings_of_check(report, findings[0]))
     lines = [f"### {escape_markdown(id)} ({findings[0].severity}; {count})", ""]
-    if check := BY_ID.get(id):
+    if check := CHECK_BY_ID.get(id):
         lines += [escape_markdown(check.title), ""]
     return "\n".join(
         [
@@ -170,8 +170,8 @@ def _check_section(report: Report, findings: list[Finding], change_statuses: Sta
 
 
 def _finding_item(finding: Finding, change_status: ChangeStatus | None) -> str:
-    subject_text, message, tags_text = map(escape_markdown, sentence_parts(finding, change_status))
+    subject_text, message, tags_text = map(escape_markdown, message_texts(finding, change_status))
     lines = [f"- {f'**{subject_text}**: ' if subject_text else ''}{message}{tags_text}"]
-    if parts := entry_parts(finding, _MAX_BOOKIES_SHOWN):
+    if parts := entry_texts(finding, _MAX_BOOKIES_SHOWN):
         lines.append(f"  - {escape_markdown('; '.join(parts))}")
     return "\n".join(lines)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Literal, NamedTuple
 
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.model.finding import Confidence, Severity
 from auditor.model.repair import RepairFacts
 from auditor.model.report import Report
@@ -22,7 +22,7 @@ from auditor.model.run_facts import Tally, empty_tally
 from auditor.model.simulation import NearLoss
 from auditor.model.space import DISK_BYTES, SpaceGauges
 from auditor.model.states import SpaceClass, Verdict
-from auditor.reports.blind_spots import BlindSpot, blind_checks
+from auditor.reports.blind_spots import BlindSpot, find_blind_spots
 from auditor.reports.coverage import tally_order
 
 MAX_BOOKIES = 1_000
@@ -201,7 +201,7 @@ def _report_samples(
     space_figures: SpaceGauges,
     namespaces: Sequence[OwnerTotal] | None,
 ) -> Iterable[Sample]:
-    run, coverage, change_counts = report.run, report.coverage, report.run.changes
+    run, coverage, changes = report.run, report.coverage, report.run.changes
     yield Sample("bkaudit_run_info", {"version": run.version, "layout": report.cluster.layout}, 1)
     yield Sample("bkaudit_run_started_timestamp_seconds", {}, run.started / 1000)
     yield Sample("bkaudit_run_finished_timestamp_seconds", {}, run.finished / 1000)
@@ -225,12 +225,12 @@ def _report_samples(
     yield Sample("bkaudit_bookies", {"state": "read"}, coverage.bookies.read)
     yield Sample("bkaudit_bookies", {"state": "unread"}, coverage.bookies.expected - coverage.bookies.read)
     yield Sample("bkaudit_gaps", {}, len(run.gaps))
-    blind_spots_by_check = blind_checks(report)
+    blind_spots_by_check = find_blind_spots(report)
     for id, blind_spot in blind_spots_by_check.items():
         yield Sample("bkaudit_check_blind", {"id": id, "extent": _blind_spot_extent(blind_spot)}, 1)
     partly_skipped_ids = {
         check.id
-        for check in ALL
+        for check in ALL_CHECKS
         if check.id not in blind_spots_by_check
         or _blind_spot_extent(blind_spots_by_check[check.id]) == "part"
     }
@@ -240,12 +240,12 @@ def _report_samples(
         yield Sample("bkaudit_findings_suppressed", labels, tally["suppressed"])
         yield Sample("bkaudit_findings_new", labels, tally["new"])
         yield Sample("bkaudit_findings_worse", labels, tally["worse"])
-    if change_counts is not None:
-        yield Sample("bkaudit_findings_fixed", {}, change_counts["fixed"])
-        yield Sample("bkaudit_findings_unseen", {}, change_counts["unseen"])
-    sizes_by_severity = {impact["severity"]: (impact["ledgers"], impact["bytes"]) for impact in run.impact}
+    if changes is not None:
+        yield Sample("bkaudit_findings_fixed", {}, changes["fixed"])
+        yield Sample("bkaudit_findings_unseen", {}, changes["unseen"])
+    impact_by_severity = {impact["severity"]: (impact["ledgers"], impact["bytes"]) for impact in run.impact}
     for severity in Severity:
-        ledgers, bytes = sizes_by_severity.get(severity, (0, 0))
+        ledgers, bytes = impact_by_severity.get(severity, (0, 0))
         yield Sample("bkaudit_at_risk_ledgers", {"severity": severity}, ledgers)
         yield Sample("bkaudit_at_risk_bytes", {"severity": severity}, bytes)
     expired_count = sum(suppression["expired"] for suppression in run.suppressions)
@@ -279,13 +279,13 @@ def space_samples(gauges: SpaceGauges) -> Iterator[Sample]:
     >>> samples[0]
     Sample(metric='bkaudit_space_bytes', labels={'bookie': 'bk1:3181', 'class': 'live'}, value=9)
     """
-    sizes_by_class = {total.name: total.classes for total in gauges.totals}
-    bytes_by_kind = {disk.name: disk.by_kind for disk in gauges.disks}
+    bytes_by_class = {total.name: total.classes for total in gauges.totals}
+    bytes_by_kind = {disk.name: disk.bytes_by_kind for disk in gauges.disks}
     fullest_bookies = [
         total.name for total in sorted(gauges.totals, key=lambda total: (-total.bytes, total.name))
     ]
     for metric, label, sizes, label_values in (
-        ("bkaudit_space_bytes", "class", sizes_by_class, [*map(str, SpaceClass)]),
+        ("bkaudit_space_bytes", "class", bytes_by_class, [*map(str, SpaceClass)]),
         ("bkaudit_space_reclaimable_bytes", "by", gauges.reclaimable, ["delete", "minor", "major"]),
         ("bkaudit_space_beside_bytes", "kind", bytes_by_kind, [byte_kind.name for byte_kind in DISK_BYTES]),
     ):
@@ -384,7 +384,7 @@ def _zero_tallies(tallies: list[Tally], partly_skipped_ids: Set[str]) -> list[Ta
     reported_ids = {tally["id"] for tally in tallies}
     return [
         empty_tally(check.id, str(check.urgency), str(check.severity), str(Confidence.CONFIRMED))
-        for check in ALL
+        for check in ALL_CHECKS
         if check.id not in reported_ids and check.id in partly_skipped_ids
     ]
 

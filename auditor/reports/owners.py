@@ -19,8 +19,8 @@ from auditor.model.report_source import (
     NOBODY,
     Leak,
     LeakTotals,
-    Level,
     OwnerFigures,
+    OwnerLevel,
     OwnerTotal,
 )
 from auditor.model.states import LedgerClass, Reach
@@ -31,7 +31,7 @@ from auditor.reports.markdown import escape_markdown
 from auditor.reports.plain_text import fold_text, printable, shorten
 
 
-def totals_text(totals: Sequence[OwnerTotal], level: Level, width: int | None = None) -> str:
+def totals_text(totals: Sequence[OwnerTotal], level: OwnerLevel, width: int | None = None) -> str:
     """Return a table of all tenants, namespaces or topics, with lines of at most ``width`` columns.
 
     If ``width`` is None, lines may have any width.

@@ -95,7 +95,7 @@ def _change_counts_line(report: Report, earlier_changes: ChangesSince) -> Iterat
         for change, change_word in _CHANGE_TEXTS.items()
         if (count := earlier_changes.count(change))
     ]
-    if unseen_count := earlier_changes.count(Change.UNSEEN):
+    if unseen_count := earlier_changes.count(Change.UNCHECKED):
         counts.append(f"{unseen_count:,} {_UNCHECKED_TEXT}")
     yield "since", f"{format_time(earlier_changes.run.finished)}: {', '.join(counts) or 'nothing changed'}"
     yield from (("warning", warning) for warning in earlier_changes.warnings)
@@ -117,7 +117,7 @@ def _change_lines(earlier_changes: ChangesSince) -> Iterator[tuple[str, str]]:
                 _CHANGE_TEXTS[Change(change_group.change)],
                 f"{change_group.severity} {_group_text(change_group)}: {names}",
             )
-    for change, label in ((Change.FIXED, "fixed"), (Change.UNSEEN, "unchecked")):
+    for change, label in ((Change.FIXED, "fixed"), (Change.UNCHECKED, "unchecked")):
         if counts := [_group_text(group) for group in earlier_changes.groups if group.change == change]:
             yield label, ", ".join(counts)
 
@@ -125,9 +125,9 @@ def _change_lines(earlier_changes: ChangesSince) -> Iterator[tuple[str, str]]:
 def _finding_lines(report: Report) -> Iterator[tuple[str, str]]:
     """Yield a line for each check with findings. The message has these lines if there is no earlier run."""
     for check_count in count_by_check(report):
-        if count := check_count.sums["count"] - check_count.sums["suppressed"]:
+        if count := check_count.totals["count"] - check_count.totals["suppressed"]:
             unconfirmed_clause = (
-                f" ({check_count.sums['unsure']:,} unconfirmed)" if check_count.sums["unsure"] else ""
+                f" ({check_count.totals['unsure']:,} unconfirmed)" if check_count.totals["unsure"] else ""
             )
             yield "", f"{check_count.severity} {check_count.id} {count:,}{unconfirmed_clause}"
 

@@ -11,7 +11,7 @@ from types import NoneType
 from typing import Any, get_args
 
 from auditor.model.finding import Severity
-from auditor.model.option_values import FailOn, Moment, Option, Texts, YesNo
+from auditor.model.option_values import FailOn, Option, TextValues, TimeValue, YesNo
 from auditor.model.options import AuditOptions, option_types
 from auditor.reports.openmetrics import METRIC_LABELS, METRICS
 from auditor.tables.run_tables import TABLES
@@ -88,14 +88,14 @@ def _values_text(value_type: Any, option: Option) -> str:
         return ", ".join((*map(str, Severity), "new"))
     if value_type == YesNo:
         return ", ".join(get_args(YesNo))
-    if value_type == Texts:
+    if value_type == TextValues:
         return "text, or a list of texts"
     value_types = [
         type_option for type_option in get_args(value_type) or (value_type,) if type_option is not NoneType
     ]
-    type_word = "time" if set(get_args(Moment)) <= set(value_types) else _TYPE_WORDS[value_types[0]]
+    type_word = "time" if set(get_args(TimeValue)) <= set(value_types) else _TYPE_WORDS[value_types[0]]
     if option.low is None:
-        return option.form or type_word
+        return option.pattern_note or type_word
     if option.high is None:
         return f"{type_word}, from {option.low:,.15g}"
     return f"{type_word}, {option.low:,.15g} to {option.high:,.15g}"

@@ -6,7 +6,7 @@ Lines have at most ``width`` columns. Only commands can be longer, because they 
 from dataclasses import dataclass
 from itertools import groupby
 
-from auditor.checks import BY_ID, Check
+from auditor.checks import CHECK_BY_ID, Check
 from auditor.checks.needs import AvailableInputs
 from auditor.model.action_facts import Action
 from auditor.model.amounts import and_more, first_names, format_time, plural
@@ -18,7 +18,7 @@ from auditor.model.states import BookieRead, Verdict
 from auditor.model.views import RunView
 from auditor.reports.action_text import action_lines, forbidden_lines
 from auditor.reports.advice import doubt_sentences, first_seen_text
-from auditor.reports.blind_spots import blind_spots
+from auditor.reports.blind_spots import make_blind_spots
 from auditor.reports.coverage import (
     accepted_gaps,
     changed_constants,
@@ -203,7 +203,7 @@ def _unread_bookie_lines(run: RunView, width: int) -> list[str]:
 
 def _skipped_check_lines(run: RunView, width: int) -> list[str]:
     lines = []
-    for blind_spot in blind_spots(AvailableInputs.from_report(run.report)):
+    for blind_spot in make_blind_spots(AvailableInputs.from_report(run.report)):
         ids_text = first_names(
             blind_spot.ids, len(blind_spot.ids) if blind_spot.is_excluded else MAX_IDS_SHOWN
         )
@@ -230,7 +230,7 @@ def _doubt_lines(report: Report, width: int) -> list[str]:
             for tally_of_check in tallies
             if tally_of_check["confidence"] != Confidence.CONFIRMED
         }
-        check = BY_ID.get(id)
+        check = CHECK_BY_ID.get(id)
         if not unconfirmed_counts or check is None:
             continue
         sample_findings = [
@@ -316,11 +316,11 @@ def counts_of(report: Report) -> list[CheckCounts]:
     """Return the counts by check and urgency, the most urgent first."""
     tallies_by_check: dict[tuple[str, str], list[Tally]] = {}
     for tally in sorted(report.run.tally, key=tally_order):
-        if tally["id"] in BY_ID:
-            tallies_by_check.setdefault((tally["urgency"], BY_ID[tally["id"]].id), []).append(tally)
+        if tally["id"] in CHECK_BY_ID:
+            tallies_by_check.setdefault((tally["urgency"], CHECK_BY_ID[tally["id"]].id), []).append(tally)
     return [
         CheckCounts(
-            BY_ID[id],
+            CHECK_BY_ID[id],
             sum(tally["count"] - tally["suppressed"] for tally in tallies),
             sum(tally["suppressed"] for tally in tallies),
         )

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from auditor.checks import ALL, BY_ID, GROUP_OF
+from auditor.checks import ALL_CHECKS, CHECK_BY_ID, GROUP_BY_ID
 from auditor.model.finding import ChangeStatus, Finding, Severity, StatusLookup, no_change_status
 from auditor.model.report import Report
 from auditor.model.states import Change
-from auditor.reports.blind_spots import blind_checks, skip_sentence
+from auditor.reports.blind_spots import find_blind_spots, skip_sentence
 from auditor.reports.coverage import checked_extents
 from auditor.reports.finding_text import class_entries_text, missing_text, positions_text
 from auditor.reports.plain_text import printable
@@ -36,7 +36,7 @@ _BASELINE_STATES: dict[str, str] = {
     Change.WORSE: "updated",
     Change.BETTER: "updated",
 }
-_RULE_NUMBERS = {check.id: number for number, check in enumerate(ALL)}
+_RULE_NUMBERS = {check.id: number for number, check in enumerate(ALL_CHECKS)}
 
 
 def render(
@@ -65,7 +65,7 @@ def _run_object(report: Report) -> dict[str, Any]:
                 "name": "bookkeeper-auditor",
                 "version": run.version,
                 "shortDescription": {"text": "A metadata checker and auditor for Apache BookKeeper."},
-                "rules": [_check_rule(check.id) for check in ALL],
+                "rules": [_check_rule(check.id) for check in ALL_CHECKS],
             }
         },
         "automationDetails": {"id": f"bookkeeper-auditor/{printable(report.cluster.instance_id or '')}/"},
@@ -88,7 +88,7 @@ def _run_object(report: Report) -> dict[str, Any]:
                             "message": _message_object(f"{id} {skip_sentence(blind_spot)}"),
                             "associatedRule": {"id": id, "index": _RULE_NUMBERS[id]},
                         }
-                        for id, blind_spot in blind_checks(report).items()
+                        for id, blind_spot in find_blind_spots(report).items()
                     ),
                 ],
             }
@@ -106,7 +106,7 @@ def _unchecked_texts(report: Report) -> list[str]:
 
 
 def _check_rule(id: str) -> dict[str, Any]:
-    check = BY_ID[id]
+    check = CHECK_BY_ID[id]
     manual_text = "\n\n".join(f"{heading}\n{text}" for heading, text in check.sections.items())
     return {
         "id": check.id,
@@ -115,12 +115,12 @@ def _check_rule(id: str) -> dict[str, Any]:
         "fullDescription": {"text": check.sections["What it finds"]},
         "help": {"text": manual_text},
         "defaultConfiguration": {"level": _LEVEL_BY_SEVERITY[check.severity]},
-        "properties": {"tags": [GROUP_OF[check.id]], "severity": str(check.severity)},
+        "properties": {"tags": [GROUP_BY_ID[check.id]], "severity": str(check.severity)},
     }
 
 
 def _finding_result(finding: Finding, change_status: ChangeStatus | None) -> dict[str, Any]:
-    rule = BY_ID.get(finding.id)
+    rule = CHECK_BY_ID.get(finding.id)
     sarif_result: dict[str, Any] = {
         "ruleId": finding.id,
         **({"ruleIndex": _RULE_NUMBERS[rule.id]} if rule else {}),

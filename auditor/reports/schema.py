@@ -12,7 +12,7 @@ from typing import Any
 from auditor.model.comparison import CopyState, ItemTally, StoreDifference, StoreSummary
 from auditor.model.decommission import Answer, Rehearsal
 from auditor.model.finding_words import CheckId, ConfidenceWord, SeverityWord, UrgencyWord
-from auditor.model.history import CHANGED, ChangedFinding, ChangeTally, RunSummary
+from auditor.model.history import CHANGE_WORDS, ChangedFinding, ChangeTally, RunSummary
 from auditor.model.json_shape import Count, DecimalId, json_object, json_schema
 from auditor.model.plan import PLAN_SCHEMA, PlanCheck, RepairPlan
 from auditor.model.report import SCHEMA, Cluster, Coverage
@@ -78,7 +78,7 @@ def diff_schema() -> dict[str, Any]:
 
     Its ``$defs/changed`` is the schema of a line of the form jsonl.
     """
-    counts = json_object(dict.fromkeys((*CHANGED, Change.SAME), _COUNT_SCHEMA))
+    counts = json_object(dict.fromkeys((*CHANGE_WORDS, Change.SAME), _COUNT_SCHEMA))
     changed_reference = {"$ref": "#/$defs/changed"}
     body_schema = {
         "schema": {"const": DIFF_SCHEMA},

@@ -92,7 +92,7 @@ def forecast_text(forecast: FillForecast) -> str:
 
 
 def _disk_row(disk: DiskTotal) -> tuple[str, ...]:
-    sizes_by_class = disk.by_kind.values()
+    sizes_by_class = disk.bytes_by_kind.values()
     return (
         printable(disk.name),
         *(size(byte_count) if byte_count else "-" for byte_count in sizes_by_class),

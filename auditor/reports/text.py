@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Set
 from itertools import groupby
 
-from auditor.checks import BY_ID
+from auditor.checks import CHECK_BY_ID
 from auditor.model.amounts import first_names, plural
 from auditor.model.finding import ChangeStatus, Finding, Severity, StatusLookup, Urgency, no_change_status
 from auditor.model.report import Report
@@ -20,7 +20,7 @@ from auditor.reports.finding_text import (
     cause_sentence,
     causes_of,
     command_for,
-    entry_parts,
+    entry_texts,
     explained_findings_text,
     finding_line,
     is_sentence_on_subject,
@@ -158,7 +158,7 @@ def _check_section(report: Report, findings: list[FindingStatus], run: str, widt
         first_finding.id,
     )
     lines = [f"{id} ({first_finding.severity}; {shown_findings})"]
-    if check := BY_ID.get(id):
+    if check := CHECK_BY_ID.get(id):
         lines += fold_text(check.title, width, "  ", "  ")
     for finding, change_status in findings:
         lines += _finding_lines(finding, width, change_status)
@@ -177,7 +177,7 @@ def _finding_lines(finding: Finding, width: int, change_status: ChangeStatus | N
         else f"{', '.join(bookie_names)}{tags_text}: {finding.message}"
     )
     lines = fold_text(finding_head, width, "  ", "      ")
-    for part in entry_parts(finding, MAX_BOOKIES_SHOWN):
+    for part in entry_texts(finding, MAX_BOOKIES_SHOWN):
         lines += fold_text(part, width, "      ", "        ")
     if finding.unknown:
         unknown_text = f"unknown on {first_names(finding.unknown, MAX_BOOKIES_SHOWN)}"

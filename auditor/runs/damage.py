@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from auditor.errors import RunError, RunUsageError
-from auditor.findings.table import FINDINGS
+from auditor.findings.table import FINDINGS_SCHEMA
 from auditor.model.json_shape import parse_json, read_value
 from auditor.model.run_facts import MANIFEST, REPORT
 from auditor.runs.directory import DAMAGE_REMEDY, RunDirectory, damage_error
@@ -27,7 +27,7 @@ _DAMAGE_ERRORS = (KeyError, ValueError, TypeError, IndexError, AttributeError, A
 
 
 @contextmanager
-def name_damage(*runs: str) -> Iterator[None]:
+def translate_damage(*runs: str) -> Iterator[None]:
     """Convert an error that a damaged run causes in the block into an error that names the damaged part.
 
     Raises:
@@ -40,23 +40,23 @@ def name_damage(*runs: str) -> Iterator[None]:
     except RunError as error:
         if str(error).endswith(DAMAGE_REMEDY):
             raise
-        _name_damage(runs)
+        _find_damage(runs)
         raise damage_error(" or ".join(runs), error) from error
     except _DAMAGE_ERRORS:
-        _name_damage(runs)
+        _find_damage(runs)
         raise
 
 
 @contextmanager
-def opened_run(run: str, *tables: str) -> Iterator[None]:
-    """Check that a finished run has the tables that the block needs, and run the block in `name_damage`.
+def check_run(run: str, *tables: str) -> Iterator[None]:
+    """Check that a finished run has the tables that the block needs, and run the block in `translate_damage`.
 
     Without this check, a count over a missing table would look like an empty result.
 
     Raises:
         RunError: one of the tables is missing, or another part of the run is damaged.
     """
-    with name_damage(run):
+    with translate_damage(run):
         require_tables(RunDirectory(run), tables)
         yield
 
@@ -80,7 +80,7 @@ def require_tables(run: RunDirectory, tables: Sequence[str]) -> None:
         raise damage_error(f"{run.path}/tables/{name}", "it is missing")
 
 
-def _name_damage(runs: Sequence[str]) -> None:
+def _find_damage(runs: Sequence[str]) -> None:
     for run in runs:
         require_whole_tables(RunDirectory(run))
 
@@ -92,7 +92,7 @@ def require_whole_tables(tables: RunDirectory) -> None:
         RunError: a file is missing, is broken, or lacks a column. The message names the file.
     """
     for name in ["findings", *(f"tables/{table}" for table in tables.names("tables") if table in TABLES)]:
-        schema = FINDINGS if name == "findings" else TABLES[name.removeprefix("tables/")].columns
+        schema = FINDINGS_SCHEMA if name == "findings" else TABLES[name.removeprefix("tables/")].columns
         tables.require_columns(name, schema.names)
         for _ in tables.batches(name):
             pass
@@ -133,9 +133,9 @@ def _read_manifest_value(
     None if the manifest lacks the key or cannot be read.
     """
     try:
-        listed_sizes: ManifestValue = read_value(
+        manifest_value: ManifestValue = read_value(
             parse_json(run.read_file(MANIFEST))[manifest_key], value_type, manifest_key
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return listed_sizes
+    return manifest_value

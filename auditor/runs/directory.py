@@ -18,12 +18,12 @@ from auditor.model.arrow import ds, fs, pa, pq
 from auditor.model.batch_bounds import whole_batch_rows
 from auditor.model.finding import Severity
 from auditor.model.json_shape import parse_json
-from auditor.model.option_values import NEW, FailOn
+from auditor.model.option_values import NEW_FINDINGS, FailOn
 from auditor.model.report import Report
 from auditor.model.run_facts import DONE_FILE, MANIFEST, REPORT
 from auditor.model.source_scope import DATA_AS_OF
 from auditor.sources.file_systems import require_file, run_files
-from auditor.sources.object_stores import service_text
+from auditor.sources.object_stores import service_error_text
 from auditor.sources.regular_file import read_at_most
 
 MAX_FILE_BYTES = 256 << 20
@@ -50,7 +50,7 @@ def damage_error(path: str, cause: object) -> RunError:
     """
     if isinstance(cause, OSError) and cause.errno is not None and cause.errno not in WRONG_PATH_ERRNOS:
         return RunUnreadableError(f"{path} cannot be read: {os.strerror(cause.errno)}")
-    if (service_message := service_text(cause)) is not None:
+    if (service_message := service_error_text(cause)) is not None:
         return RunUnreadableError(f"{path} cannot be read: {service_message}")
     if isinstance(cause, FileNotFoundError):
         reason = "it is missing"
@@ -76,7 +76,7 @@ def fail_on_of(run: str, read_bytes: Callable[[str], bytes]) -> tuple[FailOn, bo
     try:
         options: dict[str, Any] = parse_json(read_bytes(MANIFEST))["identity"]["options"]
         fail_on_text = options["fail_on"]
-        return "new" if fail_on_text == NEW else Severity(fail_on_text), bool(
+        return "new" if fail_on_text == NEW_FINDINGS else Severity(fail_on_text), bool(
             options.get("fail_on_suspect", False)
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -123,7 +123,7 @@ class RunDirectory:
     def _file_system_and_path(self) -> tuple[Any, str]:
         return run_files(self.path)
 
-    def place(self, name: str) -> tuple[Any, str]:
+    def locate(self, name: str) -> tuple[Any, str]:
         """Return the file system of the run, and the path of ``name`` in that file system."""
         files, base_path = self._file_system_and_path
         return files, f"{base_path}/{name}"
@@ -134,17 +134,17 @@ class RunDirectory:
         Raises:
             RunUnreadableError: an object store cannot be reached, or does not tell whether the file exists.
         """
-        files, path = self.place(name)
+        files, path = self.locate(name)
         try:
             return bool(files.get_file_info(path).type != fs.FileType.NotFound)
         except OSError as error:
-            if (service_message := service_text(error)) is None:
+            if (service_message := service_error_text(error)) is None:
                 raise
             raise RunUnreadableError(f"{self.path}/{name} cannot be read: {service_message}") from error
 
     def read_file(self, name: str) -> bytes:
         """Return the bytes of a file of the run. Raises OSError if the file cannot be read."""
-        files, path = self.place(name)
+        files, path = self.locate(name)
         require_file(files, path)
         with files.open_input_stream(path) as stream:
             return read_at_most(stream, MAX_FILE_BYTES)
@@ -239,7 +239,7 @@ class RunDirectory:
 
     def sizes(self, table_path: str) -> dict[str, int]:
         """Return the size of each Parquet file of a table in bytes, by file name. Empty without the table."""
-        files, path = self.place(table_path)
+        files, path = self.locate(table_path)
         file_infos = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
         sizes_by_name = {file_info.base_name: file_info.size or 0 for file_info in file_infos}
         return {name: sizes_by_name[name] for name in sorted(sizes_by_name) if name.endswith(".parquet")}
@@ -292,7 +292,7 @@ class RunDirectory:
         The remains of an interrupted write are removed first.
         """
         self.remove(table_path)
-        files, path = self.place(table_path)
+        files, path = self.locate(table_path)
         files.create_dir(path, recursive=True)
         # With checksums, as Spark writes them: whoever reads it is held to them.
         pq.write_table(table, f"{path}/part-00000.snappy.parquet", filesystem=files, write_page_checksum=True)
@@ -301,12 +301,12 @@ class RunDirectory:
     def remove(self, name: str) -> None:
         """Delete a directory of intermediate results."""
         if self.exists(name):
-            files, path = self.place(name)
+            files, path = self.locate(name)
             files.delete_dir(path)
 
     def oldest_table(self) -> int | None:
         """Return when the oldest complete table was written, in ms since 1970. None if there is none."""
-        files, path = self.place("tables")
+        files, path = self.locate("tables")
         tables = [
             file_info.path for file_info in files.get_file_info(fs.FileSelector(path, allow_not_found=True))
         ]
@@ -338,7 +338,7 @@ class RunDirectory:
                 self.check_claim(error)
             with suppress(OSError):  # the error that ended the run is the one to tell
                 if not self.exists("tables"):
-                    files, path = self.place(MANIFEST)
+                    files, path = self.locate(MANIFEST)
                     files.delete_file(path)
             raise
 

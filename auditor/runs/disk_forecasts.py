@@ -3,7 +3,7 @@
 A forecast uses the free bytes of a disk in the run and in earlier runs of the cluster. A run is skipped if it
 is less than an hour older than the next newer run that the forecast uses. A forecast needs at least the three
 newest runs to agree. Runs agree if the free bytes fell from each run to the next, at similar rates. No two
-rates may differ by more than a factor of `MAX_RATE_QUOTIENT`. A forecast is more certain if more runs agree.
+rates may differ by more than a factor of `MAX_RATE_RATIO`. A forecast is more certain if more runs agree.
 If a disk's size or device number changed, runs before this change are not used.
 """
 
@@ -20,9 +20,9 @@ from auditor.model.space import (
     FillForecast,
 )
 from auditor.runs.reader import RunReader
-from auditor.runs.siblings import sibling_runs
+from auditor.runs.siblings import summarize_siblings
 
-_FILE_SYSTEM = ("device", "capacity_bytes", "free_bytes", "seen")
+_FILE_SYSTEM_COLUMNS = ("device", "capacity_bytes", "free_bytes", "seen")
 
 
 def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
@@ -35,32 +35,37 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
     """
     if "disks" not in run.table_names():
         return ()
-    bytes: dict[str, Counter[str]] = {}
+    bytes_by_bookie: dict[str, Counter[str]] = {}
     unread_directory_counts: Counter[str] = Counter()
     file_systems: dict[str, dict[int, FileSystem]] = {}
-    columns = ["bookie_id", *(byte_count.column for byte_count in DISK_BYTES), *_FILE_SYSTEM, "reason"]
+    columns = [
+        "bookie_id",
+        *(bytes_kind.column for bytes_kind in DISK_BYTES),
+        *_FILE_SYSTEM_COLUMNS,
+        "reason",
+    ]
     for batch in run.batches("tables/disks", columns):
         for row in batch.to_pylist():
             name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE_NAME
-            bytes_by_category = bytes.setdefault(name, Counter())
+            bytes_by_category = bytes_by_bookie.setdefault(name, Counter())
             bytes_by_category.update(
                 {byte_count.name: row[byte_count.column] or 0 for byte_count in DISK_BYTES}
             )
             unread_directory_counts[name] += row["reason"] is not None
             if row["capacity_bytes"] is not None:
                 file_systems.setdefault(name, {})[row["device"]] = FileSystem(
-                    *(row[column] for column in _FILE_SYSTEM)
+                    *(row[column] for column in _FILE_SYSTEM_COLUMNS)
                 )
     return tuple(
         DiskTotal(
             name,
-            **{byte_count.name: bytes[name][byte_count.name] for byte_count in DISK_BYTES},
+            **{byte_count.name: bytes_by_bookie[name][byte_count.name] for byte_count in DISK_BYTES},
             file_systems=tuple(
                 sorted(file_systems.get(name, {}).values(), key=lambda file_system: -file_system.used)
             ),
             unread=unread_directory_counts[name],
         )
-        for name in sorted(bytes)
+        for name in sorted(bytes_by_bookie)
     )
 
 
@@ -68,8 +73,8 @@ MIN_RUNS = 3
 MAX_RUNS = 10
 """Largest number of runs that a forecast uses. They are the newest ones."""
 
-MIN_DISTANCE_MS = 3_600_000
-MAX_RATE_QUOTIENT = 2.0
+MIN_RUN_GAP_MS = 3_600_000
+MAX_RATE_RATIO = 2.0
 _DAY_MS = 86_400_000
 
 
@@ -83,19 +88,19 @@ def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillFore
     Raises:
         RunError: the directory of runs cannot be listed, or a table ``disks`` is broken.
     """
-    sightings_by_disk = {
+    samples_by_disk = {
         (total.name, newest_file_system.device): [newest_file_system]
         for total in disks
         for newest_file_system in total.file_systems
     }
-    for totals in islice(_runs_before(run), MAX_RUNS - 1) if sightings_by_disk else ():
+    for totals in islice(_runs_before(run), MAX_RUNS - 1) if samples_by_disk else ():
         for disk_total in totals:
-            for older_sighting in disk_total.file_systems:
-                if (sightings := sightings_by_disk.get((disk_total.name, older_sighting.device))) is not None:
-                    sightings.append(older_sighting)  # what is not there any more has no series
+            for older_sample in disk_total.file_systems:
+                if (samples := samples_by_disk.get((disk_total.name, older_sample.device))) is not None:
+                    samples.append(older_sample)  # what is not there any more has no series
     earliest_forecasts: dict[str, FillForecast] = {}
-    for (name, _), sightings in sightings_by_disk.items():
-        fill_forecast = forecast(name, sightings)
+    for (name, _), samples in samples_by_disk.items():
+        fill_forecast = make_forecast(name, samples)
         if fill_forecast is not None and (
             name not in earliest_forecasts or fill_forecast.days < earliest_forecasts[name].days
         ):
@@ -108,61 +113,59 @@ def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillFore
     )
 
 
-def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
+def make_forecast(name: str, samples: Sequence[FileSystem]) -> FillForecast | None:
     """Return the forecast of when a file system is full. None if fewer than three runs agree.
 
-    ``sightings`` has the file system as each run saw it, the newest run first.
+    ``samples`` has the file system as each run saw it, the newest run first.
 
     >>> day, size = 86_400_000, 1000
     >>> falling = [FileSystem(1, size, free, when * day) for when, free in ((3, 200), (2, 300), (1, 400))]
-    >>> forecast("bk1", falling)
+    >>> make_forecast("bk1", falling)
     FillForecast(name='bk1', days=1.5, rate=100.0, runs=3)
-    >>> forecast("bk1", falling[:2]) is None
+    >>> make_forecast("bk1", falling[:2]) is None
     True
     """
-    distant_sightings = _distant_sightings(sightings)
+    spaced_samples = _spaced_samples(samples)
     daily_rates: list[float] = []
-    for newer_sighting, older_sighting in pairwise(distant_sightings):
-        bytes_a_day = (
-            (older_sighting.free - newer_sighting.free)
-            / (newer_sighting.seen - older_sighting.seen)
-            * _DAY_MS
+    for newer_sample, older_sample in pairwise(spaced_samples):
+        bytes_per_day = (
+            (older_sample.free - newer_sample.free) / (newer_sample.seen - older_sample.seen) * _DAY_MS
         )
         if (
-            bytes_a_day <= 0
-            or newer_sighting.capacity != older_sighting.capacity
-            or max([*daily_rates, bytes_a_day]) > MAX_RATE_QUOTIENT * min([*daily_rates, bytes_a_day])
+            bytes_per_day <= 0
+            or newer_sample.capacity != older_sample.capacity
+            or max([*daily_rates, bytes_per_day]) > MAX_RATE_RATIO * min([*daily_rates, bytes_per_day])
         ):
             break
-        daily_rates.append(bytes_a_day)
-    runs = len(daily_rates) + 1
-    if runs < MIN_RUNS:
+        daily_rates.append(bytes_per_day)
+    run_count = len(daily_rates) + 1
+    if run_count < MIN_RUNS:
         return None
-    newest_sighting, oldest_used_sighting = distant_sightings[0], distant_sightings[runs - 1]
-    bytes_a_day = (
-        (oldest_used_sighting.free - newest_sighting.free)
-        / (newest_sighting.seen - oldest_used_sighting.seen)
+    newest_sample, oldest_used_sample = spaced_samples[0], spaced_samples[run_count - 1]
+    bytes_per_day = (
+        (oldest_used_sample.free - newest_sample.free)
+        / (newest_sample.seen - oldest_used_sample.seen)
         * _DAY_MS
     )
-    bytes_left = newest_sighting.free - round((1 - FULL_DISK_SHARE) * newest_sighting.capacity)
-    return FillForecast(name, max(bytes_left / bytes_a_day, 0.0), bytes_a_day, runs)
+    bytes_left = newest_sample.free - round((1 - FULL_DISK_SHARE) * newest_sample.capacity)
+    return FillForecast(name, max(bytes_left / bytes_per_day, 0.0), bytes_per_day, run_count)
 
 
-def _distant_sightings(sightings: Sequence[FileSystem]) -> list[FileSystem]:
+def _spaced_samples(samples: Sequence[FileSystem]) -> list[FileSystem]:
     """Return the newest sighting (a file system as one run saw it) and earlier sightings, newest first.
 
     A sighting is left out if it is less than an hour older than the sighting before it in the result.
     """
-    distant_sightings: list[FileSystem] = []
-    for file_system in sightings:
-        if not distant_sightings or distant_sightings[-1].seen - file_system.seen >= MIN_DISTANCE_MS:
-            distant_sightings.append(file_system)
-    return distant_sightings
+    spaced_samples: list[FileSystem] = []
+    for file_system in samples:
+        if not spaced_samples or spaced_samples[-1].seen - file_system.seen >= MIN_RUN_GAP_MS:
+            spaced_samples.append(file_system)
+    return spaced_samples
 
 
 def _runs_before(run: RunReader) -> Iterator[tuple[DiskTotal, ...]]:
     """Yield the disk totals of earlier runs of the cluster, the newest first."""
-    summaries = sibling_runs(run.path, run.report.cluster)
+    summaries = summarize_siblings(run.path, run.report.cluster)
     run_finish_time = run.report.run.finished
     for summary in reversed(
         [earlier_run for earlier_run in summaries if earlier_run.finished < run_finish_time]

@@ -8,7 +8,7 @@ from typing import get_args
 from auditor.errors import RunError
 from auditor.model.finding import Finding, no_change_status
 from auditor.model.history import RunSummary
-from auditor.model.report_source import Level, OwnerFigures
+from auditor.model.report_source import OwnerFigures, OwnerLevel
 from auditor.model.simulation import FailureMatrix
 from auditor.reports import html
 from auditor.reports import owners as owners_form
@@ -19,7 +19,7 @@ from auditor.runs.load_ledger import ledger_views
 from auditor.runs.load_space import bookies_space
 from auditor.runs.owners import Leaks, OwnerTotals, has_owners
 from auditor.runs.reader import RunReader
-from auditor.runs.siblings import oldest_first, siblings
+from auditor.runs.siblings import find_siblings, sort_by_finish
 
 
 def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[str]:
@@ -74,7 +74,9 @@ def _owner_figures(run: RunReader) -> OwnerFigures | None:
     if not has_owners(run):
         return None
     owner_totals, leaks = OwnerTotals(run), Leaks(run)
-    totals_by_level = {owner_level: owner_totals.totals_of(owner_level) for owner_level in get_args(Level)}
+    totals_by_level = {
+        owner_level: owner_totals.totals_of(owner_level) for owner_level in get_args(OwnerLevel)
+    }
     shown_totals_by_level = {
         owner_level: tuple(level_totals[: owners_form.MAX_HTML_OWNERS[owner_level]])
         for owner_level, level_totals in totals_by_level.items()
@@ -93,11 +95,11 @@ def _neighbouring_runs(run: RunReader) -> tuple[list[RunSummary], list[str]]:
     own_summary = RunSummary.from_report(run.path, run.report)
     runs, hidden_run_count = [], []
     try:
-        for _, summary in siblings(run.path, run.report.cluster):
+        for _, summary in find_siblings(run.path, run.report.cluster):
             if isinstance(summary, RunError):
                 hidden_run_count.append(f"not in the history: {summary}")
             else:
                 runs.append(summary)
     except RunError as error:
         hidden_run_count.append(f"no history of runs: {error}")
-    return list(oldest_first(runs)) or [own_summary], hidden_run_count
+    return list(sort_by_finish(runs)) or [own_summary], hidden_run_count

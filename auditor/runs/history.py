@@ -37,8 +37,8 @@ from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.model.states import GONE, Change
 from auditor.runs.reader import RunReader
 from auditor.runs.run_index import is_file, run_summaries
-from auditor.runs.run_inputs import find_checks_without_input, inputs_of_run
-from auditor.runs.siblings import oldest_first, runs_before, same_cluster, siblings
+from auditor.runs.run_inputs import find_checks_without_input, read_run_inputs
+from auditor.runs.siblings import are_same_cluster, find_siblings, runs_before, sort_by_finish
 from auditor.sources.file_systems import parent_of, run_files
 from auditor.tables.changes import CHANGED
 
@@ -67,12 +67,12 @@ def history(directory: str | Path) -> RunHistory:
     """
     summaries = [summary for _, summary in run_summaries(directory)]
     return RunHistory(
-        oldest_first(summary for summary in summaries if isinstance(summary, RunSummary)),
+        sort_by_finish(summary for summary in summaries if isinstance(summary, RunSummary)),
         tuple(error for error in summaries if isinstance(error, RunError)),
     )
 
 
-def comparable_run(path: str | Path) -> RunReader:
+def open_comparable(path: str | Path) -> RunReader:
     """Open a finished run that has the table ``changes``, which a comparison needs.
 
     Raises:
@@ -125,7 +125,7 @@ class SiblingRuns:
         notes = list(self.notes)
         for run in reversed([run for run in self.runs if run.finished <= end_time]):
             try:
-                comparable_run(run.path)
+                open_comparable(run.path)
             except RunError as error:
                 notes.append(f"{NOT_COMPARED} with a run in the same directory: {error}")
             else:
@@ -145,17 +145,17 @@ def find_sibling_runs(run_path: str, cluster: Cluster, renew_index: bool = False
     notes = []
     summaries = []
     try:
-        for path, summary in siblings(run_path, cluster, renew_index):
+        for path, summary in find_siblings(run_path, cluster, renew_index):
             if isinstance(summary, RunError):
                 notes.append(f"{NOT_COMPARED} with a run in the same directory: {summary}")
             elif path != run_path:
                 summaries.append(summary)
     except RunError as error:
         return SiblingRuns((), (f"{NOT_COMPARED} with any earlier run: {error}",))
-    return SiblingRuns(oldest_first(summaries), tuple(notes))
+    return SiblingRuns(sort_by_finish(summaries), tuple(notes))
 
 
-_BOOKIES_NAMED = 3
+_MAX_BOOKIES_NAMED = 3
 MAX_FIRST_FINDINGS = 3
 """Largest number of findings that are kept of each group of changes."""
 _COLUMNS = (
@@ -176,16 +176,16 @@ class RunDifference:
     """
 
     def __init__(self, old: str | Path, new: str | Path) -> None:
-        self.old, self.new = comparable_run(old), comparable_run(new)
+        self.old, self.new = open_comparable(old), open_comparable(new)
 
     @cached_property
     def summary(self) -> Difference:
         """Return the counts of changes, and warnings about them."""
-        change_counts, urgencies = Counter(self._finding_kinds()), self._urgencies_by_severity()
+        change_counts, urgencies = Counter(self._changed_checks()), self._urgencies_by_severity()
         severity_order = {
             change_key: (
                 CHANGE_KINDS.index(change_key[0]),
-                check_order(urgencies.get(change_key[1:], Urgency.REST), *change_key[1:]),
+                check_order(urgencies.get(change_key[1:], Urgency.NOT_URGENT), *change_key[1:]),
             )
             for change_key in change_counts
         }
@@ -204,46 +204,50 @@ class RunDifference:
         """Yield the changed findings of the new run in its order, then the findings only in the old run."""
         for run, rows, change_numbers, old_positions in self._changed_findings():
             finding_batches = pick_rows(_batch_reader(run), rows, _COLUMNS)
-            for position, row in enumerate(row for batch in finding_batches for row in batch.to_pylist()):
-                change = CHANGE_KINDS[change_numbers[position]]
+            for finding_number, row in enumerate(
+                row for batch in finding_batches for row in batch.to_pylist()
+            ):
+                change = CHANGE_KINDS[change_numbers[finding_number]]
                 row |= {"suppressed": None} if change in GONE else {}
-                yield ChangedFinding(change=change, **self._old_row(int(old_positions[position])), **row)
+                yield ChangedFinding(
+                    change=change, **self._old_facts(int(old_positions[finding_number])), **row
+                )
 
     def _changed_findings(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
         """Yield two tuples: on the changed findings of the new run, and on findings only in the old run.
 
         A tuple has a run and three arrays. The arrays have the findings' row numbers in this run, their
-        changes, and their positions among the findings of the old run (`_old_row`). The position is -1 for a
-        new finding.
+        changes, and their positions among the findings of the old run (`_old_facts`). The position is -1 for
+        a new finding.
         """
         finding_pairs = self._finding_pairs
         changed_rows = np.flatnonzero(finding_pairs.new_changes != CHANGE_KINDS.index(Change.SAME))
         yield (
             self.new,
-            finding_pairs.new_findings.row[changed_rows],
+            finding_pairs.new_findings.row_numbers[changed_rows],
             finding_pairs.new_changes[changed_rows],
             finding_pairs.old_positions[changed_rows],
         )
         yield (
             self.old,
-            finding_pairs.old_findings.row[finding_pairs.gone_rows],
+            finding_pairs.old_findings.row_numbers[finding_pairs.gone_rows],
             finding_pairs.gone_changes,
             finding_pairs.gone_rows,
         )
 
-    def _old_row(self, position: int) -> dict[str, Any]:
+    def _old_facts(self, position: int) -> dict[str, Any]:
         """Return the old run's facts about the finding at ``position``.
 
         Each fact is None if ``position`` is -1, which stands for a new finding.
         """
         old_findings, is_new = self._finding_pairs.old_findings, position < 0
         return {
-            "previous_severity": None if is_new else _SEVERITIES[old_findings.rank[position]],
-            "previous_missing": None if is_new else int(old_findings.missing[position]),
+            "previous_severity": None if is_new else _SEVERITIES[old_findings.severity_ranks[position]],
+            "previous_missing": None if is_new else int(old_findings.missing_counts[position]),
             "previous_confidence": None if is_new else CONFIDENCES[old_findings.confidence[position]],
         }
 
-    def _finding_kinds(self) -> Iterator[tuple[str, str, str]]:
+    def _changed_checks(self) -> Iterator[tuple[str, str, str]]:
         """Yield the change, the severity and the check id of each changed finding."""
         names = ("severity", "id")
         for run, rows, change_numbers, _ in self._changed_findings():
@@ -267,13 +271,13 @@ class RunDifference:
         run_facts = self.new.report.run
         has_metadata_gaps = bool(run_facts.gaps or run_facts.in_doubt)
         try:
-            inputs, _ = inputs_of_run(self.new)
-            earlier_inputs, carried_inputs = inputs_of_run(self.old)
+            inputs, _ = read_run_inputs(self.new)
+            earlier_inputs, carried_inputs = read_run_inputs(self.old)
             unseen_checks = {
                 *find_checks_without_input(AvailableInputs.from_report(self.new.report)),
-                *inputs.reasons_unseen(earlier_inputs),
+                *inputs.reasons_lacking_input(earlier_inputs),
             }
-            reasons_lost_since_any_run = inputs.reasons_unseen(carried_inputs)
+            reasons_lost_since_any_run = inputs.reasons_lacking_input(carried_inputs)
             return pair_findings(
                 _batch_reader(self.old),
                 _batch_reader(self.new),
@@ -287,7 +291,7 @@ class RunDifference:
     def warnings(self) -> Iterator[str]:
         """Yield warnings if the counts may mislead a reader, for example because a bookie was not read."""
         old, new = self.old.report, self.new.report
-        if not same_cluster(old.cluster, new.cluster):
+        if not are_same_cluster(old.cluster, new.cluster):
             yield (
                 f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: findings "
                 "shown as new are those of the second. Findings shown as fixed are those of the first, "
@@ -350,4 +354,4 @@ def _batch_reader(run: RunReader) -> Any:
 
 
 def _comma_list(names: list[str]) -> str:
-    return f"{first_names(names, _BOOKIES_NAMED)} {'was' if len(names) == 1 else 'were'}"
+    return f"{first_names(names, _MAX_BOOKIES_NAMED)} {'was' if len(names) == 1 else 'were'}"

@@ -237,7 +237,11 @@ def _problem_views(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
     counts_by_check: dict[tuple[str, str, str], list[int]] = {}
     sample_fingerprints_by_check: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for finding_row in run.findings_of(bookie_id):
-        check_key = (finding_row.get("urgency") or Urgency.REST, finding_row["severity"], finding_row["id"])
+        check_key = (
+            finding_row.get("urgency") or Urgency.NOT_URGENT,
+            finding_row["severity"],
+            finding_row["id"],
+        )
         count = counts_by_check.setdefault(check_key, [0, 0])
         count[0] += 1
         count[1] += finding_row["confidence"] != Confidence.CONFIRMED

@@ -18,8 +18,8 @@ from auditor.model.finding import FindingWithHistory
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerState, Segment
 from auditor.model.states import (
-    NOT_WHOLE,
-    OF_PLACES,
+    PARTIAL_INDEX,
+    PLACE_STATES,
     BookieRead,
     IndexState,
     MarkRow,
@@ -69,10 +69,10 @@ _UNKNOWN_REASONS: dict[str, str] = {
 }
 
 
-def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
+def group_answers(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
     """Return one view for all entries with the same bookie, answer and reason, sorted by these three.
 
-    >>> answers_of([{"bookie_id": "b1", "answer": "served", "reason": None, "entry_id": 3}])[0].count
+    >>> group_answers([{"bookie_id": "b1", "answer": "served", "reason": None, "entry_id": 3}])[0].count
     1
     """
     id_map: dict[tuple[str, str, str], list[int]] = {}
@@ -88,16 +88,16 @@ def with_served_entries(
     replica: ReplicaView, answers: Iterable[AnswerView], reasons: Mapping[str, str]
 ) -> ReplicaView:
     """Add the entries that the bookie of a replica served to it. ``reasons`` says why copies are unknown."""
-    stored_groups = replica.held_entries
+    known_groups = replica.held_entries
     served = [
         groups_of(answer.entries)
         for answer in answers
         if answer.bookie_id == replica.bookie_id and answer.answer is WitnessAnswer.SERVED
     ]
-    stored_groups = coverage.union([groups_of(stored_groups), *served]).tobytes() if served else stored_groups
+    known_groups = coverage.union([groups_of(known_groups), *served]).tobytes() if served else known_groups
     unknown_reason = _UNKNOWN_REASONS.get(reasons.get(replica.bookie_id, ""))
     is_known, reason = replica.known and unknown_reason is None, unknown_reason or replica.reason
-    return replace(replica, held_entries=stored_groups, known=is_known, reason=reason)
+    return replace(replica, held_entries=known_groups, known=is_known, reason=reason)
 
 
 def _entry_groups(entries: Iterable[int]) -> bytes:
@@ -205,8 +205,8 @@ def _ledger_view(rows: _LedgerRows, ledger_id: int, scope_id: int) -> LedgerView
     verdict_row, judged_row, reachability_row = (
         _first_row(rows_of(name)) for name in ("verdicts", "judged", "reachability")
     )
-    unequal_copies = {copy["bookie_id"]: copy for copy in rows_of("unequal")}
-    answers = answers_of(rows_of("witness"))
+    unequal_copies = {copy_row["bookie_id"]: copy_row for copy_row in rows_of("unequal")}
+    answers = group_answers(rows_of("witness"))
     reasons = {copy["bookie_id"]: copy["why"] for copy in judged_row.get("unknown") or ()}
     return LedgerView(
         ledger_id=ledger_id,
@@ -259,10 +259,10 @@ def _index_rows(
 ) -> list[dict[str, Any]]:
     """Return each bookie's entries from its index and journal, or, without an index, from its answers."""
     # What is in an entry log that is not there is not held, whatever the index shows.
-    missing_groups = {row["bookie_id"]: row["groups"] for row in rows_of("gone_entries")}
+    gone_groups = {row["bookie_id"]: row["groups"] for row in rows_of("gone_entries")}
     indexes = rows_of("availability")
-    for row in (row for row in indexes if row["bookie_id"] in missing_groups):
-        groups = coverage.difference(groups_of(row["groups"]), groups_of(missing_groups[row["bookie_id"]]))
+    for row in (row for row in indexes if row["bookie_id"] in gone_groups):
+        groups = coverage.difference(groups_of(row["groups"]), groups_of(gone_groups[row["bookie_id"]]))
         row["groups"] = groups.tobytes()
     if ledger:
         indexes = _rows_with_tails(ledger, indexes, rows_of("journal_tails"))
@@ -308,22 +308,22 @@ def _first_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _rows_with_tails(
-    ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tails: list[dict[str, Any]]
+    ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tail_rows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the index rows. For bookies in an ensemble, add the entries in their journals to the row."""
     from auditor.tables.accounts import HeldAccount, merge_journal_tail
 
     members = {name for segment in ledger["segments"] or () for name in segment["ensemble"]}
-    tail_groups = {tail["bookie_id"]: tail["groups"] for tail in tails if tail["bookie_id"] in members}
+    tail_groups = {tail["bookie_id"]: tail["groups"] for tail in tail_rows if tail["bookie_id"] in members}
     rows = []
     for row in indexes:
-        if row["bookie_id"] in tail_groups and row["state"] not in OF_PLACES:
+        if row["bookie_id"] in tail_groups and row["state"] not in PLACE_STATES:
             held_account = merge_journal_tail(
                 HeldAccount(row["groups"], row["state"]), tail_groups[row["bookie_id"]]
             )
             row |= {"groups": held_account.held, "state": held_account.index_state}
         rows.append(row)
-    indexed_bookies = {row["bookie_id"] for row in indexes if row["state"] not in OF_PLACES}
+    indexed_bookies = {row["bookie_id"] for row in indexes if row["state"] not in PLACE_STATES}
     return rows + [
         {"bookie_id": name, "groups": tail_entries, "state": IndexState.OK, "reason": None}
         for name, tail_entries in tail_groups.items()
@@ -354,7 +354,7 @@ def _replicas(
     """Return a view of each ensemble member and of each further bookie with entries of the ledger, by id."""
     expected_groups = _expected_groups(row, indexes)
     members = {name for segment in row.get("segments") or () for name in segment["ensemble"]}
-    index_by_bookie = {index["bookie_id"]: index for index in indexes if index["state"] not in OF_PLACES}
+    index_by_bookie = {index["bookie_id"]: index for index in indexes if index["state"] not in PLACE_STATES}
     replica_views = []
     for name in sorted({*members, *expected_groups, *index_by_bookie}):
         bookie_index, unequal_row = index_by_bookie.get(name, {}), unequal_copies.get(name, {})
@@ -376,7 +376,7 @@ def _replicas(
                 name in members,
                 expected_groups.get(name, b""),
                 (unequal_row["held"] if is_answered else bookie_index.get("groups")) or b"",
-                (read == BookieRead.READ or is_answered) and not is_foreign and state not in NOT_WHOLE,
+                (read == BookieRead.READ or is_answered) and not is_foreign and state not in PARTIAL_INDEX,
                 state,
                 reason,
             )

@@ -25,8 +25,8 @@ from auditor.model.space import (
     NO_LEDGER_NAME,
     OTHER_APPLICATIONS_NAME,
     UNLISTED_LEDGERS_NAME,
-    SpaceBy,
     SpaceGauges,
+    SpaceGrouping,
     SpaceTotal,
     SpaceView,
 )
@@ -115,7 +115,7 @@ _SumsByName = dict[str, Counter[str]]
 _LEDGER_COLUMNS = ["scope_id", "ledger_id"]
 
 
-def space_view(run: RunReader, grouping: SpaceBy, max_totals: int = MAX_TOTALS) -> SpaceView:
+def space_view(run: RunReader, grouping: SpaceGrouping, max_totals: int = MAX_TOTALS) -> SpaceView:
     """Return the bytes in entry logs by class, for each bookie, ledger, application or age.
 
     Only the ``max_totals`` largest ledgers or applications have a row of their own.
@@ -227,7 +227,7 @@ def _ledger_name(scope_id: int | None, ledger_id: int | None) -> str:
     return LedgerId(ledger_id, scope_id).qualified_name if scope_id else str(ledger_id)
 
 
-def _sums_by_label(run: RunReader, grouping: SpaceBy) -> _SumsByName:
+def _sums_by_label(run: RunReader, grouping: SpaceGrouping) -> _SumsByName:
     """Return the bytes by class for each label, such as an application or an age (`LABEL_READERS`).
 
     All ledgers that the metadata does not list share one label. All bytes without a ledger share another.

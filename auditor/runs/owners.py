@@ -19,7 +19,7 @@ from auditor.errors import RunUsageError
 from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS, Names, NodeKind, names_of
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Severity
-from auditor.model.report_source import LEVELS, NOBODY, Leak, LeakTotals, Level, OwnerTotal
+from auditor.model.report_source import NOBODY, OWNER_LEVELS, Leak, LeakTotals, OwnerLevel, OwnerTotal
 from auditor.model.source_scope import SourceScope
 from auditor.runs.reader import RunReader
 
@@ -93,12 +93,12 @@ class OwnerTotals:
             raise RunUsageError(f"{run.path}: no owners of ledgers were read; audit with --owners")
         self._run = run
 
-    def totals_of(self, owner_level: Level) -> list[OwnerTotal]:
+    def totals_of(self, owner_level: OwnerLevel) -> list[OwnerTotal]:
         """Return the total of each tenant, namespace or topic.
 
         The totals with the worst findings come first. Totals with equal findings are sorted by name.
         """
-        level_name_count = LEVELS.index(owner_level) + 1
+        level_name_count = OWNER_LEVELS.index(owner_level) + 1
         totals: dict[str, OwnerTotal] = {}
         for names, topic_total in self._totals_by_topic.items():
             name = "/".join(map(str, names[:level_name_count])) if all(names[:level_name_count]) else NOBODY

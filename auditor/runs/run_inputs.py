@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from auditor.actions.run_inputs import UNNAMED_STORE, RunInputs
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.checks.needs import AvailableInputs, Need, unmet_needs
 from auditor.model.history import RunSummary
 from auditor.model.owner_scope import MAX_DROPPED_SHARE, NOT_READ
@@ -23,7 +23,7 @@ KNOWN_INPUTS = "known_inputs"
 """Key in manifest.json of the union of the inputs of a run and of all runs before it."""
 
 
-def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
+def read_run_inputs(run: RunReader) -> tuple[RunInputs, RunInputs]:
     """Return the inputs of a run, and the union of the inputs of that run and all runs before it.
 
     Raises:
@@ -33,15 +33,19 @@ def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
     owner_stores = owner_identities(
         run.table("owner_stores").to_pylist() if "owner_stores" in table_names else ()
     )
-    has_gone_entries = "gone_entries" in table_names and run.table("gone_entries", ["bookie_id"]).num_rows > 0
-    inputs = RunInputs(
-        int(run_facts.entry_logs), int(bool(run_facts.witness_asked)), owner_stores, int(has_gone_entries)
+    has_missing_entries = (
+        "gone_entries" in table_names and run.table("gone_entries", ["bookie_id"]).num_rows > 0
     )
-    carried_inputs = run.directory.read_manifest().get(KNOWN_INPUTS, {})
-    known_owner_stores = carried_inputs.get("owner_stores", ())
+    inputs = RunInputs(
+        int(run_facts.entry_logs), int(bool(run_facts.witness_asked)), owner_stores, int(has_missing_entries)
+    )
+    earlier_union = run.directory.read_manifest().get(KNOWN_INPUTS, {})
+    known_owner_stores = earlier_union.get("owner_stores", ())
     if isinstance(known_owner_stores, int):  # an earlier version counted them
         known_owner_stores = (*owner_stores, *[UNNAMED_STORE] * (known_owner_stores - len(owner_stores)))
-    return inputs, inputs.joined(RunInputs(**carried_inputs | {"owner_stores": tuple(known_owner_stores)}))
+    return inputs, inputs.merge_inputs(
+        RunInputs(**earlier_union | {"owner_stores": tuple(known_owner_stores)})
+    )
 
 
 def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -52,12 +56,12 @@ def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """
     identities = []
     for row in rows:
-        has_whole_lists = (
+        has_complete_lists = (
             row["proof"] != NOT_READ and row["dropped"] <= MAX_DROPPED_SHARE * row["listed_before"]
         )
         identity = row["identity"] if "identity" in row else store_identity(row["source"])
         # A store under a second name has none.
-        if has_whole_lists and identity is not None:
+        if has_complete_lists and identity is not None:
             identities.append(identity)
     return tuple(sorted(identities))
 
@@ -73,7 +77,7 @@ def find_checks_without_input(inputs: AvailableInputs) -> frozenset[str]:
         for input_need, missing_input in unmet_needs(inputs).items()
         if missing_input.is_known and (not missing_input.affected_part or input_need is Need.TWO_SCANS)
     }
-    return frozenset(check.id for check in ALL if check.all_needs & missing_inputs)
+    return frozenset(check.id for check in ALL_CHECKS if check.all_needs & missing_inputs)
 
 
 def find_lost_inputs(
@@ -93,6 +97,6 @@ def find_lost_inputs(
         return frozenset(), frozenset()
     previous_inputs = carried_inputs = RunInputs()
     if previous_run is not None:
-        previous_inputs, carried_inputs = inputs_of_run(RunReader(previous_run.path))
-    run.add_to_manifest({KNOWN_INPUTS: asdict(carried_inputs.joined(inputs))})
-    return inputs.reasons_unseen(previous_inputs), inputs.reasons_unseen(carried_inputs)
+        previous_inputs, carried_inputs = read_run_inputs(RunReader(previous_run.path))
+    run.add_to_manifest({KNOWN_INPUTS: asdict(carried_inputs.merge_inputs(inputs))})
+    return inputs.reasons_lacking_input(previous_inputs), inputs.reasons_lacking_input(carried_inputs)

@@ -28,12 +28,12 @@ from auditor.runs.run_index import run_summaries
 from auditor.sources.file_systems import child_of, parent_of, run_files
 
 
-def same_cluster(first_run: ClusterIdentity, second_run: ClusterIdentity) -> bool:
+def are_same_cluster(first_run: ClusterIdentity, second_run: ClusterIdentity) -> bool:
     """Return whether two runs have the same instance id or, if neither has one, the same metadata URI."""
     return cluster_key(first_run) == cluster_key(second_run)
 
 
-def siblings(
+def find_siblings(
     path: str, cluster: ClusterIdentity, renew_index: bool = False
 ) -> Iterator[tuple[str, RunSummary | RunError]]:
     """Yield the path and summary of each finished run of ``cluster`` in the directory of the run at ``path``.
@@ -52,25 +52,27 @@ def siblings(
     """
     directory_path = parent_of(path)
     for run, summary in () if directory_path is None else run_summaries(directory_path, renew_index):
-        if isinstance(summary, RunError) or same_cluster(summary, cluster):
+        if isinstance(summary, RunError) or are_same_cluster(summary, cluster):
             yield run, summary
 
 
-def sibling_runs(path: str, cluster: ClusterIdentity) -> tuple[RunSummary, ...]:
-    """Return the summaries of the `siblings` with a readable report, the oldest run first.
+def summarize_siblings(path: str, cluster: ClusterIdentity) -> tuple[RunSummary, ...]:
+    """Return the summaries of the sibling runs with a readable report, the oldest run first.
 
     Raises:
         RunError: the directory cannot be listed.
     """
-    return oldest_first(summary for _, summary in siblings(path, cluster) if isinstance(summary, RunSummary))
+    return sort_by_finish(
+        summary for _, summary in find_siblings(path, cluster) if isinstance(summary, RunSummary)
+    )
 
 
-def oldest_first(runs: Iterable[RunSummary]) -> tuple[RunSummary, ...]:
+def sort_by_finish(runs: Iterable[RunSummary]) -> tuple[RunSummary, ...]:
     """Return the runs sorted by their finish time."""
     return tuple(sorted(runs, key=lambda run: (run.finished, run.path)))
 
 
-def last_complete(path: str, report: Report) -> int | None:
+def find_last_complete(path: str, report: Report) -> int | None:
     """Return the end of the newest complete run up to the run at ``path``, in ms since 1970.
 
     This may be the run itself. None if no such run is complete. Only runs of the same cluster count.
@@ -90,7 +92,7 @@ def runs_before(path: str, report: Report) -> list[RunSummary]:
         RunError: the directory of the run cannot be listed.
     """
     own_summary = RunSummary.from_report(path, report)
-    summaries = sibling_runs(path, report.cluster)
+    summaries = summarize_siblings(path, report.cluster)
     return [run for run in summaries if run.name != own_summary.name and run.finished <= own_summary.finished]
 
 
@@ -119,7 +121,7 @@ _PERIOD_FORMATS: tuple[tuple[str, str], ...] = (
 )
 
 
-def decisions(
+def decide_retention(
     runs: Iterable[RunSummary], retention_rules: RetentionRules, uses_by_run: Mapping[str, str] | None = None
 ) -> list[RetentionDecision]:
     """Return whether to keep each run, and why, the oldest run first.
@@ -132,31 +134,31 @@ def decisions(
         uses_by_run: Reasons to keep certain runs, by the path of the run (`runs_in_use`). None: there are
             no such runs.
     """
-    sorted_runs = oldest_first(runs)
-    reasons: dict[str, list[str]] = {run.path: [] for run in sorted_runs}
+    sorted_runs = sort_by_finish(runs)
+    reasons_by_path: dict[str, list[str]] = {run.path: [] for run in sorted_runs}
     for cluster_runs_key in dict.fromkeys(map(cluster_key, sorted_runs)):
         newest_first = [run for run in reversed(sorted_runs) if cluster_key(run) == cluster_runs_key]
-        _keep_newest(newest_first, retention_rules, reasons)
+        _add_rule_reasons(newest_first, retention_rules, reasons_by_path)
     for run in sorted_runs:
         if uses_by_run and run.path in uses_by_run:
-            reasons[run.path].append(uses_by_run[run.path])
-    return [RetentionDecision(run, tuple(reasons[run.path])) for run in sorted_runs]
+            reasons_by_path[run.path].append(uses_by_run[run.path])
+    return [RetentionDecision(run, tuple(reasons_by_path[run.path])) for run in sorted_runs]
 
 
-def _keep_newest(
+def _add_rule_reasons(
     newest_first: Sequence[RunSummary], retention_rules: RetentionRules, reasons: dict[str, list[str]]
 ) -> None:
     for run in newest_first[: max(1, retention_rules.last)]:
         reasons[run.path].append("last" if retention_rules.last else "the newest")
     for run in [run for run in newest_first if run.complete][:1]:
         reasons[run.path].append("the newest complete")
-    for name, period_format in _PERIOD_FORMATS:
+    for rule_name, period_format in _PERIOD_FORMATS:
         kept_periods: set[str] = set()
         for run in newest_first:
             run_period = datetime.fromtimestamp(run.finished / 1000, UTC).strftime(period_format)
-            if run_period not in kept_periods and len(kept_periods) < getattr(retention_rules, name):
+            if run_period not in kept_periods and len(kept_periods) < getattr(retention_rules, rule_name):
                 kept_periods.add(run_period)
-                reasons[run.path].append(name)
+                reasons[run.path].append(rule_name)
 
 
 def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> dict[str, str]:

@@ -43,30 +43,30 @@ class GroupedBytes:
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
-        self._keys = list(keys)
-        self._parts: list[pa.Table] = []
-        self._rows = 0
-        self._limit = MERGE_ROWS
+        self._key_columns = list(keys)
+        self._partial_sums: list[pa.Table] = []
+        self._partial_row_count = 0
+        self._merge_limit = MERGE_ROWS
 
     def add(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Add rows with the key columns and ``bytes``."""
         batch_sums = self._sum_groups(pa.table(rows))
-        self._parts.append(batch_sums)
-        self._rows += batch_sums.num_rows
-        if self._rows > self._limit:
+        self._partial_sums.append(batch_sums)
+        self._partial_row_count += batch_sums.num_rows
+        if self._partial_row_count > self._merge_limit:
             merged_table = self.table()
-            self._parts, self._rows = [merged_table], merged_table.num_rows
-            self._limit = max(MERGE_ROWS, 2 * merged_table.num_rows)
+            self._partial_sums, self._partial_row_count = [merged_table], merged_table.num_rows
+            self._merge_limit = max(MERGE_ROWS, 2 * merged_table.num_rows)
 
     def table(self) -> pa.Table:
         """Return one row for each group with its ``bytes``, in order of first appearance."""
-        if not self._parts:
-            return pa.table({name: [] for name in (*self._keys, "bytes")})
-        return self._sum_groups(pa.concat_tables(self._parts))
+        if not self._partial_sums:
+            return pa.table({name: [] for name in (*self._key_columns, "bytes")})
+        return self._sum_groups(pa.concat_tables(self._partial_sums))
 
     def _sum_groups(self, rows: pa.Table) -> pa.Table:
         # One thread: the order of the groups is that of the rows.
-        grouped_rows = rows.group_by(self._keys, use_threads=False).aggregate([("bytes", "sum")])
+        grouped_rows = rows.group_by(self._key_columns, use_threads=False).aggregate([("bytes", "sum")])
         return grouped_rows.rename_columns({"bytes_sum": "bytes"})
 
 
@@ -297,7 +297,7 @@ def _steps_of_leaks(run: RunReader) -> Steps:
         return
     make_command = f"bkaudit report {shlex.quote(run.path)} --leaks"
     delete_permission = permit(run, ActionKind.DELETE_LEDGER, [])
-    held_ledgers = run.holds.held_ledgers(ActionKind.DELETE_LEDGER)
+    held_ledgers = run.holds.ledgers_on_hold(ActionKind.DELETE_LEDGER)
     rows = rows.join(held_ledgers, [*LEDGER], join_type="left outer")
     is_confirmed = pc.equal(rows["confidence"], str(Confidence.CONFIRMED))
     # A ledger that is held counts as held, whether its finding is confirmed or not.

@@ -39,7 +39,7 @@ from auditor.tables.judge_replicas import Groups, groups_of
 class CopyStates:
     """The missing and unknown copies of all ledgers of a run. A copy takes some 50 bytes of memory.
 
-    ``seen_bookies`` has the bookies from which an index or an answer was read. All copies on other bookies
+    ``read_bookies`` has the bookies from which an index or an answer was read. All copies on other bookies
     are unknown. If ``reads_missing_only``, unknown copies on seen bookies count as present, which saves
     memory.
     """
@@ -47,36 +47,36 @@ class CopyStates:
     def __init__(
         self, run: RunDirectory, bookie_numbering: BookieNumbers, reads_missing_only: bool = False
     ) -> None:
-        self.seen_bookies = _seen_bookies(run)
-        self._states_kept = (MISSING,) if reads_missing_only else (MISSING, UNKNOWN)
-        self._numbers = bookie_numbering
-        batches = list(self._read_exceptions(run))
+        self.read_bookies = _find_read_bookies(run)
+        self._kept_states = (MISSING,) if reads_missing_only else (MISSING, UNKNOWN)
+        self._bookie_numbers = bookie_numbering
+        batches = list(self._read_imperfect(run))
         ids, bookies, copy_states, missing_entry_counts, groups = (
             zip(*batches, strict=True) if batches else ([],) * 5
         )
-        self._ids = np.concatenate([np.zeros((0, 2), np.int64), *ids])
+        self._ledger_ids = np.concatenate([np.zeros((0, 2), np.int64), *ids])
         self._bookies = np.concatenate([np.zeros(0, np.int32), *bookies])
         self._states = np.concatenate([np.zeros(0, np.int8), *copy_states])
-        self._counts = np.concatenate([np.zeros(0, np.int64), *missing_entry_counts])
+        self._missing_counts = np.concatenate([np.zeros(0, np.int64), *missing_entry_counts])
         self._groups = pa.chunked_array(list(groups), pa.binary()).combine_chunks()
-        self._order_by_scope: dict[int, tuple[Longs, Longs]] = {}
-        for scope_id in np.unique(self._ids[:, 0]).tolist():
-            rows = np.flatnonzero(self._ids[:, 0] == scope_id)
-            ledger_order = rows[np.argsort(self._ids[rows, 1], kind="stable")]
-            self._order_by_scope[scope_id] = (self._ids[ledger_order, 1], ledger_order)
+        self._sorted_by_scope: dict[int, tuple[Longs, Longs]] = {}
+        for scope_id in np.unique(self._ledger_ids[:, 0]).tolist():
+            rows = np.flatnonzero(self._ledger_ids[:, 0] == scope_id)
+            ledger_order = rows[np.argsort(self._ledger_ids[rows, 1], kind="stable")]
+            self._sorted_by_scope[scope_id] = (self._ledger_ids[ledger_order, 1], ledger_order)
 
     def add_copy_states(self, windows: Windows) -> Windows:
         """Return the windows with the states of their copies. Windows with a partly missing copy are cut."""
-        is_unseen_bookie = np.array(
-            [*(bookie not in self.seen_bookies for bookie in self._numbers.names), False]
+        is_unread_bookie = np.array(
+            [*(bookie not in self.read_bookies for bookie in self._bookie_numbers.names), False]
         )
-        copies = np.where(is_unseen_bookie[windows.bookies], np.int8(UNKNOWN), windows.copies)
-        ledger_numbers, copy_numbers = self._window_pairs(windows)
+        copies = np.where(is_unread_bookie[windows.bookies], np.int8(UNKNOWN), windows.copies)
+        ledger_numbers, copy_numbers = self._find_ledger_copies(windows)
         first_windows, end_windows = (
             np.searchsorted(windows.ledger, ledger_numbers, search_side) for search_side in ("left", "right")
         )
         window_rows, copy_numbers = (
-            _range_positions(first_windows, end_windows),
+            _expand_ranges(first_windows, end_windows),
             np.repeat(copy_numbers, end_windows - first_windows),
         )
         is_on_bookie = windows.bookies[window_rows] == self._bookies[copy_numbers, None]
@@ -87,7 +87,9 @@ class CopyStates:
         )
         entry_counts = np.zeros(len(self._bookies), np.int64)
         np.add.at(entry_counts, copy_numbers, windows.entries[window_rows])
-        is_whole_window = (entry_counts == self._counts)[copy_numbers] | (self._counts < 0)[copy_numbers]
+        is_whole_window = (entry_counts == self._missing_counts)[copy_numbers] | (self._missing_counts < 0)[
+            copy_numbers
+        ]
         is_whole_window &= ~windows.is_open_end[window_rows]
         whole_window_pairs, copy_columns = np.nonzero(is_on_bookie & is_whole_window[:, None])
         copies[window_rows[whole_window_pairs], copy_columns] = np.maximum(
@@ -109,16 +111,18 @@ class CopyStates:
 
     def flag_uncertain_ledgers(self, segments: SegmentColumns) -> Bools:
         """Flag the ledgers with a missing or unknown copy. Unclosed last segments do not count."""
-        is_unseen_bookie = np.array([bookie not in self.seen_bookies for bookie in self._numbers.names], bool)
-        is_uncertain = segments.any_of_members(is_unseen_bookie[segments.members])
-        for scope_id, (ledger_ids, _) in self._order_by_scope.items():
+        is_unread_bookie = np.array(
+            [bookie not in self.read_bookies for bookie in self._bookie_numbers.names], bool
+        )
+        is_uncertain = segments.any_of_members(is_unread_bookie[segments.members])
+        for scope_id, (ledger_ids, _) in self._sorted_by_scope.items():
             id_positions = np.minimum(np.searchsorted(ledger_ids, segments.ids[:, 1]), len(ledger_ids) - 1)
             is_uncertain |= (segments.ids[:, 0] == scope_id) & (
                 ledger_ids[id_positions] == segments.ids[:, 1]
             )
         return is_uncertain
 
-    def _window_pairs(self, windows: Windows) -> tuple[Longs, Longs]:
+    def _find_ledger_copies(self, windows: Windows) -> tuple[Longs, Longs]:
         """Return two arrays with one element for each missing or unknown copy of the windows' ledgers.
 
         The first array has the number of the ledger in ``windows``. The second array has the number of the
@@ -127,14 +131,14 @@ class CopyStates:
         if windows.ids is None:
             raise ValueError("windows without ledger ids have no copy states")
         ledgers, copy_numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for scope_id, (ledger_ids, ledger_order) in self._order_by_scope.items():
+        for scope_id, (ledger_ids, ledger_order) in self._sorted_by_scope.items():
             scope_ledgers = np.flatnonzero(windows.ids[:, 0] == scope_id)
             first_windows, end_windows = (
                 np.searchsorted(ledger_ids, windows.ids[scope_ledgers, 1], search_side)
                 for search_side in ("left", "right")
             )
             ledgers.append(np.repeat(scope_ledgers, end_windows - first_windows))
-            copy_numbers.append(ledger_order[_range_positions(first_windows, end_windows)])
+            copy_numbers.append(ledger_order[_expand_ranges(first_windows, end_windows)])
         return np.concatenate(ledgers), np.concatenate(copy_numbers)
 
     def _split_windows(
@@ -148,9 +152,9 @@ class CopyStates:
         for window_number, copy_number, is_position_of_bookie in zip(
             window_rows.tolist(), copy_numbers.tolist(), is_on_bookie, strict=True
         ):
-            for copy_columns in np.flatnonzero(is_position_of_bookie).tolist():
+            for copy_column in np.flatnonzero(is_position_of_bookie).tolist():
                 copies_by_window[window_number].append(
-                    (copy_columns, int(self._states[copy_number]), self._groups[copy_number].as_py())
+                    (copy_column, int(self._states[copy_number]), self._groups[copy_number].as_py())
                 )
         piece_rows, piece_entries, piece_states = [], [], []
         segment_bounds = windows.segment_bounds
@@ -162,17 +166,17 @@ class CopyStates:
                 last_entry,
                 int(windows.entry_residue[window_number]),
                 ensemble_size,
-                tuple(missing_entries[2] for missing_entries in copies_of_window),
+                tuple(window_copy[2] for window_copy in copies_of_window),
             )
             for is_piece_missing, piece_entry_count in window_pieces:
                 piece_rows.append(window_number)
                 piece_entries.append(piece_entry_count)
                 copies = windows.copies[window_number].copy()
-                for (copy_columns, copy_state, _), is_missing in zip(
+                for (copy_column, copy_state, _), is_missing in zip(
                     copies_of_window, is_piece_missing, strict=True
                 ):
-                    copies[copy_columns] = (
-                        max(copies[copy_columns], copy_state) if is_missing else copies[copy_columns]
+                    copies[copy_column] = (
+                        max(copies[copy_column], copy_state) if is_missing else copies[copy_column]
                     )
                 piece_states.append(copies)
         piece_windows = replace(
@@ -189,12 +193,12 @@ class CopyStates:
                 field_name: np.concatenate(
                     [getattr(unsplit_windows, field_name), getattr(piece_windows, field_name)]
                 )
-                for field_name in _LEDGER_COLUMNS
+                for field_name in _WINDOW_FIELDS
             },
         )
         return merged_windows.take(np.argsort(merged_windows.ledger, kind="stable"))
 
-    def _read_exceptions(
+    def _read_imperfect(
         self, run: RunDirectory
     ) -> Iterator[tuple[Longs, Ints, NDArray[np.int8], Longs, pa.Array]]:
         """Yield the missing and unknown copies in the table ``judged``, in batches of five arrays.
@@ -204,11 +208,11 @@ class CopyStates:
         for batch in run.batches("tables/judged", [*LEDGER, "missing", "unknown", "doubts"]):
             ledger_ids = np.stack([batch[name].to_numpy() for name in LEDGER], axis=1)
             has_doubts = pc.greater(pc.list_value_length(batch["doubts"]), 0).fill_null(False)
-            for copy_state in self._states_kept:
+            for copy_state in self._kept_states:
                 column_name = "missing" if copy_state == MISSING else "unknown"
                 parent_rows = pc.list_parent_indices(batch[column_name]).to_numpy()
                 copies = batch[column_name].flatten()
-                bookie_numbers = self._numbers.number_names(copies.field("bookie_id"))
+                bookie_numbers = self._bookie_numbers.number_names(copies.field("bookie_id"))
                 copy_states = np.full(len(copies), copy_state, np.int8)
                 is_listed_copy = np.ones(len(copies), bool)
                 if copy_state == MISSING:
@@ -220,11 +224,11 @@ class CopyStates:
                         np.full(len(copies), -1),
                     )
                     # Copies on bookies that were not read are unknown anyway, without a row each.
-                    is_on_seen_bookie = pc.is_in(
-                        copies.field("bookie_id"), pa.array(sorted(self.seen_bookies), pa.string())
+                    is_on_read_bookie = pc.is_in(
+                        copies.field("bookie_id"), pa.array(sorted(self.read_bookies), pa.string())
                     )
                     is_on_unread_bookie = pc.and_(
-                        pc.invert(is_on_seen_bookie), pc.equal(copies.field("why"), UnknownCopy.UNREAD.value)
+                        pc.invert(is_on_read_bookie), pc.equal(copies.field("why"), UnknownCopy.UNREAD.value)
                     )
                     is_listed_copy = ~is_on_unread_bookie.to_numpy(zero_copy_only=False)
                 yield (
@@ -234,14 +238,14 @@ class CopyStates:
                 )  # fmt: skip
 
 
-_LEDGER_COLUMNS = (
+_WINDOW_FIELDS = (
     "ledger", "bookies", "copies", "write_quorum", "ack_quorum", "entries", "bytes", "is_open_end",
     "entry_residue",
     "segment_bounds",
 )  # fmt: skip
 
 
-def _seen_bookies(run: RunDirectory) -> frozenset[str]:
+def _find_read_bookies(run: RunDirectory) -> frozenset[str]:
     """Return the bookies from which some data was read, or that answered a request."""
     bookie_rows = run.read("tables/bookies", ["bookie_id", "read"])
     bookies = set(
@@ -255,13 +259,13 @@ def _seen_bookies(run: RunDirectory) -> frozenset[str]:
     return frozenset(bookies)
 
 
-def _range_positions(first_windows: Longs, end_windows: Longs) -> Longs:
+def _expand_ranges(first_windows: Longs, end_windows: Longs) -> Longs:
     """Return the numbers in all ranges, one range after the other. Each range excludes its end."""
     range_lengths = end_windows - first_windows
-    range_numbers: Longs = np.arange(int(range_lengths.sum())) + np.repeat(
+    positions: Longs = np.arange(int(range_lengths.sum())) + np.repeat(
         first_windows - np.cumsum(range_lengths) + range_lengths, range_lengths
     )
-    return range_numbers
+    return positions
 
 
 @lru_cache(maxsize=4096)

@@ -134,8 +134,8 @@ class SetSums:
 
     def __init__(self, max_set_size: int, domain_count: int) -> None:
         self.most, self.domains = max_set_size, domain_count
-        self._base = domain_count + 1
-        if self._base**max_set_size >= 1 << 63:
+        self._key_base = domain_count + 1
+        if self._key_base**max_set_size >= 1 << 63:
             raise UsageError(
                 f"--any {max_set_size}: too many sets of {domain_count:,} domains; use a smaller number"
             )
@@ -144,18 +144,18 @@ class SetSums:
 
     def add(self, sets: Longs, entries: Longs, bytes: Longs) -> None:
         """Add entries and bytes to sets. A row of ``sets`` has ascending domain numbers, then -1."""
-        copyset_keys = np.concatenate([self._keys, self._set_keys(sets)])
+        set_keys = np.concatenate([self._keys, self._set_keys(sets)])
         sums = np.concatenate([self.sums, np.stack([entries, bytes], axis=1)])
-        self._keys, key_column = np.unique(copyset_keys, return_inverse=True)
+        self._keys, key_numbers = np.unique(set_keys, return_inverse=True)
         self.sums = np.zeros((len(self._keys), 2), np.int64)
-        np.add.at(self.sums, key_column, sums)
+        np.add.at(self.sums, key_numbers, sums)
 
     def sets(self) -> Longs:
         """Return the set of each row of ``sums``, as domain numbers in ascending order, filled up with -1."""
         remaining_keys, domain_columns = self._keys, []
         for _ in range(self.most):
-            remaining_keys, domain_codes = np.divmod(remaining_keys, self._base)
-            domain_columns.append(domain_codes - 1)
+            remaining_keys, domain_digits = np.divmod(remaining_keys, self._key_base)
+            domain_columns.append(domain_digits - 1)
         return np.stack(domain_columns[::-1], axis=1)
 
     def losses(self, sets: Longs) -> Longs:
@@ -178,7 +178,7 @@ class SetSums:
     def _set_keys(self, sets: Longs) -> Longs:
         set_keys = np.zeros(len(sets), np.int64)
         for set_column in range(self.most):
-            set_keys = set_keys * self._base + sets[:, set_column] + 1
+            set_keys = set_keys * self._key_base + sets[:, set_column] + 1
         return set_keys
 
 
@@ -195,9 +195,9 @@ class CopysetSums:
     """
 
     def __init__(self, bookie_count: int) -> None:
-        self._base = np.uint64(max(bookie_count + 1, 2) | 1)
-        self._keys_of_size: dict[int, list[np.ndarray[tuple[int], np.dtype[np.uint64]]]] = {}
-        self._partners = np.zeros((bookie_count, bookie_count), np.int64)
+        self._key_base = np.uint64(max(bookie_count + 1, 2) | 1)
+        self._keys_by_size: dict[int, list[np.ndarray[tuple[int], np.dtype[np.uint64]]]] = {}
+        self._has_shared_set = np.zeros((bookie_count, bookie_count), np.int64)
 
     def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
         """Add the copysets of windows according to the metadata.
@@ -205,16 +205,18 @@ class CopysetSums:
         Windows in the last segment of a ledger that is not closed count too.
         """
         for padded_axis in (0, 1):
-            self._partners = pad_sums(self._partners, len(bookie_numbering), padded_axis)
+            self._has_shared_set = pad_sums(self._has_shared_set, len(bookie_numbering), padded_axis)
         sorted_bookies = np.sort(windows.bookies, axis=1)
         is_first_of_value = flag_first_of_equal_codes(sorted_bookies)
         copyset_sizes = count_true(is_first_of_value)
         copyset_keys = np.zeros(len(sorted_bookies), np.uint64)
         for key_column in range(sorted_bookies.shape[1]):
-            extended_keys = copyset_keys * self._base + (sorted_bookies[:, key_column] + 1).astype(np.uint64)
+            extended_keys = copyset_keys * self._key_base + (sorted_bookies[:, key_column] + 1).astype(
+                np.uint64
+            )
             copyset_keys = np.where(is_first_of_value[:, key_column], extended_keys, copyset_keys)
         for copyset_size in distinct_values(copyset_sizes).tolist():
-            copyset_key_arrays = self._keys_of_size.setdefault(copyset_size, [])
+            copyset_key_arrays = self._keys_by_size.setdefault(copyset_size, [])
             copyset_key_arrays.append(distinct_values(copyset_keys[copyset_sizes == copyset_size]))
             if (
                 sum(map(len, copyset_key_arrays)) > 4 * len(copyset_key_arrays[0])
@@ -226,7 +228,7 @@ class CopysetSums:
                 is_pair_of_bookies = (sorted_bookies[:, earlier_column] != NO_BOOKIE) & (
                     sorted_bookies[:, earlier_column] != sorted_bookies[:, key_column]
                 )
-                self._partners[
+                self._has_shared_set[
                     sorted_bookies[is_pair_of_bookies, earlier_column],
                     sorted_bookies[is_pair_of_bookies, key_column],
                 ] = 1
@@ -235,12 +237,12 @@ class CopysetSums:
         """Return the figures about copysets, once all windows have been added."""
         copyset_counts_by_size = {
             copyset_size: len(distinct_values(np.concatenate(copyset_key_arrays)))
-            for copyset_size, copyset_key_arrays in sorted(self._keys_of_size.items())
+            for copyset_size, copyset_key_arrays in sorted(self._keys_by_size.items())
         }
-        are_partners = self._partners | self._partners.T
-        has_copyset = any_true(are_partners > 0)
+        has_shared_set = self._has_shared_set | self._has_shared_set.T
+        has_copyset = any_true(has_shared_set > 0)
         bookie_count = int(has_copyset.sum()) if len(has_copyset) else 0
-        partner_counts: Longs = are_partners.sum(axis=1)[has_copyset]
+        partner_counts: Longs = has_shared_set.sum(axis=1)[has_copyset]
         min_partner_count, mean_partner_count, max_partner_count = (
             (partner_counts.min(), partner_counts.mean(), partner_counts.max())
             if bookie_count

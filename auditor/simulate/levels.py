@@ -22,7 +22,7 @@ from auditor.simulate.loss import (
     BYTES_INDEX,
     ENTRIES_INDEX,
     LEDGERS_INDEX,
-    TALLY_BOUND_NAMES,
+    TALLY_BOUNDS,
     UnresponsiveBookies,
     WindowOutcome,
     domain_sets,
@@ -223,7 +223,7 @@ class LevelSums:
     def __init__(self, level: Level, locations: Locations, bookies: list[str], set_size: int = 2) -> None:
         self.domains = Domains(level, locations, bookies)
         self.set_size = set_size
-        self._outcome_sums = np.zeros((len(TALLY_BOUND_NAMES), 0, len(WindowOutcome), 3), np.int64)
+        self._outcome_sums = np.zeros((len(TALLY_BOUNDS), 0, len(WindowOutcome), 3), np.int64)
         self._near_sums = NearLossSums(self.domains)
         self._sets_by_view: dict[bool, SetSums] = {}
 

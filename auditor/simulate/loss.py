@@ -48,7 +48,7 @@ LEDGERS_INDEX, ENTRIES_INDEX, BYTES_INDEX = 0, 1, 2
 A ledger with an open end that recovery could not close also counts for the outcome OPEN_END.
 """
 
-TALLY_BOUND_NAMES = ("promise", "promise_possible", "today", "today_possible")
+TALLY_BOUNDS = ("promise", "promise_possible", "today", "today_possible")
 """Names of the first axis of a tally: a lower and an upper bound for each of `COPY_ASSUMPTIONS`.
 
 The lower bound counts windows that certainly have an outcome. The upper bound also counts windows that may
@@ -71,15 +71,15 @@ class UnresponsiveBookies:
 class FailureEffect:
     """Copies that a failure takes, as flags of the shape (windows, widest write quorum).
 
-    Copies in ``is_lost_copy`` are certainly taken. Copies in ``may_lose_copy`` are taken or may be taken.
+    Copies in ``loses_copy`` are certainly taken. Copies in ``may_lose_copy`` are taken or may be taken.
     """
 
-    is_lost_copy: Bools
+    loses_copy: Bools
     may_lose_copy: Bools
 
     def take(self, rows: NDArray[np.intp]) -> FailureEffect:
         """Return the copies of the windows in ``rows``."""
-        return FailureEffect(self.is_lost_copy[rows], self.may_lose_copy[rows])
+        return FailureEffect(self.loses_copy[rows], self.may_lose_copy[rows])
 
 
 @dataclass(frozen=True)
@@ -123,17 +123,17 @@ def tally(
     group_count: int,
     unresponsive_bookies: UnresponsiveBookies,
 ) -> Longs:
-    """Sum ledgers, entries, bytes by `TALLY_BOUND_NAMES`, group and outcome, in shape (4, groups, 5, 3).
+    """Sum ledgers, entries, bytes by `TALLY_BOUNDS`, group and outcome, in shape (4, groups, 5, 3).
 
     ``group_number_by_window`` has the group of each window, such as the domain that fails.
     """
-    outcome_sums = np.zeros((len(TALLY_BOUND_NAMES), group_count, len(WindowOutcome), 3), np.int64)
+    outcome_sums = np.zeros((len(TALLY_BOUNDS), group_count, len(WindowOutcome), 3), np.int64)
     has_uncertain_copies = _has_uncertain_copies(windows, copies_of_failure)
     certain_rows = np.flatnonzero(~has_uncertain_copies)
     _add_certain(
         outcome_sums[0],
         windows.take(certain_rows),
-        copies_of_failure.is_lost_copy[certain_rows],
+        copies_of_failure.loses_copy[certain_rows],
         group_number_by_window[certain_rows],
     )
     outcome_sums[1:] = outcome_sums[0]
@@ -161,7 +161,7 @@ def _has_uncertain_copies(windows: Windows, copies_of_failure: FailureEffect) ->
     """
     is_uncertain = (
         any_true(
-            (windows.copies != PRESENT) | (copies_of_failure.is_lost_copy != copies_of_failure.may_lose_copy)
+            (windows.copies != PRESENT) | (copies_of_failure.loses_copy != copies_of_failure.may_lose_copy)
         )
         | windows.is_open_end
     )
@@ -180,13 +180,13 @@ def find_outcome_bounds(
     is_missing = (windows.copies == MISSING) if uses_indexes else np.zeros_like(is_member)
     is_unknown = (windows.copies == UNKNOWN) if uses_indexes else is_missing
     # An unknown copy that the failure takes may have been lost before. The failure then takes nothing.
-    does_lose_known_copy = any_true(copies_of_failure.is_lost_copy & ~is_missing & ~is_unknown)
+    does_lose_known_copy = any_true(copies_of_failure.loses_copy & ~is_missing & ~is_unknown)
     has_certain_loss, has_possible_loss = (
-        any_true(copies_of_failure.is_lost_copy & ~is_missing),
+        any_true(copies_of_failure.loses_copy & ~is_missing),
         any_true(copies_of_failure.may_lose_copy & ~is_missing),
     )
     max_copies_left = windows.write_quorum - count_true(
-        (copies_of_failure.is_lost_copy | is_missing) & is_member
+        (copies_of_failure.loses_copy | is_missing) & is_member
     )
     # If only bookies of unknown domain are taken from a window, at least one of them is taken.
     max_copies_left = max_copies_left - ~has_certain_loss
@@ -205,7 +205,7 @@ def find_outcome_bounds(
         else (is_missing,) * 2
     )
     is_open_end = windows.is_open_end
-    best_outcomes[is_open_end] = _open_end_outcomes(windows, copies_of_failure.is_lost_copy, has_down_member)
+    best_outcomes[is_open_end] = _open_end_outcomes(windows, copies_of_failure.loses_copy, has_down_member)
     mildest_outcomes[is_open_end] = WindowOutcome.OPEN_END
     worst_outcomes[is_open_end] = _open_end_outcomes(
         windows, copies_of_failure.may_lose_copy, may_have_down_member
@@ -286,47 +286,47 @@ def _add_outcomes(
         group_number_by_window[harmed_rows],
     )
     certain_sums, possible_sums = outcome_sums
-    for end_kind_rows in (np.flatnonzero(~windows.is_open_end), np.flatnonzero(windows.is_open_end)):
-        end_kind_windows, end_kind_bounds, end_kind_groups = (
-            windows.take(end_kind_rows),
-            bounds_by_window.take(end_kind_rows),
-            group_number_by_window[end_kind_rows],
+    for kind_rows in (np.flatnonzero(~windows.is_open_end), np.flatnonzero(windows.is_open_end)):
+        kind_windows, kind_bounds, kind_groups = (
+            windows.take(kind_rows),
+            bounds_by_window.take(kind_rows),
+            group_number_by_window[kind_rows],
         )
-        sort_keys, ledger_group_pairs = np.unique(
-            end_kind_windows.ledger * len(certain_sums) + end_kind_groups, return_inverse=True
+        sort_keys, pair_indexes = np.unique(
+            kind_windows.ledger * len(certain_sums) + kind_groups, return_inverse=True
         )
         ledgers, group_numbers = np.divmod(sort_keys, len(certain_sums))
         best_outcomes, worst_outcomes = (np.zeros(len(sort_keys), np.int8), np.zeros(len(sort_keys), np.int8))
-        np.maximum.at(best_outcomes, ledger_group_pairs, end_kind_bounds.best_outcomes)
-        np.maximum.at(worst_outcomes, ledger_group_pairs, end_kind_bounds.worst_outcomes)
+        np.maximum.at(best_outcomes, pair_indexes, kind_bounds.best_outcomes)
+        np.maximum.at(worst_outcomes, pair_indexes, kind_bounds.worst_outcomes)
         for outcome in _HARMFUL_OUTCOMES:
-            may_have_this_outcome = end_kind_bounds.may_have_outcome(outcome)
+            may_have_this_outcome = kind_bounds.may_have_outcome(outcome)
             for bound_sums, is_counted_window, is_counted_ledger in (
                 (
                     certain_sums,
-                    (end_kind_bounds.best_outcomes == outcome) & (end_kind_bounds.worst_outcomes == outcome),
+                    (kind_bounds.best_outcomes == outcome) & (kind_bounds.worst_outcomes == outcome),
                     (best_outcomes == outcome) & (worst_outcomes == outcome),
                 ),
                 (
                     possible_sums,
                     may_have_this_outcome,
-                    _any_of_group(ledger_group_pairs, may_have_this_outcome, len(sort_keys))
+                    _any_of_group(pair_indexes, may_have_this_outcome, len(sort_keys))
                     & (best_outcomes <= outcome),
                 ),
             ):
                 for amount_unit, amount_by_window in (
-                    (ENTRIES_INDEX, end_kind_windows.entries),
-                    (BYTES_INDEX, end_kind_windows.bytes),
+                    (ENTRIES_INDEX, kind_windows.entries),
+                    (BYTES_INDEX, kind_windows.bytes),
                 ):
                     np.add.at(
                         bound_sums[:, outcome, amount_unit],
-                        end_kind_groups[is_counted_window],
+                        kind_groups[is_counted_window],
                         amount_by_window[is_counted_window],
                     )
                 np.add.at(
                     bound_sums[:, outcome, LEDGERS_INDEX],
                     group_numbers[is_counted_ledger],
-                    end_kind_windows.equal_ledger_counts[ledgers[is_counted_ledger]],
+                    kind_windows.equal_ledger_counts[ledgers[is_counted_ledger]],
                 )
 
 
@@ -337,7 +337,7 @@ def _any_of_group(group_by_row: NDArray[np.intp], row_has_flag: Bools, group_cou
     return has_flag
 
 
-def failure_effect(windows: Windows, is_lost_bookie: Bools, is_possible_bookie: Bools) -> FailureEffect:
+def find_effect(windows: Windows, is_lost_bookie: Bools, is_possible_bookie: Bools) -> FailureEffect:
     """Return the copies that a failure of bookies takes, or may take.
 
     Args:

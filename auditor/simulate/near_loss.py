@@ -32,7 +32,7 @@ MAX_NAMED_DOMAINS = 20
 """Largest number of domain names in a `NearLoss`. The failure of each of these domains loses an entry."""
 
 
-def near_loss(
+def find_near_losses(
     run: RunDirectory, locations: Locations, down_bookies: Collection[str] = ()
 ) -> tuple[NearLoss, ...]:
     """Return the data that the failure of one bookie, or of one rack, would lose.
@@ -79,10 +79,10 @@ class NearLossSums:
 
     def __init__(self, domains: Domains, down_bookies: Collection[str] = ()) -> None:
         self._domains = domains
-        self._down = frozenset(down_bookies)
+        self._down_bookies = frozenset(down_bookies)
         self._distance_counts: Counter[int] = Counter()
-        self._near_counts = np.zeros(3, np.int64)
-        self._bytes_of = np.zeros((0, 2), np.int64)
+        self._near_loss_sums = np.zeros(3, np.int64)
+        self._loss_by_domain = np.zeros((0, 2), np.int64)
         self._possibly_near_count = 0
 
     @property
@@ -95,15 +95,15 @@ class NearLossSums:
 
     def result(self) -> NearLoss:
         """Return the amounts of data that are one failure from loss."""
-        domains_by_loss = np.lexsort((-self._bytes_of[:, 1], -self._bytes_of[:, 0]))
+        domain_order = np.lexsort((-self._loss_by_domain[:, 1], -self._loss_by_domain[:, 0]))
         lost_domain_names = [
             self._domains.names[domain_number]
-            for domain_number in domains_by_loss.tolist()
-            if self._bytes_of[domain_number, 1]
+            for domain_number in domain_order.tolist()
+            if self._loss_by_domain[domain_number, 1]
         ]
         return NearLoss(
             str(self._domains.level),
-            Amount(*map(int, self._near_counts)),
+            Amount(*map(int, self._near_loss_sums)),
             len(lost_domain_names),
             tuple(lost_domain_names[:MAX_NAMED_DOMAINS]),
             self._possibly_near_count,
@@ -112,7 +112,7 @@ class NearLossSums:
     def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
         """Add windows. All windows of a ledger must be in the same call."""
         domain_by_bookie = self._domains.find_domain_numbers(bookie_numbering)
-        self._bytes_of = pad_sums(self._bytes_of, len(self._domains.names), padded_axis=0)
+        self._loss_by_domain = pad_sums(self._loss_by_domain, len(self._domains.names), padded_axis=0)
         closed_windows = windows.take(~windows.is_open_end)
         domain_by_copy = domain_by_bookie[closed_windows.bookies].astype(np.int64)
         domain_by_copy[closed_windows.copies == MISSING] = NO_DOMAIN
@@ -124,16 +124,18 @@ class NearLossSums:
         single_domains = domain_by_copy[single_domain_rows].max(axis=1, initial=NO_DOMAIN)
         is_known_domain = single_domains >= 0
         np.add.at(
-            self._bytes_of[:, 0],
+            self._loss_by_domain[:, 0],
             single_domains[is_known_domain],
             closed_windows.bytes[single_domain_rows[is_known_domain]],
         )
         np.add.at(
-            self._bytes_of[:, 1],
+            self._loss_by_domain[:, 1],
             single_domains[is_known_domain],
             closed_windows.entries[single_domain_rows[is_known_domain]],
         )
-        is_down_bookie = np.array([*(bookie in self._down for bookie in bookie_numbering.names), False])
+        is_down_bookie = np.array(
+            [*(bookie in self._down_bookies for bookie in bookie_numbering.names), False]
+        )
         domain_by_copy[(closed_windows.copies == UNKNOWN) & ~is_down_bookie[closed_windows.bookies]] = (
             NO_DOMAIN
         )
@@ -152,7 +154,7 @@ class NearLossSums:
             self._distance_counts[distance] += int(
                 windows.equal_ledger_counts[min_distance_by_ledger == distance].sum()
             )
-        self._near_counts += [
+        self._near_loss_sums += [
             int(windows.equal_ledger_counts[is_near_loss].sum()),
             int(closed_windows.entries[min_distance_by_window == 1].sum()),
             int(closed_windows.bytes[min_distance_by_window == 1].sum()),

@@ -79,27 +79,27 @@ def _reachability_batch(windows: Windows, is_bookie_down: Bools, bookies: Sequen
     may_be_present = is_member & (windows.copies != MISSING)
     reachable_counts = count_true(may_be_present & ~is_down_member)
     has_down_copy = any_true(may_be_present & is_down_member) & ~windows.is_open_end
-    has_reach_by_kind = {
+    flags_by_problem = {
         Reach.UNAVAILABLE: has_down_copy & (reachable_counts == 0),
         Reach.UNRECOVERABLE: windows.is_open_end & (count_true(is_down_member) >= windows.ack_quorum),
         Reach.SINGLE_COPY: has_down_copy & (reachable_counts == 1),
     }
-    reach_codes = np.full(len(windows.equal_ledger_counts), -1)
-    for reach_code, has_reach_kind in reversed(list(enumerate(has_reach_by_kind.values()))):
-        reach_codes[windows.any_of_ledger(has_reach_kind)] = reach_code
+    problem_codes = np.full(len(windows.equal_ledger_counts), -1)
+    for problem_code, has_problem in reversed(list(enumerate(flags_by_problem.values()))):
+        problem_codes[windows.any_of_ledger(has_problem)] = problem_code
     is_reported = np.zeros(len(windows), bool)
-    for reach_code, has_reach_kind in enumerate(has_reach_by_kind.values()):
-        is_reported |= has_reach_kind & (reach_codes[windows.ledger] == reach_code)
-    ledgers = np.flatnonzero(reach_codes >= 0)
-    entries = np.zeros(len(reach_codes), np.int64)
+    for problem_code, has_problem in enumerate(flags_by_problem.values()):
+        is_reported |= has_problem & (problem_codes[windows.ledger] == problem_code)
+    ledgers = np.flatnonzero(problem_codes >= 0)
+    entries = np.zeros(len(problem_codes), np.int64)
     np.add.at(entries, windows.ledger[is_reported], windows.entries[is_reported])
     assert windows.ids is not None
-    reach_names = pa.array([str(reach_kind) for reach_kind in has_reach_by_kind])
+    problem_names = pa.array([str(problem) for problem in flags_by_problem])
     columns = {
         **{
             key_column: windows.ids[ledgers, column_number] for column_number, key_column in enumerate(LEDGER)
         },
-        "reach": decode_names(reach_codes[ledgers], reach_names),
+        "reach": decode_names(problem_codes[ledgers], problem_names),
         "entries": entries[ledgers],
         "bookies": _down_members(windows, is_reported, is_down_member, ledgers, bookies),
     }

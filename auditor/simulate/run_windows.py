@@ -92,7 +92,7 @@ class RunWindows:
     def unread_bookies(self) -> tuple[str, ...]:
         """Return the bookies from which nothing was read."""
         return tuple(
-            sorted(bookie for bookie in self.numbers.names if bookie not in self._copies.seen_bookies)
+            sorted(bookie for bookie in self.numbers.names if bookie not in self._copies.read_bookies)
         )
 
     def __iter__(self) -> Iterator[Windows]:

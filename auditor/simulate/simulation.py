@@ -23,17 +23,17 @@ from auditor.model.simulation import (
     Simulation,
     WriteAnswer,
 )
-from auditor.model.states import TAKES_WRITES
+from auditor.model.states import WRITABLE_MODES
 from auditor.runs.reader import RunReader, load_placement
 from auditor.simulate.balance import LoadSums
 from auditor.simulate.domains import MTTF_DAYS, MTTR_HOURS, CopysetSums, Domains, SetSums, flag_domain_members
 from auditor.simulate.levels import LevelSums, find_levels, make_bounds, pair_loss_matrix
 from auditor.simulate.loss import (
-    TALLY_BOUND_NAMES,
+    TALLY_BOUNDS,
     UnresponsiveBookies,
     WindowOutcome,
     domain_sets,
-    failure_effect,
+    find_effect,
     tally,
 )
 from auditor.simulate.owner_losses import affected_ledgers, owner_losses
@@ -110,7 +110,7 @@ class PlacedRun:
 
         A bookie that is registered both as writable and as read-only takes entries.
         """
-        writable_modes = TAKES_WRITES
+        writable_modes = WRITABLE_MODES
         return [
             bookie
             for bookie, registration_mode in self.mode_by_bookie.items()
@@ -149,7 +149,7 @@ def simulate_all(
     windows = placed_run.windows()
     bookies = windows.numbers.names
     levels = find_levels(placed_run.locations, bookies)
-    failure_sums = [LevelSums(level, placed_run.locations, bookies) for level in levels]
+    failure_sums = [LevelSums(sums_of_level, placed_run.locations, bookies) for sums_of_level in levels]
     copyset_sums, bookie_loads = CopysetSums(len(bookies)), LoadSums()
     for window_batch in windows:
         unresponsive_bookies = placed_run.unresponsive_bookies(windows)
@@ -185,18 +185,18 @@ class FailureAnswer:
     topics: Sequence[OwnerLoss] | None
 
 
-def simulate_any(
+def simulate_any_domains(
     run: RunReader, failed_count: int, level: Level, locations: Locations | None = None
 ) -> Simulation:
     """Return the worst failures of ``failed_count`` domains of one level, with details of the worst failure.
 
-    Raises: the errors of `answer_any`.
+    Raises: the errors of `answer_any_domains`.
     """
-    simulation, _ = answer_any(run, failed_count, level, locations)
+    simulation, _ = answer_any_domains(run, failed_count, level, locations)
     return simulation
 
 
-def answer_any(
+def answer_any_domains(
     run: RunReader, failed_count: int, level: Level, locations: Locations | None = None
 ) -> tuple[Simulation, FailureAnswer | None]:
     """Return the worst failures of ``failed_count`` domains, and all data that the worst one affects.
@@ -297,11 +297,11 @@ def answer_failure(
             [may_be_lost for _, may_be_lost in membership_flags]
         ) & ~is_bookie_lost
 
-    failure_sums = np.zeros((len(TALLY_BOUND_NAMES), 1, len(WindowOutcome), 3), np.int64)
+    failure_sums = np.zeros((len(TALLY_BOUNDS), 1, len(WindowOutcome), 3), np.int64)
     affected_ledger_batches: list[Longs] = []
     for window_batch in windows:
         unresponsive_bookies = placed_run.unresponsive_bookies(windows)
-        effect_on_batch = failure_effect(window_batch, *lost_bookies())
+        effect_on_batch = find_effect(window_batch, *lost_bookies())
         failure_sums += tally(
             window_batch, effect_on_batch, np.zeros(len(window_batch), np.int64), 1, unresponsive_bookies
         )
@@ -342,8 +342,8 @@ def _concerned_ledger(
     scope_id: int, ledger_id: int, is_lost: int, entry_count: int, byte_count: int, is_unrecoverable: int
 ) -> ConcernedLedger:
     """Return a ledger from its row of `affected_ledgers`."""
-    fate = FATE_TEXT_BY_LOSS[is_lost, is_unrecoverable]
-    return ConcernedLedger(str(scope_id), str(ledger_id), fate, entry_count, byte_count)
+    fate_text = FATE_TEXT_BY_LOSS[is_lost, is_unrecoverable]
+    return ConcernedLedger(str(scope_id), str(ledger_id), fate_text, entry_count, byte_count)
 
 
 def _write_answers(

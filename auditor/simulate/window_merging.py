@@ -56,24 +56,22 @@ def merge_equal_ledgers(windows: Windows) -> Windows:
     for window_count in distinct_values(window_counts[window_counts > 0]).tolist():
         ledgers = np.flatnonzero(window_counts == window_count)
         window_rows = first_window_by_ledger[ledgers, None] + np.arange(window_count)
-        example_number_by_ledger, example_ledger_numbers = distinct_rows(
-            window_keys[window_rows].reshape(len(ledgers), -1)
-        )
-        example_count = len(example_ledger_numbers)
-        sums_by_example = np.zeros((3, example_count, window_count), np.int64)
-        np.add.at(sums_by_example[0], example_number_by_ledger, windows.entries[window_rows])
-        np.add.at(sums_by_example[1], example_number_by_ledger, windows.bytes[window_rows])
-        np.add.at(sums_by_example[2], example_number_by_ledger, windows.equal_ledger_counts[ledgers, None])
-        example_copy_codes = copy_codes[window_rows[example_ledger_numbers].ravel()]
+        group_by_ledger, first_ledgers = distinct_rows(window_keys[window_rows].reshape(len(ledgers), -1))
+        group_count = len(first_ledgers)
+        sums_by_group = np.zeros((3, group_count, window_count), np.int64)
+        np.add.at(sums_by_group[0], group_by_ledger, windows.entries[window_rows])
+        np.add.at(sums_by_group[1], group_by_ledger, windows.bytes[window_rows])
+        np.add.at(sums_by_group[2], group_by_ledger, windows.equal_ledger_counts[ledgers, None])
+        group_copy_codes = copy_codes[window_rows[first_ledgers].ravel()]
         merged_parts.append(
             replace(
-                windows.take(window_rows[example_ledger_numbers].ravel()),
-                ledger=np.repeat(np.arange(example_count), window_count),
-                bookies=np.where(example_copy_codes < 0, NO_BOOKIE, example_copy_codes // 4).astype(np.int32),
-                copies=np.where(example_copy_codes < 0, PRESENT, example_copy_codes % 4).astype(np.int8),
-                entries=sums_by_example[0].ravel(),
-                bytes=sums_by_example[1].ravel(),
-                equal_ledger_counts=sums_by_example[2][:, 0],
+                windows.take(window_rows[first_ledgers].ravel()),
+                ledger=np.repeat(np.arange(group_count), window_count),
+                bookies=np.where(group_copy_codes < 0, NO_BOOKIE, group_copy_codes // 4).astype(np.int32),
+                copies=np.where(group_copy_codes < 0, PRESENT, group_copy_codes % 4).astype(np.int8),
+                entries=sums_by_group[0].ravel(),
+                bytes=sums_by_group[1].ravel(),
+                equal_ledger_counts=sums_by_group[2][:, 0],
                 ids=None,
             )
         )

@@ -31,7 +31,7 @@ from auditor.model.placement import (
     Policy,
 )
 from auditor.model.replacements import SYSTEM_GROUP, can_form_ensemble, outside_groups, refuses_by_location
-from auditor.model.simulation import NO, UNSURE, YES, WriteAnswer
+from auditor.model.simulation import NO, UNKNOWN_ANSWER, YES, WriteAnswer
 from auditor.runs.reader import RunReader
 from auditor.simulate.windows import Longs
 
@@ -195,7 +195,7 @@ def _write_answer(
         return NO, f"{bookies_text} for an ensemble of {quorum_shape[0]}"
     if not isolation.is_known:
         return (
-            UNSURE,
+            UNKNOWN_ANSWER,
             f"{bookies_text}; it is unknown which of these bookies are in the ledgers' isolation groups",
         )
     if not refuses_by_location(placement_settings):
@@ -206,9 +206,9 @@ def _write_answer(
     if can_form is not None:
         return (YES if can_form else NO), f"{bookies_text}, according to policy {placement_settings.policy}"
     if None in domains:
-        return UNSURE, f"{bookies_text}, and some without a location"
+        return UNKNOWN_ANSWER, f"{bookies_text}, and some without a location"
     return (
-        UNSURE,
+        UNKNOWN_ANSWER,
         f"{bookies_text}, but policy {placement_settings.policy} may refuse, depending on its earlier "
         "choices",
     )

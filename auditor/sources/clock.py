@@ -41,28 +41,28 @@ class RateLimit:
         self._clock = clock
         self._sleep = sleep
         self._tokens = 0.0
-        self._filled = clock()
+        self._last_refill = clock()
 
     def take(self, units: int) -> None:
         """Take ``units`` units, and sleep until they may be used."""
-        wait_seconds = self.due(units)
+        wait_seconds = self.reserve(units)
         if wait_seconds > 0:
             self._sleep(wait_seconds)
 
-    def due(self, units: int) -> float:
+    def reserve(self, units: int) -> float:
         """Take ``units`` units, and return the number of seconds to wait before using them.
 
         Use this method instead of `take` in code that must not sleep.
 
-        >>> RateLimit(100, clock=lambda: 0.0).due(60)
+        >>> RateLimit(100, clock=lambda: 0.0).reserve(60)
         0.6
         """
         if self._rate <= 0:
             return 0.0
         clock_time = self._clock()
         self._tokens = min(
-            self._rate * BURST_SECONDS, self._tokens + (clock_time - self._filled) * self._rate
+            self._rate * BURST_SECONDS, self._tokens + (clock_time - self._last_refill) * self._rate
         )
-        self._filled = clock_time
+        self._last_refill = clock_time
         self._tokens -= units
         return max(0.0, -self._tokens / self._rate)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from auditor.errors import FileSystemError, RunError, RunUnreadableError, RunUsageError
-from auditor.sources.object_stores import require_bucket, service_text
+from auditor.sources.object_stores import require_bucket, service_error_text
 from auditor.sources.regular_file import require_regular
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def run_files(path: str) -> tuple[Any, str]:
             f"{normalized_path}///" if normalized_path.endswith(":") else normalized_path
         )
     except (pa.ArrowException, OSError, ValueError) as error:
-        if (service_message := service_text(error)) is not None:
+        if (service_message := service_error_text(error)) is not None:
             raise FileSystemError(f"{path}: {service_message}") from error
         raise RunUsageError(f"{path}: no file system found: {_not_found_reason(path, error)}") from error
     require_bucket(path, files, path_in_files)
@@ -140,7 +140,7 @@ def open_earlier_file(table_directory: str, name: str, schema: pa.Schema) -> Ite
             check_columns(file.schema_arrow, schema)
             yield file
     except (OSError, pa.ArrowException, UnicodeDecodeError, RunError) as error:
-        if (service_message := service_text(error)) is not None:
+        if (service_message := service_error_text(error)) is not None:
             raise RunUnreadableError(f"{table_directory}/{name} cannot be read: {service_message}") from error
         raise RunError(f"{table_directory}/{name}: {error}") from error
 

@@ -11,30 +11,31 @@ from typing import Any
 
 from auditor.errors import FileSystemError
 
-_SERVICES = re.compile(
+_SERVICE_PATTERN = re.compile(
     r"AWS Error |google::cloud::Status|Azure Error|Bucket '[^']*' not found|[Nn]etwork connection|curlCode"
 )
-_REQUEST_ID = re.compile(r" ?\(Request ID: [^)]*\)")
-_OBJECT_STORES = ("s3", "gcs", "abfs")
+_REQUEST_ID_PATTERN = re.compile(r" ?\(Request ID: [^)]*\)")
+_OBJECT_STORE_TYPES = ("s3", "gcs", "abfs")
 
 _checked_buckets: set[tuple[str, str]] = set()
 """Buckets that this process has checked, as (type of the file system, bucket)."""
 
 
-def service_text(error: object) -> str | None:
+def service_error_text(error: object) -> str | None:
     """Return the message of an object store's error in one line.
 
     Return None if the error does not come from an object store.
 
-    >>> service_text(OSError("When listing: AWS Error ACCESS_DENIED during List: Denied (Request ID: x1)"))
+    >>> error = OSError("When listing: AWS Error ACCESS_DENIED during List: Denied (Request ID: x1)")
+    >>> service_error_text(error)
     'When listing: AWS Error ACCESS_DENIED during List: Denied'
-    >>> service_text(OSError("Parquet magic bytes not found in footer")) is None
+    >>> service_error_text(OSError("Parquet magic bytes not found in footer")) is None
     True
     """
     error_text = str(error)
-    if not isinstance(error, OSError) or not _SERVICES.search(error_text):
+    if not isinstance(error, OSError) or not _SERVICE_PATTERN.search(error_text):
         return None
-    return _REQUEST_ID.sub("", error_text.strip().splitlines()[0])
+    return _REQUEST_ID_PATTERN.sub("", error_text.strip().splitlines()[0])
 
 
 def require_bucket(path: str, files: Any, path_in_files: str) -> None:
@@ -51,7 +52,7 @@ def require_bucket(path: str, files: Any, path_in_files: str) -> None:
         FileSystemError: the bucket does not exist or may not be read. The message quotes the service.
     """
     bucket = path_in_files.partition("/")[0]
-    if files.type_name not in _OBJECT_STORES or (files.type_name, bucket) in _checked_buckets:
+    if files.type_name not in _OBJECT_STORE_TYPES or (files.type_name, bucket) in _checked_buckets:
         return
     from pyarrow import fs
 
@@ -73,5 +74,5 @@ def _can_list(path: str, files: Any, path_in_files: str) -> bool:
     try:
         files.get_file_info(fs.FileSelector(path_in_files, allow_not_found=True))
     except OSError as error:
-        raise FileSystemError(f"{path}: {service_text(error) or error}") from error
+        raise FileSystemError(f"{path}: {service_error_text(error) or error}") from error
     return True

@@ -162,14 +162,14 @@ def _add_location(locations: dict[str, Location], name: str, location: Location,
 
     Refuse a name that is already present. ``option_name`` is the name of the line or entry in messages.
     """
-    assert location.given is not None
+    assert location.given_text is not None
     if name in locations:
         raise UsageError(f"{option_name}: {name} appears twice")
     try:
-        path = normalise(location.given) or None
+        path = normalise(location.given_text) or None
     except ValueError as error:
         raise UsageError(f"{option_name}: {error}; servers refuse such a location") from None
-    locations[name] = Location(path, location.groups, location.origin, location.given)
+    locations[name] = Location(path, location.groups, location.origin, location.given_text)
 
 
 def _address(host: str) -> str | None:

@@ -41,7 +41,7 @@ def map_batches(rows: DataFrame, map_partition: BatchFunction, columns: pa.Schem
     if not has_one_task_plans(spark):
         return rows.mapInArrow(map_partition, schema)
     batches = rows.toArrow().to_batches(max_chunksize=_ROWS_PER_BATCH)
-    return arrow_frame(spark, table_of(map_partition(iter(batches)), schema), schema)
+    return arrow_frame(spark, join_batches(map_partition(iter(batches)), schema), schema)
 
 
 def map_rows(
@@ -65,10 +65,10 @@ def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None 
     one chunk. Otherwise, Spark 4.3 would treat an empty chunk as the end and drop the rows after it.
     """
     frame = spark.createDataFrame(table.combine_chunks(), schema or spark_types(table.schema))
-    return in_one_part(frame) if table.num_rows else empty_frame(frame)
+    return coalesce_if_tiny(frame) if table.num_rows else empty_frame(frame)
 
 
-def in_one_part(rows: DataFrame) -> DataFrame:
+def coalesce_if_tiny(rows: DataFrame) -> DataFrame:
     """Put rows into one partition if the audit's tables are tiny.
 
     Spark cannot decide this, because it does not know the number of rows in the driver or in a file.
@@ -76,7 +76,7 @@ def in_one_part(rows: DataFrame) -> DataFrame:
     return rows.coalesce(1) if has_one_task_plans(rows.sparkSession) else rows
 
 
-def table_of(batches: Iterable[pa.RecordBatch], schema: StructType) -> pa.Table:
+def join_batches(batches: Iterable[pa.RecordBatch], schema: StructType) -> pa.Table:
     """Join batches into one table, with the Arrow types that Spark uses for the columns of ``schema``."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -148,10 +148,10 @@ def from_files(
     The files are divided into groups, a few for each core. Each group is one part of the result.
     """
     return PartTable(
-        spark, spark_types(columns), tuple(split_reader_parts(spark, table, read)), cost_of(table)
+        spark, spark_types(columns), tuple(split_reader_parts(spark, table, read)), estimate_cost(table)
     )
 
 
-def cost_of(table: TableFiles) -> ReadCost:
+def estimate_cost(table: TableFiles) -> ReadCost:
     """Return the estimated time that one process needs to make rows from the files of a table."""
     return ReadCost(table.size * _PARQUET_BYTE_SECONDS)

@@ -25,13 +25,19 @@ from auditor.spark.batches import (
     Rows,
     arrow_frame,
     as_frame,
+    coalesce_if_tiny,
     from_files,
-    in_one_part,
+    join_batches,
     split_reader_parts,
-    table_of,
 )
 from auditor.spark.part_tables import PartTable, ReadCost, spark_types
-from auditor.spark.query_plans import QueryPlans, has_one_task_plans, is_large, partitions, partitions_of
+from auditor.spark.query_plans import (
+    QueryPlans,
+    has_one_task_plans,
+    is_large,
+    partitions_of,
+    session_partitions,
+)
 from auditor.spark.table_files import FileReader, TableFiles
 from auditor.spark.tasks import require_shared
 from auditor.spark.types import DataFrame, SparkSession, StructType
@@ -53,7 +59,7 @@ If it takes longer, the disk is slow or its cache is empty, and tasks read the f
 _FILE_SECONDS, _BYTE_SECONDS = 15e-6, 1 / 130e6
 """Approximate seconds to open a file, and to read one byte of it, if the file is in the cache."""
 
-IN_MEMORY_BYTES = 256 << 10
+MAX_MEMORY_BYTES = 256 << 10
 """Largest Parquet size of a table whose rows the driver keeps in memory, in bytes.
 
 A table of some thousands of ledgers has this size.
@@ -110,7 +116,7 @@ class Execution:
     def __init__(self, spark: SparkSession, plans: QueryPlans | None = None) -> None:
         self.spark = spark
         self._plans = plans
-        self._shared = False
+        self._is_shared = False
 
     def plan_for(self, table_bytes: int, replicas: int = 0) -> None:
         """Choose Spark's settings for query planning by the size of the tables and the number of replicas.
@@ -144,15 +150,15 @@ class Execution:
                 self._require_shared(location)
                 table.write.mode("overwrite").parquet(location.path)
         if not isinstance(table, pa.Table):
-            return self._open_written(location, schema, None)
+            return self._open_location(location, schema, None)
         location.write(table)
-        return self._open_written(location, schema, table)
+        return self._open_location(location, schema, table)
 
     def open_table(self, location: TableLocation) -> DataFrame:
         """Return a table that was written earlier."""
-        return self._open_written(location, None, None)
+        return self._open_location(location, None, None)
 
-    def _open_written(
+    def _open_location(
         self, location: TableLocation, schema: StructType | None, rows: pa.Table | None
     ) -> DataFrame:
         """Return a written table. Its rows come from memory if it is small, otherwise from its files.
@@ -163,12 +169,12 @@ class Execution:
         """
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        if location.files().size > IN_MEMORY_BYTES:  # true for no empty table
+        if location.files().size > MAX_MEMORY_BYTES:  # true for no empty table
             self._require_shared(location)
             if schema is None and rows is not None:
                 schema = from_arrow_schema(rows.schema)
             read = self.spark.read.schema(schema) if schema else self.spark.read
-            return in_one_part(read.parquet(location.path))
+            return coalesce_if_tiny(read.parquet(location.path))
         if rows is None:
             rows = location.read()
         # Like a table that Spark reads back: any column may be null.
@@ -179,16 +185,16 @@ class Execution:
 
         Call this before a task writes or reads a table there.
         """
-        if not self._shared:
+        if not self._is_shared:
             require_shared(self.spark, *location.shared_directory())
-            self._shared = True
+            self._is_shared = True
 
     def merge_tasks(self, union: DataFrame) -> DataFrame:
         """Return ``union``, a union of queries, with as many tasks as partitions.
 
         Without this method, each query would have its own tasks, and most of these would be idle.
         """
-        return union.coalesce(partitions(self.spark))
+        return union.coalesce(session_partitions(self.spark))
 
     def count_rows(
         self, schema: pa.Schema, table: TableFiles, count_file_rows: FileReader, sum_columns: Sequence[str]
@@ -254,7 +260,7 @@ class Execution:
         Spark then sends the table to every task. Without the mark, Spark assumes that the table is ten
         times as large as its files. Spark would then sort all ledgers to join a few of them.
         """
-        return F.broadcast(rows) if IN_MEMORY_BYTES < table.size <= max_bytes else rows
+        return F.broadcast(rows) if MAX_MEMORY_BYTES < table.size <= max_bytes else rows
 
     def semi_join(
         self,
@@ -304,7 +310,7 @@ def read_parts(table: PartTable) -> pa.Table | PartTable:
                         else remaining_parts,
                     )
         driver_batches += batches
-    return table_of(driver_batches, table.schema)
+    return join_batches(driver_batches, table.schema)
 
 
 def _is_read_in_driver(read_cost: ReadCost) -> bool:

@@ -90,12 +90,12 @@ def find_java(cache_dir: Path | None = None) -> Java:
             written. The message says what to do, and which places were tried if no runtime was found.
     """
     java = look_for_java()
-    wrappers = cache_dir or user_cache()
+    wrapper_dir = cache_dir or user_cache()
     if java.needs_wrapper:
-        return _wrap_java(java, wrappers)
-    if java.version >= AOT_VERSION and not java.executable.is_relative_to(wrappers):
+        return _wrap_java(java, wrapper_dir)
+    if java.version >= AOT_VERSION and not java.executable.is_relative_to(wrapper_dir):
         with suppress(JavaMissingError):
-            return _wrap_java(java, wrappers)
+            return _wrap_java(java, wrapper_dir)
     return java
 
 
@@ -280,16 +280,16 @@ def archive_options(java: Java, make: bool = False, cache_dir: Path | None = Non
     quiet_options = ("-Xlog:disable", kind.log_option)
     directory = cache_dir or user_cache()
     try:
-        spark = _spark_directory()
+        spark_dir = _spark_directory()
         # Java refuses an archive if a directory on the class path is not empty.
         if any(
             class_path_entry.is_dir() and any(class_path_entry.iterdir())
-            for class_path_entry in _class_path_directories(spark)
+            for class_path_entry in _class_path_directories(spark_dir)
         ):
             return ()
-        name = _archive_name(java, spark)
+        name = _archive_name(java, spark_dir)
         partial_archive = directory / f"{name}.part"
-        _settle_archive(partial_archive, kind)
+        _finish_archive(partial_archive, kind)
         for archive in directory.glob(f"{name}-*{kind.file_suffix}"):
             if archive.name == f"{name}-{archive.stat().st_size}{kind.file_suffix}":
                 return (
@@ -311,15 +311,15 @@ def _spark_directory() -> Path:
     return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
 
 
-def _class_path_directories(spark: Path) -> list[Path]:
+def _class_path_directories(spark_dir: Path) -> list[Path]:
     """Return the class path entries that come from settings of Spark and Hadoop. They may be directories."""
-    directories = [Path(os.environ.get("SPARK_CONF_DIR") or spark / "conf")]
+    directories = [Path(os.environ.get("SPARK_CONF_DIR") or spark_dir / "conf")]
     for variable_name in _CLASS_PATH_VARIABLES[1:]:
         directories += map(Path, filter(None, os.environ.get(variable_name, "").split(os.pathsep)))
     return directories
 
 
-def _archive_name(java: Java, spark: Path) -> str:
+def _archive_name(java: Java, spark_dir: Path) -> str:
     import pyspark
 
     digest_parts = [
@@ -330,7 +330,7 @@ def _archive_name(java: Java, spark: Path) -> str:
     class_path_jars = [
         jar for pattern in extra_class_path if pattern.name for jar in pattern.parent.glob(pattern.name)
     ]
-    for jar in [*sorted(spark.glob("jars/*")), *sorted(class_path_jars)]:
+    for jar in [*sorted(spark_dir.glob("jars/*")), *sorted(class_path_jars)]:
         jar_status = jar.stat()
         digest_parts.append(f"{jar} {jar_status.st_size} {jar_status.st_mtime_ns}")
     class_path_digest = hashlib.sha256("\0".join(digest_parts).encode()).hexdigest()[:16]
@@ -352,10 +352,10 @@ def _can_make_archive(partial_archive: Path, kind: _ArchiveKind) -> bool:
     not made if Java would print secret options meanwhile. The function also deletes archives that have not
     been used for a long time.
     """
-    record = _record_path(partial_archive)
+    record_path = _record_path(partial_archive)
     if (
         _file_age_seconds(partial_archive) <= ARCHIVE_MAKING_SECONDS
-        or _file_age_seconds(record) <= ARCHIVE_MAKING_SECONDS
+        or _file_age_seconds(record_path) <= ARCHIVE_MAKING_SECONDS
     ):
         return False
     if kind is _AOT_CACHE and os.environ.get("SPARK_SUBMIT_OPTS"):
@@ -365,14 +365,14 @@ def _can_make_archive(partial_archive: Path, kind: _ArchiveKind) -> bool:
         # Remove unused archives, for example of a Java or a Spark before an upgrade.
         if time.time() - archive.stat().st_atime > ARCHIVE_UNUSED_SECONDS:
             archive.unlink()
-    record.unlink(missing_ok=True)  # left by a killed Java process
+    record_path.unlink(missing_ok=True)  # left by a killed Java process
     return (
         os.access(partial_archive.parent, os.W_OK)
         and shutil.disk_usage(partial_archive.parent).free >= MIN_FREE_BYTES
     )
 
 
-def _settle_archive(partial_archive: Path, kind: _ArchiveKind) -> None:
+def _finish_archive(partial_archive: Path, kind: _ArchiveKind) -> None:
     """Give a class archive its final name, if Java has written all of it and it is on the disk."""
     if not ARCHIVE_SETTLED_SECONDS < _file_age_seconds(partial_archive) < float("inf"):
         return

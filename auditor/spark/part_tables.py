@@ -36,7 +36,7 @@ _HIGH_CARDINALITY_COLUMNS = (LEDGER[-1], "path")
 _TASKS_PER_SLOT = 16
 """Largest number of tasks per slot, which runs one task at a time. A task without work takes 20 to 50 ms."""
 
-Reader = Callable[[Any], Iterator[pa.RecordBatch]]
+PartReader = Callable[[Any], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class PartTable:
 
     spark: SparkSession
     schema: StructType
-    parts: tuple[tuple[Reader, Any], ...]
+    parts: tuple[tuple[PartReader, Any], ...]
     cost: ReadCost | None = None
 
     @classmethod
@@ -71,7 +71,7 @@ class PartTable:
         cls,
         spark: SparkSession,
         columns: pa.Schema,
-        read: Reader,
+        read: PartReader,
         parts: Iterable[Any],
         cost: ReadCost | None = None,
     ) -> PartTable:
@@ -82,8 +82,8 @@ class PartTable:
         """Return the rows as a Spark table."""
         parts = self._pickled_parts()
 
-        def read(number_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for part_number in _part_ids(number_batches):
+        def read(part_id_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for part_number in _part_numbers(part_id_batches):
                 yield from parts.rows(part_number)
 
         return self._part_tasks().mapInArrow(read, self.schema)
@@ -101,8 +101,8 @@ class PartTable:
             file_system.delete_dir(table_path)
         file_system.create_dir(temporary_directory, recursive=True)
 
-        def write(number_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for part_number in _part_ids(number_batches):
+        def write(part_id_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for part_number in _part_numbers(part_id_batches):
                 # Each attempt of a task writes its own file; only the successful one is reported.
                 name = f"{uuid.uuid4()}.parquet"
                 if _write_part(
@@ -122,7 +122,7 @@ class PartTable:
         file_system.delete_dir(temporary_directory)
         file_system.open_output_stream(f"{table_path}/{DONE_FILE}").close()
 
-    def with_parts(self, parts: Iterable[tuple[Reader, Any]], cost: ReadCost) -> PartTable:
+    def with_parts(self, parts: Iterable[tuple[PartReader, Any]], cost: ReadCost) -> PartTable:
         """Return the table with more parts, which have the same columns.
 
         ``cost`` is added to the table's cost.
@@ -156,7 +156,7 @@ class _PickledParts:
     With 4,000 parts, unpickling all of them took 0.1 s in each of 4,000 tasks.
     """
 
-    readers: tuple[Reader, ...]
+    readers: tuple[PartReader, ...]
     pickled_parts: tuple[tuple[int, bytes], ...]
 
     def rows(self, part_number: int) -> Iterator[pa.RecordBatch]:
@@ -200,8 +200,8 @@ def part_table(
     return PartTable(spark, schema, tuple((read, part) for part in planned_parts))  # type: ignore[arg-type]  # ours are generators
 
 
-def _part_ids(number_batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
-    for batch in number_batches:
+def _part_numbers(part_id_batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    for batch in part_id_batches:
         yield from batch.column("id").to_pylist()
 
 

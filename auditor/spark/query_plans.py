@@ -87,14 +87,14 @@ class QueryPlans:
             setting_name: spark.conf.get(setting_name, None) for setting_name in setting_names
         }
 
-    def fit_to_tables(self, table_bytes: int, replicas: int) -> None:
+    def fit_to_tables(self, table_bytes: int, replica_count: int) -> None:
         """Set the session for queries of tables of this size, with this number of replicas to compare.
 
         The caller may call this method again when it has written more tables.
         """
         self.restore_settings()
         spark = self._spark
-        cores, earlier_partitions = spark.sparkContext.defaultParallelism, partitions(spark)
+        cores, earlier_partitions = spark.sparkContext.defaultParallelism, session_partitions(spark)
         is_small, is_tiny = not is_large(table_bytes), table_bytes <= TINY_BYTES
         plan_settings = (
             (STATIC_PLAN_SETTINGS | _ONE_TASK_SETTINGS if is_tiny else STATIC_PLAN_SETTINGS)
@@ -105,7 +105,7 @@ class QueryPlans:
             spark.conf.set(setting_name, setting_value)
         min_partitions = 1 if is_tiny else min(cores, earlier_partitions)
         partition_count = (
-            min_partitions if is_small else max(earlier_partitions, partitions_of(spark, replicas))
+            min_partitions if is_small else max(earlier_partitions, partitions_of(spark, replica_count))
         )
         spark.conf.set(_PARTITIONS_KEY, str(partition_count))
 
@@ -118,20 +118,20 @@ class QueryPlans:
                 self._spark.conf.set(setting_name, setting_value)
 
 
-def partitions_of(spark: SparkSession, replicas: int, group_bytes: int = 0) -> int:
+def partitions_of(spark: SparkSession, replica_count: int, group_bytes: int = 0) -> int:
     """Return the number of partitions for comparing the expected and the actual entries of replicas.
 
-    ``replicas`` is the number of replicas. ``group_bytes`` is the size of all their entry groups, in bytes.
-    A task has all groups of one partition in memory.
+    ``replica_count`` is the number of replicas. ``group_bytes`` is the size of all their entry groups, in
+    bytes. A task has all groups of one partition in memory.
     """
     partitions_by_rows, partitions_by_bytes = (
-        2 * replicas // _ROWS_PER_PARTITION,
+        2 * replica_count // _ROWS_PER_PARTITION,
         -(-group_bytes // PARTITION_BYTES),
     )
     return max(2 * spark.sparkContext.defaultParallelism, partitions_by_rows, partitions_by_bytes)
 
 
-def partitions(spark: SparkSession) -> int:
+def session_partitions(spark: SparkSession) -> int:
     """Return the number of partitions that the session uses, as `QueryPlans.fit_to_tables` has set it."""
     return int(spark.conf.get(_PARTITIONS_KEY) or spark.sparkContext.defaultParallelism)
 

@@ -100,11 +100,11 @@ def remove_leftover_scratch(parent_directory: Path) -> None:
         except OSError:
             continue  # it belongs to another user, is no directory, or is gone
         try:
-            descriptor_state = os.fstat(descriptor)
+            directory_status = os.fstat(descriptor)
             os.stat(SCRATCH_MARK_FILE, dir_fd=descriptor)
             if (
-                descriptor_state.st_uid == os.getuid()
-                and time.time() - descriptor_state.st_mtime >= LEFTOVER_AGE_SECONDS
+                directory_status.st_uid == os.getuid()
+                and time.time() - directory_status.st_mtime >= LEFTOVER_AGE_SECONDS
             ):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(scratch_path, ignore_errors=True)
@@ -152,7 +152,7 @@ SMALL_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """
 
 
-LOCAL_DIRS = "SPARK_LOCAL_DIRS"
+LOCAL_DIRS_VARIABLE = "SPARK_LOCAL_DIRS"
 """Environment variable that names the disks for Spark's scratch files.
 
 Without it, the files are in Java's temporary directory.
@@ -173,7 +173,7 @@ def build_session(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     driver_memory: str | None = None,
-    log: Path | None = None,
+    log_path: Path | None = None,
     keep_classes: bool = False,
     is_small_audit: Callable[[], bool] = lambda: False,
     user_session: SparkSession | None = None,
@@ -191,9 +191,9 @@ def build_session(
         master: Spark's master, or None for the configured master.
         conf: further settings of Spark.
         driver_memory: the memory of the driver, such as 4g.
-        log: the file for the output of Spark's Java process, or None for standard error.
+        log_path: the file for the output of Spark's Java process, or None for standard error.
         keep_classes: whether to keep Java's classes for later sessions (`auditor.spark.java`). This needs a
-            ``log``, because Java still writes messages after the command has ended.
+            ``log_path``, because Java still writes messages after the command has ended.
         is_small_audit: returns whether the session is for one small audit. It is called when Java starts.
             If it returns True, Java uses only its first compiler, and collects garbage in one thread.
         user_session: the session to copy.
@@ -228,13 +228,13 @@ def build_session(
     added_options = (*JAVA_OPTIONS, *SMALL_JAVA_OPTIONS) if is_small_audit() else JAVA_OPTIONS
     with (
         as_file(files("auditor") / "log4j2.properties") as log_settings,
-        _redirect_output(log),
+        _redirect_output(log_path),
         _scratch_parent() as java_directory_option,
         ThreadPoolExecutor(1, "beside") as import_thread,
     ):
         # Java takes seconds to start. Meanwhile Python loads pandas, which the first table needs.
         import_thread.submit(import_module, "pandas")
-        class_archive_options = archive_options(java, make=keep_classes and log is not None)
+        class_archive_options = archive_options(java, make=keep_classes and log_path is not None)
         options = (
             f"-Dlog4j2.configurationFile={log_settings.as_uri()}",
             java_directory_option,
@@ -242,8 +242,8 @@ def build_session(
             *class_archive_options,
         )
         builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
-        session = _start_session(builder, settings.get("spark.master", "Spark"), log)
-    set_log_file(log)
+        session = _start_session(builder, settings.get("spark.master", "Spark"), log_path)
+    set_log_file(log_path)
     session.sparkContext.setLogLevel("ERROR")
     # A thread of PySpark prints its stack if Java is killed; this program reports that in one line.
     setattr(session.sparkContext._accumulatorServer, "handle_error", lambda *_: None)  # noqa: B010
@@ -277,14 +277,14 @@ def _scratch_parent() -> Iterator[str]:
             "Spark does not start: temporary files cannot be written to any directory "
             f"({error.strerror}); set TMPDIR"
         ) from error
-    local_dirs = os.environ.get(LOCAL_DIRS)
+    local_dirs = os.environ.get(LOCAL_DIRS_VARIABLE)
     if local_dirs is not None:
-        os.environ[LOCAL_DIRS] = ",".join(map(_make_scratch_below, local_dirs.split(",")))
+        os.environ[LOCAL_DIRS_VARIABLE] = ",".join(map(_make_scratch_below, local_dirs.split(",")))
     try:
         yield shlex.quote(f"-Djava.io.tmpdir={scratch_path}")
     finally:
         if local_dirs is not None:
-            os.environ[LOCAL_DIRS] = local_dirs
+            os.environ[LOCAL_DIRS_VARIABLE] = local_dirs
 
 
 def _make_scratch_below(directory: str) -> str:
@@ -294,7 +294,7 @@ def _make_scratch_below(directory: str) -> str:
         return directory  # Spark creates the directory, or reports why it cannot
 
 
-def _start_session(builder: SparkSession.Builder, master_name: str, log: Path | None) -> SparkSession:
+def _start_session(builder: SparkSession.Builder, master_name: str, log_path: Path | None) -> SparkSession:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -307,7 +307,7 @@ def _start_session(builder: SparkSession.Builder, master_name: str, log: Path | 
         message = next(
             (error_line for error_line in error_lines[1:] if error_line.startswith(": ")), error_lines[0]
         ).removeprefix(": ")
-        log_hint = f"; its output is in {log}" if log is not None else ""
+        log_hint = f"; its output is in {log_path}" if log_path is not None else ""
         raise SparkError(f"Spark on {master_name} does not start: {message}{log_hint}") from error
 
 
@@ -353,18 +353,18 @@ def _unreachable_error(address: str) -> str | None:
 
 
 @contextmanager
-def _redirect_output(log: Path | None) -> Iterator[None]:
-    """Redirect standard output of this process and its children to ``log``, by default to standard error.
+def _redirect_output(log_path: Path | None) -> Iterator[None]:
+    """Redirect standard output of this process and its children to ``log_path``, or else standard error.
 
-    If ``log`` is given, standard error also goes there. Standard output is only for the report. It may be a
-    pipe. If children could write to it, the reader of the pipe would wait until all these children end.
+    If ``log_path`` is given, standard error also goes there. Standard output is only for the report. It may
+    be a pipe. If children could write to it, the reader of the pipe would wait until all these children end.
     """
     sys.stdout.flush()
     descriptors = os.dup(1), os.dup(2)
     try:
-        if log is not None:
-            log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("ab") as log_stream:
+        if log_path is not None:
+            log_path.parent.mkdir(parents=True, exist_ok=True)
+            with log_path.open("ab") as log_stream:
                 os.dup2(log_stream.fileno(), 2)
         os.dup2(2, 1)
         yield

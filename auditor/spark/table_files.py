@@ -26,16 +26,18 @@ class TableFiles:
     The object can be sent to tasks.
     """
 
-    system: fs.FileSystem
+    file_system: fs.FileSystem
     files: tuple[tuple[str, int], ...]
 
     @classmethod
-    def from_directory(cls, system: fs.FileSystem, directory: str) -> TableFiles:
+    def from_directory(cls, file_system: fs.FileSystem, directory: str) -> TableFiles:
         """Return all files of the table in a directory, or no files if there is no table."""
-        file_infos = system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
+        file_infos = file_system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
         parquet_infos = [file_info for file_info in file_infos if file_info.type == fs.FileType.File]
         parquet_infos = [file_info for file_info in parquet_infos if file_info.base_name.endswith(".parquet")]
-        return cls(system, tuple(sorted((file_info.path, file_info.size) for file_info in parquet_infos)))
+        return cls(
+            file_system, tuple(sorted((file_info.path, file_info.size) for file_info in parquet_infos))
+        )
 
     @property
     def size(self) -> int:
@@ -57,10 +59,10 @@ class TableFiles:
     ) -> Iterator[pa.Table]:
         """Yield the given columns in tables of about ``group_rows`` rows.
 
-        The limits of `read_bounded` apply. The ``dictionary_columns`` are dictionary-encoded.
+        The limits of `read_row_groups` apply. The ``dictionary_columns`` are dictionary-encoded.
         """
         for path, _ in self.files:
-            yield from read_bounded(
+            yield from read_row_groups(
                 partial(self._open_parquet, path), slice(None), columns, dictionary_columns, group_rows
             )
 
@@ -91,13 +93,16 @@ class TableFiles:
 
     def _open_parquet(self, path: str, dictionary_columns: Sequence[str]) -> pq.ParquetFile:
         # Read ahead from remote stores, because each small read is a request; local disks need no read-ahead.
-        prefetches_file = self.system.type_name != "local"
+        prefetches_file = self.file_system.type_name != "local"
         return pq.ParquetFile(
-            path, read_dictionary=list(dictionary_columns), pre_buffer=prefetches_file, filesystem=self.system
+            path,
+            read_dictionary=list(dictionary_columns),
+            pre_buffer=prefetches_file,
+            filesystem=self.file_system,
         )
 
     def _file_bytes(self, columns: Sequence[str], path: str) -> int:
-        metadata = pq.read_metadata(path, filesystem=self.system)
+        metadata = pq.read_metadata(path, filesystem=self.file_system)
         return sum(column_bytes(metadata, row_group, columns) for row_group in range(metadata.num_row_groups))
 
 
@@ -105,9 +110,9 @@ OpenParquet = Callable[[Sequence[str]], pq.ParquetFile]
 """Function that opens a file, and reads the given columns of it as dictionary codes."""
 
 
-def read_bounded(
+def read_row_groups(
     open_file: OpenParquet,
-    groups: slice,
+    group_slice: slice,
     columns: Sequence[str],
     dictionary_columns: Sequence[str],
     max_rows: int,
@@ -119,14 +124,16 @@ def read_bounded(
 
     Args:
         open_file: opens the file.
-        groups: the row groups to read.
+        group_slice: the row groups to read.
         columns: the columns to read.
         dictionary_columns: the columns that are read as dictionary codes.
         max_rows: number of rows after which a table ends.
     """
     with open_file(dictionary_columns) as file:
         metadata = file.metadata
-        for row_groups in batch_row_groups(metadata, range(file.num_row_groups)[groups], columns, max_rows):
+        for row_groups in batch_row_groups(
+            metadata, range(file.num_row_groups)[group_slice], columns, max_rows
+        ):
             first_row_group = metadata.row_group(row_groups[0])
             max_batch_rows = batch_rows(
                 first_row_group.num_rows, column_bytes(metadata, row_groups[0], columns), max_rows

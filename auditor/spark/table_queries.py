@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from auditor.spark.types import DataFrame
 
-Asks = str | tuple[str, ...] | None
+NeededTables = str | tuple[str, ...] | None
 """Names of tables or parts of tables. If all are empty, the query finds no rows. None: names not known."""
 
 _EMPTY_FRAMES: WeakSet[Any] = WeakSet()
@@ -30,7 +30,7 @@ def empty_frame(rows: DataFrame) -> DataFrame:
     return _remember_empty(rows.where("false"))
 
 
-def derive(rows: DataFrame, *sources: DataFrame) -> DataFrame:
+def inherit_empty(rows: DataFrame, *sources: DataFrame) -> DataFrame:
     """Return ``rows``, which were made from ``sources``.
 
     If any of the sources is known to be empty, remember that ``rows`` is empty too.
@@ -58,11 +58,11 @@ class QueriedTables(Protocol):
 
 class _Asking(Protocol):
     @property
-    def asks(self) -> Asks: ...
+    def asks(self) -> NeededTables: ...
 
 
 TablesT = TypeVar("TablesT", bound=QueriedTables)
-AskingT = TypeVar("AskingT", bound=_Asking)
+QueryT = TypeVar("QueryT", bound=_Asking)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class TableQuery(Generic[TablesT]):
     ``asks`` are the names of the tables, or parts of tables, that the query needs (see `asks_tables`).
     """
 
-    asks: Asks
+    asks: NeededTables
     build_frame: Callable[[TablesT], DataFrame]
 
     def __call__(self, tables: TablesT) -> DataFrame:
@@ -93,30 +93,30 @@ def collect_query(query: TableQuery[TablesT], tables: TablesT) -> list[Any]:
 
     If all tables in the query's ``asks`` are empty, the query is not run and the result is empty.
     """
-    return query(tables).collect() if queries_with_input((query,), tables) else []
+    return query(tables).collect() if drop_empty_queries((query,), tables) else []
 
 
-def queries_with_input(queries: Iterable[AskingT], tables: QueriedTables) -> list[AskingT]:
+def drop_empty_queries(queries: Iterable[QueryT], tables: QueriedTables) -> list[QueryT]:
     """Return the queries that may find rows, because at least one table in their ``asks`` may have rows."""
     return [query for query in queries if not _asks_only_empty(query.asks, tables.empty_table_names)]
 
 
-def _asks_only_empty(asks: Asks, empty_table_names: Collection[str]) -> bool:
+def _asks_only_empty(asks: NeededTables, empty_table_names: Collection[str]) -> bool:
     names = (asks,) if isinstance(asks, str) else asks
     return names is not None and all(name in empty_table_names for name in names)
 
 
-def aggregate_many(aggregates: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict[str, tuple[int, ...]]:
+def aggregate_tables(aggregates: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict[str, tuple[int, ...]]:
     """Return the results of SQL aggregates over several tables, by name. A null result becomes 0.
 
     ``aggregates`` maps each name to a table and its SQL aggregates. All of them are computed in one query.
     Even the shortest query takes a fifth of a second, and additional aggregates take little more. Tables
     that are known to be empty are not queried. If all tables are empty, no query is run.
 
-    >>> aggregate_many({})
+    >>> aggregate_tables({})
     {}
     >>> def newest(ledgers: DataFrame, marks: DataFrame) -> dict[str, tuple[int, ...]]:
-    ...     return aggregate_many({"ledgers": (ledgers, ["max(version)"]), "marks": (marks, ["count(*)"])})
+    ...     return aggregate_tables({"ledgers": (ledgers, ["max(version)"]), "marks": (marks, ["count(*)"])})
     """
     results = {
         name: (0,) * len(aggregate_expressions) for name, (_, aggregate_expressions) in aggregates.items()

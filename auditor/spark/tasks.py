@@ -20,16 +20,16 @@ from auditor.errors import (
     UsageError,
     error_in_traceback,
 )
-from auditor.model.progress import Progress, Silent
+from auditor.model.progress import Progress, SilentProgress
 from auditor.spark.java_process import describe_java_end, describe_log
 from auditor.spark.types import SparkSession
 
-_PERIOD_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 """Interval at which the driver looks at the tasks, in seconds."""
 
 
 @contextmanager
-def restore_own_errors() -> Iterator[None]:
+def restore_task_errors() -> Iterator[None]:
     """Replace Spark's report of a failed task with the error that the task raised.
 
     Tasks run in other processes, and only the text of their errors comes back to the driver. Without this
@@ -95,7 +95,7 @@ def translate_file_system_errors(path: str) -> Iterator[None]:
         ) is not None:
             missing_class = next(filter(None, class_match.groups()))
             raise UsageError(
-                f"{path}: Spark has no file system for this path: {_class_advice(missing_class)}"
+                f"{path}: Spark has no file system for this path: {_missing_class_advice(missing_class)}"
             ) from error
         if (denied_access := _ACCESS_DENIED.search(error_text)) is not None:
             raise FileSystemError(
@@ -105,7 +105,7 @@ def translate_file_system_errors(path: str) -> Iterator[None]:
         raise
 
 
-def _class_advice(missing_class: str) -> str:
+def _missing_class_advice(missing_class: str) -> str:
     if missing_class == "s3":
         return "Spark uses the scheme s3a://; use it in the URI"
     if ".s3a." in missing_class or missing_class.startswith("software"):
@@ -117,7 +117,7 @@ def _class_advice(missing_class: str) -> str:
 
 
 @contextmanager
-def translate_run_errors(run: str) -> Iterator[None]:
+def translate_run_errors(run_path: str) -> Iterator[None]:
     """Replace an error that ends a whole run with one that says what to do.
 
     The possible causes are a full disk, the end of Spark, and the file system of the run. A message states
@@ -132,7 +132,7 @@ def translate_run_errors(run: str) -> Iterator[None]:
         FileSystemError: the file system of the run denies access to Spark.
     """
     try:
-        with translate_file_system_errors(run):
+        with translate_file_system_errors(run_path):
             yield
     except AuditorError:
         raise
@@ -143,12 +143,14 @@ def translate_run_errors(run: str) -> Iterator[None]:
     except OSError as error:
         if error.errno not in DISK_FULL_ERRNOS:
             raise
-        full_disk_path = f"{error.filename}: {error.strerror}" if error.filename else _possible_places(run)
+        full_disk_path = (
+            f"{error.filename}: {error.strerror}" if error.filename else _disk_full_text(run_path)
+        )
         raise DiskFullError(_disk_full_error(full_disk_path)) from error
     except Exception as error:
         error_text = str(error)
         if _FULL_DISK_TEXT.search(error_text):
-            raise DiskFullError(_disk_full_error(_possible_places(run))) from error
+            raise DiskFullError(_disk_full_error(_disk_full_text(run_path))) from error
         if (loss_match := _LOST_PROCESS_TEXT.search(error_text)) is not None:
             raise SparkError(_java_failure(loss_match[0])) from error
         if _KILLED_TEXT.search(error_text):
@@ -176,9 +178,9 @@ def _java_ended_error(java_end_text: str) -> str:
     return f"Spark: its Java process {java_end_text}.{describe_log()} {_RETRY_TEXT}"
 
 
-def _possible_places(run: str) -> str:
+def _disk_full_text(run_path: str) -> str:
     scratch_path = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir())
-    return f"no space is left in {run}, or in {scratch_path}, where Spark keeps its scratch files"
+    return f"no space is left in {run_path}, or in {scratch_path}, where Spark keeps its scratch files"
 
 
 def _disk_full_error(failure_text: str) -> str:
@@ -228,9 +230,9 @@ def _probe_from_tasks(spark: SparkSession, path: str) -> bool:
 def report_tasks(spark: SparkSession, progress: Progress) -> Iterator[None]:
     """Report the numbers of all and of completed tasks to ``progress`` while the block runs.
 
-    If ``progress`` is `Silent`, do nothing.
+    If ``progress`` is `SilentProgress`, do nothing.
     """
-    if isinstance(progress, Silent):
+    if isinstance(progress, SilentProgress):
         yield
         return
     stop_event = threading.Event()
@@ -251,7 +253,7 @@ def _report_progress(spark: SparkSession, progress: Progress, stop_event: thread
     tasks_by_stage: dict[int, int] = {}
     with suppress(Py4JError, OSError):  # Java has ended; the caller that waits for the tasks gets the error
         status_tracker = spark.sparkContext.statusTracker()
-        while not stop_event.wait(_PERIOD_SECONDS):
+        while not stop_event.wait(_POLL_SECONDS):
             for stage_id in status_tracker.getActiveStageIds():
                 stage = status_tracker.getStageInfo(stage_id)
                 if stage is None:

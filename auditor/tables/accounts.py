@@ -20,7 +20,7 @@ from auditor.codecs.availability import coverage
 from auditor.codecs.availability.groups import Longs
 from auditor.errors import CoverageLimitError
 from auditor.model.columns import REPLICA
-from auditor.model.states import OF_REPLICAS, IndexState
+from auditor.model.states import REPLICA_STATES, IndexState
 from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
 from auditor.spark.table_files import TableFiles
@@ -35,7 +35,7 @@ _REPLICAS_PER_BATCH = 1 << 20
 _MEMBER_COLUMN = "replicas.list.element"
 GROUP_COLUMNS = (f"{_MEMBER_COLUMN}.groups", "groups")
 """Parquet columns of entry groups. They take nearly all bytes of the tables that have accounts."""
-_CODED_COLUMNS = ("bookie_id", "groups", "state")
+_DICTIONARY_COLUMNS = ("bookie_id", "groups", "state")
 
 
 def expected_replicas(files: TableFiles, include_all_members: bool = False) -> Iterator[ReplicaBatch]:
@@ -49,7 +49,7 @@ def expected_replicas(files: TableFiles, include_all_members: bool = False) -> I
     rows = files.row_groups(
         ("scope_id", "ledger_id", "state", "undecidable", *members), (), _LEDGERS_PER_BATCH
     )
-    return map(partial(_expected_groups, include_all_members=include_all_members), rows)
+    return map(partial(_expected_batch, include_all_members=include_all_members), rows)
 
 
 def index_replicas(
@@ -67,12 +67,12 @@ def index_replicas(
     """
     page_columns = ("page_bytes",) if page_size_by_bookie else ()
     rows = files.row_groups(
-        (*REPLICA, "groups", "state", "answered", *page_columns), _CODED_COLUMNS, _REPLICAS_PER_BATCH
+        (*REPLICA, "groups", "state", "answered", *page_columns), _DICTIONARY_COLUMNS, _REPLICAS_PER_BATCH
     )
     # A loop here would keep the rows in memory while the caller works on the replicas.
     return map(
         partial(
-            _held_groups, page_size_by_bookie=page_size_by_bookie or {}, excluded_bookies=excluded_bookies
+            _index_batch, page_size_by_bookie=page_size_by_bookie or {}, excluded_bookies=excluded_bookies
         ),
         rows,
     )
@@ -89,11 +89,11 @@ def tail_replicas(files: TableFiles, excluded_bookies: Collection[str] = ()) -> 
 
 def gone_replicas(files: TableFiles) -> Iterator[ReplicaBatch]:
     """Read, from files of ``gone_entries``, the entries that indexes locate in missing entry logs."""
-    for rows in files.row_groups((*REPLICA, "groups", "state"), _CODED_COLUMNS, _REPLICAS_PER_BATCH):
+    for rows in files.row_groups((*REPLICA, "groups", "state"), _DICTIONARY_COLUMNS, _REPLICAS_PER_BATCH):
         bookies = CodedColumn.from_column(rows["bookie_id"])
         null_answer_times = np.full(rows.num_rows, NO_ANSWER_TIME)
         groups, states = CodedColumn.from_column(rows["groups"]), CodedColumn.from_column(rows["state"])
-        yield _replicas(rows, null_answer_times, bookies, groups, states, np.ones(rows.num_rows, np.bool_))
+        yield _make_batch(rows, null_answer_times, bookies, groups, states, np.ones(rows.num_rows, np.bool_))
 
 
 def ends_inside_page(
@@ -117,7 +117,7 @@ def ends_inside_page(
     return has_partial_page & _is_one_of(states, (IndexState.OK,))
 
 
-def _expected_groups(rows: pa.Table, include_all_members: bool) -> ReplicaBatch:
+def _expected_batch(rows: pa.Table, include_all_members: bool) -> ReplicaBatch:
     members = rows["replicas"].chunks
     lengths = [pc.list_value_length(member_chunk).fill_null(0).to_numpy() for member_chunk in members]
     flat_chunks = [member_chunk.flatten() for member_chunk in members]
@@ -139,8 +139,8 @@ def _expected_groups(rows: pa.Table, include_all_members: bool) -> ReplicaBatch:
     expected_rows = row_of_member[is_expected]
     states = CodedColumn.from_column(rows["state"])
     return ReplicaBatch(
-        _long_column(rows["ledger_id"])[expected_rows],
-        _long_column(rows["scope_id"])[expected_rows],
+        _int64_column(rows["ledger_id"])[expected_rows],
+        _int64_column(rows["scope_id"])[expected_rows],
         np.full(len(expected_rows), NO_ANSWER_TIME),
         bookies.take_rows(is_expected),
         groups.take_rows(is_expected),
@@ -148,17 +148,17 @@ def _expected_groups(rows: pa.Table, include_all_members: bool) -> ReplicaBatch:
     )
 
 
-def _held_groups(
+def _index_batch(
     rows: pa.Table, page_size_by_bookie: Mapping[str, int], excluded_bookies: Collection[str]
 ) -> ReplicaBatch:
     states, bookies = CodedColumn.from_column(rows["state"]), CodedColumn.from_column(rows["bookie_id"])
-    is_selected_row = _is_one_of(states, OF_REPLICAS) & ~_is_one_of(bookies, excluded_bookies)
+    is_selected_row = _is_one_of(states, REPLICA_STATES) & ~_is_one_of(bookies, excluded_bookies)
     if page_size_by_bookie:
         has_partial_page = ends_inside_page(states, bookies, rows["page_bytes"], page_size_by_bookie)
         names = pa.concat_arrays([states.values, pa.array([IndexState.CUT.encode()], pa.binary())])
         states = CodedColumn(np.where(has_partial_page, np.int32(len(names) - 1), states.codes), names)
     answer_time = rows["answered"].fill_null(NO_ANSWER_TIME).to_numpy()
-    return _replicas(
+    return _make_batch(
         rows, answer_time, bookies, CodedColumn.from_column(rows["groups"]), states, is_selected_row
     )
 
@@ -168,7 +168,7 @@ def _tail_batch(rows: pa.Table, excluded_bookies: Collection[str]) -> ReplicaBat
     is_selected_row = rows["ledger_id"].is_valid().to_numpy() & ~_is_one_of(bookies, excluded_bookies)
     null_states = CodedColumn(np.full(rows.num_rows, -1, np.int32), pa.array([], pa.binary()))
     null_answer_times = np.full(rows.num_rows, NO_ANSWER_TIME)
-    return _replicas(
+    return _make_batch(
         rows,
         null_answer_times,
         bookies,
@@ -178,7 +178,7 @@ def _tail_batch(rows: pa.Table, excluded_bookies: Collection[str]) -> ReplicaBat
     )
 
 
-def _replicas(
+def _make_batch(
     rows: pa.Table,
     answer_time: Longs,
     bookies: CodedColumn,
@@ -186,7 +186,7 @@ def _replicas(
     states: CodedColumn,
     is_selected_row: NDArray[np.bool_],
 ) -> ReplicaBatch:
-    ids, scopes = _long_column(rows["ledger_id"]), _long_column(rows["scope_id"])
+    ids, scopes = _int64_column(rows["ledger_id"]), _int64_column(rows["scope_id"])
     return ReplicaBatch(ids, scopes, answer_time, bookies, groups, states).take_rows(is_selected_row)
 
 
@@ -197,14 +197,14 @@ def _is_one_of(column: CodedColumn, values: Collection[str]) -> NDArray[np.bool_
     return is_chosen_row
 
 
-def _long_column(column: pa.ChunkedArray) -> Longs:
+def _int64_column(column: pa.ChunkedArray) -> Longs:
     """Return a column of ids as an array. Rows without a replica contain null, which becomes 0."""
     ids: Longs = column.fill_null(0).to_numpy()
     return ids
 
 
 # The state of a replica in several pieces is the first of these states that a piece has.
-_STATES_LEAST_KNOWN_FIRST = (
+_STATES_BY_CERTAINTY = (
     IndexState.UNREADABLE,
     IndexState.CUT,
     IndexState.NOT_INDEXED,
@@ -233,7 +233,7 @@ class HeldAccount(NamedTuple):
     gone_state: str | None = None
 
 
-def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_completely: bool) -> HeldAccount:
+def merge_answer(index: HeldAccount | None, answer: HeldAccount, is_read_completely: bool) -> HeldAccount:
     """Unite the entries in an index with the entries in the bookie's answer.
 
     ``index`` is None if there is no index. An entry is held if the index or the answer has it. There is one
@@ -247,13 +247,13 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_complet
     that is ok or absent proves which entries are missing. The result then has no answer time, and
     ``listed`` has the entries that are only in the answer.
 
-    >>> print(*unite_answer(None, HeldAccount(b"", IndexState.OK, 7), False)[:4])
+    >>> print(*merge_answer(None, HeldAccount(b"", IndexState.OK, 7), False)[:4])
     b'' ok 7 None
     """
-    answer_decides = index is None or (
+    only_answer_counts = index is None or (
         answer.index_state == IndexState.OK and (index.index_state == IndexState.OK or bool(answer.held))
     )
-    state, answer_time = (answer if answer_decides or index is None else index)[1:3]
+    state, answer_time = (answer if only_answer_counts or index is None else index)[1:3]
     index_proves_absence = is_read_completely and (index is None or index.index_state == IndexState.OK)
     if index_proves_absence:
         answer_time = None
@@ -263,11 +263,11 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_complet
     if listed_groups == index.held:
         listed_groups = None
     # For an index that is not served, only the answer counts. Without a usable answer, its locations stay.
-    is_ledger_unserved = index.index_state == IndexState.NOT_INDEXED and answer_decides
-    known_groups = [groups for groups in (None if is_ledger_unserved else index.held, answer.held) if groups]
-    if len(set(known_groups)) < 2:
-        return HeldAccount(known_groups[0] if known_groups else index.held, state, answer_time, listed_groups)
-    index_groups, answer_groups = map(groups_of, known_groups)
+    is_ledger_unserved = index.index_state == IndexState.NOT_INDEXED and only_answer_counts
+    held_groups = [groups for groups in (None if is_ledger_unserved else index.held, answer.held) if groups]
+    if len(set(held_groups)) < 2:
+        return HeldAccount(held_groups[0] if held_groups else index.held, state, answer_time, listed_groups)
+    index_groups, answer_groups = map(groups_of, held_groups)
     try:
         union_groups = coverage.union([index_groups, answer_groups]).tobytes()
         groups_beyond_index = (
@@ -329,9 +329,7 @@ def combine_index_pieces(index_pieces: DataFrame) -> DataFrame:
     """
     columns = index_pieces.columns
     value_columns = [name for name in columns if name not in REPLICA]
-    state_rank = F.array_position(
-        F.array(*(F.lit(state) for state in _STATES_LEAST_KNOWN_FIRST)), F.col("state")
-    )
+    state_rank = F.array_position(F.array(*(F.lit(state) for state in _STATES_BY_CERTAINTY)), F.col("state"))
     served_groups = F.when(F.col("state") != IndexState.NOT_INDEXED, F.col("groups"))
     grouped_replicas = index_pieces.groupBy(*REPLICA).agg(
         F.min_by(F.struct(*value_columns), F.struct(state_rank, F.coalesce("path", F.lit("")))).alias(

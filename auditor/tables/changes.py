@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from auditor.model.columns import schema_of
+from auditor.model.columns import make_schema
 
-CHANGES = schema_of(
+CHANGES = make_schema(
     ("fingerprint", pa.string(), "fingerprint of the finding, as in the findings table"),
     (
         "trouble",

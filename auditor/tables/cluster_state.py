@@ -23,14 +23,14 @@ import pyarrow as pa
 from auditor.codecs.store import underreplication
 from auditor.errors import DecodeError
 from auditor.keys import etcd
-from auditor.model.columns import schema_of
+from auditor.model.columns import make_schema
 from auditor.model.ledger_id import MAX_LEDGER_ID, LayoutKind
 from auditor.sources.metadata.store import NO_TIME, UNKNOWN_COUNT, ClusterNodes, Znode
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
 from auditor.spark.types import DataFrame
 
-CLUSTER = schema_of(
+CLUSTER = make_schema(
     ("fact", pa.string(), "name of the fact"),
     ("value", pa.string(), "value in the store; null: it could not be read"),
     ("path", pa.string(), "path of the znode with the value"),
@@ -109,7 +109,7 @@ def cluster_state(cluster: ClusterNodes) -> list[dict[str, Any]]:
 
 
 _REPLICATION_ROOT = "underreplication"
-_CHECK_TIMES = (
+_CHECK_TIME_FACTS = (
     "check-all-ledgers-time-ms",
     "placement-policy-check-time-ms",
     "replicas-check-time-ms",
@@ -135,9 +135,9 @@ def autorecovery_facts(
     fact_by_name = {row["fact"]: row for row in cluster_state(newest_scan)}
     disabled_fact, check_times = (
         fact_by_name.get("replication-disabled"),
-        [_read_number(fact_by_name.get(name)) for name in _CHECK_TIMES],
+        [_read_number(fact_by_name.get(name)) for name in _CHECK_TIME_FACTS],
     )
-    auditor = _vote_of(votes[0]) if votes else None
+    auditor = _decode_vote(votes[0]) if votes else None
     creation_times = [node.ctime for node in newest_scan.nodes.values() if node.ctime > 0]
     return {
         "sees_autorecovery": True,
@@ -165,7 +165,7 @@ def _live_votes(nodes: ClusterNodes) -> list[Znode]:
     return [nodes.nodes[path] for path in paths if nodes.nodes[path].ephemeral_owner != 0]
 
 
-def _vote_of(znode: Znode) -> str | None:
+def _decode_vote(znode: Znode) -> str | None:
     try:
         return underreplication.decode_vote(znode.data)
     except DecodeError:
@@ -213,8 +213,8 @@ def _fact_row(fact: str, znode: Znode, read_value: Callable[[bytes], object]) ->
 
 GENERATOR_NAMES = ("idgen", "idgen-long", "ms-idgen", "buckets")
 _HIERARCHICAL_OBJECTS = re.compile(r"idgen-long/HOB-([0-9]{10})")
-_COUNT_BITS = 32
-_BUCKET_BITS = 56
+_GENERATOR_SHIFT = 32
+_BUCKET_SHIFT = 56
 _NEXT_ID_SCHEMA = pa.schema([("generator", pa.int64()), ("next", pa.int64())])
 
 
@@ -229,13 +229,13 @@ class IdRange(NamedTuple):
     next: int
 
 
-def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[IdRange, ...]:
+def find_id_ranges(cluster: ClusterNodes, layout: LayoutKind) -> tuple[IdRange, ...]:
     """Return the id ranges of a store's generators.
 
     The result is empty if the store does not show the next ids of its generators.
 
     >>> idgen = Znode("/ledgers/idgen", b"", 1, 1, 5, 5, 0, 0, made=70)
-    >>> ids_drawn(ClusterNodes({"idgen": idgen}, 5, "0x1"), LayoutKind.HIERARCHICAL)
+    >>> find_id_ranges(ClusterNodes({"idgen": idgen}, 5, "0x1"), LayoutKind.HIERARCHICAL)
     (IdRange(low=0, high=9223372036854775807, next=70),)
     """
     if cluster.gaps:
@@ -245,7 +245,7 @@ def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[IdRange, ...]:
     if layout is LayoutKind.FLAT:
         return ()
     if "idgen-long" in cluster.nodes:
-        next_id = _read_long(cluster)
+        next_id = _read_next_long_id(cluster)
     else:
         next_id = cluster.nodes["idgen"].made if "idgen" in cluster.nodes else UNKNOWN_COUNT
     return () if next_id == UNKNOWN_COUNT else (IdRange(0, MAX_LEDGER_ID, next_id),)
@@ -263,7 +263,7 @@ def is_unused_store(cluster: ClusterNodes) -> bool:
     return not cluster.gaps and top_names.isdisjoint(("LAYOUT", *GENERATOR_NAMES))
 
 
-def _read_long(cluster: ClusterNodes) -> int:
+def _read_next_long_id(cluster: ClusterNodes) -> int:
     """Return the next id of the generator for ids beyond 31 bits, or `UNKNOWN_COUNT` if it is unknown."""
     path_matches = ((path, _HIERARCHICAL_OBJECTS.fullmatch(path)) for path in cluster.nodes)
     highest_generator = max(
@@ -276,7 +276,7 @@ def _read_long(cluster: ClusterNodes) -> int:
     return (
         UNKNOWN_COUNT
         if created_children == UNKNOWN_COUNT
-        else generator_number << _COUNT_BITS | created_children
+        else generator_number << _GENERATOR_SHIFT | created_children
     )
 
 
@@ -287,8 +287,8 @@ def _bucket_id_ranges(cluster: ClusterNodes) -> tuple[IdRange, ...]:
         node = cluster.nodes.get(f"{etcd.BUCKETS_KEY}/{bucket:03d}")
         if node is not None and node.made == UNKNOWN_COUNT:
             return ()
-        low = bucket << _BUCKET_BITS
-        ids.append(IdRange(low, low + (1 << _BUCKET_BITS) - 1, low + (node.made if node else 0) + 1))
+        low = bucket << _BUCKET_SHIFT
+        ids.append(IdRange(low, low + (1 << _BUCKET_SHIFT) - 1, low + (node.made if node else 0) + 1))
     return tuple(ids)
 
 
@@ -303,7 +303,7 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange])
     rows = {"generator": list(range(len(ids))), "next": [generator.next for generator in ids]}
     generators = F.broadcast(arrow_frame(spark, pa.table(rows, _NEXT_ID_SCHEMA)))
     # The bucket is the top byte of the id, including the sign bit.
-    generator_number = F.lit(0) if len(ids) == 1 else F.shiftrightunsigned("ledger_id", _BUCKET_BITS)
+    generator_number = F.lit(0) if len(ids) == 1 else F.shiftrightunsigned("ledger_id", _BUCKET_SHIFT)
 
     def add_next_id(rows: DataFrame) -> DataFrame:
         return (
@@ -326,7 +326,7 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange])
     return counts_by_bookie.crossJoin(F.broadcast(trusted_generators)).select(*UNDRAWN.names)
 
 
-UNDRAWN = schema_of(
+UNDRAWN = make_schema(
     (
         "bookie_id",
         pa.string(),

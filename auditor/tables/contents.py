@@ -18,9 +18,9 @@ each candidate with the directory's owner. It counts the ledgers that only one o
 
 Nearly every directory belongs to its owner. To see this, no join of all replicas is needed. A replica that is
 not among the unequal pairs (`auditor.tables.unequal`) matches its owner exactly. Only the directories of
-``doubted`` bookies (`bookies_in_doubt`) are compared with every id. In other directories, no candidate can be
-better for any ledger. If one were better, the owner would hold exactly the entries that the candidate should
-hold but lacks. Both would then have an unequal pair, and the owner would be doubted.
+``doubted`` bookies (`find_doubted_bookies`) are compared with every id. In other directories, no candidate
+can be better for any ledger. If one were better, the owner would hold exactly the entries that the candidate
+should hold but lacks. Both would then have an unequal pair, and the owner would be doubted.
 
 The result consists of counts. Entry sets are therefore compared by a 64-bit hash. Bookie ids are also
 hashed until they are counted. Only the counts, one for each directory and id, are sorted.
@@ -31,12 +31,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from auditor.model.columns import LEDGER, REPLICA, schema_of
+from auditor.model.columns import LEDGER, REPLICA, make_schema
 from auditor.model.states import ON_DISK, BookieRead, IndexState
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 
-CONTENTS = schema_of(
+CONTENTS = make_schema(
     ("directory", pa.string(), "path of a directory with an index, as in the table directories"),
     ("place", pa.string(), "the bookie that should use the directory, according to the directory's path"),
     ("owner", pa.string(), "the bookie to which the audit attributes the directory's data"),
@@ -85,7 +85,7 @@ class LargeTables(NamedTuple):
 _SAMPLE_SIZE = 3
 
 
-def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
+def find_incomplete_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
     """Return the replicas that lack entries, as rows of scope_id, ledger_id and bookie_id.
 
     ``judged`` is the table of that name (`auditor.tables.judged`). It takes unread data and the bookies'
@@ -106,15 +106,16 @@ def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
     return missing_replicas.unionByName(unknown_replicas).distinct()
 
 
-def bookies_in_doubt(unequal: DataFrame, lacking_copies: DataFrame) -> DataFrame:
+def find_doubted_bookies(unequal: DataFrame, incomplete_replicas: DataFrame) -> DataFrame:
     """Return the bookies with copies that match a different bookie exactly.
 
-    Such a copy has exactly the entries that the other bookie should hold but lacks. ``lacking_copies`` are
-    the rows of `lacking_replicas`. The result has only the column ``bookie_id``, and each bookie once.
+    Such a copy has exactly the entries that the other bookie should hold but lacks. ``incomplete_replicas``
+    are the rows of `find_incomplete_replicas`. The result has only the column ``bookie_id``, and each bookie
+    once.
     """
     lacking_bookies = (
         unequal.where("length(expected) > 0")
-        .join(lacking_copies, [*REPLICA], "left_semi")
+        .join(incomplete_replicas, [*REPLICA], "left_semi")
         .select(*LEDGER, F.col("bookie_id").alias("other"), "expected")
     )
     differing_holders = unequal.where("length(held) > 0 and not (expected <=> held)").select(
@@ -133,7 +134,7 @@ def contents(
     availability: DataFrame,
     ledgers: DataFrame,
     unequal: DataFrame,
-    lacking_copies: DataFrame,
+    incomplete_replicas: DataFrame,
     directories: DataFrame,
     bookies: DataFrame,
     doubted_bookies: Sequence[str],
@@ -147,22 +148,20 @@ def contents(
         availability: The table of that name.
         ledgers: The table of that name.
         unequal: The table of that name.
-        lacking_copies: Rows of `lacking_replicas`.
+        incomplete_replicas: Rows of `find_incomplete_replicas`.
         directories: The table of that name. Directories of another cluster's bookies are left out, because
             their ledger ids mean nothing here.
         bookies: The table of that name.
         doubted_bookies: Bookies whose directories are compared with every id. They are the bookies of
-            `bookies_in_doubt`, and bookies that have a ledger in several pieces. The unequal pairs of the
+            `find_doubted_bookies`, and bookies that have a ledger in several pieces. The unequal pairs of the
             latter do not show the entries in a single directory.
         large_tables: Parts and counts of tables, so that not all rows are read.
     """
     directory_rows = _directory_rows(directories, bookies)
     is_doubted = F.col("bookie_id").isin(list(doubted_bookies))
-    undoubted_indexes = availability.where(~is_doubted)
+    undoubted_rows = availability.where(~is_doubted)
     owned_directories = directory_rows.where(~F.col("owner").isin(list(doubted_bookies)))
-    ledger_counts = _count_located_ledgers(
-        undoubted_indexes, owned_directories, large_tables, doubted_bookies
-    )
+    ledger_counts = _count_located_ledgers(undoubted_rows, owned_directories, large_tables, doubted_bookies)
     undoubted_counts = _count_by_owner(
         ledger_counts,
         large_tables.availability.where(~is_doubted),
@@ -175,7 +174,7 @@ def contents(
     # For bookies that are not doubted, counting replicas is enough; members are not compared.
     counts = _count_explained_ledgers(
         _locate_ledgers(availability.where(is_doubted), directory_rows).join(
-            _expected_entries_of_members(ledgers, lacking_copies), [*LEDGER]
+            _expected_entries_of_members(ledgers, incomplete_replicas), [*LEDGER]
         )
     )
     return undoubted_counts.unionByName(_rank_bookies(counts, directory_rows, bookies))
@@ -328,12 +327,12 @@ def _locate_ledgers(availability: DataFrame, directory_rows: DataFrame) -> DataF
     )
 
 
-def _expected_entries_of_members(ledgers: DataFrame, lacking_copies: DataFrame) -> DataFrame:
+def _expected_entries_of_members(ledgers: DataFrame, incomplete_replicas: DataFrame) -> DataFrame:
     """Return the members of each ledger.
 
     For each member, the result has the entries that it should hold and whether it lacks some of them.
     """
-    lacking_members = lacking_copies.groupBy(*LEDGER).agg(
+    lacking_members = incomplete_replicas.groupBy(*LEDGER).agg(
         F.collect_set(F.xxhash64("bookie_id")).alias("lacking")
     )
     member = _MEMBERS_EXPRESSION.format(

@@ -15,13 +15,13 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from auditor.codecs.bookie.entry import DIGEST_BYTES
-from auditor.model.columns import LEDGER, schema_of
+from auditor.model.columns import LEDGER, make_schema
 from auditor.model.ledger_metadata import LedgerState
-from auditor.model.states import DigestState, NotChecked
+from auditor.model.states import DigestState, UncheckedReason
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 
-DIGESTS = schema_of(
+DIGESTS = make_schema(
     ("bookie_id", pa.string(), "the bookie that holds the copy"),
     ("logger", pa.int32(), "number of the entry logger that wrote the log, as in the table entry_logs"),
     ("log_id", pa.int64(), "id of the entry log that contains the entry"),
@@ -113,7 +113,7 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
     )
     has_comparable_key = has_comparable_key & F.col("key_tag").isNotNull()
     keys = F.collect_set(F.when(has_comparable_key, F.struct("bookie_id", "key_tag")))
-    typed_rows = rows.withColumns(
+    rows_with_type = rows.withColumns(
         {
             "master_keys": F.when(has_comparable_key, keys.over(ledger_window)["key_tag"]),
             "digest_type": _digest_type(),
@@ -122,9 +122,11 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
     )
     digest_bytes = _select_by_type(lambda name: F.lit(DIGEST_BYTES[name]))
     payload_bytes = F.greatest(F.col("entry_bytes") - F.col("header_bytes") - digest_bytes, F.lit(0))
-    judged = typed_rows.withColumn("reason", _doubt_reason()).withColumn("state", _digest_state())
+    checked_rows = rows_with_type.withColumn("reason", _not_checked_reason()).withColumn(
+        "state", _digest_state()
+    )
     return (
-        judged.withColumns(
+        checked_rows.withColumns(
             {
                 "payload_bytes": payload_bytes.cast("long"),
                 "payload_crc32c": _select_by_type(lambda name: F.col(f"payload_{name.lower()}")),
@@ -178,16 +180,16 @@ def _digest_type() -> Column:
     return F.when(F.col("listed"), F.coalesce("said", matching_copies))
 
 
-def _doubt_reason() -> Column:
+def _not_checked_reason() -> Column:
     is_mac_ledger = F.col("digest_type") == "MAC"
     refutes_password = ~F.col("mac_right") & ~F.col("password_known")
     return (
         F.when(F.col("reason").isNotNull(), F.col("reason"))
-        .when(~F.col("listed"), NotChecked.METADATA)
-        .when(F.col("digest_type").isNull(), NotChecked.TYPE)
-        .when(F.col("digest_type") == "DUMMY", NotChecked.DUMMY)
-        .when(is_mac_ledger & F.col("mac_right").isNull(), NotChecked.NO_PASSWORD)
-        .when(is_mac_ledger & refutes_password, NotChecked.OTHER_PASSWORD)
+        .when(~F.col("listed"), UncheckedReason.METADATA)
+        .when(F.col("digest_type").isNull(), UncheckedReason.TYPE)
+        .when(F.col("digest_type") == "DUMMY", UncheckedReason.DUMMY)
+        .when(is_mac_ledger & F.col("mac_right").isNull(), UncheckedReason.NO_PASSWORD)
+        .when(is_mac_ledger & refutes_password, UncheckedReason.OTHER_PASSWORD)
     )
 
 

@@ -13,7 +13,7 @@ from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 
 
-def with_full_disks(
+def add_full_disk(
     logs: DataFrame, entry_logs: DataFrame, disks: DataFrame | None, settings: CollectorSettings
 ) -> DataFrame:
     """Add the column ``full_disk`` to ``logs``. It is null if the disk has room or its usage is unknown.
@@ -43,7 +43,7 @@ def with_full_disks(
     return rows.withColumn("full_disk", disk_state).drop("used", "logger")
 
 
-def is_suspended() -> Column:
+def suspends_action() -> Column:
     """Return a condition that is True if a full disk suspends the log's ``action``.
 
     It can be True only for minor or major compaction.

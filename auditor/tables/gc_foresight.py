@@ -24,7 +24,7 @@ import pyarrow as pa
 from auditor.codecs.availability import coverage
 from auditor.errors import CoverageLimitError
 from auditor.model.collector_settings import CollectorSettings
-from auditor.model.columns import LEDGER, REPLICA, schema_of
+from auditor.model.columns import LEDGER, REPLICA, make_schema
 from auditor.model.finding import Confidence
 from auditor.model.ledger_id import MAX_LEDGER_ID, LayoutKind
 from auditor.model.ledger_metadata import LedgerState
@@ -46,7 +46,7 @@ from auditor.tables.gc_listing import ServerListing
 from auditor.tables.judge_replicas import groups_of
 from auditor.tables.scans import add_since_column
 
-ALIASES = pa.schema([("bookie_id", pa.string()), ("other", pa.string())])
+ALIASES_SCHEMA = pa.schema([("bookie_id", pa.string()), ("other", pa.string())])
 
 _LAST_COPY_SCHEMA = pa.schema(
     [("bookie_id", pa.string()), ("scope_id", pa.int64()), ("ledger_id", pa.int64()), ("last", pa.bool_())]
@@ -71,9 +71,9 @@ def deletion_verdicts(
         F.col("potential_class").isin(LedgerClass.ENTRY_LOST, LedgerClass.UNDECIDED).alias("endangered"),
         (F.col("confidence") == Confidence.CONFIRMED).alias("sure"),
     )
-    foreign_pairs = over_replicated.join(ledger_classes, [*LEDGER], "left")
-    rows = foreign_pairs.join(
-        _last_copies(over_replicated, judged, verdicts, unequal_replicas), [*REPLICA], "left"
+    foreign_replicas = over_replicated.join(ledger_classes, [*LEDGER], "left")
+    rows = foreign_replicas.join(
+        _find_last_copies(over_replicated, judged, verdicts, unequal_replicas), [*REPLICA], "left"
     )
     rows = rows.join(_copies_under_another_id(over_replicated, ledgers, aliases), [*REPLICA], "left")
     ledgers_with_unknown_copies = judged.where(F.size("unknown") > 0).select(*LEDGER).distinct()
@@ -106,7 +106,7 @@ def _copies_under_another_id(
     over_replicated: DataFrame, ledgers: DataFrame, aliases: frozenset[tuple[str, str]]
 ) -> DataFrame:
     """Return the copies whose bookie is named in the ledger's ensembles, but by another of its ids."""
-    other_id_rows = other_ids(over_replicated.sparkSession, aliases)
+    other_id_rows = make_alias_rows(over_replicated.sparkSession, aliases)
     members = (
         over_replicated.select(*REPLICA)
         .join(F.broadcast(other_id_rows), "bookie_id")
@@ -116,20 +116,20 @@ def _copies_under_another_id(
     return aliased_copies.select(*REPLICA, F.lit(True).alias("other_id")).distinct()
 
 
-def other_ids(spark: SparkSession, aliases: frozenset[tuple[str, str]]) -> DataFrame:
-    """Return each bookie id with an ``other`` id of the same bookie: rows of `ALIASES`."""
-    alias_rows = [dict(zip(ALIASES.names, alias_pair, strict=True)) for alias_pair in sorted(aliases)]
-    return arrow_frame(spark, pa.Table.from_pylist(alias_rows, ALIASES))
+def make_alias_rows(spark: SparkSession, aliases: frozenset[tuple[str, str]]) -> DataFrame:
+    """Return each bookie id with an ``other`` id of the same bookie: rows of `ALIASES_SCHEMA`."""
+    alias_rows = [dict(zip(ALIASES_SCHEMA.names, alias_pair, strict=True)) for alias_pair in sorted(aliases)]
+    return arrow_frame(spark, pa.Table.from_pylist(alias_rows, ALIASES_SCHEMA))
 
 
-def _last_copies(
+def _find_last_copies(
     over_replicated: DataFrame, judged: DataFrame, verdicts: DataFrame, unequal_replicas: DataFrame
 ) -> DataFrame:
     """Return copies of ledgers that lost an entry. ``last`` says whether the copy holds a lost entry."""
     lost_ledgers = verdicts.where(F.col("class") == LedgerClass.ENTRY_LOST).select(*LEDGER)
-    foreign_pairs = over_replicated.select(*REPLICA).join(lost_ledgers, [*LEDGER], "left_semi")
+    foreign_replicas = over_replicated.select(*REPLICA).join(lost_ledgers, [*LEDGER], "left_semi")
     missing_entry_groups = judged.select(*LEDGER, "write_quorum", F.col("missing.groups").alias("missing"))
-    rows = foreign_pairs.join(unequal_replicas.select(*REPLICA, "held"), [*REPLICA]).join(
+    rows = foreign_replicas.join(unequal_replicas.select(*REPLICA, "held"), [*REPLICA]).join(
         missing_entry_groups, [*LEDGER]
     )
 
@@ -151,7 +151,7 @@ def _is_last_copy(row: dict[str, Any]) -> bool | None:
         return None
 
 
-GC_FORESIGHT = schema_of(
+GC_FORESIGHT = make_schema(
     ("bookie_id", pa.string(), "the bookie whose garbage collection is forecast"),
     ("scope_id", pa.int64(), "BP-35 scope; always 0, because servers collect garbage only in scope 0"),
     ("ledger_id", pa.int64(), "a ledger on the bookie"),
@@ -187,7 +187,7 @@ GC_FORESIGHT = schema_of(
 """The table ``gc_foresight``."""
 
 
-class Collector(NamedTuple):
+class CollectorInputs(NamedTuple):
     """The settings of the garbage collectors, and the ledgers that the store lists for them.
 
     ``aliases`` are pairs of ids that belong to the same bookie.
@@ -200,7 +200,7 @@ class Collector(NamedTuple):
 
 
 def gc_foresight(
-    collector: Collector,
+    collector: CollectorInputs,
     orphans: DataFrame,
     over_replicated: DataFrame,
     ledgers: DataFrame,
@@ -236,14 +236,14 @@ def gc_foresight(
         forecast_rows = forecast_rows.join(ledgers_changed_since_scan, [*LEDGER], "left").withColumns(
             {
                 "verdict": F.when(is_verdict_outdated, GcVerdict.UNKNOWN).otherwise(F.col("verdict")),
-                "reason": F.when(is_verdict_outdated, GcReason.MOVED).otherwise(F.col("reason")),
+                "reason": F.when(is_verdict_outdated, GcReason.CHANGED).otherwise(F.col("reason")),
             }
         )
     rows = add_since_column(forecast_rows, [*REPLICA, "pass", "action"], scan_time, earlier_forecast)
     return rows.select(*GC_FORESIGHT.names)
 
 
-def collected_since(earlier_forecast: DataFrame, availability: DataFrame) -> DataFrame:
+def bookies_collected(earlier_forecast: DataFrame, availability: DataFrame) -> DataFrame:
     """Return the bookies whose collector ran since an earlier run.
 
     A collector ran if the earlier run expected it to delete a ledger, and the ledger is gone.
@@ -256,13 +256,13 @@ def collected_since(earlier_forecast: DataFrame, availability: DataFrame) -> Dat
     return deleted_replicas.select("bookie_id", F.lit(True).alias("passed")).distinct()
 
 
-def _forecast_unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
+def _forecast_unlisted_ledgers(orphans: DataFrame, collector: CollectorInputs) -> DataFrame:
     """Forecast what the collector does with ledgers that the store lacks."""
     server_listing = collector.listing
     rows = orphans.withColumn("spared", F.lit(False))
     if server_listing.found_ids is not None:
-        kept_ledgers = server_listing.found_ids.withColumn("spared", F.lit(True))
-        rows = orphans.join(kept_ledgers, "ledger_id", "left")
+        spared_ledgers = server_listing.found_ids.withColumn("spared", F.lit(True))
+        rows = orphans.join(spared_ledgers, "ledger_id", "left")
     keep_causes = {
         # For an absent key, the etcd driver returns an error that the collector does not expect.
         GcCause.METADATA_READ: F.lit(
@@ -290,7 +290,7 @@ def _forecast_unlisted_ledgers(orphans: DataFrame, collector: Collector) -> Data
     )
 
 
-def _forecast_over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
+def _forecast_over_replicated(rows: DataFrame, collector: CollectorInputs) -> DataFrame:
     """Forecast what the collector does with ledgers whose ensembles do not name the bookie.
 
     By default, the collector examines these ledgers once a day.
@@ -309,7 +309,7 @@ def _forecast_over_replicated(rows: DataFrame, collector: Collector) -> DataFram
 
 
 def _forecast_misplaced_replicas(
-    availability: DataFrame, ledgers: DataFrame, foreign_copies: DataFrame, collector: Collector
+    availability: DataFrame, ledgers: DataFrame, foreign_copies: DataFrame, collector: CollectorInputs
 ) -> DataFrame:
     """Forecast what the collector does with replicas of ledgers that its pass does not find.
 
@@ -351,7 +351,7 @@ def _forecast_misplaced_replicas(
     reason = (
         F.when(~has_delete_cause, GcReason.KEPT)
         .when(F.col("unreadable"), GcReason.METADATA_UNREADABLE)
-        .when(is_member, GcReason.NAMED)
+        .when(is_member, GcReason.MEMBER)
         .otherwise(F.coalesce("reason", F.lit(GcReason.MEMBERS_UNKNOWN)))
     )
     return _forecast(replicas, GcPass.LISTING, has_delete_cause, cause, verdict, reason)

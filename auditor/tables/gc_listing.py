@@ -49,7 +49,7 @@ END_BEFORE_ALL_IDS = -1
 ETCD_BATCH = 100
 """Number of keys that the server's listing reads from etcd at once. One unreadable key loses all of them."""
 
-_RANGES = pa.schema(
+_RANGES_SCHEMA = pa.schema(
     [("place", pa.string()), ("end", pa.int64()), ("previous", pa.int64()), ("reached", pa.bool_())]
 )
 # A directory such as "00/foo" ends the listing of the two-digit tree.
@@ -99,9 +99,9 @@ def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> Da
         etcd_keys = rows.withColumn("fails", stops_listing).where(
             (F.col("listed") | F.col("fails")) & (F.col("rel") >= first_path) & (F.col("rel") < last_path)
         )
-        return _add_places(etcd_keys, _batch_place())
+        return _select_places(etcd_keys, _batch_place())
     if layout is LayoutKind.FLAT:
-        return _add_places(rows.where("listed").withColumn("fails", F.lit(False)), F.lit(""))
+        return _select_places(rows.where("listed").withColumn("fails", F.lit(False)), F.lit(""))
     is_short_path = F.col("rel").rlike(_SHORT_PATH)
     stops_listing = (
         is_misplaced
@@ -115,10 +115,10 @@ def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> Da
     sort_key = F.concat(
         F.when(is_short_path, "0/").otherwise("1/"), F.translate(parent_directory, "/", "\x01")
     )
-    return _add_places(rows.withColumn("fails", stops_listing).where("listed or fails"), sort_key)
+    return _select_places(rows.withColumn("fails", stops_listing).where("listed or fails"), sort_key)
 
 
-def ranges(listing_places: DataFrame) -> DataFrame:
+def find_ranges(listing_places: DataFrame) -> DataFrame:
     """Return one row per range, with ``place``, ``end`` and the result of `follow_ranges`.
 
     A single task computes all rows.
@@ -131,16 +131,21 @@ def ranges(listing_places: DataFrame) -> DataFrame:
         rows = [*batches]
         if rows:
             range_table = pa.Table.from_batches(rows)
-            ends = range_table["end"].fill_null(END_BEFORE_ALL_IDS).to_numpy()
-            range_walk = follow_ranges(ends, range_table["fails"].to_numpy())
-            judged_columns = [range_table["place"], ends, range_walk.ends_before, range_walk.is_reached]
-            yield from pa.table(judged_columns, schema=_RANGES).to_batches()
+            range_ends = range_table["end"].fill_null(END_BEFORE_ALL_IDS).to_numpy()
+            range_walk = follow_ranges(range_ends, range_table["fails"].to_numpy())
+            judged_columns = [
+                range_table["place"],
+                range_ends,
+                range_walk.max_end_before,
+                range_walk.is_reached,
+            ]
+            yield from pa.table(judged_columns, schema=_RANGES_SCHEMA).to_batches()
 
     ordered_ranges = range_rows.repartition(1).sortWithinPartitions("place")
-    return map_batches(ordered_ranges, walk_ranges, _RANGES)
+    return map_batches(ordered_ranges, walk_ranges, _RANGES_SCHEMA)
 
 
-def listed_ids(listing_places: DataFrame, ranges: DataFrame) -> DataFrame:
+def find_listed_ids(listing_places: DataFrame, ranges: DataFrame) -> DataFrame:
     """Return the ids (``ledger_id``) that the pass finds. It looks for each id in only one range."""
     reached_ledgers = listing_places.where("ledger_id is not null").join(ranges.where("reached"), "place")
     return reached_ledgers.where("ledger_id > previous").select("ledger_id").distinct()
@@ -157,7 +162,7 @@ def summarize_walk(ranges: DataFrame) -> DataFrame:
     return ranges.agg(reaches_end.alias("overflows"), F.when(~reaches_end, last_id).alias("reach"))
 
 
-def _add_places(rows: DataFrame, sort_key: Column) -> DataFrame:
+def _select_places(rows: DataFrame, sort_key: Column) -> DataFrame:
     ledger_id = F.when(F.col("listed"), F.col("ledger_id")).alias("ledger_id")
     return rows.select(sort_key.alias("place"), ledger_id, "fails")
 
@@ -174,28 +179,30 @@ def _batch_place() -> Column:
 class RangeWalk(NamedTuple):
     """The ranges that a pass compares, as arrays with one element per range in the order of the listing.
 
-    ``ends_before`` has the greatest end of all preceding ranges. ``is_reached`` says whether the pass
+    ``max_end_before`` has the greatest end of all preceding ranges. ``is_reached`` says whether the pass
     compares local ids with the range. An id in a reached range counts as listed only if it is above
-    ``ends_before``.
+    ``max_end_before``.
     """
 
-    ends_before: Longs
+    max_end_before: Longs
     is_reached: NDArray[np.bool_]
 
 
-def follow_ranges(ends: Longs, stops_listing: NDArray[np.bool_]) -> RangeWalk:
-    """Follow a collector's pass over ranges with these ``ends``, up to a range that ``stops_listing``.
+def follow_ranges(range_ends: Longs, stops_listing: NDArray[np.bool_]) -> RangeWalk:
+    """Follow a collector's pass over ranges with these ``range_ends``, up to a range that ``stops_listing``.
 
     After an end of 2^63 - 1, no range counts as reached, because every local ledger is already deleted.
 
     >>> follow_ranges(np.array([9, 19, 5, 30]), np.zeros(4, bool)).is_reached.tolist()
     [True, True, False, False]
-    >>> follow_ranges(np.array([9, 2**63 - 1, 12]), np.zeros(3, bool)).ends_before.tolist()[:2]
+    >>> follow_ranges(np.array([9, 2**63 - 1, 12]), np.zeros(3, bool)).max_end_before.tolist()[:2]
     [-1, 9]
     """
-    previous_ends = np.concatenate([np.array([END_BEFORE_ALL_IDS], np.int64), ends[:-1]])[: len(ends)]
-    ends_before = np.maximum.accumulate(previous_ends) if len(ends) else previous_ends
-    ends_pass = stops_listing | (ends <= ends_before)
+    previous_ends = np.concatenate([np.array([END_BEFORE_ALL_IDS], np.int64), range_ends[:-1]])[
+        : len(range_ends)
+    ]
+    max_end_before = np.maximum.accumulate(previous_ends) if len(range_ends) else previous_ends
+    stops_pass = stops_listing | (range_ends <= max_end_before)
     # The pass still compares the range that overflows, but no later range.
-    reaches_end = np.concatenate([np.zeros(1, bool), ends[:-1] == MAX_LEDGER_ID])[: len(ends)]
-    return RangeWalk(ends_before, ~np.logical_or.accumulate(ends_pass | reaches_end))
+    reaches_end = np.concatenate([np.zeros(1, bool), range_ends[:-1] == MAX_LEDGER_ID])[: len(range_ends)]
+    return RangeWalk(max_end_before, ~np.logical_or.accumulate(stops_pass | reaches_end))

@@ -20,14 +20,14 @@ import pyarrow as pa
 
 from auditor.codecs.availability import coverage
 from auditor.errors import CoverageLimitError
-from auditor.model.columns import LEDGER, REPLICA, schema_of
+from auditor.model.columns import LEDGER, REPLICA, make_schema
 from auditor.model.states import GoneState
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
 from auditor.spark.types import DataFrame
 from auditor.tables.judge_replicas import groups_of
 
-GONE_ENTRIES = schema_of(
+GONE_ENTRIES = make_schema(
     ("bookie_id", pa.string(), "the bookie"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
@@ -54,7 +54,7 @@ GONE_ENTRIES = schema_of(
 MAX_LOGS_PER_ROW = 10
 """Largest number of missing logs that one row names."""
 
-_LOG_KEY = ("bookie_id", "logger", "log_id", *LEDGER)
+_LOG_LEDGER_KEY = ("bookie_id", "logger", "log_id", *LEDGER)
 
 
 def entries_in_no_log(locations: DataFrame, ledgers: DataFrame) -> DataFrame:
@@ -71,20 +71,18 @@ def gone_entries(entries_not_in_log: DataFrame, second_reading: DataFrame | None
         second_reading: The table ``locations`` of the same bookies, read a second time, or None if there
             was no second reading.
     """
-    rows = entries_not_in_log.select(*_LOG_KEY, "gone", F.lit(False).alias("agreed"))
+    rows = entries_not_in_log.select(*_LOG_LEDGER_KEY, "gone", F.lit(False).alias("agreed"))
     if second_reading is not None:
         has_failed = F.max(F.col("reason").isNotNull()).alias("failed")
-        second_reading_state = second_reading.groupBy("bookie_id", "logger").agg(has_failed)
-        first_rows = entries_not_in_log.join(
-            F.broadcast(second_reading_state), ["bookie_id", "logger"], "left"
-        )
+        failed_readings = second_reading.groupBy("bookie_id", "logger").agg(has_failed)
+        first_rows = entries_not_in_log.join(F.broadcast(failed_readings), ["bookie_id", "logger"], "left")
         rows = first_rows.where("coalesce(failed, true)").select(
-            *_LOG_KEY, "gone", F.lit(False).alias("agreed")
+            *_LOG_LEDGER_KEY, "gone", F.lit(False).alias("agreed")
         )
-        agreed_rows = second_reading.where("gone is not null").join(
-            entries_not_in_log.select(*_LOG_KEY).distinct(), [*_LOG_KEY], "left_semi"
+        confirmed_rows = second_reading.where("gone is not null").join(
+            entries_not_in_log.select(*_LOG_LEDGER_KEY).distinct(), [*_LOG_LEDGER_KEY], "left_semi"
         )
-        rows = rows.unionByName(agreed_rows.select(*_LOG_KEY, "gone", F.lit(True).alias("agreed")))
+        rows = rows.unionByName(confirmed_rows.select(*_LOG_LEDGER_KEY, "gone", F.lit(True).alias("agreed")))
     replica_sets = rows.groupBy(*REPLICA).agg(
         F.collect_list("gone").alias("sets"),
         F.min("agreed").alias("agreed"),
@@ -104,6 +102,6 @@ def _gone_entries_row(row: dict[str, Any]) -> dict[str, Any] | None:
         groups = coverage.union([groups_of(entry_set) for entry_set in row.pop("sets")])
     except CoverageLimitError:
         return None  # too irregular: the entries count as held, and entry-log-missing reports the log
-    gone_state = GoneState.AGREED if row.pop("agreed") else GoneState.ONCE
+    gone_state = GoneState.TWO_READS if row.pop("agreed") else GoneState.ONE_READ
     packed_groups = groups.tobytes()
     return row | {"groups": packed_groups, "entries": coverage.count(groups), "state": gone_state.value}

@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from auditor.model.columns import schema_of
+from auditor.model.columns import make_schema
 
-HOLDS = schema_of(
+HOLDS = make_schema(
     ("object", pa.string(), "kind of the object: bookie, ledger, entry-log or source"),
     (
         "key",

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from auditor.model.columns import schema_of
+from auditor.model.columns import make_schema
 from auditor.model.ledger_id import LayoutKind
 from auditor.model.states import LISTED
 from auditor.spark import functions as F
@@ -23,7 +23,7 @@ from auditor.spark.types import DataFrame
 from auditor.tables.claims import application_of
 from auditor.tables.cluster_state import IdRange
 
-ID_GENERATORS = schema_of(
+ID_GENERATORS = make_schema(
     ("low", pa.int64(), "lowest id that the generator can give out"),
     ("high", pa.int64(), "highest id that the generator can give out in its current form"),
     ("next", pa.int64(), "next id that the generator will give out"),
@@ -53,41 +53,41 @@ GENERATED_ID_APPLICATIONS = ("pulsar",)
 Pulsar's ManagedLedgerImpl and BookkeeperSchemaStorage call asyncCreateLedger, which takes no id.
 """
 
-_MAX_SHORT_ID = (1 << 31) - 1
+_MAX_31_BIT_ID = (1 << 31) - 1
 """Greatest id of ZkLedgerIdGenerator (31 bits).
 
 LongZkLedgerIdGenerator gives out higher ids, with znodes below idgen-long.
 """
 
 
-def highest_generated_id(ids: IdRange, layout: LayoutKind) -> int:
+def highest_generated_id(id_range: IdRange, layout: LayoutKind) -> int:
     """Return the greatest id that a generator can give out before BookKeeper's 64-bit generator takes over.
 
     >>> highest_generated_id(IdRange(0, 2**63 - 1, 70), LayoutKind.HIERARCHICAL)
     2147483647
     """
-    is_short = layout is not LayoutKind.ETCD and ids.next <= _MAX_SHORT_ID
-    return min(ids.high, _MAX_SHORT_ID) if is_short else ids.high
+    is_short = layout is not LayoutKind.ETCD and id_range.next <= _MAX_31_BIT_ID
+    return min(id_range.high, _MAX_31_BIT_ID) if is_short else id_range.high
 
 
 def id_generators(
-    ledgers: DataFrame, undrawn: DataFrame, ids: Sequence[IdRange], layout: LayoutKind, scan_time: int
+    ledgers: DataFrame, undrawn: DataFrame, id_ranges: Sequence[IdRange], layout: LayoutKind, scan_time: int
 ) -> DataFrame:
     """Return the rows of `ID_GENERATORS`, one per generator.
 
     Args:
         ledgers: The table ``ledgers``.
         undrawn: The table ``undrawn``.
-        ids: The id ranges of the store's generators (`ids_drawn`).
+        id_ranges: The id ranges of the store's generators (`find_id_ranges`).
         layout: The layout of ledgers in the store.
         scan_time: Time at which the store's own znodes were read, in ms. A dump does not show a single
             point in time: a ledger created after that time may have an id above the count of the generator.
     """
     columns_by_name = {
-        "low": [generator.low for generator in ids],
-        "high": [highest_generated_id(generator, layout) for generator in ids],
-        "next": [generator.next for generator in ids],
-        "end": [generator.high for generator in ids],
+        "low": [generator.low for generator in id_ranges],
+        "high": [highest_generated_id(generator, layout) for generator in id_ranges],
+        "next": [generator.next for generator in id_ranges],
+        "end": [generator.high for generator in id_ranges],
     }
     table = pa.table(
         {

@@ -1,8 +1,8 @@
 """identities, identity_edges: the ids that belong to the same bookie, and the pairs of ids that rules join.
 
-    bookies, registrations, cookies, directories  --id-->            the facts about each id: `facts`
+    bookies, registrations, cookies, directories  --id-->            the facts about each id: `collect_facts`
     ledgers (of ids that are gone)                --scope, ledger--> their copies on live bookies that no
-                                                                     ensemble names: `shared_contents`
+                                                                     ensemble names: `count_shared_ledgers`
     facts and copies                              --rules-->         edges, and one identity for each id
 
 Spark joins the tables that grow with the number of ledgers. The results have a few rows per bookie. The
@@ -15,14 +15,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from auditor.model.alias_evidence import BookieFacts, ContentComparison, Contents, Edge
-from auditor.model.columns import LEDGER, schema_of
+from auditor.model.alias_evidence import BookieFacts, ContentComparison, Edge, PairContents
+from auditor.model.columns import LEDGER, make_schema
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 
-EDGES = schema_of(
+EDGES = make_schema(
     ("one", pa.string(), "a bookie id"),
     ("other", pa.string(), "another bookie id, which sorts after the first"),
     ("rule", pa.string(), "rule that suggests that both ids belong to the same bookie"),
@@ -40,7 +40,7 @@ EDGES = schema_of(
         "whether the ledgers show that the ids belong to two different bookies, regardless of all rules",
     ),
 )
-IDENTITIES = schema_of(
+IDENTITIES = make_schema(
     ("bookie_id", pa.string(), "a bookie id of the table bookies"),
     ("identity", pa.string(), "first of all ids of this bookie; the id itself if the bookie has no other id"),
     ("aliases", pa.list_(pa.string()), "other ids of the same bookie"),
@@ -71,13 +71,15 @@ IDENTITIES = schema_of(
 Rows = Iterable[Mapping[str, Any]]
 
 
-def facts(bookies: Rows, registrations: Rows, cookies: Rows, directories: Rows) -> list[dict[str, Any]]:
+def collect_facts(
+    bookies: Rows, registrations: Rows, cookies: Rows, directories: Rows
+) -> list[dict[str, Any]]:
     """Collect the facts about each bookie id from four tables, with one row per id.
 
     ``cookie`` is None if the bookie has no cookie, or if the cookie could not be read.
 
     >>> bookie = dict.fromkeys(("named", "marked", "registered", "found", "read")) | {"bookie_id": "b"}
-    >>> [fact] = facts([bookie], [], [], [{"place": "b", "cookie_bookie_id": "a"}])
+    >>> [fact] = collect_facts([bookie], [], [], [{"place": "b", "cookie_bookie_id": "a"}])
     >>> fact["registered"], fact["host"], fact["cookie"], fact["disks"]
     (False, None, None, ['a'])
     """
@@ -90,7 +92,7 @@ def facts(bookies: Rows, registrations: Rows, cookies: Rows, directories: Rows) 
     return [
         {name: row[name] for name in ("bookie_id", "named", "marked", "found", "read")}
         | {"registered": row["registered"] is not None}
-        | _answer_address(used_registrations.get(row["bookie_id"]))
+        | _address_columns(used_registrations.get(row["bookie_id"]))
         | {
             "cookie": cookie_by_bookie.get(row["bookie_id"]),
             "disks": sorted(disk_ids_by_place.get(row["bookie_id"], ())) or None,
@@ -105,15 +107,15 @@ def _cookie_of(row: Mapping[str, Any]) -> Cookie:
     return Cookie(row["layout"], row["bookie_host"], *directory_lists, row["instance_id"])
 
 
-def _answer_address(registration: Mapping[str, Any] | None) -> dict[str, Any]:
+def _address_columns(registration: Mapping[str, Any] | None) -> dict[str, Any]:
     if registration is None:
         return {"host": None, "port": None, "hosts": None}
     hosts = [endpoint["host"] for endpoint in registration["endpoints"]]
     return {"host": registration["host"], "port": registration["port"], "hosts": hosts}
 
 
-def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Count the ledgers that vanished ids share with live bookies: one row of `Contents` per pair.
+def count_shared_ledgers(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) -> DataFrame:
+    """Count the ledgers that vanished ids share with live bookies: one row of `PairContents` per pair.
 
     ``gone`` is a vanished id: ensembles name it, but it is neither registered nor on any disk.
     ``bookie_id`` is a live bookie. A ledger is shared in two cases: (1) Its ensembles also name the live
@@ -134,12 +136,12 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
         .withColumn("gone", F.col("r.bookie_id"))
         .join(F.broadcast(ids), "gone")
     )
-    unnamed_copies = unequal.where("expected is null and index_state = 'ok' and length(held) > 0").select(
+    foreign_copies = unequal.where("expected is null and index_state = 'ok' and length(held) > 0").select(
         *LEDGER, "bookie_id", "held"
     )
     holding_bookies = (
         expected_replicas.select(*LEDGER, "gone", "members", F.col("r.groups").alias("should"))
-        .join(unnamed_copies, [*LEDGER])
+        .join(foreign_copies, [*LEDGER])
         .where("not array_contains(members, bookie_id)")
         .groupBy("gone", "bookie_id")
         .agg(F.count("*").alias("held"), F.expr("count_if(held = should)").alias("exact"))
@@ -172,7 +174,7 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
 
 
 def facts_by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, BookieFacts]:
-    """Convert the rows of `facts` to the input of `auditor.model.bookie_alias`, by id."""
+    """Convert the rows of `collect_facts` to the input of `auditor.model.bookie_alias`, by id."""
     return {
         row["bookie_id"]: BookieFacts(
             registered=row["registered"],
@@ -188,20 +190,20 @@ def facts_by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, BookieFacts]:
 def compare_contents(
     rows: Iterable[Mapping[str, Any]], facts: Iterable[Mapping[str, Any]]
 ) -> ContentComparison:
-    """Convert the rows of `shared_contents` to the input of `auditor.model.bookie_alias`.
+    """Convert the rows of `count_shared_ledgers` to the input of `auditor.model.bookie_alias`.
 
-    ``facts`` show which bookies' indexes were read completely.
+    ``collect_facts`` show which bookies' indexes were read completely.
     """
     fully_read_bookies = frozenset(
         row["bookie_id"] for row in facts if row["registered"] and row["read"] == BookieRead.READ
     )
     expected_counts: dict[str, int] = {}
-    id_pairs: dict[tuple[str, str], Contents] = {}
+    id_pairs: dict[tuple[str, str], PairContents] = {}
     for row in rows:
         gone_id, live_id = row["gone"], row["bookie_id"]
         expected_counts[gone_id] = row["due"]
         if live_id is not None:
-            id_pairs[gone_id, live_id] = Contents(
+            id_pairs[gone_id, live_id] = PairContents(
                 expected_ledgers=row["due"],
                 shared_ledgers=row["shared"],
                 same_ensemble_ledgers=row["together"],

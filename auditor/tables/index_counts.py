@@ -33,7 +33,7 @@ from pyarrow import parquet as pq
 from auditor.codecs.availability.groups import Longs
 from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.model.columns import LEDGER
-from auditor.model.states import OF_PLACES, OF_REPLICAS, IndexState
+from auditor.model.states import PLACE_STATES, REPLICA_STATES, IndexState
 from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
 from auditor.spark.execution import Execution
@@ -155,7 +155,7 @@ COUNTS = pa.schema(
 _DICTIONARY_COLUMNS = ("bookie_id", "state", "storage", "groups")
 _LEDGER_ID_COLUMN = LEDGER[-1]  # read only to see whether it is null
 _READ_COLUMNS = (*_DICTIONARY_COLUMNS, _LEDGER_ID_COLUMN, "page_bytes")
-_MAX_DENSE_KINDS = 1 << 20  # kinds of rows that are counted without sorting them first
+_MAX_BINCOUNT_KINDS = 1 << 20  # kinds of rows that are counted without sorting them first
 
 
 class IndexCount(NamedTuple):
@@ -194,10 +194,10 @@ def _count_files(files: TableFiles) -> Iterator[pa.RecordBatch]:
             ):
                 counts[kind] += number
     rows = [(*kind, number) for kind, number in counts.items()]
-    columns_of = zip(*rows, strict=True) if rows else [()] * len(COUNTS)
+    value_columns = zip(*rows, strict=True) if rows else [()] * len(COUNTS)
     arrays = [
         pa.array(length_values, schema_field.type)
-        for length_values, schema_field in zip(columns_of, COUNTS, strict=True)
+        for length_values, schema_field in zip(value_columns, COUNTS, strict=True)
     ]
     yield pa.RecordBatch.from_arrays(arrays, schema=COUNTS)
 
@@ -221,10 +221,10 @@ def _count_kinds(rows: pa.Table, has_path: bool | None) -> Iterator[tuple[tuple[
         *(column.codes.astype(np.int64) + 1 for column in name_columns),
         length_codes,
         np.append(is_empty + 1, 0)[groups.codes],
-        _is_present(rows[_LEDGER_ID_COLUMN]),
-        np.full(rows.num_rows, has_path, np.int64) if has_path is not None else _is_present(rows["path"]),
+        _presence_codes(rows[_LEDGER_ID_COLUMN]),
+        np.full(rows.num_rows, has_path, np.int64) if has_path is not None else _presence_codes(rows["path"]),
     ]
-    sizes = [
+    code_counts = [
         *(len(column.values) + 1 for column in name_columns),
         LARGEST_PAGE_BYTES.bit_length() + 1,
         3,
@@ -232,16 +232,16 @@ def _count_kinds(rows: pa.Table, has_path: bool | None) -> Iterator[tuple[tuple[
         2,
     ]
     kind_codes = np.zeros(rows.num_rows, np.int64)
-    for codes_of_column, size in zip(codes, sizes, strict=True):
+    for codes_of_column, size in zip(codes, code_counts, strict=True):
         kind_codes = kind_codes * size + codes_of_column
-    if np.prod(sizes, dtype=float) < _MAX_DENSE_KINDS:
+    if np.prod(code_counts, dtype=float) < _MAX_BINCOUNT_KINDS:
         number = np.bincount(kind_codes)
         kind_values = np.flatnonzero(number)
         number = number[kind_values]
     else:
         kind_values, number = np.unique(kind_codes, return_counts=True)
     for kind, kind_count in zip(
-        np.transpose(np.unravel_index(kind_values, sizes)).tolist(), number.tolist(), strict=True
+        np.transpose(np.unravel_index(kind_values, code_counts)).tolist(), number.tolist(), strict=True
     ):
         yield _decode_kind(kind, name_columns), kind_count
 
@@ -273,7 +273,7 @@ def _powers_of_two(lengths: pa.ChunkedArray) -> Longs:
     return bit_numbers
 
 
-def _is_present(column: pa.ChunkedArray) -> Longs:
+def _presence_codes(column: pa.ChunkedArray) -> Longs:
     is_present: Longs = column.is_valid().to_numpy().astype(np.int64)
     return is_present
 
@@ -305,7 +305,9 @@ def union_by_state(
             rows = rows.where(~may_be_cut)
         return rows.withColumn("state", F.lit(state))
 
-    rows_by_state = [rows_of_state(state) for state in (*OF_REPLICAS, *OF_PLACES) if state in shapes.states]
+    rows_by_state = [
+        rows_of_state(state) for state in (*REPLICA_STATES, *PLACE_STATES) if state in shapes.states
+    ]
     if page_size_by_bookie:
         # Only these rows may change their state to cut.
         rows_by_state.append(
@@ -366,5 +368,5 @@ def _mark_cut_files(
 
 
 def _is_replica_of(bookies: Collection[str]) -> Column:
-    is_replica = F.col("ledger_id").isNotNull() & F.col("state").isin(*OF_REPLICAS)
+    is_replica = F.col("ledger_id").isNotNull() & F.col("state").isin(*REPLICA_STATES)
     return F.col("bookie_id").isin(list(bookies)) & is_replica

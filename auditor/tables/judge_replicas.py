@@ -23,7 +23,7 @@ from auditor.model.states import BookieRead, IndexState, UnknownCopy
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
 from auditor.tables.judgement import ForeignCopy, Judgement
-from auditor.tables.read_replies import ReadReplies, unite_by_bookie, weigh_gone
+from auditor.tables.read_replies import ReadReplies, merge_by_bookie, split_gone
 
 Groups = NDArray[np.void]
 NO_GROUPS: Groups = np.empty(0, GROUP)
@@ -119,7 +119,7 @@ def classify_replicas(
         state = bookies.get(pair.bookie_id, BookieState(BookieRead.UNREAD))
         if pair.bookie_id not in members:
             if pair.index_state != IndexState.NOT_INDEXED:
-                judgement.foreign.append(ForeignCopy(pair.bookie_id, pair.held_groups))
+                judgement.foreign_copies.append(ForeignCopy(pair.bookie_id, pair.held_groups))
             continue
         _classify_replica(ledger, _drop_unserved_entries(pair), state, grace_ms, judgement)
         if pair.index_state != IndexState.NOT_INDEXED:
@@ -128,7 +128,7 @@ def classify_replicas(
         _find_lagging(
             ledger, {pair.bookie_id: _drop_unserved_entries(pair) for pair in pairs}, bookies, judgement
         )
-    judgement.missing = unite_by_bookie(judgement.missing)
+    judgement.missing = merge_by_bookie(judgement.missing)
     return judgement
 
 
@@ -169,11 +169,11 @@ def _classify_replica(
     """Classify expected entries that are not held as missing if the index proves absence, else as unknown."""
     unheld_groups = coverage.difference(pair.expected_groups, pair.held_groups)
     if len(pair.gone_groups):
-        pair, unheld_groups = _weigh_gone_entries(ledger, pair, unheld_groups, state, judgement)
+        pair, unheld_groups = _classify_gone_entries(ledger, pair, unheld_groups, state, judgement)
     if pair.replies is not None:
-        _weigh_replies(ledger, pair, pair.replies, unheld_groups, state, grace_ms, judgement)
+        _apply_replies(ledger, pair, pair.replies, unheld_groups, state, grace_ms, judgement)
         return
-    if len(pair.listed_groups) and _is_accountable(ledger, pair, state, grace_ms):
+    if len(pair.listed_groups) and _is_conclusive(ledger, pair, state, grace_ms):
         _add_groups(judgement.listed, pair, coverage.intersection(pair.expected_groups, pair.listed_groups))
     if not len(unheld_groups):
         return
@@ -187,18 +187,18 @@ def _classify_replica(
         )
 
 
-def _weigh_gone_entries(
+def _classify_gone_entries(
     ledger: LedgerFacts, pair: Pair, unheld_groups: Groups, state: BookieState, judgement: Judgement
 ) -> tuple[Pair, Groups]:
     """Classify entries in missing entry logs. Return pair and ``unheld_groups`` without these entries."""
     gone_groups = coverage.intersection(unheld_groups, pair.gone_groups)
-    gone_copies = weigh_gone(gone_groups, pair.gone_agreed or state.is_stopped, pair.replies or ReadReplies())
+    gone_copies = split_gone(gone_groups, pair.gone_agreed or state.is_stopped, pair.replies or ReadReplies())
     judgement.doubts |= unanswerable_doubts(ledger, pair, state) if len(gone_copies.missing_groups) else set()
     _add_groups(judgement.missing, pair, gone_copies.missing_groups)
     if len(gone_copies.unknown_groups):
         judgement.unknown.append((pair.bookie_id, gone_copies.unknown_groups, UnknownCopy.ENTRY_LOG))
     other_replies, expected = (
-        pair.replies and pair.replies.without_entries(gone_groups),
+        pair.replies and pair.replies.drop_entries(gone_groups),
         coverage.difference(pair.expected_groups, gone_groups),
     )
     return replace(pair, expected_groups=expected, replies=other_replies), coverage.difference(
@@ -211,7 +211,7 @@ def _add_groups(replica_groups: list[tuple[str, Groups]], pair: Pair, groups: Gr
         replica_groups.append((pair.bookie_id, groups))
 
 
-def _weigh_replies(
+def _apply_replies(
     ledger: LedgerFacts,
     pair: Pair,
     replies: ReadReplies,
@@ -257,7 +257,7 @@ def _weigh_replies(
     _add_groups(judgement.missing, pair, missing_groups)
     if len(unknown_groups):
         judgement.unknown.append((pair.bookie_id, unknown_groups, unknown_reason))
-    if _is_accountable(ledger, pair, state, grace_ms):
+    if _is_conclusive(ledger, pair, state, grace_ms):
         _add_groups(judgement.unindexed, pair, unindexed_groups)
         _add_groups(
             judgement.listed,
@@ -266,7 +266,7 @@ def _weigh_replies(
         )
 
 
-def _is_accountable(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> bool:
+def _is_conclusive(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> bool:
     """Return whether the index should show all entries: it is complete, and newer than the closed ledger."""
     is_unchanging_ledger = ledger.is_closed and ledger.mtime is not None and not state.has_misplaced_directory
     return (
@@ -329,12 +329,12 @@ def _classify_excess(ledger: LedgerFacts, pair: Pair, judgement: Judgement) -> N
     excess_groups = coverage.difference(pair.held_groups, striped_groups)
     if not len(excess_groups):
         return
-    segments_elsewhere = [
+    foreign_segments = [
         coverage.clip(excess_groups, first, last)
         for (first, last), (_, ensemble) in zip(ledger.segment_ranges, ledger.segments, strict=True)
         if last >= first and pair.bookie_id not in ensemble
     ]
-    stale_groups = coverage.union(segments_elsewhere) if segments_elsewhere else NO_GROUPS
+    stale_groups = coverage.union(foreign_segments) if foreign_segments else NO_GROUPS
     _add_groups(judgement.stale, pair, stale_groups)
     _add_groups(judgement.surplus, pair, coverage.difference(excess_groups, stale_groups))
 

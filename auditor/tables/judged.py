@@ -15,7 +15,7 @@ import pyarrow as pa
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability.groups import GroupBatch, offsets_of
 from auditor.errors import CoverageLimitError
-from auditor.model.columns import LEDGER, rows_of_columns, schema_of
+from auditor.model.columns import LEDGER, make_batch, make_schema
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import GoneState, UnknownCopy
 from auditor.sources.bookies.rpc.reads import WITNESS
@@ -83,7 +83,7 @@ ANSWER_COLUMNS = ("bookie_id", "entry_id", "answer", "reason")
 _ENTRIES_TYPE = pa.list_(
     pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())])
 )
-JUDGED = schema_of(
+JUDGED = make_schema(
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("version", pa.int64(), "version of the ledger's metadata in the first scan"),
@@ -204,7 +204,7 @@ def judge_ledgers(
 
 
 def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
-    """Return one row per ledger with its few unequal replicas (``pairs``), in the form for `pair_of`."""
+    """Return one row per ledger with its few unequal replicas (``pairs``), in the form for `make_pair`."""
     pair = F.struct(
         "bookie_id", "expected", "held", "index_state", "answered", "listed", "gone", "gone_state"
     )
@@ -214,8 +214,8 @@ def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
 def _judge_rows(
     rows: list[dict[str, Any]], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> pa.RecordBatch:
-    ledgers = [(facts_of(row), [pair_of(pair) for pair in row["pairs"]]) for row in rows]
-    return rows_of(rows, judge_many(ledgers, bookies, grace_ms), [[]] * len(rows))
+    ledgers = [(ledger_facts(row), [make_pair(pair) for pair in row["pairs"]]) for row in rows]
+    return make_rows(rows, judge_many(ledgers, bookies, grace_ms), [[]] * len(rows))
 
 
 def irregular_judgement(
@@ -233,7 +233,7 @@ def irregular_judgement(
     )
 
 
-def facts_of(row: Mapping[str, Any]) -> LedgerFacts:
+def ledger_facts(row: Mapping[str, Any]) -> LedgerFacts:
     """Return a ledger's facts from its row in the table ``ledgers``."""
     return LedgerFacts(
         ledger_id=row["ledger_id"],
@@ -248,7 +248,7 @@ def facts_of(row: Mapping[str, Any]) -> LedgerFacts:
     )
 
 
-def pair_of(row: Mapping[str, Any]) -> Pair:
+def make_pair(row: Mapping[str, Any]) -> Pair:
     """Return a pair from its row in the table ``unequal``."""
     return Pair(
         row["bookie_id"],
@@ -258,11 +258,11 @@ def pair_of(row: Mapping[str, Any]) -> Pair:
         row["answered"],
         listed_groups=groups_of(row["listed"]),
         gone_groups=groups_of(row["gone"]),
-        gone_agreed=row["gone_state"] == GoneState.AGREED,
+        gone_agreed=row["gone_state"] == GoneState.TWO_READS,
     )
 
 
-def rows_of(
+def make_rows(
     rows: list[dict[str, Any]], judgements: list[Judgement], witness_rows: Sequence[list[dict[str, Any]]]
 ) -> pa.RecordBatch:
     """Return rows of the table ``judged``.
@@ -287,10 +287,10 @@ def rows_of(
             [
                 {
                     "bookie_id": foreign_copy.bookie_id,
-                    "count": coverage.count(foreign_copy.held),
+                    "count": coverage.count(foreign_copy.held_groups),
                     "behind_end": foreign_copy.behind_end,
                 }
-                for foreign_copy in judgement.foreign
+                for foreign_copy in judgement.foreign_copies
             ]
             for judgement in judgements
         ],
@@ -301,7 +301,7 @@ def rows_of(
         ],
         "witness": witness_rows,
     }
-    return rows_of_columns(JUDGED, len(rows), columns)
+    return make_batch(JUDGED, len(rows), columns)
 
 
 def _unknown_copies(judgements: Sequence[Judgement]) -> list[list[dict[str, Any]]]:

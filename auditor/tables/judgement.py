@@ -17,7 +17,7 @@ class ForeignCopy:
     """
 
     bookie_id: str
-    held: Groups
+    held_groups: Groups
     behind_end: int = 0
 
 
@@ -40,7 +40,7 @@ class Judgement:
     past_end: list[tuple[str, Groups]] = field(default_factory=list)  # see `auditor.tables.past_end`
     past_end_last: int | None = None
     past_end_by_takeover: bool | None = None
-    foreign: list[ForeignCopy] = field(default_factory=list)
+    foreign_copies: list[ForeignCopy] = field(default_factory=list)
     unindexed: list[tuple[str, Groups]] = field(default_factory=list)  # served, but not in a complete index
     listed: list[tuple[str, Groups]] = field(default_factory=list)  # only listed, and not in that index
     doubts: set[Doubt] = field(default_factory=set)

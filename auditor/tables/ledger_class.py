@@ -54,10 +54,10 @@ def set_class(ledger: LedgerFacts, judgement: Judgement) -> None:
         judgement.class_entries = entries_of_class(ledger, judgement)
 
 
-def min_missing_copies(ledger: LedgerFacts, m: int) -> int:
+def min_missing_copies(ledger: LedgerFacts, max_missing: int) -> int:
     """Return the smallest number of missing copies with which an entry belongs to the ledger's class.
 
-    The class depends on ``m``, the number of copies that the ledger's worst entry lacks.
+    The class depends on ``max_missing``, the number of copies that the ledger's worst entry lacks.
 
     >>> from dataclasses import replace
     >>> ledger = LedgerFacts(1, True, 3, 3, 2, 9, 0, [(0, ["a", "b", "c"])])
@@ -66,10 +66,10 @@ def min_missing_copies(ledger: LedgerFacts, m: int) -> int:
     >>> min_missing_copies(replace(ledger, is_closed=False), 3)
     2
     """
-    if ledger.is_closed and m >= ledger.write_quorum:
+    if ledger.is_closed and max_missing >= ledger.write_quorum:
         return ledger.write_quorum
     min_below_ack = ledger.write_quorum - ledger.ack_quorum + 1
-    return min_below_ack if m >= min_below_ack else 1
+    return min_below_ack if max_missing >= min_below_ack else 1
 
 
 def entries_of_class(ledger: LedgerFacts, judgement: Judgement) -> Groups | None:
@@ -123,11 +123,11 @@ def set_classes_of_whole(ledgers: Sequence[tuple[LedgerFacts, Judgement]]) -> No
         return
     first_entry, last_entry, ensemble_size, write_quorum = np.array(segment_rows, np.int64).T
     missing_flags = _pad_flags(missing_members)
-    m, mu = most_missing_copies(
+    max_missing, max_lacking = most_missing_copies(
         first_entry, last_entry, ensemble_size, write_quorum, missing_flags, _pad_flags(unknown_members)
     )
     for ledger_number, missing_count, potential_missing_count in zip(
-        ledger_numbers, m.tolist(), mu.tolist(), strict=True
+        ledger_numbers, max_missing.tolist(), max_lacking.tolist(), strict=True
     ):
         # One row per segment. The numbers of a ledger are those of its worst segment.
         judgements[ledger_number].m = max(judgements[ledger_number].m, missing_count)

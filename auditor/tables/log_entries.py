@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.groups import GROUP, Groups, Longs
-from auditor.model.columns import LEDGER, REPLICA, schema_of
+from auditor.model.columns import LEDGER, REPLICA, make_schema
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LedgerClass, LogFileKind, UnknownCopy
 from auditor.sources.bookies.collections.places import COLLECTION_SEPARATOR
@@ -37,9 +37,9 @@ from auditor.sources.bookies.entry_logs.reader import read_ledger_entries
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
 from auditor.spark.types import Column, DataFrame
-from auditor.tables.verdicts import class_of
+from auditor.tables.verdicts import class_column
 
-LOG_ENTRIES = schema_of(
+LOG_ENTRIES = make_schema(
     ("bookie_id", pa.string(), "the bookie"),
     ("directory", pa.string(), "the ledger directory"),
     ("path", pa.string(), "the log"),
@@ -79,7 +79,7 @@ It matters for a bookie without an index, because all its logs are then read.
 NOT_IN_COLLECTION = "bkaudit collect copied no entry logs"
 OVER_LIMIT_REASON = f"one task reads at most {MAX_TASK_BYTES >> 30} GB of entry logs"
 
-_LOG_KEY = ("bookie_id", "directory", "path", "log_id")
+_LOG_COLUMNS = ("bookie_id", "directory", "path", "log_id")
 _REASONS_WITHOUT_ENTRIES = (UnknownCopy.LIMBO, UnknownCopy.NOT_INDEXED, UnknownCopy.NOT_ASKED)
 """Reasons for unknown copies with which the table judged does not say which entries the index lacks."""
 
@@ -97,35 +97,35 @@ def log_entries(
         & F.col("bookie_id").isNotNull()
         & (F.col("kind") == LogFileKind.LOG)
         & (F.col("entry_bytes") > 0)
-    ).select(*_LOG_KEY, *LEDGER, F.col("entry_bytes").alias("bytes"))
+    ).select(*_LOG_COLUMNS, *LEDGER, F.col("entry_bytes").alias("bytes"))
     # Entries that the index locates in a missing log may be in another log, whatever their judgement is.
     gone_replicas = gone_entries.select(
         *LEDGER, "bookie_id", F.col("groups").alias("wanted"), *_any_entry_columns()
     )
-    lacking_replicas = _lacking_replicas(locations, ledgers, judged).unionByName(gone_replicas)
-    members = logged_ledgers.join(lacking_replicas, [*REPLICA])
+    incomplete_replicas = _find_incomplete_replicas(locations, ledgers, judged).unionByName(gone_replicas)
+    members = logged_ledgers.join(incomplete_replicas, [*REPLICA])
     lost_copies = logged_ledgers.join(_lost_copies(judged), [*LEDGER])
-    log_ledgers = members.unionByName(lost_copies).groupBy(*_LOG_KEY, *LEDGER).agg(
+    log_ledgers = members.unionByName(lost_copies).groupBy(*_LOG_COLUMNS, *LEDGER).agg(
         F.max("bytes").alias("bytes"),
         F.collect_list("wanted").alias("wanted"),
         F.max("any_entry").alias("any_entry"),
         F.max("no_copy").alias("no_copy"),
     )  # fmt: skip
-    ledger_part = F.struct(*LEDGER, "bytes", "wanted", "any_entry", "no_copy")
-    logs = log_ledgers.groupBy(*_LOG_KEY).agg(F.collect_list(ledger_part).alias("parts"))
+    ledger_request = F.struct(*LEDGER, "bytes", "wanted", "any_entry", "no_copy")
+    logs = log_ledgers.groupBy(*_LOG_COLUMNS).agg(F.collect_list(ledger_request).alias("parts"))
     task_count = logs.sparkSession.sparkContext.defaultParallelism
     return logs.repartition(task_count).mapInArrow(_read_logs, spark_types(LOG_ENTRIES))
 
 
-def _lacking_replicas(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> DataFrame:
+def _find_incomplete_replicas(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> DataFrame:
     """Return the replicas whose index lacks entries.
 
     ``wanted`` has the entries that the index lacks. It is null if all entries are needed.
     """
 
     def explode_replica_sets(column: str) -> DataFrame:
-        ledger_part = judged.select(*LEDGER, F.explode(column).alias("part"))
-        return ledger_part.select(
+        ledger_request = judged.select(*LEDGER, F.explode(column).alias("part"))
+        return ledger_request.select(
             *LEDGER, "part.bookie_id", F.col("part.groups").alias("wanted"), *_any_entry_columns()
         )
 
@@ -156,7 +156,7 @@ def _lost_copies(judged: DataFrame) -> DataFrame:
     The logs of any bookie may contain these entries.
     """
     groups = F.col("class_entries.groups")
-    return judged.where(class_of("m") == LedgerClass.ENTRY_LOST).select(
+    return judged.where(class_column("m") == LedgerClass.ENTRY_LOST).select(
         *LEDGER,
         groups.alias("wanted"),
         groups.isNull().alias("any_entry"),
@@ -172,45 +172,47 @@ def _read_logs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     bytes_left = MAX_TASK_BYTES
     for batch in batches:
         for log in batch.to_pylist():
-            ledger_parts = log.pop("parts")
+            ledger_requests = log.pop("parts")
             reason = None
             if COLLECTION_SEPARATOR in log["path"]:
                 reason = NOT_IN_COLLECTION
             elif bytes_left <= 0:
                 reason = OVER_LIMIT_REASON
             if reason is None:
-                rows, log_bytes = rows_of_log(log["path"], ledger_parts)
+                rows, log_bytes = read_log_rows(log["path"], ledger_requests)
                 bytes_left -= log_bytes
             else:
-                rows = [_unknown_row(ledger_part, reason) for ledger_part in ledger_parts]
+                rows = [_unknown_row(ledger_request, reason) for ledger_request in ledger_requests]
             if rows:
                 yield pa.RecordBatch.from_pylist([log | row for row in rows], schema=LOG_ENTRIES)
 
 
-def rows_of_log(path: str, ledger_parts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of one log for the ledgers of ``ledger_parts``, and the length of the log in bytes.
+def read_log_rows(path: str, ledger_requests: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows of one log for the ledgers of ``ledger_requests``, and the length of the log in bytes.
 
     A ledger without a needed entry in the log has no row.
     """
-    ids = np.unique(np.array([ledger_row["ledger_id"] for ledger_row in ledger_parts], np.int64))
+    ids = np.unique(np.array([ledger_row["ledger_id"] for ledger_row in ledger_requests], np.int64))
     try:
         logged_entries = read_ledger_entries(path, ids)
     except OSError as error:
         # A running bookie may have deleted the log since.
         reason = error.strerror or str(error)
-        return [_unknown_row(ledger_row, reason) for ledger_row in ledger_parts], 0
+        return [_unknown_row(ledger_row, reason) for ledger_row in ledger_requests], 0
     # Sorted once: a log may have entries of a hundred thousand ledgers.
     sorted_positions = np.argsort(logged_entries.ledger_ids, kind="stable")
     sorted_ids = logged_entries.ledger_ids[sorted_positions]
     rows = []
-    for ledger_part in ledger_parts:
+    for ledger_request in ledger_requests:
         row_start, row_end = np.searchsorted(
-            sorted_ids, [ledger_part["ledger_id"], ledger_part["ledger_id"] + 1]
+            sorted_ids, [ledger_request["ledger_id"], ledger_request["ledger_id"] + 1]
         )
         rows_of_ledger = sorted_positions[row_start:row_end]
-        rows_of_ledger = rows_of_ledger[logged_entries.scope_ids[rows_of_ledger] == ledger_part["scope_id"]]
+        rows_of_ledger = rows_of_ledger[
+            logged_entries.scope_ids[rows_of_ledger] == ledger_request["scope_id"]
+        ]
         row = _ledger_row_of_log(
-            ledger_part,
+            ledger_request,
             logged_entries.entry_ids[rows_of_ledger],
             logged_entries.sizes[rows_of_ledger],
             logged_entries.damage,
@@ -220,37 +222,37 @@ def rows_of_log(path: str, ledger_parts: list[dict[str, Any]]) -> tuple[list[dic
     return rows, logged_entries.log_bytes
 
 
-def _unknown_row(ledger_part: dict[str, Any], reason: str) -> dict[str, Any]:
-    return {name: ledger_part[name] for name in (*LEDGER, "bytes")} | {"reason": reason}
+def _unknown_row(ledger_request: dict[str, Any], reason: str) -> dict[str, Any]:
+    return {name: ledger_request[name] for name in (*LEDGER, "bytes")} | {"reason": reason}
 
 
 def _ledger_row_of_log(
-    ledger_part: dict[str, Any], entries: Longs, sizes: Longs, damage: str | None
+    ledger_request: dict[str, Any], entries: Longs, sizes: Longs, damage: str | None
 ) -> dict[str, Any] | None:
     """Return the row of one ledger, or None if the log was read to its end and has no needed entry."""
     is_lost_entry = np.zeros(len(entries), np.bool_)
-    if ledger_part["no_copy"] is not None:
-        is_lost_entry = coverage.contains(_groups_of_bytes(ledger_part["no_copy"]), entries)
-    is_needed_entry = is_lost_entry | _is_needed_by_index(ledger_part, entries)
+    if ledger_request["no_copy"] is not None:
+        is_lost_entry = coverage.contains(_groups_of_bytes(ledger_request["no_copy"]), entries)
+    is_needed_entry = is_lost_entry | _is_needed_by_index(ledger_request, entries)
     if not is_needed_entry.any():
-        return None if damage is None else _unknown_row(ledger_part, damage)
-    unique_needed, unique_lost = np.unique(entries[is_needed_entry]), np.unique(entries[is_lost_entry])
+        return None if damage is None else _unknown_row(ledger_request, damage)
+    needed_entries, lost_entries = np.unique(entries[is_needed_entry]), np.unique(entries[is_lost_entry])
     return {
-        **{name: ledger_part[name] for name in (*LEDGER, "bytes")},
-        "groups": _pack_entries(unique_needed),
-        "entries": len(unique_needed),
+        **{name: ledger_request[name] for name in (*LEDGER, "bytes")},
+        "groups": _pack_entries(needed_entries),
+        "entries": len(needed_entries),
         "needed_bytes": int(sizes[is_needed_entry].sum()),
-        "lost": _pack_entries(unique_lost),
-        "lost_entries": len(unique_lost),
+        "lost": _pack_entries(lost_entries),
+        "lost_entries": len(lost_entries),
         "reason": damage,
     }
 
 
-def _is_needed_by_index(ledger_part: dict[str, Any], entries: Longs) -> NDArray[np.bool_]:
-    if ledger_part["any_entry"]:
+def _is_needed_by_index(ledger_request: dict[str, Any], entries: Longs) -> NDArray[np.bool_]:
+    if ledger_request["any_entry"]:
         return np.ones(len(entries), np.bool_)
     is_needed = np.zeros(len(entries), np.bool_)
-    for groups in ledger_part["wanted"]:
+    for groups in ledger_request["wanted"]:
         is_needed |= coverage.contains(_groups_of_bytes(groups), entries)
     return is_needed
 

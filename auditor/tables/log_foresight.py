@@ -33,7 +33,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from auditor.model.collector_settings import CollectorSettings
-from auditor.model.columns import REPLICA, schema_of
+from auditor.model.columns import REPLICA, make_schema
 from auditor.model.states import (
     NOT_RECLAIMABLE,
     ON_DISK,
@@ -49,9 +49,9 @@ from auditor.sources.bookies.entry_logs.reader import MAP_SOURCE, read_contents
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
 from auditor.spark.types import Column, DataFrame
-from auditor.tables.full_disks import is_suspended, with_full_disks
+from auditor.tables.full_disks import add_full_disk, suspends_action
 
-LOG_FORESIGHT = schema_of(
+LOG_FORESIGHT = make_schema(
     ("bookie_id", pa.string(), "the bookie"),
     ("directory", pa.string(), "the ledger directory"),
     ("path", pa.string(), "the log"),
@@ -130,26 +130,26 @@ LOG_FORESIGHT = schema_of(
 def log_foresight(
     space: DataFrame,
     entry_logs: DataFrame,
-    foresight: DataFrame,
+    gc_forecast: DataFrame,
     settings: CollectorSettings,
     scan_time: int,
     earlier_forecast: DataFrame | None = None,
     disks: DataFrame | None = None,
     availability: DataFrame | None = None,
-    passed_bookies: DataFrame | None = None,
+    gc_bookies: DataFrame | None = None,
 ) -> DataFrame:
     """Forecast garbage collection and compaction of every entry log: rows of `LOG_FORESIGHT`.
 
     Args:
         space: The table of that name.
         entry_logs: The table of that name.
-        foresight: The table ``gc_foresight``.
+        gc_forecast: The table ``gc_foresight``.
         settings: Settings of the collectors.
         scan_time: Time of the scan, in ms.
         earlier_forecast: The table ``log_foresight`` of an earlier run, or None if there is none.
         disks: The table of that name, or None if its free bytes are not those of the bookies' own disks.
         availability: The table of that name. Without it, logs with damaged records are left out.
-        passed_bookies: Bookies whose collector has certainly run since the earlier run, or None.
+        gc_bookies: Bookies whose collector has certainly run since the earlier run, or None.
     """
     needed_share = F.when(F.col("entries") == 0, F.lit(0.0)).otherwise(F.col("remain") / F.col("entries"))
     if settings.by_target_size:
@@ -157,7 +157,7 @@ def log_foresight(
         needed_share = F.when(needed_share < 1, F.col("remain") / full_log_bytes).otherwise(needed_share)
     is_unreliable_log = F.col("state").isin(EntryLogState.MAP_WRONG, EntryLogState.ASTRAY)
     rows = (
-        _all_logs(space, foresight, entry_logs, availability)
+        _all_logs(space, gc_forecast, entry_logs, availability)
         .join(entry_logs.where(is_unreliable_log).select("path").distinct(), "path", "left_anti")
         .withColumn("usage", needed_share)
     )
@@ -172,10 +172,10 @@ def log_foresight(
         .otherwise(GcAction.KEEP)
     )
     gc_action = F.when(F.col("current"), GcAction.KEEP).otherwise(action_once_closed)
-    state_after_restart = F.when(F.col("current") & ~F.col("unclear"), action_once_closed)
-    rows = rows.withColumns({"action": gc_action, "after_restart": state_after_restart})
-    rows = with_full_disks(rows, entry_logs, disks, settings)
-    is_kept = (F.col("action") == GcAction.KEEP) | is_suspended() | (F.col("needed") > 0)
+    action_after_restart = F.when(F.col("current") & ~F.col("unclear"), action_once_closed)
+    rows = rows.withColumns({"action": gc_action, "after_restart": action_after_restart})
+    rows = add_full_disk(rows, entry_logs, disks, settings)
+    is_kept = (F.col("action") == GcAction.KEEP) | suspends_action() | (F.col("needed") > 0)
     rows = rows.withColumn("frees", F.when(is_kept, F.lit(0)).otherwise(F.col("bytes") - F.col("remain")))
     carried_columns = dict.fromkeys(("minor_since", "major_since", "delete_since"), "long")
     carried_columns["overdue"] = "boolean"
@@ -195,7 +195,7 @@ def log_foresight(
         )
     empty_bookie_rows = rows.sparkSession.createDataFrame([], "bookie_id string, passed boolean")
     rows = rows.join(
-        F.broadcast(empty_bookie_rows if passed_bookies is None else passed_bookies), "bookie_id", "left"
+        F.broadcast(empty_bookie_rows if gc_bookies is None else gc_bookies), "bookie_id", "left"
     )
 
     # Null in the run before: the log was above the threshold then, so its time starts now. Its share between
@@ -221,27 +221,27 @@ def log_foresight(
 
 
 def _all_logs(
-    space: DataFrame, foresight: DataFrame, entry_logs: DataFrame, availability: DataFrame | None
+    space: DataFrame, gc_forecast: DataFrame, entry_logs: DataFrame, availability: DataFrame | None
 ) -> DataFrame:
     """Return the rows of `_count_log_bytes`. The rows of damaged logs have the collector's counts."""
     damaged_rows = entry_logs.where(F.col("collector_scan").isNotNull())
-    undamaged_logs = _count_log_bytes(space, foresight).join(
+    undamaged_logs = _count_log_bytes(space, gc_forecast).join(
         damaged_rows.where(F.col("ledger_id").isNull()).select("path"), "path", "left_anti"
     )
     rows = undamaged_logs.withColumn("scan_fails", F.lit(False))
     return rows if availability is None else rows.unionByName(
-        _damaged_logs(space, foresight, damaged_rows, availability)
+        _damaged_logs(space, gc_forecast, damaged_rows, availability)
     )  # fmt: skip
 
 
 def _damaged_logs(
-    space: DataFrame, foresight: DataFrame, damaged_rows: DataFrame, availability: DataFrame
+    space: DataFrame, gc_forecast: DataFrame, damaged_rows: DataFrame, availability: DataFrame
 ) -> DataFrame:
     """Return rows like those of `_count_log_bytes` for logs with damaged records.
 
     The collector does not see all bytes of these logs.
     """
-    unlisted_forecast = foresight.where(F.col("pass") == GcPass.LISTING).select(
+    unlisted_forecast = gc_forecast.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
     )
     stored_replicas = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
@@ -279,7 +279,7 @@ def _damaged_logs(
     )
 
 
-def _count_log_bytes(space: DataFrame, foresight: DataFrame) -> DataFrame:
+def _count_log_bytes(space: DataFrame, gc_forecast: DataFrame) -> DataFrame:
     """Return one row per log, with its length in ``bytes`` and with three parts of these bytes.
 
     ``entries`` are the bytes of entries. ``needed`` are bytes that may be the last copy of an entry.
@@ -287,7 +287,7 @@ def _count_log_bytes(space: DataFrame, foresight: DataFrame) -> DataFrame:
     unclear owner are left out. The newest log of a directory (``current``) is an exception, because its end
     is always unclear.
     """
-    unlisted_forecast = foresight.where(F.col("pass") == GcPass.LISTING).select(
+    unlisted_forecast = gc_forecast.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
     )
     has_ledger = F.col("ledger_id").isNotNull()
@@ -312,7 +312,7 @@ def _count_log_bytes(space: DataFrame, foresight: DataFrame) -> DataFrame:
     )
 
 
-DELETION_CANDIDATES = schema_of(
+DELETION_CANDIDATES = make_schema(
     ("bookie_id", pa.string(), "the bookie"),
     (
         "path",
@@ -339,7 +339,7 @@ def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> Data
     ).select("path")
     is_outside_collection = ~F.col("path").contains(COLLECTION_SEPARATOR)
     logs_to_rewrite = log_foresight.where(
-        (F.col("action") != GcAction.KEEP) & ~is_suspended() & is_outside_collection
+        (F.col("action") != GcAction.KEEP) & ~suspends_action() & is_outside_collection
     )
     logs = logs_to_rewrite.join(logs_counted_by_map, "path", "left_semi")
     task_count = logs.sparkSession.sparkContext.defaultParallelism

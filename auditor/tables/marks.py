@@ -11,13 +11,13 @@ If the worker dies meanwhile, or two workers run at the same time, directories w
 
 import pyarrow as pa
 
-from auditor.model.columns import LEDGER, schema_of
+from auditor.model.columns import LEDGER, make_schema
 from auditor.model.states import DECODED
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 from auditor.tables.scans import new_ids
 
-STALE_MARKS = schema_of(
+STALE_MARKS = make_schema(
     ("scope_id", pa.int64(), "BP-35 scope; always 0"),
     ("ledger_id", pa.int64(), "a marked ledger that has all its copies; no copy is unknown"),
     ("path", pa.string(), "the mark's znode"),

@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from auditor.model.columns import schema_of
+from auditor.model.columns import make_schema
 from auditor.spark.execution import Execution
 from auditor.spark.table_files import TableFiles
 from auditor.tables.replica_blocks import CodedColumn
 
-MEMBERS = schema_of(
+MEMBERS = make_schema(
     ("bookie_id", pa.string(), "a bookie id in an ensemble"),
     ("ledgers", pa.int64(), "number of ledgers that have the bookie in an ensemble"),
     (

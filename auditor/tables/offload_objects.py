@@ -9,11 +9,11 @@ They are left out, like all other objects in the bucket. Source: DataBlockUtils 
 
 import pyarrow as pa
 
-from auditor.model.columns import LEDGER, OWNER, schema_of
+from auditor.model.columns import LEDGER, OWNER, make_schema
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 
-OFFLOAD_OBJECTS = schema_of(
+OFFLOAD_OBJECTS = make_schema(
     ("uid", pa.string(), "UUID in the names of the objects and in the offload context"),
     ("scope_id", pa.int64(), "always 0, because applications use no scopes"),
     ("ledger_id", pa.int64(), "the offloaded ledger"),
@@ -67,13 +67,17 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace_ms: int) -> Dat
             its offload context must be older than the reference context by at least this time.
     """
     # A full join: a copy without a context wastes space, and a context without a copy is a loss.
-    copies = _listed_copies(listing).join(_contexts_by_copy(owners), [*_COPY_KEY], "full_outer")
+    offload_copies = _listed_copies(listing).join(_contexts_by_copy(owners), [*_COPY_KEY], "full_outer")
     # An unreadable value may name any of the copies, so one value puts all copies without a context in doubt.
-    unread_owner_state = owners.where("status != 'ok'").agg(
+    unread_owners = owners.where("status != 'ok'").agg(
         F.min(F.concat("path", F.lit(": "), "damage")).alias("unread")
     )
-    newest_listed_offload = copies.where("has_data and has_index").agg(F.max("offload_time").alias("reached"))
-    copies = copies.crossJoin(F.broadcast(unread_owner_state)).crossJoin(F.broadcast(newest_listed_offload))
+    newest_listed_offload = offload_copies.where("has_data and has_index").agg(
+        F.max("offload_time").alias("reached")
+    )
+    offload_copies = offload_copies.crossJoin(F.broadcast(unread_owners)).crossJoin(
+        F.broadcast(newest_listed_offload)
+    )
     is_complete = F.coalesce(F.col("has_data") & F.col("has_index"), F.lit(False))
     object_fault = F.when(F.col("path").isNull(), ORPHAN_FAULT).when(
         F.col("offload").isin("complete", "deleted") & ~is_complete, MISSING_FAULT
@@ -84,9 +88,9 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace_ms: int) -> Dat
     unread_reason = unread_reason.when(
         (F.col("fault") == MISSING_FAULT) & ~is_older_than_listing, "the listing may be older than the copy"
     )
-    copies = copies.withColumn("fault", object_fault).withColumn("why", unread_reason)
-    copies = copies.fillna(0, ["objects", "bytes"]).fillna(False, ["has_data", "has_index"])
-    return copies.select(*OFFLOAD_OBJECTS.names)
+    offload_copies = offload_copies.withColumn("fault", object_fault).withColumn("why", unread_reason)
+    offload_copies = offload_copies.fillna(0, ["objects", "bytes"]).fillna(False, ["has_data", "has_index"])
+    return offload_copies.select(*OFFLOAD_OBJECTS.names)
 
 
 def _listed_copies(listing: DataFrame) -> DataFrame:

@@ -11,36 +11,36 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from auditor.model.check_settings import CheckSettings
-from auditor.model.columns import LEDGER, schema_of
+from auditor.model.columns import LEDGER, make_schema
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.states import ON_DISK
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.parts import filter_part
-from auditor.tables.scans import add_both_doubt_columns, deleted_ids, new_ids, scan_ids
+from auditor.tables.scans import add_both_doubt_columns, deleted_ids, ids_in_scan, new_ids
 
-COLLECTED_WITHIN_MS = 3_600_000
+MAX_GC_INTERVAL_MS = 3_600_000
 """Time in which a bookie's garbage collector certainly runs once, in ms.
 
 It runs every 15 minutes, unless compaction delays it.
 """
 
-_PAIR_KEY = ("bookie_id", *LEDGER)
+_REPLICA_KEY = ("bookie_id", *LEDGER)
 
 
 class RecentIds(NamedTuple):
     """Evidence that the metadata had a ledger within the collectors' last interval before the first scan.
 
     ``listed_ids`` are the ids that an earlier run listed in that interval. It is None if there is no such
-    run. ``issued_range`` is the range of ids that the store's generator has given out since the start of
+    run. ``issued_id_range`` is the range of ids that the store's generator has given out since the start of
     that interval: the first id, and the id after the last. It is None if the range is unknown.
     """
 
     listed_ids: DataFrame | None = None
-    issued_range: tuple[int, int] | None = None
+    issued_id_range: tuple[int, int] | None = None
 
 
-ORPHANS = schema_of(
+ORPHANS = make_schema(
     ("bookie_id", pa.string(), "the bookie that has the ledger"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("ledger_id", pa.int64(), "a ledger that the last scan of the metadata does not list"),
@@ -60,7 +60,7 @@ ORPHANS = schema_of(
     ),
 )
 
-HOLDINGS = schema_of(
+HOLDINGS = make_schema(
     ("bookie_id", pa.string(), "a bookie with an index"),
     ("ledgers", pa.int64(), "number of ledgers in the bookie's index"),
     ("orphans", pa.int64(), "number of the bookie's ledgers that the metadata does not list"),
@@ -85,7 +85,7 @@ HOLDINGS = schema_of(
     ),
 )
 
-VANISHED_RANGES = schema_of(
+VANISHED_RANGES = make_schema(
     ("bookie_id", pa.string(), "the bookie"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("low", pa.int64(), "first id of a range of 10,000 ids in which all ledgers of the bookie are orphans"),
@@ -126,21 +126,21 @@ def orphans(
         all_ledgers: All rows of the table ``ledgers``, if ``ledgers`` has only some of them.
     """
     stored_replicas = unequal_pairs.where(F.col("index_state").isin(*ON_DISK))
-    scanned_ids = scan_ids(ledgers)
+    scanned_ids = ids_in_scan(ledgers)
     # Keep only ledgers of unequal pairs, so that the joined table is as small as the pairs.
     never_listed_replicas = stored_replicas.join(
         scanned_ids.join(stored_replicas.select(*LEDGER), [*LEDGER], "left_semi"), [*LEDGER], "left_anti"
     )
     orphan_rows = never_listed_replicas.select(
-        *_PAIR_KEY, F.col("held").alias("groups"), F.lit(False).alias("in_m0")
+        *_REPLICA_KEY, F.col("held").alias("groups"), F.lit(False).alias("in_m0")
     )
-    candidate_pairs = stored_replicas.select(*_PAIR_KEY)
+    candidate_replicas = stored_replicas.select(*_REPLICA_KEY)
     if second_scan is not None and moved is not None:
-        deleted_indexes = indexes.where(_has_files()).join(deleted_ids(moved), [*LEDGER])
+        deleted_indexes = indexes.where(_has_ledger()).join(deleted_ids(moved), [*LEDGER])
         orphan_rows = orphan_rows.join(new_ids(moved), [*LEDGER], "left_anti").unionByName(
-            deleted_indexes.select(*_PAIR_KEY, "groups", F.lit(True).alias("in_m0"))
+            deleted_indexes.select(*_REPLICA_KEY, "groups", F.lit(True).alias("in_m0"))
         )
-        candidate_pairs = candidate_pairs.unionByName(deleted_indexes.select(*_PAIR_KEY))
+        candidate_replicas = candidate_replicas.unionByName(deleted_indexes.select(*_REPLICA_KEY))
     orphan_rows = orphan_rows.withColumn("doubt", F.lit(None).cast("string"))
     if doubtful_ids is not None:
         # A ledger that the first scan lists is in doubt only if the second scan may have missed it.
@@ -149,7 +149,7 @@ def orphans(
             "doubt", scan_doubt
         )
         orphan_rows = orphan_rows.drop("first", "second")
-    rows_with_later_index = indexes.where(F.col("mtime") > scan_time).select(*_PAIR_KEY)
+    rows_with_later_index = indexes.where(F.col("mtime") > scan_time).select(*_REPLICA_KEY)
     bookies_with_later_index = [
         bookie_id
         for bookie_id, index_time in index_times.items()
@@ -158,16 +158,18 @@ def orphans(
     if second_scan is None and bookies_with_later_index:
         rows_with_later_index = rows_with_later_index.unionByName(
             _find_ids_above_all(
-                indexes, scan_ids(ledgers if all_ledgers is None else all_ledgers), bookies_with_later_index
+                indexes,
+                ids_in_scan(ledgers if all_ledgers is None else all_ledgers),
+                bookies_with_later_index,
             )
         )
     rows_newer_than_scan = (
-        rows_with_later_index.join(candidate_pairs, [*_PAIR_KEY], "left_semi")
+        rows_with_later_index.join(candidate_replicas, [*_REPLICA_KEY], "left_semi")
         .distinct()
         .withColumn("newer", F.lit(True))
     )
-    return orphan_rows.join(rows_newer_than_scan, [*_PAIR_KEY], "left").select(
-        *_PAIR_KEY,
+    return orphan_rows.join(rows_newer_than_scan, [*_REPLICA_KEY], "left").select(
+        *_REPLICA_KEY,
         "groups",
         "in_m0",
         F.lit(False).alias("in_m1"),
@@ -176,7 +178,7 @@ def orphans(
     )
 
 
-def _has_files(emptiness_condition: str = "length(groups) = 0") -> Column:
+def _has_ledger(emptiness_condition: str = "length(groups) = 0") -> Column:
     """Return the condition that the bookie of a row has the ledger of the row.
 
     Rows are of ``availability``, or of index counts with a different ``emptiness_condition``.
@@ -195,10 +197,12 @@ def _find_ids_above_all(indexes: DataFrame, listed_ids: DataFrame, bookies: list
     """
     highest_ids = listed_ids.groupBy("scope_id").agg(F.max("ledger_id").alias("highest"))
     rows = indexes.where((F.col("storage") == "rocksdb") & F.col("bookie_id").isin(bookies)).select(
-        *_PAIR_KEY
+        *_REPLICA_KEY
     )
     is_above_highest = F.col("highest").isNull() | (F.col("ledger_id") > F.col("highest"))
-    return rows.join(F.broadcast(highest_ids), "scope_id", "left").where(is_above_highest).select(*_PAIR_KEY)
+    return (
+        rows.join(F.broadcast(highest_ids), "scope_id", "left").where(is_above_highest).select(*_REPLICA_KEY)
+    )
 
 
 def _add_recent_flag(orphans: DataFrame, recent_ids: RecentIds) -> DataFrame:
@@ -207,8 +211,8 @@ def _add_recent_flag(orphans: DataFrame, recent_ids: RecentIds) -> DataFrame:
     The garbage collection of such an orphan is still due.
     """
     is_recent = F.lit(False)
-    if recent_ids.issued_range is not None:
-        first_issued_id, next_unissued_id = recent_ids.issued_range
+    if recent_ids.issued_id_range is not None:
+        first_issued_id, next_unissued_id = recent_ids.issued_id_range
         is_recent = (F.col("scope_id") == 0) & F.col("ledger_id").between(
             first_issued_id, next_unissued_id - 1
         )
@@ -241,7 +245,7 @@ def holdings(
     Args:
         index_counts: Counts over all indexes (`auditor.tables.index_counts`).
         orphans: The table of that name.
-        earlier_orphans: Orphans of a run that ended at least `COLLECTED_WITHIN_MS` earlier, or None.
+        earlier_orphans: Orphans of a run that ended at least `MAX_GC_INTERVAL_MS` earlier, or None.
             ``lasting`` counts orphans that both runs have and that are not in doubt.
         recent_ids: Evidence of ledgers that were in the metadata until recently. ``recent`` counts orphans
             of such ledgers that are not in doubt.
@@ -249,7 +253,7 @@ def holdings(
             counts as dropped.
     """
     ledgers = (
-        index_counts.where(_has_files("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
+        index_counts.where(_has_ledger("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
     )
     recent_count = F.count_if(F.col("recent") & F.col("doubt").isNull()).alias("recent")
     flagged_orphans = _add_dropped_flag(_add_recent_flag(orphans, recent_ids or RecentIds()), owner_rows)
@@ -258,10 +262,10 @@ def holdings(
     rows = _add_orphan_counts(ledgers, flagged_orphans, ["bookie_id"], recent_count, unexplained_count)
     if earlier_orphans is None:
         return rows.withColumn("lasting", F.lit(0).cast("long"))
-    lasting_orphans = orphans.where("doubt is null").join(
-        earlier_orphans.select(*_PAIR_KEY), [*_PAIR_KEY], "left_semi"
+    repeated_orphans = orphans.where("doubt is null").join(
+        earlier_orphans.select(*_REPLICA_KEY), [*_REPLICA_KEY], "left_semi"
     )
-    lasting_counts = lasting_orphans.groupBy("bookie_id").agg(F.count("*").alias("lasting"))
+    lasting_counts = repeated_orphans.groupBy("bookie_id").agg(F.count("*").alias("lasting"))
     return rows.join(lasting_counts, "bookie_id", "left").fillna({"lasting": 0})
 
 
@@ -290,7 +294,7 @@ def vanished_ranges(
         .where(F.col("count") >= settings.vanished_ledgers)
     )
     held_ledgers = (
-        availability.where(_has_files())
+        availability.where(_has_ledger())
         .withColumn("leaf", block_number)
         .join(blocks_with_many_orphans, block_keys, "left_semi")
     )

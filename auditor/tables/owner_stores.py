@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from auditor.model.columns import schema_of
+from auditor.model.columns import make_schema
 from auditor.model.owner_scope import DROPPED_MEMORY_MS
 from auditor.sources.metadata.uri import SAVED_SCHEMES
 from auditor.sources.owners.applications import parse_owners_uri
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 
-OWNER_STORES = schema_of(
+OWNER_STORES = make_schema(
     ("source", pa.string(), "the owner store, in the form of the option --owners"),
     ("kind", pa.string(), "owners"),
     (
@@ -69,7 +69,7 @@ OWNER_STORES = schema_of(
 )
 
 
-def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: int) -> DataFrame:
+def count_claims(ownership: DataFrame, applications: Collection[str], scan_time: int) -> DataFrame:
     """Count the ledgers of each store, in columns claims, foreign_claims, unowned, listed_before and dropped.
 
     Args:
@@ -90,7 +90,7 @@ def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: 
     )
 
 
-def store_facts(owners: DataFrame) -> DataFrame:
+def summarize_owners(owners: DataFrame) -> DataFrame:
     """Return, by store, the number of paths that could not be listed, and the time of the newest change.
 
     The columns are gaps and newest (ms).
@@ -105,13 +105,13 @@ class StoreReferences:
 
     Args:
         lowest_ids: The lowest ledger id that each store of this run names.
-        linked_pairs: Pairs of stores of this run that have a reference in common.
-        shared_counts: Number of common references, by store of this run and store of the earlier run.
+        linked_store_pairs: Pairs of stores of this run that have a reference in common.
+        shared_references: Number of common references, by store of this run and store of the earlier run.
     """
 
     lowest_ids: Mapping[str, int]
-    linked_pairs: Sequence[tuple[str, str]]
-    shared_counts: Mapping[tuple[str, str], int]
+    linked_store_pairs: Sequence[tuple[str, str]]
+    shared_references: Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +143,12 @@ def match_stores(
     for store in stores:
         if store not in first_names:
             first_names |= dict.fromkeys(
-                _linked_stores(store, references.linked_pairs) - {store} - first_names.keys(), store
+                _linked_stores(store, references.linked_store_pairs) - {store} - first_names.keys(), store
             )
     current_names: dict[str, str] = {}
     identities: dict[str, str] = {}
     for (store, earlier_store), _ in sorted(
-        references.shared_counts.items(), key=lambda count_item: (-count_item[1], count_item[0])
+        references.shared_references.items(), key=lambda count_item: (-count_item[1], count_item[0])
     ):
         first_name = first_names.get(store, store)
         current_names.setdefault(earlier_store, first_name)

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from auditor.model.columns import OWNER, schema_of
+from auditor.model.columns import OWNER, make_schema
 from auditor.model.owner_scope import ROLLOVER_MS
 from auditor.spark import functions as F
 from auditor.spark.batches import select_columns
@@ -34,7 +34,7 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables.claims import application_of, claim_of, namespace_of, path_below_root
 from auditor.tables.scans import add_both_doubt_columns, deleted_ids, new_ids
 
-OWNERSHIP = schema_of(
+OWNERSHIP = make_schema(
     ("scope_id", pa.int64(), "always 0, because applications use no scopes"),
     ("ledger_id", pa.int64(), "the ledger; null: the owner refers to no ledger, or could not be read"),
     (
@@ -163,10 +163,10 @@ def ownership(
     """
     owners = owners.withColumn("below_root", path_below_root(times.chroots))
     listed_ledgers = _listed_ledgers(ledgers, moved)
-    named_ledgers = owners.where("status = 'ok' and ledger_id is not null").select(
+    references = owners.where("status = 'ok' and ledger_id is not null").select(
         "ledger_id", *_REFERENCE, "below_root", "store"
     )
-    ownership_rows = listed_ledgers.join(named_ledgers, "ledger_id", "full_outer").withColumn(
+    ownership_rows = listed_ledgers.join(references, "ledger_id", "full_outer").withColumn(
         "scope_id", F.lit(0).cast("bigint")
     )
     ownership_rows = _add_namespaces(_add_block_reason(ownership_rows, owners), owners)
@@ -186,8 +186,8 @@ def ownership(
         }
     )
     ownership_rows = ownership_rows.withColumn("claim", F.concat(_claim_chroot(times.chroots), "claim"))
-    read_fault = F.when(F.col("status") != "ok", UNREADABLE_FAULT)
-    unread_rows = owners.where("ledger_id is null").drop("ctime", "mtime").withColumn("fault", read_fault)
+    unread_fault = F.when(F.col("status") != "ok", UNREADABLE_FAULT)
+    unread_rows = owners.where("ledger_id is null").drop("ctime", "mtime").withColumn("fault", unread_fault)
     return select_columns(ownership_rows, OWNERSHIP).unionByName(select_columns(unread_rows, OWNERSHIP))
 
 
@@ -305,9 +305,9 @@ def _add_seen_before(rows: DataFrame, earlier_ownership: DataFrame | None) -> Da
     # The earlier run is older by the grace, so all its ledgers are older than the grace.
     if earlier_ownership is None:
         return rows.withColumn("seen_before", F.lit(False))
-    has_no_age = (F.col("standing") == "unknown") & (F.col("why") == NO_AGE_REASON)
+    lacks_age = (F.col("standing") == "unknown") & (F.col("why") == NO_AGE_REASON)
     earlier_unowned = (
-        earlier_ownership.where((F.col("standing") == "unowned") | has_no_age).select("ledger_id").distinct()
+        earlier_ownership.where((F.col("standing") == "unowned") | lacks_age).select("ledger_id").distinct()
     )
     rows_with_earlier_run = rows.join(earlier_unowned.withColumn("before", F.lit(True)), "ledger_id", "left")
     return rows_with_earlier_run.withColumn("seen_before", F.coalesce("before", F.lit(False)))

@@ -56,7 +56,7 @@ def filter_part(part: str, table: DataFrame) -> DataFrame:
 def part_count_queries(tables: Mapping[str, DataFrame]) -> dict[str, tuple[DataFrame, list[str]]]:
     """Return, by table, the expressions that count the rows of its parts.
 
-    They are the input of `table_queries.aggregate_many`.
+    They are the input of `table_queries.aggregate_tables`.
     """
     conditions: dict[str, list[str]] = {}
     for pairs in PARTS.values():
@@ -75,9 +75,9 @@ def empty_parts(
 ) -> frozenset[str]:
     """Return the parts without rows, from the results of `part_count_queries`."""
     nonempty_parts = {
-        (table, part_and_table)
+        (table, count_expression)
         for table, (_, table_queries) in count_queries.items()
-        for part_and_table, count in zip(table_queries, counts[table], strict=True)
+        for count_expression, count in zip(table_queries, counts[table], strict=True)
         if count
     }
     return frozenset(

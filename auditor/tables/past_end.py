@@ -45,9 +45,9 @@ def separate_past_end(ledger: LedgerFacts, bookies: Mapping[str, BookieState], j
         return
     first_entry = ledger.last_entry_id + 1
     if not is_changed_by_takeover(ledger):
-        judgement.foreign = [
-            replace(foreign_copy, behind_end=_count_entries_from(foreign_copy.held, first_entry))
-            for foreign_copy in judgement.foreign
+        judgement.foreign_copies = [
+            replace(foreign_copy, behind_end=_count_entries_from(foreign_copy.held_groups, first_entry))
+            for foreign_copy in judgement.foreign_copies
         ]
     newest_entry = max((coverage.last_entry(groups) for _, groups in judgement.surplus), default=-1)
     if newest_entry < first_entry:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from auditor.model.adherence import (
     Adherence,
-    CodedView,
+    EncodedView,
     Flags,
     Numbers,
     ServerView,
@@ -32,7 +32,7 @@ from auditor.model.adherence import (
     regions_hold_acks,
     sole_domains,
 )
-from auditor.model.columns import LEDGER, schema_of
+from auditor.model.columns import LEDGER, make_schema
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.placement import POLICY_LEVEL, Location, Locations, PlacementSettings, Policy
 from auditor.spark.batches import from_files
@@ -44,7 +44,7 @@ _NAMES_TYPE = pa.list_(pa.string())
 _ROWS_PER_BATCH = 1 << 15
 _OPEN_SEGMENT_END = 1 << 62
 
-PLACEMENT = schema_of(
+PLACEMENT = make_schema(
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED"),
@@ -82,19 +82,19 @@ PLACEMENT = schema_of(
 class PlacementJudge:
     """The rules and locations by which segments are judged. Spark tasks receive this object.
 
-    Bookies are represented by their positions in ``names``. ``views`` are the possible states of a server's
-    knowledge of racks. There is only one view, except for a rack policy with locations of mixed depths.
-    Then there is one view for each depth that may have been registered first. A segment is broken only if
-    it breaks the policy in all views. ``all_writable_view`` is the view of a server for which every bookie
-    with a location is writable. ``paths`` and ``domains`` are the locations and domains of the bookies in
-    the mapping.
+    Bookies are represented by their positions in ``bookie_names``. ``coded_views`` are the possible states of
+    a server's knowledge of racks. There is only one view, except for a rack policy with locations of mixed
+    depths. Then there is one view for each depth that may have been registered first. A segment is broken
+    only if it breaks the policy in all views. ``all_writable_view`` is the view of a server for which every
+    bookie with a location is writable. ``location_paths`` and ``domains`` are the locations and domains of
+    the bookies in the mapping.
     """
 
     settings: PlacementSettings
-    names: Sequence[str]
-    views: Sequence[CodedView]
-    all_writable_view: CodedView
-    paths: Sequence[str | None]
+    bookie_names: Sequence[str]
+    coded_views: Sequence[EncodedView]
+    all_writable_view: EncodedView
+    location_paths: Sequence[str | None]
     domains: Sequence[str | None]
     domain_codes: Numbers
     is_writable: Flags
@@ -104,34 +104,41 @@ class PlacementJudge:
         cls,
         settings: PlacementSettings,
         locations: Locations,
-        names: Sequence[str],
+        bookie_names: Sequence[str],
         writable_bookies: Collection[str],
         registered_bookies: Collection[str],
     ) -> PlacementJudge:
-        """Return the judge for a cluster. ``names`` are all bookies that ensembles may name."""
+        """Return the judge for a cluster. ``bookie_names`` are all bookies that ensembles may name."""
         location_level = POLICY_LEVEL[settings.policy]
         view = ServerView.from_locations(
-            locations, settings.policy, names, writable_bookies, registered_bookies
+            locations, settings.policy, bookie_names, writable_bookies, registered_bookies
         )
         depths = sorted({depth_of(view.paths[name]) for name in view.choosable_bookies})
         has_mixed_depths = settings.policy is Policy.RACK and len(depths) > 1
         views = [
             ServerView.from_locations(
-                locations, settings.policy, names, writable_bookies, registered_bookies, registered_depth
+                locations,
+                settings.policy,
+                bookie_names,
+                writable_bookies,
+                registered_bookies,
+                registered_depth,
             )
             for registered_depth in (depths if has_mixed_depths else [None])
         ]
-        located_bookies = [name for name in names if locations.path(name)]
-        all_writable_view = ServerView.from_locations(locations, settings.policy, names, located_bookies)
+        located_bookies = [name for name in bookie_names if locations.path(name)]
+        all_writable_view = ServerView.from_locations(
+            locations, settings.policy, bookie_names, located_bookies
+        )
         return cls(
             settings,
-            names,
-            [CodedView.from_server_view(server_view, names) for server_view in views],
-            CodedView.from_server_view(all_writable_view, names),
-            [locations.path(name) for name in names],
-            [locations.domain(name, location_level) for name in names],
-            domain_codes(locations, location_level, names),
-            np.array([name in view.choosable_bookies for name in names], np.bool_),
+            bookie_names,
+            [EncodedView.from_server_view(server_view, bookie_names) for server_view in views],
+            EncodedView.from_server_view(all_writable_view, bookie_names),
+            [locations.path(name) for name in bookie_names],
+            [locations.domain(name, location_level) for name in bookie_names],
+            domain_codes(locations, location_level, bookie_names),
+            np.array([name in view.choosable_bookies for name in bookie_names], np.bool_),
         )
 
 
@@ -155,7 +162,7 @@ def judge_files(files: TableFiles, judge: PlacementJudge) -> Iterator[pa.RecordB
 
 def judge_placement(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
     """Return the rows of `PLACEMENT` for some rows of the table ``ledgers``."""
-    segments = _Segments.from_rows(rows, judge.names)
+    segments = _Segments.from_rows(rows, judge.bookie_names)
     verdicts = _Verdicts.without_faults(len(segments.ledger_rows))
     judged_segments = np.flatnonzero((segments.ensemble_sizes > 0) & (segments.write_quorum > 0))
     segment_shapes = np.stack([segments.ensemble_sizes, segments.write_quorum, segments.ack_quorum], axis=1)[
@@ -186,7 +193,7 @@ class _Segments:
     ack_quorum: NDArray[np.int64]
 
     @classmethod
-    def from_rows(cls, rows: pa.Table, names: Sequence[str]) -> _Segments:
+    def from_rows(cls, rows: pa.Table, bookie_names: Sequence[str]) -> _Segments:
         segment_lists = rows["segments"].combine_chunks()
         ledger_rows = pc.list_parent_indices(segment_lists).to_numpy()
         segments = segment_lists.flatten()
@@ -201,7 +208,7 @@ class _Segments:
         segment_ends[rows_with_next_segment] = np.minimum(
             first_entries[rows_with_next_segment + 1], segment_ends[rows_with_next_segment]
         )
-        members = pc.index_in(ensembles.flatten(), pa.array(names, pa.string())).to_numpy()
+        members = pc.index_in(ensembles.flatten(), pa.array(bookie_names, pa.string())).to_numpy()
         quorums = (
             rows[name].to_numpy().astype(np.int64)[ledger_rows] for name in ("write_quorum", "ack_quorum")
         )
@@ -249,7 +256,7 @@ class _Verdicts:
         ensembles = all_ensembles[example_rows]
         judgements = [
             judge_ensembles(ensembles, quorum, view, judge.settings, judges_locations_only=True)
-            for view in judge.views
+            for view in judge.coded_views
         ]
         is_broken = np.logical_and.reduce([judgement.adherence == Adherence.FAIL for judgement in judgements])
         domain_codes = judge.domain_codes[ensembles]
@@ -283,31 +290,31 @@ class _Verdicts:
 def _placement_table(
     rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: PlacementJudge
 ) -> pa.Table:
-    reported_rows = np.flatnonzero(verdicts.is_broken | verdicts.is_at_risk)
-    quorum = segments.write_quorum[reported_rows]
+    reported_segments = np.flatnonzero(verdicts.is_broken | verdicts.is_at_risk)
+    quorum = segments.write_quorum[reported_segments]
     quorum_offsets = np.concatenate([[0], np.cumsum(quorum)])
     # The members of each reported write set, concatenated.
     quorum_position = np.arange(quorum_offsets[-1]) - np.repeat(quorum_offsets[:-1], quorum)
     ensemble_index = (
-        np.repeat(verdicts.first_write_sets[reported_rows], quorum) + quorum_position
-    ) % np.repeat(segments.ensemble_sizes[reported_rows], quorum)
-    members = segments.members[np.repeat(segments.member_starts[reported_rows], quorum) + ensemble_index]
+        np.repeat(verdicts.first_write_sets[reported_segments], quorum) + quorum_position
+    ) % np.repeat(segments.ensemble_sizes[reported_segments], quorum)
+    members = segments.members[np.repeat(segments.member_starts[reported_segments], quorum) + ensemble_index]
     is_unwritable = ~judge.is_writable[members]
     first_members = members[quorum_offsets[:-1]]
-    in_one_domain = pa.array(verdicts.in_one_domain[reported_rows])
+    in_one_domain = pa.array(verdicts.in_one_domain[reported_segments])
     columns: dict[str, Any] = {
-        name: pc.array_take(rows[name].combine_chunks(), pa.array(segments.ledger_rows[reported_rows]))
+        name: pc.array_take(rows[name].combine_chunks(), pa.array(segments.ledger_rows[reported_segments]))
         for name in _LEDGER_COLUMNS
     }
     columns |= {
-        "first_entry_id": segments.first_entries[reported_rows],
-        "violated": verdicts.is_broken[reported_rows],
-        "excused": verdicts.is_excused[reported_rows],
-        "windows": verdicts.write_set_counts[reported_rows].astype(np.int32),
-        "bookies": _list_column(judge.names, members, quorum_offsets),
-        "locations": _list_column(judge.paths, members, quorum_offsets),
+        "first_entry_id": segments.first_entries[reported_segments],
+        "violated": verdicts.is_broken[reported_segments],
+        "excused": verdicts.is_excused[reported_segments],
+        "windows": verdicts.write_set_counts[reported_segments].astype(np.int32),
+        "bookies": _list_column(judge.bookie_names, members, quorum_offsets),
+        "locations": _list_column(judge.location_paths, members, quorum_offsets),
         "unwritable": _list_column(
-            judge.names,
+            judge.bookie_names,
             members[is_unwritable],
             np.concatenate([[0], np.cumsum(is_unwritable)])[quorum_offsets],
         ),
@@ -325,7 +332,7 @@ def _list_column(
     return pa.ListArray.from_arrays(pa.array(quorum_offsets, pa.int32()), values)
 
 
-BOOKIE_LOCATIONS = schema_of(
+BOOKIE_LOCATIONS = make_schema(
     ("bookie_id", pa.string(), "a bookie id of the table bookies, or of Pulsar's isolation groups"),
     (
         "location",

@@ -6,9 +6,9 @@ if an unregistered member should have a copy. Entries without any copy are lost.
 
 import pyarrow as pa
 
-from auditor.model.columns import schema_of
+from auditor.model.columns import make_schema
 
-REACHABILITY = schema_of(
+REACHABILITY = make_schema(
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("ledger_id", pa.int64(), "the ledger"),
     (

@@ -25,7 +25,7 @@ class ReadReplies:
 
     ``served_groups`` are the entries that it returned. ``denied_groups`` are entries that it does not have.
     If ``has_no_ledger`` is True, it has no entry of the ledger. ``failed_groups`` are entries that it could
-    not read from its disk, because of the error ``read_error``. ``silence_reason`` says why some reads got
+    not read from its disk, because of the error ``read_error``. ``no_reply_reason`` says why some reads got
     no reply. It is None if all reads got a reply. ``is_refused`` is True if the only reason is that the
     bookie accepts no reads from this client.
     """
@@ -33,7 +33,7 @@ class ReadReplies:
     served_groups: Groups = field(default_factory=lambda: NO_GROUPS)
     denied_groups: Groups = field(default_factory=lambda: NO_GROUPS)
     has_no_ledger: bool = False
-    silence_reason: str | None = None
+    no_reply_reason: str | None = None
     is_refused: bool = False
     failed_groups: Groups = field(default_factory=lambda: NO_GROUPS)
     read_error: str | None = None
@@ -41,15 +41,17 @@ class ReadReplies:
     @property
     def doubt_reason(self) -> str | None:
         """Return why some read got no reply or only a disk error, or None if there is no such read."""
-        return self.silence_reason or (self.read_error if len(self.failed_groups) else None)
+        return self.no_reply_reason or (self.read_error if len(self.failed_groups) else None)
 
-    def without_entries(self, entries: Groups) -> ReadReplies:
+    def drop_entries(self, entries: Groups) -> ReadReplies:
         """Return a copy without the replies about ``entries``."""
         reply_groups = (self.served_groups, self.denied_groups, self.failed_groups)
-        served, denied_groups, failed_groups = (
+        served_groups, denied_groups, failed_groups = (
             coverage.difference(groups, entries) for groups in reply_groups
         )
-        return replace(self, served_groups=served, denied_groups=denied_groups, failed_groups=failed_groups)
+        return replace(
+            self, served_groups=served_groups, denied_groups=denied_groups, failed_groups=failed_groups
+        )
 
 
 def replies_by_bookie(answers: Iterable[Mapping[str, Any]]) -> dict[str, ReadReplies]:
@@ -72,7 +74,7 @@ def _merge_replies(rows: Sequence[Mapping[str, Any]]) -> ReadReplies:
         served_groups=entries_of(answer_rows(WitnessAnswer.SERVED)),
         denied_groups=entries_of(answer_rows(WitnessAnswer.NO_SUCH_ENTRY, WitnessAnswer.NO_SUCH_LEDGER)),
         has_no_ledger=bool(answer_rows(WitnessAnswer.NO_SUCH_LEDGER)),
-        silence_reason=min((row["reason"] for row in silent_rows), default=None),
+        no_reply_reason=min((row["reason"] for row in silent_rows), default=None),
         is_refused=bool(refused_rows) and not unknown_rows,
         failed_groups=entries_of(failed_rows),
         read_error=min((row["reason"] for row in failed_rows), default=None),
@@ -92,7 +94,7 @@ class GoneCopies(NamedTuple):
     unknown_groups: Groups
 
 
-def weigh_gone(gone_groups: Groups, is_certain: bool, replies: ReadReplies) -> GoneCopies:
+def split_gone(gone_groups: Groups, is_certain: bool, replies: ReadReplies) -> GoneCopies:
     """Decide for which entries in missing entry logs the bookie has no copy.
 
     Args:
@@ -117,15 +119,15 @@ def weigh_gone(gone_groups: Groups, is_certain: bool, replies: ReadReplies) -> G
     refused_groups = coverage.intersection(unserved_groups, denied_groups)
     if len(coverage.intersection(gone_groups, replies.served_groups)):
         return GoneCopies(refused_groups, coverage.difference(unserved_groups, refused_groups))
-    no_groups = unserved_groups[:0]
+    empty_groups = unserved_groups[:0]
     return (
-        GoneCopies(unserved_groups, no_groups)
+        GoneCopies(unserved_groups, empty_groups)
         if is_certain or len(refused_groups)
-        else GoneCopies(no_groups, unserved_groups)
+        else GoneCopies(empty_groups, unserved_groups)
     )
 
 
-def unite_by_bookie(groups_of_bookies: Sequence[tuple[str, Groups]]) -> list[tuple[str, Groups]]:
+def merge_by_bookie(groups_of_bookies: Sequence[tuple[str, Groups]]) -> list[tuple[str, Groups]]:
     """Return one set of entries per bookie. Bookies keep the order in which they first occur."""
     groups_by_bookie: dict[str, Groups] = {}
     for bookie_id, groups in groups_of_bookies:

@@ -13,12 +13,12 @@ import pyarrow as pa
 from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.codecs.store import service_info
 from auditor.errors import DecodeError, RuleError
-from auditor.model.bookie_id import Address, Registration, UnresolvedBookie, resolve
-from auditor.model.columns import schema_of
+from auditor.model.bookie_id import Address, Registration, UnresolvedBookie, resolve_address
+from auditor.model.columns import make_schema
 from auditor.model.cookie import Cookie
 from auditor.sources.metadata.store import NO_TIME, OWNER_UNKNOWN, ClusterNodes, Znode
 
-COOKIES = schema_of(
+COOKIES = make_schema(
     ("bookie_id", pa.string(), "bookie id, which is the name of the znode"),
     ("layout", pa.int32(), "layout version, 3 to 5"),
     ("bookie_host", pa.string(), "bookie id in the cookie"),
@@ -29,7 +29,7 @@ COOKIES = schema_of(
     ("damage", pa.string(), "reason why the cookie could not be read; null: it was read"),
     ("version", pa.int64(), "version of the cookie's znode; on etcd: the modification revision of its key"),
 )
-REGISTRATIONS = schema_of(
+REGISTRATIONS = make_schema(
     ("bookie_id", pa.string(), "bookie id, which is the name of the znode"),
     ("mode", pa.string(), "writable or readonly"),
     (
@@ -131,7 +131,7 @@ def _registration(bookie_name: str, mode: str, znode: Znode, reads_registrations
         damage = str(error)
     is_empty = not znode.data
     registration = Registration(None) if is_empty else Registration(endpoints, damage)
-    resolved_address = resolve(bookie_name, registration, reads_registrations=reads_registrations)
+    resolved_address = resolve_address(bookie_name, registration, reads_registrations=reads_registrations)
     address = resolved_address if isinstance(resolved_address, Address) else None
     return {
         "bookie_id": bookie_name,
@@ -185,7 +185,7 @@ def registered_modes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return mode_by_bookie
 
 
-BOOKIES = schema_of(
+BOOKIES = make_schema(
     (
         "bookie_id",
         pa.string(),
@@ -267,7 +267,7 @@ BOOKIES = schema_of(
     ),
     ("tail_reason", pa.string(), "reason why the bookie's journal was not read completely"),
 )
-DIRECTORIES = schema_of(
+DIRECTORIES = make_schema(
     ("place", pa.string(), "the bookie that should use the directory, according to the directory's path"),
     ("path", pa.string(), "path at which the directory was found"),
     ("role", pa.string(), "journal, ledger, index or unknown"),

@@ -77,17 +77,17 @@ from auditor.tables.judged import (
     ANSWER_COLUMNS,
     JUDGED,
     LEDGER_COLUMNS,
-    facts_of,
     irregular_judgement,
-    pair_of,
+    ledger_facts,
+    make_pair,
+    make_rows,
     pairs_by_ledger,
-    rows_of,
 )
 from auditor.tables.judgement import Judgement
 from auditor.tables.ledger_class import judge
 from auditor.tables.past_end import separate_past_end
 from auditor.tables.read_replies import ReadReplies, entries_of, replies_by_bookie
-from auditor.tables.verdicts import class_of
+from auditor.tables.verdicts import class_column
 
 MAX_SAMPLED_ENTRIES = 64
 """Largest number of entries of one ledger that a bookie is asked for in the sample of entries it lacks."""
@@ -98,7 +98,7 @@ def choose_reads(
     ledger: LedgerFacts,
     missing_sets: Sequence[tuple[str, Groups]],
     askable_bookies: Collection[str],
-    listed: Sequence[tuple[str, Groups]] = (),
+    listed_groups: Sequence[tuple[str, Groups]] = (),
     bookies_with_undecided_replica: Collection[str] = (),
 ) -> list[tuple[int, str, int]]:
     """Choose the entries of one ledger to request, as tuples (turn, bookie, entry), the most useful first.
@@ -110,7 +110,7 @@ def choose_reads(
         ledger: Facts about the ledger.
         missing_sets: Missing entries by bookie.
         askable_bookies: Bookies that can be asked.
-        listed: Entries by bookie that only its listing has.
+        listed_groups: Entries by bookie that only its listing has.
         bookies_with_undecided_replica: Bookies whose reply about a single entry decides the whole replica.
 
     Raises:
@@ -126,7 +126,7 @@ def choose_reads(
     rank_by_read = (
         {} if worst_entry is None else {(bookie, worst_entry): 0 for bookie in write_set(ledger, worst_entry)}
     )
-    for bookie, groups in (*missing_sets, *listed):
+    for bookie, groups in (*missing_sets, *listed_groups):
         sampled_entries = [
             entry for entry in even_sample(groups, MAX_SAMPLED_ENTRIES) if entry != worst_entry
         ]
@@ -185,15 +185,15 @@ def judge_again(
     bookie_replies = replies_by_bookie(answers)
     answered_pairs = [
         replace(
-            pair, replies=bookie_replies.get(pair.bookie_id, ReadReplies(silence_reason=READ_LIMIT_REASON))
+            pair, replies=bookie_replies.get(pair.bookie_id, ReadReplies(no_reply_reason=READ_LIMIT_REASON))
         )
         if pair.bookie_id in askable_bookies or pair.bookie_id in bookie_replies
         else pair
         for pair in pairs
     ]
-    unequal = {pair.bookie_id for pair in pairs}
+    unequal_bookies = {pair.bookie_id for pair in pairs}
     for bookie_id, replies in bookie_replies.items():
-        if bookie_id not in unequal and len(replies.denied_groups):
+        if bookie_id not in unequal_bookies and len(replies.denied_groups):
             # Its index shows all expected entries, so only the requested entries are judged.
             entries = entries_of(row for row in answers if row["bookie_id"] == bookie_id)
             answered_pairs.append(Pair(bookie_id, entries, entries, IndexState.OK, replies=replies))
@@ -219,14 +219,18 @@ _READ_SCHEMA = pa.schema(
 )
 
 
-def ledgers_worth_asking(judged: DataFrame, askable_bookies: Sequence[str]) -> DataFrame:
+def find_askable_ledgers(judged: DataFrame, askable_bookies: Sequence[str]) -> DataFrame:
     """Return the rows of ``judged`` that a bookie's answer may change.
 
     At least one of the bookies concerned can be asked.
     """
-    listed = F.exists("listed", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable_bookies)))
+    listed_groups = F.exists(
+        "listed", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable_bookies))
+    )
     return judged.where(
-        _has_askable_bookie(askable_bookies) | listed | (F.size(_undecided_copies(askable_bookies)) > 0)
+        _has_askable_bookie(askable_bookies)
+        | listed_groups
+        | (F.size(_undecided_copies(askable_bookies)) > 0)
     )
 
 
@@ -240,7 +244,7 @@ def select_reads(
     but every bookie may get one read.
     """
     askable_ids = frozenset(askable_bookies)
-    ranked_candidates = ledgers_worth_asking(judged, askable_bookies).withColumn("rank", _class_rank())
+    ranked_candidates = find_askable_ledgers(judged, askable_bookies).withColumn("rank", _class_rank())
     judged_columns = ("missing", "listed", _undecided_copies(askable_bookies).alias("undecided"), "rank")
     chosen_ledgers = (
         ranked_candidates.orderBy("rank", *LEDGER).limit(max_reads).select(*LEDGER, *judged_columns)
@@ -283,11 +287,11 @@ def rejudge(
     pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")
     judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     askable_ids, state_by_bookie = frozenset(askable_bookies), dict(bookies)
-    answered_facts = judgeable_ledgers.join(F.broadcast(answers), [*LEDGER]).join(
+    answered_ledgers = judgeable_ledgers.join(F.broadcast(answers), [*LEDGER]).join(
         pairs_by_ledger(pairs), [*LEDGER]
     )
     answered_rows = map_rows(
-        answered_facts,
+        answered_ledgers,
         partial(_judge_again, askable_bookies=askable_ids, bookies=state_by_bookie, grace_ms=grace_ms),
         JUDGED,
     )
@@ -300,12 +304,14 @@ def rejudge(
 
 
 def _ledger_read_rows(row: Mapping[str, Any], askable_bookies: frozenset[str]) -> Iterable[dict[str, Any]]:
-    missing_sets, listed = (
+    missing_sets, listed_groups = (
         [(entry_set_row["bookie_id"], groups_of(entry_set_row["groups"])) for entry_set_row in row[set_name]]
         for set_name in ("missing", "listed")
     )
     try:
-        chosen_entries = choose_reads(facts_of(row), missing_sets, askable_bookies, listed, row["undecided"])
+        chosen_entries = choose_reads(
+            ledger_facts(row), missing_sets, askable_bookies, listed_groups, row["undecided"]
+        )
     except CoverageLimitError:
         return  # too irregular to choose entries: no reads, and the row has the doubt
     ledger_columns = {column: row[column] for column in (*LEDGER, "rank")}
@@ -321,14 +327,14 @@ def _judge_again(
 ) -> pa.RecordBatch:
     answers = []
     for row in rows:
-        ledger, pairs = facts_of(row), [pair_of(pair) for pair in row["pairs"]]
+        ledger, pairs = ledger_facts(row), [make_pair(pair) for pair in row["pairs"]]
         try:
             answer = judge_again(ledger, pairs, row["said"], askable_bookies, bookies, grace_ms)
             separate_past_end(ledger, bookies, answer)
             answers.append(answer)
         except CoverageLimitError as limit:
             answers.append(irregular_judgement(ledger, pairs, limit))
-    return rows_of(rows, answers, [_limit_answers(row["said"]) for row in rows])
+    return make_rows(rows, answers, [_limit_answers(row["said"]) for row in rows])
 
 
 def _limit_answers(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -367,6 +373,6 @@ def _class_rank() -> Column:
     Ledgers that lack nothing have the last rank.
     """
     class_rank = F.array_position(
-        F.array(*(F.lit(class_name) for class_name in _CLASSES_WORST_FIRST)), class_of("m")
+        F.array(*(F.lit(class_name) for class_name in _CLASSES_WORST_FIRST)), class_column("m")
     ).cast("int")
     return F.when(class_rank > 0, class_rank).otherwise(len(_CLASSES_WORST_FIRST) + 1)

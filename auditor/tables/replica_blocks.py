@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
 
-Codes = NDArray[np.int32]
+CodeArray = NDArray[np.int32]
 
 
 class Account(IntEnum):
@@ -63,7 +63,7 @@ BLOCKS = pa.schema(
 class CodedColumn(NamedTuple):
     """A dictionary-encoded column of bytes: one code per row (-1 for null), and the value of each code."""
 
-    codes: Codes
+    codes: CodeArray
     values: pa.Array
 
     @classmethod
@@ -114,16 +114,19 @@ class ReplicaBatch(NamedTuple):
         return ReplicaBatch(self.ledgers[rows], self.scopes[rows], self.answered[rows], *column_subsets)
 
 
-def to_blocks(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.RecordBatch:
+def to_blocks(replicas: ReplicaBatch, account: Account, bucket_count: int) -> pa.RecordBatch:
     """Pack replicas into blocks, one block for each bucket that has ledgers."""
-    bucket_column = ledger_buckets(replicas.ledgers, buckets)
+    bucket_column = ledger_buckets(replicas.ledgers, bucket_count)
     sorted_positions = np.argsort(bucket_column, kind="stable")
-    counts = np.bincount(bucket_column, minlength=buckets)
-    ends = np.cumsum(counts)
+    counts = np.bincount(bucket_column, minlength=bucket_count)
+    bucket_ends = np.cumsum(counts)
     ordered_replicas = replicas.take_rows(sorted_positions)
     bucket_numbers = np.flatnonzero(counts).tolist()
     blocks = [
-        _block(ordered_replicas, slice(ends[bucket_number] - counts[bucket_number], ends[bucket_number]))
+        _pack_block(
+            ordered_replicas,
+            slice(bucket_ends[bucket_number] - counts[bucket_number], bucket_ends[bucket_number]),
+        )
         for bucket_number in bucket_numbers
     ]
     columns = [
@@ -137,14 +140,14 @@ def to_blocks(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.Reco
     return pa.RecordBatch.from_arrays(columns, schema=BLOCKS)
 
 
-def ledger_buckets(ledgers: Longs, buckets: int) -> NDArray[np.uint16]:
+def ledger_buckets(ledgers: Longs, bucket_count: int) -> NDArray[np.uint16]:
     """Return the bucket of each ledger. A hash spreads evenly spaced ids over all buckets.
 
     >>> np.bincount(ledger_buckets(np.arange(0, 8000, 8), 4)).min() > 200
     np.True_
     """
     hashed_ids = ledgers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return ((hashed_ids >> np.uint64(33)) % np.uint64(buckets)).astype(np.uint16)
+    return ((hashed_ids >> np.uint64(33)) % np.uint64(bucket_count)).astype(np.uint16)
 
 
 def from_blocks(blocks: Iterable[pa.RecordBatch]) -> tuple[ReplicaBatch, NDArray[np.int8]]:
@@ -166,7 +169,7 @@ def from_blocks(blocks: Iterable[pa.RecordBatch]) -> tuple[ReplicaBatch, NDArray
     return replicas, np.repeat(np.array(accounts, np.int8), counts)
 
 
-def _block(replicas: ReplicaBatch, rows: slice) -> list[bytes]:
+def _pack_block(replicas: ReplicaBatch, rows: slice) -> list[bytes]:
     scopes, answered = replicas.scopes[rows], replicas.answered[rows]
     return [
         replicas.ledgers[rows].tobytes(),
@@ -176,7 +179,7 @@ def _block(replicas: ReplicaBatch, rows: slice) -> list[bytes]:
     ]
 
 
-def _to_buffers(codes: Codes, values: pa.Array) -> tuple[bytes, bytes, bytes]:
+def _to_buffers(codes: CodeArray, values: pa.Array) -> tuple[bytes, bytes, bytes]:
     """Return codes that number only the values that occur, and the end offsets and bytes of these values."""
     is_used = np.zeros(len(values) + 1, bool)
     is_used[codes] = True  # null has the last position
@@ -205,7 +208,7 @@ def _join_numbers(
 
 
 def _join_coded(rows: Sequence[dict[str, pa.Buffer]], name: str) -> CodedColumn:
-    ends, value_bytes = (
+    value_ends, value_bytes = (
         [np.frombuffer(row[f"{name}_{field_part}"], number_type) for row in rows]
         for field_part, number_type in (("ends", np.int32), ("octets", np.uint8))
     )
@@ -213,10 +216,10 @@ def _join_coded(rows: Sequence[dict[str, pa.Buffer]], name: str) -> CodedColumn:
         np.frombuffer(packed_codes, f"i{len(packed_codes) // count}")
         for packed_codes, count in ((row[f"{name}_codes"], len(row["ledgers"]) // 8) for row in rows)
     ]
-    sizes = [len(row_ends) for row_ends in ends]
+    value_counts = [len(row_ends) for row_ends in value_ends]
     values_starts = np.cumsum([0, *(len(row_bytes) for row_bytes in value_bytes)])
     offsets = _join_arrays(
-        [row_ends + values_start for row_ends, values_start in zip(ends, values_starts, strict=False)]
+        [row_ends + values_start for row_ends, values_start in zip(value_ends, values_starts, strict=False)]
     )
     # 64-bit offsets: the groups of a bucket may take more than 2 GiB if ledgers have many gaps.
     values = pa.Array.from_buffers(
@@ -225,12 +228,12 @@ def _join_coded(rows: Sequence[dict[str, pa.Buffer]], name: str) -> CodedColumn:
         [None, pa.py_buffer(np.append(0, offsets).astype(np.int64)), pa.py_buffer(_join_arrays(value_bytes))],
     )
     unique_values = values.dictionary_encode()
-    code_by_old_code = np.append(unique_values.indices.to_numpy(), -1).astype(np.int32)
-    code_bases = np.cumsum([0, *sizes])
+    unified_codes = np.append(unique_values.indices.to_numpy(), -1).astype(np.int32)
+    first_codes = np.cumsum([0, *value_counts])
     joined_codes = _join_arrays(codes)
-    code_offsets = np.repeat(code_bases[:-1], [len(row_codes) for row_codes in codes])
+    code_offsets = np.repeat(first_codes[:-1], [len(row_codes) for row_codes in codes])
     return CodedColumn(
-        code_by_old_code[np.where(joined_codes < 0, len(values), joined_codes + code_offsets)],
+        unified_codes[np.where(joined_codes < 0, len(values), joined_codes + code_offsets)],
         unique_values.dictionary,
     )
 

@@ -62,7 +62,7 @@ class ClusterFacts:
             disables this (BP-41). A bookie's id is then also its address.
 
     >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
-    >>> facts.scan_time - facts.settings.stuck_ms
+    >>> facts.scan_time - facts.settings.stuck_limit_ms
     3600000
     """
 
@@ -91,7 +91,7 @@ class ClusterFacts:
     resolves_ids: bool = True
 
 
-Row = dict[str, Any]
+TableRow = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -102,20 +102,20 @@ class Roster:
     `auditor.tables.run_tables`.
     """
 
-    cookies: Sequence[Row]
-    registrations: Sequence[Row]
-    bookies: Sequence[Row]
-    bookie_locations: Sequence[Row]
-    directories: Sequence[Row]
-    starts: Sequence[Row]
-    contents: Sequence[Row]
-    identities: Sequence[Row]
-    identity_edges: Sequence[Row]
-    owner_stores: Sequence[Row]
+    cookies: Sequence[TableRow]
+    registrations: Sequence[TableRow]
+    bookies: Sequence[TableRow]
+    bookie_locations: Sequence[TableRow]
+    directories: Sequence[TableRow]
+    starts: Sequence[TableRow]
+    contents: Sequence[TableRow]
+    identities: Sequence[TableRow]
+    identity_edges: Sequence[TableRow]
+    owner_stores: Sequence[TableRow]
     cluster: ClusterFacts
 
     @classmethod
-    def read(cls, rows: Callable[[str], Sequence[Row]], cluster: ClusterFacts) -> Roster:
+    def read(cls, rows: Callable[[str], Sequence[TableRow]], cluster: ClusterFacts) -> Roster:
         """Read the roster of a cluster. ``rows`` returns the rows of a table in `ROSTER_TABLES`."""
         return cls(**{table_name: rows(table_name) for table_name in ROSTER_TABLES}, cluster=cluster)
 
@@ -126,7 +126,7 @@ class Roster:
 
         return locations_of(self.bookie_locations, None)
 
-    def sought_address(self, registration: Row) -> tuple[str, int] | None:
+    def client_address(self, registration: TableRow) -> tuple[str, int] | None:
         """Return the host and port at which clients look for a registered bookie.
 
         Returns None if the bookie has no address.
@@ -137,7 +137,7 @@ class Roster:
         return None if host is None else (host, registration["port"])
 
     @cached_property
-    def certain_bookies(self) -> list[Row]:
+    def certain_bookies(self) -> list[TableRow]:
         """Return the rows of ``bookies`` whose cookie and registration were read or are certainly absent."""
         # A listing that failed does not prove that a bookie is absent.
         if not self.cluster.bookies_listed:
@@ -145,7 +145,7 @@ class Roster:
         return [row for row in self.bookies if row["bookie_id"] not in self.cluster.unclear_bookies]
 
     @cached_property
-    def unregistered(self) -> list[Row]:
+    def unregistered(self) -> list[TableRow]:
         """Return the rows of bookies that an ensemble names but that are certainly not registered."""
         return [row for row in self.certain_bookies if row["named"] and row["registered"] is None]
 
@@ -155,12 +155,12 @@ class Roster:
         return [row["bookie_id"] for row in self.bookies if row["suspect"]]
 
     @cached_property
-    def unread_bookies(self) -> list[Row]:
+    def unread_bookies(self) -> list[TableRow]:
         """Return the rows of ``bookies`` that the audit should have read but did not read completely."""
         return [row for row in self.bookies if is_unread(row)]
 
     @cached_property
-    def all_cookies(self) -> list[Row]:
+    def all_cookies(self) -> list[TableRow]:
         """Return all cookies, in the store and on disks, including damaged ones.
 
         ``place`` tells where each cookie is. For a cookie on disk, ``bookie_id`` is the bookie in whose

@@ -19,7 +19,7 @@ from auditor.spark.table_files import TableFiles
 from auditor.spark.types import SparkSession, StructType
 from auditor.tables.judged import LEDGER_COLUMNS
 
-COLUMNS_OF_LEDGERS = (*LEDGER_COLUMNS, "status", "undecidable", "replicas")
+QUERIED_LEDGER_COLUMNS = (*LEDGER_COLUMNS, "status", "undecidable", "replicas")
 """Columns of the table ``ledgers`` that queries about these ledgers need."""
 
 _LEDGER_ID_COLUMN = LEDGER[-1]
@@ -28,11 +28,11 @@ _LEDGER_ID_COLUMN = LEDGER[-1]
 def rows_of_ledgers(
     spark: SparkSession,
     table: TableFiles,
-    wanted_files: TableFiles,
+    ledger_files: TableFiles,
     schema: StructType,
     columns: Sequence[str] | None = None,
 ) -> PartTable:
-    """Return all rows of ``table`` whose ledger id is in ``wanted_files``, in any scope and on any bookie.
+    """Return all rows of ``table`` whose ledger id is in ``ledger_files``, in any scope and on any bookie.
 
     ``schema`` has the columns of ``table``. ``columns`` are the columns to keep, or None for all columns.
     """
@@ -45,14 +45,14 @@ def rows_of_ledgers(
         spark,
         kept_schema,
         table,
-        partial(_matching_rows, wanted_files=wanted_files, columns=kept_schema.names),
+        partial(_matching_rows, ledger_files=ledger_files, columns=kept_schema.names),
     )
 
 
 def _matching_rows(
-    files: TableFiles, wanted_files: TableFiles, columns: Sequence[str]
+    files: TableFiles, ledger_files: TableFiles, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    ledger_ids = wanted_files.read([_LEDGER_ID_COLUMN])[_LEDGER_ID_COLUMN].unique()
+    ledger_ids = ledger_files.read([_LEDGER_ID_COLUMN])[_LEDGER_ID_COLUMN].unique()
     for file in files.open():
         for row_group in range(file.num_row_groups):
             group_ledger_ids = file.read_row_group(row_group, [_LEDGER_ID_COLUMN], use_threads=False)[

@@ -17,7 +17,7 @@ from auditor.sources.bookies.entry_logs.rows import DISKS
 from auditor.sources.bookies.journal.tails import SCHEMA as JOURNAL_TAILS
 from auditor.sources.bookies.part_rows import SCHEMA as AVAILABILITY
 from auditor.sources.bookies.rpc.reads import WITNESS
-from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN
+from auditor.sources.metadata.ledger_rows import LEDGERS, REREAD_LEDGERS
 from auditor.sources.metadata.mark_rows import MARKS
 from auditor.sources.owners.applications import OWNERS
 from auditor.spark.types import DataFrame
@@ -55,7 +55,7 @@ from auditor.tables.verdicts import VERDICTS
 class Table:
     """One table of a run.
 
-    ``row`` says what a row represents. ``columns`` (`auditor.model.columns.schema_of`) describes each
+    ``row`` says what a row represents. ``columns`` (`auditor.model.columns.make_schema`) describes each
     column. ``run_kind`` says which runs have the table. It is None if every run has the table.
 
     ``make_rows`` makes the table from the tables named in ``sources``, in this order. An audit that has
@@ -89,7 +89,7 @@ _ALL_TABLES = (
     Table(
         "ledgers_again",
         "the metadata of a ledger in the last scan, with fewer columns",
-        LEDGERS_AGAIN,
+        REREAD_LEDGERS,
         LIVE_RUNS,
     ),
     Table(

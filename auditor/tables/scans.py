@@ -16,13 +16,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from auditor.model.columns import LEDGER, schema_of
+from auditor.model.columns import LEDGER, make_schema
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.states import LISTED, LedgerStatus
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 
-DOUBTFUL_IDS = schema_of(
+DOUBTFUL_IDS = make_schema(
     ("scan", pa.int32(), "1: the scan before the bookies were read; 2: the scan of a live store after that"),
     ("scope_id", pa.int64(), "BP-35 scope of the ids; 0 in an unmodified BookKeeper; null: every scope"),
     (
@@ -40,7 +40,7 @@ DOUBTFUL_IDS = schema_of(
     ("why", pa.string(), "path that could not be read or is in the wrong place, and the reason"),
 )
 
-STATUSES_WITH_OPEN_IDS = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
+STATUSES_WITH_UNCERTAIN_IDS = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
 """Statuses of rows of a scan that can leave ids open (see the module's docstring)."""
 
 WIDE_NUMBER_TYPE = "decimal(38,0)"
@@ -57,7 +57,7 @@ def doubtful_ids(
 
     ``any_id_reason`` says why the scan may have missed any id. It is None if there is no such reason.
     """
-    rows = _open_id_ranges(ledgers, any_id_reason).withColumn("scan", F.lit(1))
+    rows = _uncertain_id_ranges(ledgers, any_id_reason).withColumn("scan", F.lit(1))
     if any_id_reason is not None:
         range_of_all_ids = ledgers.sparkSession.range(1).select(
             F.lit(None).cast("bigint").alias("scope_id"),
@@ -69,7 +69,7 @@ def doubtful_ids(
         )
         rows = rows.unionByName(range_of_all_ids)
     if second_scan is not None:
-        rows = rows.unionByName(_open_id_ranges(second_scan, any_id_reason).withColumn("scan", F.lit(2)))
+        rows = rows.unionByName(_uncertain_id_ranges(second_scan, any_id_reason).withColumn("scan", F.lit(2)))
     return _without_overlaps(rows, ["scan", "scope_id"]).select(*DOUBTFUL_IDS.names)
 
 
@@ -110,12 +110,14 @@ def add_both_doubt_columns(rows: DataFrame, doubtful_rows: DataFrame) -> DataFra
     return rows
 
 
-def _open_id_ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
+def _uncertain_id_ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
     """Return the ids of ledgers that damaged znodes may hide (open ids), one range per row.
 
     If ``any_id_reason`` is given, records at paths of other layouts are left out.
     """
-    rows = scan.where(F.col("status").isin(*STATUSES_WITH_OPEN_IDS)).where(f"not ({IS_IN_ANOTHER_LAYOUT})")
+    rows = scan.where(F.col("status").isin(*STATUSES_WITH_UNCERTAIN_IDS)).where(
+        f"not ({IS_IN_ANOTHER_LAYOUT})"
+    )
     if any_id_reason is None:
         rows = rows.unionByName(records_in_other_layouts(scan))
     is_unseen = F.col("low").isNotNull()
@@ -162,7 +164,7 @@ def _without_overlaps(id_ranges: DataFrame, partition_columns: Sequence[str]) ->
     return cut_ranges.withColumn("low", F.col("least").cast("bigint")).drop("least")
 
 
-MOVED = schema_of(
+MOVED = make_schema(
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("ledger_id", pa.int64(), "the ledger"),
     (
@@ -216,7 +218,7 @@ IDS_PER_LEAF = 10_000
 
 
 def shrunken_leaves(
-    earlier_rows: DataFrame, current_ledgers: DataFrame, min_lost_share: int, min_lost: int
+    earlier_rows: DataFrame, current_ledgers: DataFrame, min_lost_share: int, min_lost_ledgers: int
 ) -> DataFrame:
     """Return the leaves (`IDS_PER_LEAF`) in which a scan lists fewer ledgers than an earlier scan.
 
@@ -227,21 +229,23 @@ def shrunken_leaves(
         earlier_rows: The ledgers of the earlier scan.
         current_ledgers: The ledgers of this scan.
         min_lost_share: A leaf must have lost more than one in ``min_lost_share`` of its ledgers.
-        min_lost: A leaf must also have lost at least this number of ledgers.
+        min_lost_ledgers: A leaf must also have lost at least this number of ledgers.
     """
     leaf_number = F.floor(F.col("ledger_id") / IDS_PER_LEAF).alias("leaf")
 
     def count_leaves(ledgers: DataFrame, count_column: str) -> DataFrame:
-        return scan_ids(ledgers).groupBy("scope_id", leaf_number).agg(F.count("*").alias(count_column))
+        return ids_in_scan(ledgers).groupBy("scope_id", leaf_number).agg(F.count("*").alias(count_column))
 
     rows = count_leaves(earlier_rows, "before").join(
         count_leaves(current_ledgers, "after"), ["scope_id", "leaf"], "left"
     )
     rows = rows.withColumn("lost", F.col("before") - F.coalesce("after", F.lit(0)))
-    return rows.where((F.col("lost") >= min_lost) & (F.col("lost") * min_lost_share > F.col("before")))
+    return rows.where(
+        (F.col("lost") >= min_lost_ledgers) & (F.col("lost") * min_lost_share > F.col("before"))
+    )
 
 
-def scan_ids(ledgers: DataFrame) -> DataFrame:
+def ids_in_scan(ledgers: DataFrame) -> DataFrame:
     """Return the ids that a scan lists as ledgers, even if their metadata is broken."""
     return ledgers.where(F.col("status").isin(*LISTED)).select(*LEDGER)
 

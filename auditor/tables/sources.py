@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from auditor.model.columns import schema_of
+from auditor.model.columns import make_schema
 from auditor.model.source_scope import SourceScope
 
-SOURCES = schema_of(
+SOURCES = make_schema(
     ("source", pa.string(), "URI of the source without credentials, or its name; for a bookie, its id"),
     ("kind", pa.string(), "metadata, bookies (a list), bookie (the entries of one bookie) or owners"),
     ("scope_claimed", pa.string(), "objects that the source lists completely, as the audit assumes"),

@@ -12,7 +12,7 @@ locations remain until RocksDB has dropped them, although their log may be delet
 import pyarrow as pa
 
 from auditor.codecs.bookie.entry_log import HEADER_BYTES
-from auditor.model.columns import LEDGER, REPLICA, schema_of
+from auditor.model.columns import LEDGER, REPLICA, make_schema
 from auditor.model.states import (
     ELSEWHERE,
     ON_DISK,
@@ -20,16 +20,16 @@ from auditor.model.states import (
     EntryLogState,
     IndexState,
     LogFileKind,
-    NotChecked,
     Probe,
     SpaceClass,
+    UncheckedReason,
 )
 from auditor.sources.bookies.entry_logs.reader import SCAN_SOURCE
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.scans import add_since_column
 
-SPACE = schema_of(
+SPACE = make_schema(
     ("bookie_id", pa.string(), "the bookie that the directory belongs to; null: not known"),
     ("directory", pa.string(), "the ledger directory"),
     ("path", pa.string(), "the log"),
@@ -169,10 +169,10 @@ def drop_repeated_files(entry_logs: DataFrame) -> DataFrame:
     """Return one row per file. If the same log has a second file name, the rows of that name are left out."""
     files = entry_logs.where(F.col("ledger_id").isNull() & F.col("bytes").isNotNull())
     logs = files.where(F.col("kind") == LogFileKind.LOG).select("directory", "log_id").distinct()
-    second_files = files.where(F.col("kind") == LogFileKind.COMPACTED).join(
+    repeated_files = files.where(F.col("kind") == LogFileKind.COMPACTED).join(
         logs, ["directory", "log_id"], "left_semi"
     )
-    return files.join(second_files.select("path"), "path", "left_anti")
+    return files.join(repeated_files.select("path"), "path", "left_anti")
 
 
 def _log_files(
@@ -206,15 +206,15 @@ def _log_files(
     open_logs = F.count_if(open_log).over(F.Window.partitionBy("directory"))
     has_log_per_ledger = F.lit(bool(log_per_ledger)) | (open_logs > MAX_SHARED_OPEN_LOGS)
     is_unflushed = is_newer & ((age_rank <= MAX_UNFLUSHED) | has_log_per_ledger)
-    log = ("bookie_id", "logger", "log_id")
-    indexed_ends = locations.groupBy(*log).agg(F.max("last_offset").alias("indexed_to"))
+    log_key = ("bookie_id", "logger", "log_id")
+    indexed_ends = locations.groupBy(*log_key).agg(F.max("last_offset").alias("indexed_to"))
     read_end = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
     ends_before_index = (F.col("counted") == SCAN_SOURCE) & is_log & (F.col("indexed_to") > read_end)
     is_broken = (F.col("state") == EntryLogState.DAMAGED) | F.coalesce(ends_before_index, F.lit(False))
     return (
         drop_repeated_files(entry_logs)
         .join(F.broadcast(marked_directories), "directory", "left")
-        .join(indexed_ends, [*log], "left")
+        .join(indexed_ends, [*log_key], "left")
         .withColumns(
             {
                 "current": is_last_log,
@@ -319,7 +319,7 @@ def _rows_of_files(files: DataFrame) -> DataFrame:
     ).where("bytes != 0")
 
 
-MISPLACED = schema_of(
+MISPLACED = make_schema(
     ("bookie_id", pa.string(), "the bookie"),
     ("logger", pa.int32(), "number of the entry logger that wrote the log, as in the table entry_logs"),
     ("log_id", pa.int64(), "id of the log that the index refers to"),
@@ -389,7 +389,7 @@ def misplaced_locations(
 
 def _other_entries(digests: DataFrame) -> DataFrame:
     """Return the locations at which a full read found a different entry from the entry in the index."""
-    other_entries = digests.where(F.col("reason") == NotChecked.OTHER).withColumns(
+    other_entries = digests.where(F.col("reason") == UncheckedReason.OTHER).withColumns(
         {
             "probe": F.lit(Probe.OTHER),
             "probe_entry": F.col("entry_id"),

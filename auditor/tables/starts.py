@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from auditor.model.bookie_conf import ConfiguredBookie, readdressed_bookie
-from auditor.model.columns import schema_of
-from auditor.model.cookie import BookieConfiguration, Cookie, Source, infer_configuration
+from auditor.model.bookie_conf import ConfiguredBookie, find_renamed_bookie
+from auditor.model.columns import make_schema
+from auditor.model.cookie import BookieConfiguration, ConfigSource, Cookie, infer_configuration
 from auditor.model.index_refusal import FIRST_INDEX_LAYOUT, index_count_refusal, unnamed_index_refusal
 from auditor.model.start_refusal import (
     BookieDirectory,
@@ -30,7 +30,7 @@ from auditor.model.start_refusal import (
 from auditor.sources.bookies.paths import OwnedDirectory, match_directories
 from auditor.tables.registry import StoreCookie
 
-STARTS = schema_of(
+STARTS = make_schema(
     ("bookie_id", pa.string(), "a bookie whose directories were found"),
     (
         "source",
@@ -87,7 +87,7 @@ def starts(
     owned_directories: Sequence[OwnedDirectory],
     cookies: Iterable[StoreCookie],
     instance_id: str | None,
-    replays: Mapping[str, Refusal] | None = None,
+    replay_refusals: Mapping[str, Refusal] | None = None,
     configuration_file: ConfiguredBookie | None = None,
 ) -> list[dict[str, Any]]:
     """Return the rows of `STARTS`, ordered by bookie.
@@ -96,37 +96,43 @@ def starts(
         owned_directories: All directories, each with the bookie at whose path it is.
         cookies: All cookies in the store.
         instance_id: The cluster's instance id, or None if it has none.
-        replays: Refusals of bookies that cannot replay their journals. They count only if the cookies
+        replay_refusals: Refusals of bookies that cannot replay their journals. They count only if the cookies
             match.
         configuration_file: The settings in the file of ``--bookie-conf``, or None if there is no file.
     """
     cookie_by_bookie = {cookie.bookie_id: cookie for cookie in cookies}
     directories_by_bookie: dict[str, list[OwnedDirectory]] = {}
     for directory in owned_directories:
-        if directory.place_id is not None:
-            directories_by_bookie.setdefault(directory.place_id, []).append(directory)
-    inferred = {
+        if directory.place_bookie_id is not None:
+            directories_by_bookie.setdefault(directory.place_bookie_id, []).append(directory)
+    inferred_by_name = {
         name: _infer_configuration(name, directories, cookie_by_bookie)
         for name, directories in sorted(directories_by_bookie.items())
     }
-    readdressed_directories = None
+    readdressed_id = None
     if configuration_file is not None:
         lists_by_bookie = {
-            name: directory_lists for name, directory_lists in inferred.items() if directory_lists is not None
+            name: directory_lists
+            for name, directory_lists in inferred_by_name.items()
+            if directory_lists is not None
         }
-        readdressed_directories = readdressed_bookie(
+        readdressed_id = find_renamed_bookie(
             configuration_file, {*cookie_by_bookie, *directories_by_bookie}, lists_by_bookie
         )
     rows = []
-    for name, inferred_lists in inferred.items():
+    for name, inferred_lists in inferred_by_name.items():
         own_configuration = (
             configuration_file
             if configuration_file is not None
-            and (configuration_file.belongs_to(name, inferred_lists) or name == readdressed_directories)
+            and (configuration_file.belongs_to(name, inferred_lists) or name == readdressed_id)
             else None
         )
         bookie = _Bookie(
-            name, directories_by_bookie[name], inferred_lists, own_configuration, (replays or {}).get(name)
+            name,
+            directories_by_bookie[name],
+            inferred_lists,
+            own_configuration,
+            (replay_refusals or {}).get(name),
         )
         rows.append(_start_row(bookie, cookie_by_bookie, instance_id))
     return [row for row in rows if row is not None]
@@ -148,7 +154,7 @@ class _Bookie:
     directories: Sequence[OwnedDirectory]
     inferred: BookieConfiguration | None
     conf: ConfiguredBookie | None
-    replay: Refusal | None
+    replay_refusal: Refusal | None
 
     @property
     def versions(self) -> list[Cookie]:
@@ -161,7 +167,7 @@ class _Bookie:
         return any(directory.found_directory.has_rocksdb for directory in self.directories)
 
     @property
-    def starts_as(self) -> str:
+    def start_id(self) -> str:
         """Return the id under which the bookie would start."""
         return (self.conf and self.conf.bookie_id) or self.name
 
@@ -174,20 +180,20 @@ class _Bookie:
         if self.conf is None:
             return self.inferred
         cookies_agree = False
-        if self.inferred is not None and self.starts_as == self.name:
+        if self.inferred is not None and self.start_id == self.name:
             cookies_agree = (
-                self.inferred.has_agreement and self.inferred.directory_lists == self.conf.directory_lists
+                self.inferred.do_cookies_agree and self.inferred.directory_lists == self.conf.directory_lists
             )
-        return BookieConfiguration(*self.conf.directory_lists, Source.CONFIGURATION, cookies_agree)
+        return BookieConfiguration(*self.conf.directory_lists, ConfigSource.CONFIG_FILE, cookies_agree)
 
 
 def _start_row(
     bookie: _Bookie, cookie_by_bookie: Mapping[str, StoreCookie], instance_id: str | None
 ) -> dict[str, Any] | None:
-    cookie_in_store, directory_lists = cookie_by_bookie.get(bookie.starts_as), bookie.configuration
+    cookie_in_store, directory_lists = cookie_by_bookie.get(bookie.start_id), bookie.configuration
     if directory_lists is None:
         return None if cookie_in_store else _row_without_cookies(bookie)
-    expected_cookie = directory_lists.expected_cookie(bookie.starts_as, instance_id)
+    expected_cookie = directory_lists.expected_cookie(bookie.start_id, instance_id)
     matched_directories = match_directories(
         [path for _, path in configured_paths(expected_cookie)], bookie.directories
     ).directory_by_path
@@ -195,7 +201,7 @@ def _start_row(
     if unnamed_refusal is not None and bookie.conf is not None:
         expected_cookie = replace(expected_cookie, index_dirs=None)  # not in cookies of that layout
     later_refusal = (
-        unnamed_refusal or index_count_refusal(expected_cookie, bookie.in_rocksdb) or bookie.replay
+        unnamed_refusal or index_count_refusal(expected_cookie, bookie.in_rocksdb) or bookie.replay_refusal
     )
     current_refusal, refusal_after_expansion = _find_refusals(
         bookie, expected_cookie, cookie_in_store, matched_directories, later_refusal
@@ -207,7 +213,7 @@ def _start_row(
     return {
         "bookie_id": bookie.name,
         "source": directory_lists.source.value,
-        "agreed": directory_lists.has_agreement,
+        "agreed": directory_lists.do_cookies_agree,
         "journal_dirs": directory_lists.journal_dirs,
         "ledger_dirs": list(directory_lists.ledger_dirs),
         "index_dirs": list(directory_lists.index_dirs) if directory_lists.index_dirs else None,
@@ -259,7 +265,9 @@ def _compare_with_store(
     The second result is True if the only difference is that one cookie has more directories. It is None if
     no field differs.
     """
-    is_inferred_from_disks = bookie.inferred is not None and bookie.inferred.source is Source.VERSIONS
+    is_inferred_from_disks = (
+        bookie.inferred is not None and bookie.inferred.source is ConfigSource.OWN_VERSIONS
+    )
     if not is_inferred_from_disks or stored_cookie is None or stored_cookie.bookie_id != bookie.name:
         return (), None
     versions_with_own_id = [version for version in bookie.versions if version.bookie_id == bookie.name]
@@ -278,18 +286,18 @@ def _compare_with_store(
 def _row_without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
     """Return the row of a bookie that has data but no cookie at all, or None for other bookies."""
     directories = [directory.found_directory for directory in bookie.directories]
-    filled_directories = [
+    nonempty_directories = [
         directory.path for directory in directories if directory.version_absent and directory.empty is False
     ]
-    if not filled_directories or not all(
+    if not nonempty_directories or not all(
         directory.version_absent for directory in directories if directory.has_current
     ):
         return None
     fault_text = "no VERSION but is not empty, and the store has no cookie for the bookie"
-    refusal = directories_refusal(Fault.NOT_EMPTY, filled_directories, fault_text, bookie.name)
+    refusal = directories_refusal(Fault.NOT_EMPTY, nonempty_directories, fault_text, bookie.name)
     return dict.fromkeys(STARTS.names) | {
         "bookie_id": bookie.name,
-        "source": Source.NOTHING.value,
+        "source": ConfigSource.NO_SOURCE.value,
         "agreed": False,
         **_refusal_columns(refusal, ""),
         "stored_id": bookie.name,

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
 from auditor.model.batch_bounds import byte_slices
-from auditor.model.columns import rows_of_columns, schema_of
+from auditor.model.columns import make_batch, make_schema
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import IndexState
 from auditor.spark.batches import Rows
@@ -34,9 +34,9 @@ from auditor.spark.table_files import TableFiles
 from auditor.tables.accounts import (
     GROUP_COLUMNS,
     HeldAccount,
+    merge_answer,
     merge_journal_tail,
     subtract_gone_entries,
-    unite_answer,
 )
 from auditor.tables.replica_blocks import (
     BLOCKS,
@@ -47,7 +47,7 @@ from auditor.tables.replica_blocks import (
     to_blocks,
 )
 
-UNEQUAL = schema_of(
+UNEQUAL = make_schema(
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("bookie_id", pa.string(), "the bookie"),
@@ -125,7 +125,7 @@ def find_unequal(
 def _pack_blocks(
     account: Account, read: Callable[[TableFiles], Iterator[ReplicaBatch]], files: TableFiles, buckets: int
 ) -> Iterator[pa.RecordBatch]:
-    return map(partial(to_blocks, account=account, buckets=buckets), read(files))
+    return map(partial(to_blocks, account=account, bucket_count=buckets), read(files))
 
 
 def _compare_bucket(blocks: Iterable[pa.RecordBatch], bookie_trust: BookieTrust) -> Iterator[pa.RecordBatch]:
@@ -241,14 +241,14 @@ def _sort_by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[L
         pair = (replicas.ledgers - smallest_ledger) * bookies + replicas.bookies.codes
         order = np.argsort(pair * len(Account) + accounts)
         pair = pair[order]
-        begins_pair = pair[1:] != pair[:-1]
+        is_pair_start = pair[1:] != pair[:-1]
     else:
         sort_keys = (replicas.bookies.codes, replicas.scopes, replicas.ledgers)
         order = np.lexsort((accounts, *sort_keys))
-        begins_pair = np.logical_or.reduce(
+        is_pair_start = np.logical_or.reduce(
             [sort_key[order][1:] != sort_key[order][:-1] for sort_key in sort_keys]
         )
-    return order, np.flatnonzero(np.append(True, begins_pair))
+    return order, np.flatnonzero(np.append(True, is_pair_start))
 
 
 class _Comparison:
@@ -318,17 +318,14 @@ class _Comparison:
                 columns[name] = [
                     getattr(held_account, name) if held_account else None for held_account in held_accounts
                 ]
-            batch = rows_of_columns(UNEQUAL, len(held_accounts), columns)
+            batch = make_batch(UNEQUAL, len(held_accounts), columns)
             yield batch.filter(pa.array([held_account is not None for held_account in held_accounts]))
 
     def _group_bytes(self, *combination_rows: Longs) -> Longs:
         """Return for each pair the total size in bytes of the entry groups in these rows. -1: no row."""
         codes = self._replicas.groups.codes
         sizes: Longs = np.sum(
-            [
-                self._lengths[codes[account_numbers]] * (account_numbers >= 0)
-                for account_numbers in combination_rows
-            ],
+            [self._lengths[codes[account_rows]] * (account_rows >= 0) for account_rows in combination_rows],
             axis=0,
         )
         return sizes
@@ -349,7 +346,7 @@ class _Comparison:
             index = subtract_gone_entries(index, gone_groups, gone_state)
         held_account = index
         if answer is not None:
-            held_account = unite_answer(index, answer, bookie in self._trust.read_bookies)
+            held_account = merge_answer(index, answer, bookie in self._trust.read_bookies)
             if index is not None:
                 held_account = held_account._replace(gone=index.gone, gone_state=index.gone_state)
         if tail is not None:
@@ -397,4 +394,4 @@ class _Comparison:
             "index_state": replicas.states.column(held_rows, pa.string()).fill_null(IndexState.ABSENT),
             "answered": pa.array(answer_times, mask=answer_times == NO_ANSWER_TIME),
         }
-        return rows_of_columns(UNEQUAL, len(expected), columns)
+        return make_batch(UNEQUAL, len(expected), columns)

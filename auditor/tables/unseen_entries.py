@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from auditor.codecs.bookie.collector_scan import scan_log
 from auditor.codecs.bookie.entry_log import DIRECT_HEADER_BYTES, is_direct
-from auditor.codecs.bookie.length_prefixed import LENGTH
-from auditor.model.columns import LEDGER, schema_of
+from auditor.codecs.bookie.length_prefixed import LENGTH_STRUCT
+from auditor.model.columns import LEDGER, make_schema
 from auditor.model.states import CollectorScan, EntryLogState, LogFileKind
 from auditor.sources.bookies.collections.places import COLLECTION_SEPARATOR
 from auditor.sources.bookies.entry_logs.reader import open_log
@@ -33,7 +33,7 @@ from auditor.spark.part_tables import spark_types
 from auditor.spark.types import DataFrame
 from auditor.tables.log_entries import NOT_IN_COLLECTION
 
-UNSEEN_ENTRIES = schema_of(
+UNSEEN_ENTRIES = make_schema(
     ("bookie_id", pa.string(), "the bookie"),
     ("path", pa.string(), "the log"),
     ("log_id", pa.int64(), "id of the log"),
@@ -104,7 +104,9 @@ def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | None) 
     is the byte up to which the audit read the log before.
     """
     if COLLECTION_SEPARATOR in path:
-        return [_unknown_row(part, NOT_IN_COLLECTION) for part in ledgers if part["last"] > (read_end or 0)]
+        return [
+            _unknown_row(ledger, NOT_IN_COLLECTION) for ledger in ledgers if ledger["last"] > (read_end or 0)
+        ]
     try:
         with open_log(path) as (read_bytes, file_status):
             is_direct_log = is_direct(read_bytes(0, DIRECT_HEADER_BYTES))
@@ -118,13 +120,15 @@ def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | None) 
     rows = []
     for ledger_row in ledgers:
         # An index has the offset after the four bytes of a record's size.
-        end_offsets = np.unique(np.array([ledger_row["first"], ledger_row["last"]], np.int64) - LENGTH.size)
-        hidden_offsets = end_offsets[~log_scan.contains(end_offsets)]
-        ledger_records = slice(*np.searchsorted(log_scan.offsets, [end_offsets[0], end_offsets[-1] + 1]))
+        entry_offsets = np.unique(
+            np.array([ledger_row["first"], ledger_row["last"]], np.int64) - LENGTH_STRUCT.size
+        )
+        hidden_offsets = entry_offsets[~log_scan.contains(entry_offsets)]
+        ledger_records = slice(*np.searchsorted(log_scan.offsets, [entry_offsets[0], entry_offsets[-1] + 1]))
         seen_count = int((log_scan.ledger_ids[ledger_records] == ledger_row["ledger_id"]).sum())
         unseen_count = max(len(hidden_offsets), ledger_row["entries"] - seen_count)
         if unseen_count > 0 and not ledger_row["scope_id"]:
-            hidden_offset = int(hidden_offsets[0]) + LENGTH.size if len(hidden_offsets) else None
+            hidden_offset = int(hidden_offsets[0]) + LENGTH_STRUCT.size if len(hidden_offsets) else None
             rows.append(
                 _ledger_columns(ledger_row)
                 | {"unseen": unseen_count, "offset": hidden_offset, "may_fail": log_scan.may_fail}

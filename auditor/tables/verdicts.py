@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from auditor.model.columns import LEDGER, schema_of
+from auditor.model.columns import LEDGER, make_schema
 from auditor.model.finding import Confidence
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LISTED, LedgerClass
 from auditor.spark import functions as F
-from auditor.spark.batches import cost_of, from_files, split_reader_parts
+from auditor.spark.batches import estimate_cost, from_files, split_reader_parts
 from auditor.spark.part_tables import PartTable
 from auditor.spark.table_files import TableFiles
 from auditor.spark.types import Column, DataFrame, SparkSession
@@ -26,7 +26,7 @@ _CLASSES = [LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED, LedgerClass.UNDECIDED]
 _CONFIDENCES = [Confidence.CONFIRMED, Confidence.UNKNOWN]
 _ROWS_PER_BATCH = 1 << 17
 
-VERDICTS = schema_of(
+VERDICTS = make_schema(
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED; null if unreadable"),
@@ -60,8 +60,8 @@ def verdicts_of_judged(judged: DataFrame) -> DataFrame:
     return judged.select(
         *LEDGER,
         "state",
-        class_of("m").alias("class"),
-        class_of("mu").alias("potential_class"),
+        class_column("m").alias("class"),
+        class_column("mu").alias("potential_class"),
         F.col("m").cast("int").alias("m"),
         F.col("mu").cast("int").alias("mu"),
         F.coalesce(unread_bookies, F.array().cast("array<string>")).alias("unread_bookies"),
@@ -69,7 +69,7 @@ def verdicts_of_judged(judged: DataFrame) -> DataFrame:
     )
 
 
-def class_of(copies_column: str) -> Column:
+def class_column(copies_column: str) -> Column:
     """Return a ledger's class by the number of copies that its worst entry lacks.
 
     ``copies_column`` is the column with this number. Only a closed ledger can have the class entry-lost.
@@ -91,7 +91,7 @@ def class_of(copies_column: str) -> Column:
 def _confidence() -> Column:
     return (
         # Unknown copies do not matter if the class is the same without them.
-        F.when(class_of("m") != class_of("mu"), Confidence.UNKNOWN)
+        F.when(class_column("m") != class_column("mu"), Confidence.UNKNOWN)
         .when(F.size(F.coalesce("doubts", F.array().cast("array<string>"))) > 0, Confidence.SUSPECT)
         .otherwise(Confidence.CONFIRMED)
     )
@@ -109,7 +109,7 @@ def verdicts(
     count_healthy = partial(healthy_verdicts, judged=judged)
     table = from_files(spark, VERDICTS, ledgers, count_healthy)
     return table.with_parts(
-        split_reader_parts(spark, judged_verdicts, _read_verdicts), cost_of(judged_verdicts)
+        split_reader_parts(spark, judged_verdicts, _read_verdicts), estimate_cost(judged_verdicts)
     )
 
 
@@ -131,16 +131,16 @@ class _LedgerSet:
     """The scopes and ids of a table's ledgers, as a set. Each ledger takes 8 bytes."""
 
     def __init__(self, rows: pa.Table) -> None:
-        self._of_scope = {}
+        self._ids_by_scope = {}
         scopes, ids = (rows[name].to_numpy() for name in LEDGER)
         for unique_scope in np.unique(scopes).tolist():
-            self._of_scope[unique_scope] = np.unique(ids[scopes == unique_scope])
+            self._ids_by_scope[unique_scope] = np.unique(ids[scopes == unique_scope])
 
     def contains(self, rows: pa.Table) -> NDArray[np.bool_]:
         """Return for each row whether its ledger is in the set."""
         scopes, ids = (rows[name].fill_null(0).to_numpy() for name in LEDGER)
         is_member = np.zeros(rows.num_rows, bool)
-        for unique_scope, scope_ids in self._of_scope.items():
+        for unique_scope, scope_ids in self._ids_by_scope.items():
             row_numbers = np.minimum(np.searchsorted(scope_ids, ids), len(scope_ids) - 1)
             is_member |= (scope_ids[row_numbers] == ids) & (scopes == unique_scope)
         return is_member

@@ -5,7 +5,7 @@
     a round fails   if a store, a file or a disk is missing, or if another audit of the cluster is in
                     progress. The next round then starts sooner. After further failures, the wait grows
     all rounds end  if Spark is gone, if an option of the first round is invalid, or because of a bug
-    `Stop`          is raised before the next table once ``stop`` is set. Finished tables stay, and an audit
+    `RoundStopped`  is raised before the next table once ``stop`` is set. Finished tables stay, and an audit
                     within --resume-within continues from them
 
 Rounds never overlap, because each holds the lock of its cluster (`auditor.audit.lock`).
@@ -43,7 +43,7 @@ FIRST_RETRY_S = 30.0
 """Wait after a failed round, in seconds. The wait doubles with each further failure, up to the interval."""
 
 
-class Stop(KeyboardInterrupt):
+class RoundStopped(KeyboardInterrupt):
     """Raised during a round if ``stop`` was set."""
 
 
@@ -64,7 +64,7 @@ class Round:
 
 
 class StoppableProgress:
-    """Progress of an audit. Once ``stop`` is set, it raises `Stop` before the next table or stage."""
+    """Progress of an audit. Once ``stop`` is set, it raises `RoundStopped` before the next table or stage."""
 
     def __init__(self, stop: Event, progress: Progress) -> None:
         self._stop = stop
@@ -94,7 +94,7 @@ class StoppableProgress:
 
     def _check_stop(self) -> None:
         if self._stop.is_set():
-            raise Stop
+            raise RoundStopped
 
     def expect(self, count: int) -> None:
         """Add ``count`` units of work to the table."""
@@ -205,20 +205,20 @@ class MetricsPage:
     """
 
     cluster: str
-    run: str = END_LINE
+    run_text: str = END_LINE
     number: int = 0
-    failed: int = 0
-    finished: int = 0
+    failed_count: int = 0
+    finished_ms: int = 0
     seconds: float = 0.0
 
     def update(self, finished_round: Round, run: ReportSource | None) -> None:
         """Record the end of a round. ``run`` is the round's finished run, or None if the round failed."""
-        self.number, self.seconds, self.finished = finished_round.number, finished_round.seconds, now_ms()
-        self.failed = 0 if run is not None else self.failed + 1
+        self.number, self.seconds, self.finished_ms = finished_round.number, finished_round.seconds, now_ms()
+        self.failed_count = 0 if run is not None else self.failed_count + 1
         if run is not None:
             page_buffer = BytesIO()
             FORMS["openmetrics"].write(run, page_buffer)
-            self.cluster, self.run = run.report.cluster.name, page_buffer.getvalue().decode()
+            self.cluster, self.run_text = run.report.cluster.name, page_buffer.getvalue().decode()
 
     def text(self) -> str:
         """Return the whole page.
@@ -226,12 +226,14 @@ class MetricsPage:
         >>> print(MetricsPage("zk://h1/ledgers").text().splitlines()[2])
         bkaudit_watch_rounds{cluster="zk://h1/ledgers"} 0
         """
-        metric_values: tuple[float, ...] = (self.number, self.failed)
-        if self.finished:
-            metric_values += (self.finished / 1000, self.seconds)
+        metric_values: tuple[float, ...] = (self.number, self.failed_count)
+        if self.finished_ms:
+            metric_values += (self.finished_ms / 1000, self.seconds)
         samples = (Sample(name, {}, value) for name, value in zip(METRICS, metric_values, strict=False))
         return (
-            self.run.removesuffix(END_LINE) + gauges(METRICS, {"cluster": self.cluster}, samples) + END_LINE
+            self.run_text.removesuffix(END_LINE)
+            + gauges(METRICS, {"cluster": self.cluster}, samples)
+            + END_LINE
         )
 
 

@@ -23,7 +23,7 @@ from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarCompresse
 from auditor.codecs.pulsar import bookie_racks, managed_ledger
 from auditor.codecs.zookeeper import encodings, txnlog
 from auditor.errors import AuditorError
-from auditor.runs.damage import name_damage
+from auditor.runs.damage import translate_damage
 from auditor.runs.load_bookie import run_view
 from auditor.runs.reader import RunReader
 from auditor.sources.bookies.collections.collection import MANIFEST, Collection
@@ -73,7 +73,7 @@ def run(home: Path, name: str, data: bytes, size: int = 0) -> None:
     """Read a finished run in which one file is replaced by ``data``."""
     made_run(home / "run")
     put(home / "run" / name, data, size)
-    with name_damage(str(home / "run")):
+    with translate_damage(str(home / "run")):
         run_view(RunReader(home / "run"))
 
 

@@ -71,13 +71,13 @@ def _transactions() -> Iterator[bytes]:
 def _snapshot(data: bytes) -> None:
     """Read the znodes of a snapshot, and then its checksums: once correct ones, once those of the input."""
     view = memoryview(data)
-    at = snapshot.nodes_begin(view)
+    at = snapshot.find_nodes(view)
     ended = False
     while not ended:
-        found = snapshot.boundaries(view, at, NODES_AT_ONCE, 1 << 20)
-        if len(found.tail_at):
-            snapshot.owners(snapshot.tails(view, found.tail_at))
-        at, ended = found.next, found.ended
+        found = snapshot.find_bounds(view, at, NODES_AT_ONCE, 1 << 20)
+        if len(found.tail_starts):
+            snapshot.owners(snapshot.tails(view, found.tail_starts))
+        at, ended = found.next_record, found.has_end_mark
     sealed = data[: at + 5]
     sealed += zlib.adler32(sealed).to_bytes(8, "big") + (1).to_bytes(4, "big") + b"/"
     snapshot.check_seals(memoryview(sealed), at)
@@ -203,7 +203,7 @@ CODECS: tuple[Target, ...] = (
     Target(
         "bookie-answers",
         lambda: _for_each_way((seed[4:] for reader in _ANSWER_SEEDS for seed in golden(reader)), 3),
-        _first_byte_chooses(wire.answer, _answers(2), _answers(3)),
+        _first_byte_chooses(wire.list_answer, _answers(2), _answers(3)),
     ),
     Target(
         "zookeeper-answers",

@@ -22,10 +22,10 @@ from auditor.findings.suppress import read_suppressions
 from auditor.model.options import AuditOptions
 from auditor.plan.plan_file import plan_toml, read_plan
 from auditor.reports.forms import FORMS
-from auditor.runs.damage import name_damage, require_whole_findings
+from auditor.runs.damage import require_whole_findings, translate_damage
 from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
 from auditor.sources.bookies.collections.collection import Collection
-from auditor.sources.bookies.collections.copied_rows import CopiedRows, shares
+from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, shares
 from auditor.sources.bookies.collections.places import PieceOwner, collected_places
 from auditor.sources.bookies.entry_logs.locations import read_locations
 from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of
@@ -227,16 +227,16 @@ def _read_collection() -> None:
     taken = [found for found in collected.directories.values() if found.piece is not None]
     pieces = {str(found.piece): PieceOwner("bk1", (found.path,)) for found in taken}
     for lot in shares([(collection, manifest)], pieces, 2):
-        list(CopiedRows(pieces).read(lot))
+        list(CopiedRowsReader(pieces).read(lot))
 
 
 def _collection_parts() -> Iterator[bytes]:
-    return _parts_of(Path(_collection().base))
+    return _parts_of(Path(_collection().base_path))
 
 
 def _collected(data: bytes) -> None:
     if data:
-        _with_part(Path(_collection().base), data, _read_collection)
+        _with_part(Path(_collection().base_path), data, _read_collection)
 
 
 @cache
@@ -254,7 +254,7 @@ def _read_run() -> None:
     from auditor.notebook.run import open_run
 
     path = str(_run())
-    with name_damage(path):
+    with translate_damage(path):
         run = open_run(path)
         require_whole_findings(run.directory)
         for form in ("text", "jsonl", "csv"):

@@ -21,7 +21,7 @@ from pyarrow.fs import FileSelector
 
 from auditor.cli import main
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from auditor.model.progress import Progress, Silent
+from auditor.model.progress import Progress, SilentProgress
 from auditor.sources.file_systems import run_files
 from auditor.spark.session import build_session
 from tests.corpora.corpora import unpack
@@ -79,7 +79,7 @@ class Ended:
     stderr: str
 
 
-class At(Silent):
+class At(SilentProgress):
     """A progress listener that calls ``deed`` once, when a given piece of work begins.
 
     A piece of work is a stage or a table. ``begun`` lists all of them that began, each with its stage.

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from auditor.actions.commands import fill_command, kind_of_command, permit_command
-from auditor.checks import BY_ID
+from auditor.checks import CHECK_BY_ID
 from auditor.decommission.rehearse import rehearse
 from auditor.errors import RunUsageError
 from auditor.model.action_facts import Action
@@ -26,7 +26,7 @@ from auditor.model.decommission import Answer
 from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed
 from auditor.model.plan import CommandRole, PlanStep, StepState
-from auditor.plan.answers import ask_store
+from auditor.plan.answers import read_store_state
 from auditor.plan.plan_file import make_plan, read_plan, write_plan
 from auditor.plan.step_checks import check_plan, planned_ledger_ids
 from auditor.reports.advice import placeholders_of
@@ -100,9 +100,9 @@ class Operator:
         write_plan(make_plan(run), str(path))
         plan = read_plan(str(path))
         for step in plan.steps:
-            now = check_plan(plan, ask_store(self._cluster.store.uri, planned_ledger_ids(plan)))
+            now = check_plan(plan, read_store_state(self._cluster.store.uri, planned_ledger_ids(plan)))
             state = now.steps[step.number - 1].state
-            if state in (StepState.TRUE, StepState.UNKNOWN):
+            if state in (StepState.STILL_VALID, StepState.UNKNOWN):
                 self._check_deletion(step)
                 self._do(f"plan {step.kind}", step.about, partial(self._take, step))
 
@@ -224,7 +224,7 @@ def _commands_of(run: RunReader) -> Iterable[tuple[str, ActionKind, str | None]]
         row["bookie_id"]: row["storage"] for row in run.table("bookies", ["bookie_id", "storage"]).to_pylist()
     }
     for finding in run.findings:
-        check = BY_ID.get(finding.id)
+        check = CHECK_BY_ID.get(finding.id)
         blanks = placeholders_of(finding, run.report.cluster.instance_id)
         for command in check.commands if check else ():
             kind = kind_of_command(command.text)

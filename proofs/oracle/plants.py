@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from auditor.checks import BY_ID
+from auditor.checks import CHECK_BY_ID
 
 Finding = dict[str, Any]
 
@@ -113,4 +113,4 @@ def score(plants: Plants, findings: Sequence[Finding], scores: dict[str, Score])
 
 
 def empty_scores() -> dict[str, Score]:
-    return {check: Score() for check in BY_ID}
+    return {check: Score() for check in CHECK_BY_ID}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from auditor.checks import BY_ID
+from auditor.checks import CHECK_BY_ID
 from proofs.oracle.ledgers import EDITS
 from proofs.oracle.owners import FAULTS
 from proofs.oracle.plants import HEAD, Plants, empty_scores, score
@@ -33,7 +33,7 @@ WORDS = ("plant", "planted")
 
 
 def test_every_check_has_a_fault_that_a_server_or_an_operator_makes() -> None:
-    assert planted() == set(BY_ID)
+    assert planted() == set(CHECK_BY_ID)
 
 
 def published() -> Proof:
@@ -45,7 +45,7 @@ def test_every_check_is_in_the_published_table_and_was_found() -> None:
     head, *rows = published().rows
     assert tuple(head) == HEAD
     by_check = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
-    assert by_check.keys() == BY_ID.keys()
+    assert by_check.keys() == CHECK_BY_ID.keys()
     assert {check for check, row in by_check.items() if row["recall"] != "1.00"} == set()
     assert {check for check, row in by_check.items() if row["false"] != "0"} == set()
 

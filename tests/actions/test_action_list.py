@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from auditor.actions.action_list import ALL_STOP_REFUSAL_TEXT, PermittedLedgers, build_action_list
-from auditor.actions.gate import MAX_DATA_AGE_MS, HoldBook, HoldsOfRun
-from auditor.checks import ALL
+from auditor.actions.gate import MAX_DATA_AGE_MS, HoldBook, UnfinishedRun
+from auditor.checks import ALL_CHECKS
 from auditor.findings.table import FindingCount
 from auditor.tables.holds import HOLDS
 from tests.reports.samples import NO_HOLDS
@@ -23,7 +23,7 @@ DANGER = FindingCount(
 BELOW = FindingCount("new", "below-ack-quorum", "error", "below-ack-quorum", "confirmed", None, None, 3, 0, 7)
 
 
-def held(*rows: tuple[str, str, list[str], str], age_ms: int = 0) -> HoldsOfRun:
+def held(*rows: tuple[str, str, list[str], str], age_ms: int = 0) -> UnfinishedRun:
     """Holds of these objects, keys, kinds and reasons."""
     table = pa.Table.from_pylist(
         [
@@ -44,10 +44,10 @@ def held(*rows: tuple[str, str, list[str], str], age_ms: int = 0) -> HoldsOfRun:
         are_logs_read=True,
         current_time=age_ms,
     )
-    return HoldsOfRun(book)
+    return UnfinishedRun(book)
 
 
-def texts(run: HoldsOfRun, *counts: FindingCount, **ledgers: Any) -> list[str]:
+def texts(run: UnfinishedRun, *counts: FindingCount, **ledgers: Any) -> list[str]:
     permitted = {"below-ack-quorum": PermittedLedgers(3, 0, 7)} | ledgers
     return [action["text"] for action in build_action_list(run, counts, permitted).actions]
 
@@ -121,7 +121,7 @@ def test_copies_do_not_permit_a_restart_whose_start_is_held(reason: str) -> None
 
 
 def test_a_stop_that_no_hold_refuses_does_not_become_an_order() -> None:
-    run = HoldsOfRun(
+    run = UnfinishedRun(
         HoldBook(
             lambda *_: [],
             has_holds_table=False,
@@ -196,15 +196,15 @@ def test_of_one_bookie_with_two_ids_the_live_one_is_stopped() -> None:
 def test_an_instruction_to_copy_is_an_action_that_the_gate_permits() -> None:
     """An id that an alias goes by must not be copied off, and `ghost-bookie` said so without a question."""
     orders = re.compile(r"\bcopy\b|(ledgers|}) copied")
-    copies = {check.id for check in ALL if orders.search(check.do_now or "")}
-    assert copies - {check.id for check in ALL if check.action is not None} == set()
+    copies = {check.id for check in ALL_CHECKS if orders.search(check.do_now or "")}
+    assert copies - {check.id for check in ALL_CHECKS if check.action is not None} == set()
 
 
 STOPS = [DANGER._replace(bookie_id=f"bk-{name}") for name in "abc"]
 
 
 def order_of_stops(
-    joint: list[set[str]], writable: set[str] | None = None, run: HoldsOfRun = NO_HOLDS
+    joint: list[set[str]], writable: set[str] | None = None, run: UnfinishedRun = NO_HOLDS
 ) -> tuple[list[str], list[str]]:
     """Texts of actions and the objects of what is forbidden, for three bookies that should stop."""
     asked: list[list[str]] = []

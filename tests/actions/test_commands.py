@@ -21,14 +21,14 @@ from auditor.actions.commands import (
 )
 from auditor.actions.gate import permit
 from auditor.actions.objects import bookie, ledger
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed, Refused
 from tests.actions.test_gate import HOLD, Held
 from tests.syntax import syntax_nodes
 
-COMMANDS = {command.text: command for check in ALL for command in check.commands}
-WRITING = sorted(text for text, command in COMMANDS.items() if command.level in ("writes", "danger"))
+COMMANDS = {command.text: command for check in ALL_CHECKS for command in check.commands}
+WRITING = sorted(text for text, command in COMMANDS.items() if command.risk_level in ("writes", "danger"))
 BLANKS = {"BOOKIE": "bk1:3181", "ID": "42"}
 DELETE = "bookkeeper shell deleteledger -l ID"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.actions.fact_holds import unindexed_byte_rows, unindexed_bytes
-from auditor.model.holds import ERASES
+from auditor.model.holds import ERASING_ACTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,4 +68,4 @@ def test_doubt_forbids_what_certainty_does() -> None:
     log = {"bookie_id": "a:1", "log_id": 2, "ledgers": 1, "bytes": 1, "certain": False}
     [of_log, of_bookie] = unindexed_byte_rows([log])
     assert of_log["forbids"] == ["collect", "compact"]
-    assert of_bookie["forbids"] == [str(kind) for kind in ERASES]
+    assert of_bookie["forbids"] == [str(kind) for kind in ERASING_ACTIONS]

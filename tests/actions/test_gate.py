@@ -13,7 +13,7 @@ import auditor
 from auditor.actions.commands import permit_command
 from auditor.actions.gate import MAX_DATA_AGE_MS, Allowed, HoldBook, Refused, permit, permit_ledgers
 from auditor.actions.objects import ActionObject, bookie, ledger, objects_with_needed_data
-from auditor.checks import ALL, Check
+from auditor.checks import ALL_CHECKS, Check
 from auditor.model.finding import Finding
 from auditor.model.holds import (
     DANGEROUS_ACTIONS,
@@ -92,7 +92,7 @@ def test_a_hold_refuses_the_kinds_that_it_forbids_and_no_others(tmp_path: Path) 
     run = Held(tmp_path, HOLD)
     refused = permit(run, ActionKind.STOP, [bookie("bk1:3181")])
     assert isinstance(refused, Refused)
-    assert refused.certain
+    assert refused.is_certain
     assert refused.sentence == "bk1:3181 has the last known copy of entries of 1 ledger (last-known-copy)"
     assert (
         refused.way_out
@@ -105,7 +105,7 @@ def test_a_hold_refuses_the_kinds_that_it_forbids_and_no_others(tmp_path: Path) 
 def test_doubt_is_enough(tmp_path: Path) -> None:
     refused = permit(Held(tmp_path, HOLD | {"certain": False}), ActionKind.DECOMMISSION, [bookie("bk1:3181")])
     assert isinstance(refused, Refused)
-    assert not refused.certain
+    assert not refused.is_certain
 
 
 def test_ledgers_are_permitted_one_by_one(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_dangerous_kinds_need_data_that_is_not_of_the_future(kind: ActionKind, t
     answer = permit(run, kind, [bookie("bk1:3181")])
     assert isinstance(answer, Refused if kind in DANGEROUS_ACTIONS else Allowed)
     if isinstance(answer, Refused):
-        assert answer.unfit is UnfitRunReason.DATA_OF_FUTURE
+        assert answer.unfit_reason is UnfitRunReason.DATA_OF_FUTURE
         assert "a clock was wrong" in answer.sentence
 
 
@@ -178,8 +178,8 @@ def test_a_run_that_nothing_can_rest_on_still_names_its_holds(tmp_path: Path) ->
     old = Held(tmp_path, HOLD, age_ms=MAX_DATA_AGE_MS + 1)
     refused = permit(old, ActionKind.DECOMMISSION, [bookie("bk1:3181")])
     assert isinstance(refused, Refused)
-    assert refused.unfit is UnfitRunReason.DATA_TOO_OLD
-    assert refused.certain
+    assert refused.unfit_reason is UnfitRunReason.DATA_TOO_OLD
+    assert refused.is_certain
     assert refused.sentence.endswith("(last-known-copy)")
     assert "24 hours" in refused.why
 
@@ -260,7 +260,7 @@ def test_an_index_is_rebuilt_only_from_entry_logs_that_were_read(tmp_path: Path)
     assert isinstance(permit(Held(tmp_path / "read"), ActionKind.REBUILD_INDEX, bookies), Allowed)
     unread = permit(Held(tmp_path / "unread", entry_logs=False), ActionKind.REBUILD_INDEX, bookies)
     assert isinstance(unread, Refused)
-    assert unread.unfit is UnfitRunReason.LOGS_NOT_READ
+    assert unread.unfit_reason is UnfitRunReason.LOGS_NOT_READ
     assert "--entry-logs" in unread.sentence
 
 
@@ -296,15 +296,15 @@ def test_a_bookie_that_must_not_collect_must_not_start() -> None:
     """Its collector runs within gcWaitTime (10 minutes) of the start."""
     forbidding = {
         check.id: {*rule.forbids}
-        for check in ALL
+        for check in ALL_CHECKS
         for rule in check.holds
-        if ActionKind.COLLECT in rule.forbids and rule.target is not HoldTarget.METADATA
+        if ActionKind.COLLECT in rule.forbids and rule.target is not HoldTarget.METADATA_STORE
     }
     starting = {id for id, kinds in forbidding.items() if ActionKind.START not in kinds}
     assert starting == {*COLLECTED_BY_OTHERS}
 
 
-@pytest.mark.parametrize("check", [check for check in ALL if check.holds], ids=lambda check: check.id)
+@pytest.mark.parametrize("check", [check for check in ALL_CHECKS if check.holds], ids=lambda check: check.id)
 def test_a_check_that_did_not_run_refuses_what_it_could_forbid(check: Check, tmp_path: Path) -> None:
     run = Held(tmp_path, unheld=[check.id], unowned=[42])
     forbidden = {kind for rule in check.holds for kind in rule.forbids}
@@ -313,7 +313,7 @@ def test_a_check_that_did_not_run_refuses_what_it_could_forbid(check: Check, tmp
         answer = permit(run, kind, objects)
         assert isinstance(answer, Refused if kind in forbidden else Allowed), kind
         if isinstance(answer, Refused):
-            assert answer.unfit is UnfitRunReason.CHECKS_NOT_RUN
+            assert answer.unfit_reason is UnfitRunReason.CHECKS_NOT_RUN
             assert check.id in answer.sentence
             assert "Audit again with all checks" in answer.sentence
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.actions.finding_holds import NEW_HOLD_COLUMNS
-from auditor.actions.memory import SeenParts, add_carried_holds, pairs_with_unreadable_cookie, unseen_findings
+from auditor.actions.memory import ReadFacts, add_carried_holds, find_unreadable_cookie_pairs, unseen_findings
 from auditor.actions.run_inputs import UNNAMED_STORE, RunInputs
-from auditor.checks import ALL
-from auditor.model.holds import ActionKind, FactReason, HoldTarget, Lift
+from auditor.checks import ALL_CHECKS
+from auditor.model.holds import ActionKind, FactReason, HoldTarget, LiftCondition
 from auditor.spark.batches import arrow_frame
 from auditor.tables.changes import CHANGES
 from auditor.tables.holds import HOLDS
@@ -28,11 +28,11 @@ BOOKIE = "a:1"
 
 
 def held(reason: str, key: str = BOOKIE, object: str = "bookie", **more: Any) -> dict[str, Any]:
-    lift = Lift.FACT_GONE if reason == "unindexed-bytes" else Lift.FINDING_GONE
+    lift = LiftCondition.FACT_GONE if reason == "unindexed-bytes" else LiftCondition.FINDING_GONE
     return hold(key, ActionKind.START, reason=reason, object=object) | {"lift": str(lift), **more}
 
 
-WHOLE = SeenParts(
+WHOLE = ReadFacts(
     is_metadata_whole=True,
     are_registrations_whole=True,
     read_bookies=frozenset({BOOKIE}),
@@ -45,7 +45,7 @@ WHOLE = SeenParts(
 def remembered(
     spark: SparkSession,
     holds: list[dict[str, Any]],
-    seen: SeenParts,
+    seen: ReadFacts,
     changes: Sequence[dict[str, Any]] = (),
     undecided: Mapping[int, bool] | None = None,
 ) -> set[str]:
@@ -73,8 +73,8 @@ def kept(spark: SparkSession, holds: list[dict[str, Any]], now: RunInputs, *earl
     """Reasons that stay although nothing says them any more; the last of ``earlier`` is the run before."""
     known = RunInputs()
     for run in earlier:
-        known = known.joined(run)
-    lost, lost_carried = now.reasons_unseen(earlier[-1]), now.reasons_unseen(known)
+        known = known.merge_inputs(run)
+    lost, lost_carried = now.reasons_lacking_input(earlier[-1]), now.reasons_lacking_input(known)
     return remembered(spark, holds, replace(WHOLE, unseen_reasons=lost, unseen_carried_reasons=lost_carried))
 
 
@@ -118,13 +118,13 @@ def test_the_hold_on_an_entry_log_goes_with_its_bytes(spark: SparkSession) -> No
 def test_stores_of_earlier_versions_are_counted() -> None:
     """Their runs say how many stores any run before had read, and not which."""
     counted = RunInputs(owner_stores=(UNNAMED_STORE, EAST))
-    assert RunInputs(owner_stores=(EAST,)).reasons_unseen(counted)
-    assert not RunInputs(owner_stores=(EAST, OTHER)).reasons_unseen(counted)
-    assert RunInputs(owner_stores=(WEST, OTHER)).reasons_unseen(counted)
+    assert RunInputs(owner_stores=(EAST,)).reasons_lacking_input(counted)
+    assert not RunInputs(owner_stores=(EAST, OTHER)).reasons_lacking_input(counted)
+    assert RunInputs(owner_stores=(WEST, OTHER)).reasons_lacking_input(counted)
 
 
 def test_a_store_that_is_known_twice_is_joined_once() -> None:
-    joined = RunInputs(owner_stores=(EAST,)).joined(RunInputs(owner_stores=(EAST, WEST)))
+    joined = RunInputs(owner_stores=(EAST,)).merge_inputs(RunInputs(owner_stores=(EAST, WEST)))
     assert joined.owner_stores == (EAST, WEST)
 
 
@@ -170,9 +170,9 @@ def test_a_source_is_old_until_its_bookie_is_read_again(spark: SparkSession) -> 
 def test_entries_in_logs_that_are_gone_are_lost_to_those_who_read_logs() -> None:
     """An index has them: without the entry logs their ledgers are healthy."""
     read = RunInputs(entry_logs=1, gone_entries=1)
-    assert "entry-lost" in RunInputs().reasons_unseen(read)
-    assert "entry-lost" not in RunInputs(entry_logs=1).reasons_unseen(read)
-    assert "entry-lost" not in RunInputs().reasons_unseen(RunInputs(entry_logs=1))
+    assert "entry-lost" in RunInputs().reasons_lacking_input(read)
+    assert "entry-lost" not in RunInputs(entry_logs=1).reasons_lacking_input(read)
+    assert "entry-lost" not in RunInputs().reasons_lacking_input(RunInputs(entry_logs=1))
 
 
 UNREAD = {
@@ -220,11 +220,11 @@ def test_a_fact_that_is_absent_because_it_was_not_read_lifts_nothing(
 ) -> None:
     """Absence in a source that was not read completely is unknown."""
     rows = [
-        held(str(reason), *OBJECTS.get(reason, (BOOKIE, "bookie"))) | {"lift": str(Lift.FACT_GONE)}
+        held(str(reason), *OBJECTS.get(reason, (BOOKIE, "bookie"))) | {"lift": str(LiftCondition.FACT_GONE)}
         for reason in FactReason
     ]
     rows.append(held("unindexed-bytes", f"{BOOKIE} 1", "entry-log"))
-    rows.append(held("bookie-alias") | {"lift": str(Lift.DATA_ELSEWHERE)})
+    rows.append(held("bookie-alias") | {"lift": str(LiftCondition.DATA_ELSEWHERE)})
     undecided = {"copies of the ledger": {7: False}, "record of a ledger": {7: True}}.get(unread)
     kept_reasons = remembered(spark, rows, UNREAD[unread], undecided=undecided)
     expected = {str(reason) for reason in FactReason if unread in RESTS_ON[reason]}
@@ -234,7 +234,9 @@ def test_a_fact_that_is_absent_because_it_was_not_read_lifts_nothing(
 
 def test_a_finding_that_was_not_looked_for_lifts_nothing(spark: SparkSession) -> None:
     """Whatever a check rests on: what was not looked at is `Change.UNSEEN`."""
-    checks = [check.id for check in ALL if any(rule.target is HoldTarget.BOOKIE for rule in check.holds)]
+    checks = [
+        check.id for check in ALL_CHECKS if any(rule.target is HoldTarget.BOOKIE for rule in check.holds)
+    ]
     rows = [held(id) for id in checks]
     unseen = [change(id, bookie=BOOKIE, change="unseen") for id in checks]
     assert remembered(spark, rows, WHOLE, unseen) == {*checks}
@@ -252,7 +254,7 @@ def test_a_cookie_that_cannot_be_read_lifts_no_hold_of_what_cookies_say() -> Non
         {"bookie_id": BOOKIE, "damage": "cut"},
         {"bookie_id": "b:1", "damage": None},
     ]
-    doubted = pairs_with_unreadable_cookie(cookies)
+    doubted = find_unreadable_cookie_pairs(cookies)
     assert {bookie for _, bookie in doubted} == {BOOKIE}
     ids = {id for id, _ in doubted}
     assert {"instance-mismatch", "cookie-key-mismatch", "dirset-mismatch"} <= ids

@@ -13,7 +13,7 @@ from auditor.actions import procedures as module
 from auditor.actions.gate import permit
 from auditor.actions.objects import bookie, ledger
 from auditor.actions.procedures import Procedure
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.model.holds import ActionKind
 from auditor.model.permission import ActionObject, Allowed
 from auditor.model.plan import CommandRole
@@ -71,7 +71,7 @@ def texts(module: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-CHECKS = {check.id for check in ALL}
+CHECKS = {check.id for check in ALL_CHECKS}
 
 
 def test_commands_that_write_are_in_actions_alone() -> None:
@@ -130,19 +130,19 @@ def test_a_procedure_is_filled_in_for_what_was_permitted_alone(name: str, tmp_pa
     kind = procedure.kind
     other = next(each for each in ActionKind if each is not kind)
     objects = (bookie("bk1:3181"), ledger(42))
-    typed = procedure.filled(allowed(tmp_path, kind, *objects), BLANKS)
+    typed = procedure.fill(allowed(tmp_path, kind, *objects), BLANKS)
     assert [line.role for line in typed] == [line.role for line in procedure.lines]
     with pytest.raises(ValueError, match="was permitted, not"):
-        procedure.filled(allowed(tmp_path, other, *objects), BLANKS)
+        procedure.fill(allowed(tmp_path, other, *objects), BLANKS)
     for part in objects:
         with pytest.raises(ValueError, match="was not permitted for"):
-            procedure.filled(allowed(tmp_path, kind, part), BLANKS)
+            procedure.fill(allowed(tmp_path, kind, part), BLANKS)
 
 
 @pytest.mark.parametrize("name", procedures())
 def test_a_procedure_only_looks_where_it_says_so(name: str) -> None:
     for line in procedures()[name].lines:
-        if line.role in (CommandRole.LOOK, CommandRole.SAVE):
+        if line.role in (CommandRole.DRY_RUN, CommandRole.BACK_UP):
             assert not WRITES.search(line.text), line.text
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from auditor.audit.earlier_run import (
     EarlierRun,
-    IndexPlan,
+    ReusePlan,
     check_since,
     find_earlier_run,
     save_file_sizes,
@@ -65,14 +65,14 @@ def since(path: Path, cluster: Cluster = CLUSTER) -> EarlierRun:
     return find_earlier_run(str(path), run_store(path.parent / "new"), cluster)
 
 
-def index_plan(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> IndexPlan:
+def index_plan(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> ReusePlan:
     wanted = plan_parts([(name, each.index_directories) for name, each in bookies.items()], 1)
     return of.plan(wanted, bookies)
 
 
 def planned(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> dict[str, EarlierTable]:
     """The earlier rows of each bookie with reusable parts."""
-    return {each.part.bookie_id: each.earlier for each in index_plan(of, bookies).reusable_parts}
+    return {each.part.bookie_id: each.earlier_table for each in index_plan(of, bookies).reusable_parts}
 
 
 def test_each_bookie_is_told_the_files_that_may_have_its_rows(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_run_that_is_not_whole_is_not_used_and_says_why(
     (note,) = (*found.notes, *notes)
     assert note.startswith(("nothing was reused from run 1: ", "no index was reused from run 1: "))
     assert why in note
-    reused = found.reuse_facts({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, notes)
+    reused = found.report_reuse({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, notes)
     assert reused is not None
     assert reused["notes"] == [note]
 
@@ -233,7 +233,7 @@ def test_with_no_run_to_begin_with_all_is_read(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     found = find_earlier_run("last", run_store(tmp_path / "runs/new"), CLUSTER)
     assert found.notes == ("all data was read: the parent directory has no complete run of this cluster",)
-    assert found.reuse_facts({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, ()) is None
+    assert found.report_reuse({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, ()) is None
     assert not planned(found)
     assert find_earlier_run(None, run_store(tmp_path / "runs/new"), CLUSTER).notes == ()
 

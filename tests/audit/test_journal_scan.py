@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.audit.journal_scan import LostJournal, Tail, index_date, refused_replays
+from auditor.audit.journal_scan import JournalTail, LostJournal, index_date, refused_replays
 from auditor.model.replay_refusal import FailedReplay
 from auditor.model.states import ReplayError, TimeBasis
 from auditor.sources.bookies.journal.files import Journals
 from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.owners import AttributedBookie
 
-WHOLE = Tail(None, 0, None, files=2)
+WHOLE = JournalTail(None, 0, None, files=2)
 
 
-def lost(older: int, newer: int) -> Tail:
-    return Tail("gone", 0, None, older + newer, (LostJournal("/j", 0x1A, older, newer),))
+def lost(older: int, newer: int) -> JournalTail:
+    return JournalTail("gone", 0, None, older + newer, (LostJournal("/j", 0x1A, older, newer),))
 
 
 def test_a_journal_without_the_file_of_its_mark_refuses_the_start() -> None:
@@ -40,11 +40,11 @@ def test_a_copy_without_any_journal_says_nothing() -> None:
         assert refused_replays({"bk1": lost(0, 0), "bk2": WHOLE}, running)["bk1"].certain is False
 
 
-def damaged(*errors: ReplayError) -> Tail:
+def damaged(*errors: ReplayError) -> JournalTail:
     failed = tuple(
         FailedReplay(f"/j{n}/1a.txn", 512, "a record of -9 bytes", error) for n, error in enumerate(errors)
     )
-    return Tail("damaged", 0, None, 1, failed_replays=failed)
+    return JournalTail("damaged", 0, None, 1, failed_replays=failed)
 
 
 def test_a_record_of_negative_length_refuses_the_start_and_can_be_skipped() -> None:
@@ -84,14 +84,14 @@ NOW = 1_795_237_669_000
 
 
 def dated(
-    tail: Tail | None,
+    tail: JournalTail | None,
     running: bool = False,
     stopped: int | None = None,
     dated: int | None = None,
     index_written: int | None = None,
 ) -> DatedIndex | None:
     journals = Journals(
-        trouble=None, clean_stop_ms=stopped, mark_ms=NOW - 5_000, index_written_ms=index_written,
+        gap_reason=None, clean_stop_ms=stopped, newest_mark_ms=NOW - 5_000, index_written_ms=index_written,
         index_date=None if dated is None else DatedIndex(dated, TimeBasis.OLDER_JOURNAL),
     )  # fmt: skip
     bookie = AttributedBookie("bk1", (), "read", None, dated, False, False, True, journals)
@@ -99,7 +99,7 @@ def dated(
 
 
 def test_an_index_is_dated_by_file_times_and_says_by_which() -> None:
-    whole, unread = Tail(None, NOW - 1_000, NOW - 2_000, 1), Tail("damaged", 0, None)
+    whole, unread = JournalTail(None, NOW - 1_000, NOW - 2_000, 1), JournalTail("damaged", 0, None)
     assert dated(whole, running=True) == DatedIndex(NOW - 1_000, TimeBasis.JOURNAL_READ)
     assert dated(whole) == DatedIndex(NOW - 2_000, TimeBasis.LAST_WRITE)
     assert dated(unread, stopped=NOW - 9_000) == DatedIndex(NOW - 9_000, TimeBasis.CLEAN_STOP)
@@ -110,7 +110,7 @@ def test_an_index_is_dated_by_file_times_and_says_by_which() -> None:
 def test_an_index_that_is_older_than_its_mark_is_dated_by_its_own_log() -> None:
     """Copied an hour before the marks and journals beside it, or put back from a copy."""
     written = NOW - 3_600_000
-    whole, unread = Tail(None, NOW - 1_000, NOW - 2_000, 1), Tail("damaged", 0, None)
+    whole, unread = JournalTail(None, NOW - 1_000, NOW - 2_000, 1), JournalTail("damaged", 0, None)
     bound = DatedIndex(written, TimeBasis.INDEX_LOG)
     assert dated(whole, running=True, index_written=written) == bound
     assert dated(whole, index_written=written) == bound
@@ -125,10 +125,10 @@ def test_an_index_that_is_older_than_its_mark_is_dated_by_its_own_log() -> None:
 def test_a_time_after_reading_dates_nothing() -> None:
     later = NOW + 1
     # A LOG from a clock that was ahead makes no time of another file one.
-    assert dated(Tail(None, 0, later, 1), index_written=later) is None
-    assert dated(Tail("damaged", 0, None), index_written=later) is None
-    assert dated(Tail(None, 0, later, 1)) is None
-    assert dated(Tail("damaged", 0, None), stopped=later) is None
-    assert dated(Tail("damaged", 0, None), dated=later) is None
+    assert dated(JournalTail(None, 0, later, 1), index_written=later) is None
+    assert dated(JournalTail("damaged", 0, None), index_written=later) is None
+    assert dated(JournalTail(None, 0, later, 1)) is None
+    assert dated(JournalTail("damaged", 0, None), stopped=later) is None
+    assert dated(JournalTail("damaged", 0, None), dated=later) is None
     # The journal of a running bookie was read after the metadata, whatever this machine's clock says.
-    assert dated(Tail(None, later, None, 1), running=True) == DatedIndex(NOW, TimeBasis.JOURNAL_READ)
+    assert dated(JournalTail(None, later, None, 1), running=True) == DatedIndex(NOW, TimeBasis.JOURNAL_READ)

@@ -22,7 +22,7 @@ from auditor.model.holds import ActionKind
 from auditor.model.options import AuditOptions
 from auditor.plan.plan_file import make_plan
 from auditor.runs.reader import RunReader
-from auditor.runs.run_inputs import inputs_of_run
+from auditor.runs.run_inputs import read_run_inputs
 from tests.corpora.audited import Audited
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def test_a_store_that_is_named_twice_takes_the_place_of_no_other(spark: SparkSes
     both = [first.store(), first.east_alone()]
     joined = first.audit("1", both, both)
     assert (unowned(joined), suspect(joined)) == ({}, [])
-    before, _ = inputs_of_run(RunReader(joined.out))
+    before, _ = read_run_inputs(RunReader(joined.out))
     assert len({*before.owner_stores}) == 2
     copy = second.dump.with_name("copy.jsonl")
     copy.write_bytes(second.dump.read_bytes())
@@ -156,10 +156,10 @@ def test_a_store_that_is_named_twice_takes_the_place_of_no_other(spark: SparkSes
     assert (
         f"{both[1]}: the store was not read in this run; the store no longer lists 5 of 5 ledgers" in message
     )
-    now, _ = inputs_of_run(RunReader(run.out))
+    now, _ = read_run_inputs(RunReader(run.out))
     assert set(now.owner_stores) < {*before.owner_stores}
     assert len(now.owner_stores) == 1
-    assert "owner-dangling" in now.reasons_unseen(before)
+    assert "owner-dangling" in now.reasons_lacking_input(before)
 
 
 def test_of_a_store_that_is_proved_complete_leaks_are_deleted_after_two_runs(

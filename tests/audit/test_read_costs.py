@@ -13,7 +13,7 @@ from auditor.audit.index_scan import index_cost
 from auditor.audit.journal_scan import journal_cost
 from auditor.sources.bookies.journal.files import JournalDirectory
 from auditor.sources.bookies.journal.tails import TailPart
-from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory, IndexPart
+from auditor.sources.bookies.parts import INDEX_FILES, ROCKSDB, IndexDirectory, IndexPart
 from auditor.spark import execution
 from auditor.spark.execution import read_parts
 from auditor.spark.part_tables import PartTable, ReadCost
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COLUMNS = pa.schema([("entry_id", pa.int64())])
 
 
-def index(directory: Path, storage: str = IDX) -> list[IndexPart]:
+def index(directory: Path, storage: str = INDEX_FILES) -> list[IndexPart]:
     return [IndexPart("bk1:3181", (IndexDirectory(str(directory), None, storage),), ())]
 
 

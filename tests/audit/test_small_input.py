@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from auditor.audit import audit
-from auditor.audit.audit import SMALL_BYTES, SMALL_LEDGERS, is_small
+from auditor.audit.audit import MAX_SMALL_BYTES, MAX_SMALL_LEDGERS, is_small_audit
 from auditor.errors import StoreError
 from auditor.model.ledger_id import LayoutKind
 from auditor.model.options import AuditOptions
@@ -17,20 +17,20 @@ from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 
 
 def small(uri: str) -> bool:
-    return is_small(parse_metadata_uri(uri), AuditOptions(timeout=0.5))
+    return is_small_audit(parse_metadata_uri(uri), AuditOptions(timeout=0.5))
 
 
 def test_a_dump_is_small_up_to_the_bound(tmp_path: Path) -> None:
     dump = tmp_path / "metadata.jsonl"
-    dump.write_bytes(bytes(SMALL_BYTES))
+    dump.write_bytes(bytes(MAX_SMALL_BYTES))
     assert small(f"dump://{dump}")
-    dump.write_bytes(bytes(SMALL_BYTES + 1))
+    dump.write_bytes(bytes(MAX_SMALL_BYTES + 1))
     assert not small(f"dump://{dump}")
 
 
 def test_all_files_of_a_server_count(tmp_path: Path) -> None:
     for name in ("snapshot.1", "log.2"):
-        (tmp_path / name).write_bytes(bytes(SMALL_BYTES // 2))
+        (tmp_path / name).write_bytes(bytes(MAX_SMALL_BYTES // 2))
     assert small(f"zk-snapshot://{tmp_path}?root=/ledgers")
     (tmp_path / "log.3").write_bytes(b"1")
     assert not small(f"zk-snapshot://{tmp_path}?root=/ledgers")
@@ -53,7 +53,7 @@ class Running:
 
 
 @pytest.mark.parametrize(
-    ("ledgers", "wanted"), [(SMALL_LEDGERS, True), (SMALL_LEDGERS + 1, False), (None, False)]
+    ("ledgers", "wanted"), [(MAX_SMALL_LEDGERS, True), (MAX_SMALL_LEDGERS + 1, False), (None, False)]
 )
 def test_a_running_store_is_asked(ledgers: int | None, wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """None: it breaks off while it counts."""

@@ -10,12 +10,12 @@ from typing import Any, get_type_hints
 import pytest
 
 from auditor.audit.audit import Audit, parse_stage
-from auditor.audit.audit_stages import GIVEN_VALUES, STAGES
+from auditor.audit.audit_stages import INITIAL_VALUES, STAGES
 from auditor.audit.stages import Stage, run_stages, with_stages
 from auditor.errors import UsageError
 from auditor.model.audit_stage import AuditStage
 from auditor.model.options import option_types
-from auditor.model.progress import Silent
+from auditor.model.progress import SilentProgress
 
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 
@@ -31,7 +31,7 @@ def output_types(stage: Stage) -> dict[str, Any]:
 
 def test_every_name_has_one_stage_in_the_order_of_the_names() -> None:
     assert [stage.name for stage in STAGES] == list(AuditStage)
-    assert STAGES[-1].name is AuditStage.REPORT
+    assert STAGES[-1].name is AuditStage.WRITE_REPORT
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
@@ -44,7 +44,7 @@ def test_each_input_is_given_or_made_earlier_and_has_the_type_that_its_reader_ex
     for stage in STAGES:
         parameters = get_type_hints(stage.function)
         for name in stage.inputs:
-            assert name in types or name in GIVEN_VALUES, (
+            assert name in types or name in INITIAL_VALUES, (
                 f"{stage.name} takes {name}, which no earlier stage makes"
             )
             assert types.setdefault(name, parameters[name]) == parameters[name], f"{stage.name}: {name}"
@@ -65,7 +65,7 @@ def test_the_page_has_the_table_of_stages() -> None:
     assert all(f"| `{stage}` |" in page for stage in AuditStage)
 
 
-class Shown(Silent):
+class Shown(SilentProgress):
     """Progress that keeps what it is told."""
 
     def __init__(self) -> None:

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 MADE_BY = {
     AuditStage.METADATA: "tables/ledgers",
     AuditStage.INDEXES: "tables/availability",
-    AuditStage.COMPARE: "tables/unequal",
-    AuditStage.JUDGE: "tables/judged",
+    AuditStage.COMPARE_COPIES: "tables/unequal",
+    AuditStage.JUDGE_LEDGERS: "tables/judged",
     AuditStage.SECOND_SCAN: "tables/marks",
-    AuditStage.DERIVE: "tables/verdicts",
-    AuditStage.CHECK: "tables/checks",
-    AuditStage.CONFIRM: "findings",
-    AuditStage.CHANGES: "tables/changes",
-    AuditStage.HOLDS: "tables/holds",
-    AuditStage.REPORT: "report.json",
+    AuditStage.DERIVE_TABLES: "tables/verdicts",
+    AuditStage.RUN_CHECKS: "tables/checks",
+    AuditStage.CONFIRM_SUSPECTS: "findings",
+    AuditStage.FIND_CHANGES: "tables/changes",
+    AuditStage.MAKE_HOLDS: "tables/holds",
+    AuditStage.WRITE_REPORT: "report.json",
 }
 """A path in the run that a stage makes, and no stage before it."""
 
@@ -67,7 +67,7 @@ def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> St
     first_written = 0.0
     for stage in AuditStage:
         result = audit(root, "stopped", "--stop-after", str(stage), "--format", "json")
-        assert (result.exit_code == 3) == (stage is not AuditStage.REPORT), result.stderr
+        assert (result.exit_code == 3) == (stage is not AuditStage.WRITE_REPORT), result.stderr
         made = {path for path in MADE_BY.values() if (root / "stopped" / path).exists()}
         stops[stage] = Stop(result, made)
         first_written = first_written or written(root / "stopped")
@@ -98,11 +98,11 @@ def test_the_next_command_says_with_which_stage_it_continues(stopped: Stops) -> 
     kept = "bkaudit: reusing the tables of an interrupted run; continuing with stage"
     assert kept not in stopped.stops[AuditStage.METADATA].result.stderr
     assert f"{kept} 2 of 15: owners\n" in stopped.stops[AuditStage.OWNERS].result.stderr
-    assert f"{kept} 15 of 15: report\n" in stopped.stops[AuditStage.REPORT].result.stderr
+    assert f"{kept} 15 of 15: report\n" in stopped.stops[AuditStage.WRITE_REPORT].result.stderr
 
 
 def test_a_run_of_many_stops_ends_as_one_in_one_go(stopped: Stops) -> None:
-    end = stopped.stops[AuditStage.REPORT].result
+    end = stopped.stops[AuditStage.WRITE_REPORT].result
     assert (end.exit_code, stopped.whole.exit_code) == (1, 1)
     ended, whole = json.loads(end.stdout), json.loads(stopped.whole.stdout)
     assert ended["counts"] == whole["counts"]

@@ -12,7 +12,7 @@ from auditor.audit.run_store import RunStore, run_identity
 from auditor.audit.table_cache import TableCache
 from auditor.errors import RunError, StoreError
 from auditor.model.options import AuditOptions
-from auditor.model.progress import Silent
+from auditor.model.progress import SilentProgress
 from auditor.model.run_facts import MANIFEST, REPORT
 from auditor.runs.directory import RunDirectory
 from auditor.spark.execution import Execution
@@ -74,7 +74,7 @@ def test_a_run_that_fails_with_tables_is_resumed(tmp_path: Path) -> None:
 
 def _take_away(run: RunDirectory, error: Exception | None) -> None:
     """Take the directory away, write a table as an audit that has not noticed yet, and fail, or go on."""
-    files, path = run.place("")
+    files, path = run.locate("")
     files.delete_dir(path)
     run.write_table("tables/t", pa.table({"ledger_id": [1]}))
     if error is not None:
@@ -113,7 +113,7 @@ def test_a_run_may_lie_on_another_file_system(tmp_path: Path) -> None:
     run = RunDirectory(f"file://{tmp_path}/run")
     run.write_json("x.json", {"a": 1})
     assert run.read_json("x.json") == {"a": 1}
-    assert run.place("tables/x")[1] == f"{tmp_path}/run/tables/x"
+    assert run.locate("tables/x")[1] == f"{tmp_path}/run/tables/x"
     assert run.read_file("x.json").endswith(b"}\n")
 
 
@@ -134,22 +134,22 @@ def test_a_whole_table_is_not_made_again(spark: SparkSession, tmp_path: Path) ->
 
     for value in ("first", "second"):
         # A new object, as after a crash.
-        cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+        cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
         rows = [row.bookie_id for row in cache.write_table("t", make(value)).collect()]
         assert rows == ["first"]
     assert made == ["first"]
     (tmp_path / "run" / "tables" / "t" / "_SUCCESS").unlink()
-    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
     assert [row.bookie_id for row in cache.write_table("t", make("third")).collect()] == ["third"]
 
 
 def test_what_was_seen_first_is_remembered(spark: SparkSession, tmp_path: Path) -> None:
-    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
     assert [cache.run_store.pin_fact("scan_time", time) for time in (5, 7)] == [5, 5]
 
 
 def test_rows_of_the_driver_land_with_their_schema(spark: SparkSession, tmp_path: Path) -> None:
-    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
     assert cache.write_rows("empty", [], SCHEMA).columns == ["bookie_id"]
     rows: list[dict[str, Any]] = [
         {"bookie_id": "bk-a:3181", "port": 3181, "read": True, "since": None, "disks": ["/l1", None],
@@ -174,11 +174,11 @@ def test_rows_of_the_driver_land_with_their_schema(spark: SparkSession, tmp_path
 
 def test_rows_of_a_run_that_broke_off_are_written_anew(spark: SparkSession, tmp_path: Path) -> None:
     for value in ("first", "second"):
-        cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+        cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
         landed = cache.write_rows("t", [{"bookie_id": value}], SCHEMA)
         assert [row.bookie_id for row in landed.collect()] == ["first"]
     (tmp_path / "run" / "tables" / "t" / "_SUCCESS").unlink()
-    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
     landed = cache.write_rows("t", [{"bookie_id": "third"}], SCHEMA)
     assert [row.bookie_id for row in landed.collect()] == ["third"]
 
@@ -186,7 +186,7 @@ def test_rows_of_a_run_that_broke_off_are_written_anew(spark: SparkSession, tmp_
 def test_a_table_that_spark_wrote_is_read_with_the_types_it_was_made_with(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
     landed = cache.write_table(
         "t", lambda: spark.sql("select 1 as a, array(struct('x' as b, X'00ff' as c)) as d")
     )
@@ -199,7 +199,7 @@ def test_a_table_that_spark_wrote_is_read_with_the_types_it_was_made_with(
 def test_an_empty_table_keeps_its_columns_and_takes_its_joins_out_of_every_plan(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
     ledgers = cache.write_table("ledgers", lambda: spark.range(4, numPartitions=2).toDF("ledger_id"))
     nothing = cache.write_table(
         "none", lambda: ledgers.where("ledger_id > 7").selectExpr("ledger_id", "'x' as at")
@@ -225,9 +225,9 @@ def test_no_row_is_lost_behind_a_chunk_without_rows(
     spark: SparkSession, tmp_path: Path, sizes: tuple[int, ...]
 ) -> None:
     chunks = [pa.table({"ledger_id": pa.array([7] * size, pa.int64())}) for size in sizes]
-    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
     assert cache.write_table("t", lambda: pa.concat_tables(chunks)).count() == sum(sizes)
-    again = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    again = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
     assert again.write_table("t", lambda: pa.table({})).count() == sum(sizes)
 
 
@@ -243,7 +243,7 @@ def test_no_name_of_a_table_has_a_dot_for_the_run(
         write(run, name, table)
 
     monkeypatch.setattr(RunDirectory, "write_table", write_table)
-    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
     cache.write_rows("findings", [{"bookie_id": "a"}], SCHEMA, directory="")
     cache.write_table("members", lambda: pa.table({"bookie_id": ["a"]}))
     assert names == ["findings", "tables/members"]
@@ -263,7 +263,7 @@ def test_an_audit_of_several_stores_of_owners_goes_on_with_its_own_unfinished_ru
 def test_tables_of_two_directories_may_have_the_same_name(spark: SparkSession, tmp_path: Path) -> None:
     run = RunDirectory(str(tmp_path / "run"))
     run.begin({"metadata": "a"})
-    cache = TableCache(Execution(spark), RunStore(run), Silent())
+    cache = TableCache(Execution(spark), RunStore(run), SilentProgress())
     table = cache.write_rows("placement", [{"bookie_id": "bk1"}], SCHEMA)
     checked = cache.write_rows("placement", [{"bookie_id": "bk2"}], SCHEMA, "tables/checks")
     again = cache.write_rows("placement", [], SCHEMA, "tables/checks")

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
-from auditor.checks import BY_ID, Check, RosterCheck, TableCheck
+from auditor.checks import CHECK_BY_ID, Check, RosterCheck, TableCheck
 from auditor.checks.finding_rows import FALLBACK_MESSAGE
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.finding import Confidence
@@ -218,7 +218,7 @@ def find(check_id: str, asked: Tables) -> list[Found]:
             row["message"],
             json.loads(row["evidence"]),
         )
-        for row in _rows(BY_ID[check_id], asked)
+        for row in _rows(CHECK_BY_ID[check_id], asked)
     ]
     for each in said:
         assert each.message != FALLBACK_MESSAGE, f"{check_id} has no message for {each}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from auditor.actions.fact_holds import copies_past_end
+from auditor.actions.fact_holds import count_past_end_copies
 from tests.checks.tables_builder import Row, entries, find, tables
 
 MOVED = "scope_id long, ledger_id long, listed boolean, version long, version_again long, doubt string"
@@ -108,6 +108,6 @@ def test_entries_past_the_end_of_a_ledger_that_was_taken_over_are_a_note(spark: 
     found = {each.ledger_id: each for each in find("entries-past-end", asked)}
     assert {ledger: each.severity for ledger, each in found.items()} == {1: "note", 2: "error"}
     assert found[1].message.endswith("a fenced writer that closes its own ledger leaves such entries too")
-    copies = copies_past_end(asked)
+    copies = count_past_end_copies(asked)
     assert copies is not None
     assert {row["bookie_id"]: row["count"] for row in copies.collect()} == {"a": 1, "b": 1}

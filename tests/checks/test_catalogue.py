@@ -9,9 +9,9 @@ from collections import Counter
 
 import pytest
 
-from auditor.checks import ALL, BY_ID, GROUP_OF, GROUPS, SECTIONS, Basis, Check
+from auditor.checks import ALL_CHECKS, CHECK_BY_ID, GROUP_BY_ID, GROUPS, SECTIONS, Basis, Check
 from auditor.checks.check import check
-from auditor.checks.manual import RISKS, SHARED_COMMANDS, commands
+from auditor.checks.manual import RISK_WORDS, SHARED_COMMANDS, commands
 from auditor.cli import COMMAND_HELP_TEXTS
 from auditor.model.finding import Severity, Urgency
 from auditor.model.holds import ActionKind, HoldRule, HoldTarget
@@ -169,19 +169,19 @@ SHELL = {
 }
 # Of these the shell refuses every call without a password, and reads up to but not including -le with -b.
 PASSWORD = "regenerate-interleaved-storage-index-file"
-every_check = pytest.mark.parametrize("each", ALL, ids=lambda each: each.id)
+every_check = pytest.mark.parametrize("each", ALL_CHECKS, ids=lambda each: each.id)
 
 
 def test_the_ids_their_order_groups_and_severities_are_the_written_ones() -> None:
     written = [(name, group, severity) for group, ids in CATALOGUE.items() for name, severity in ids.items()]
-    assert [(each.id, GROUP_OF[each.id], each.severity.value) for each in ALL] == written
+    assert [(each.id, GROUP_BY_ID[each.id], each.severity.value) for each in ALL_CHECKS] == written
     assert tuple(CATALOGUE) == GROUPS
 
 
 def test_no_two_checks_share_an_id_or_alias() -> None:
-    names = [name for each in ALL for name in (each.id, *each.aliases)]
+    names = [name for each in ALL_CHECKS for name in (each.id, *each.aliases)]
     assert len(set(names)) == len(names)
-    assert set(BY_ID) == set(names)
+    assert set(CHECK_BY_ID) == set(names)
 
 
 @every_check
@@ -203,16 +203,16 @@ def test_a_manual_page_is_whole(each: Check) -> None:
 def test_every_page_names_a_command_and_its_risk(each: Check) -> None:
     assert each.commands
     for command in each.commands:
-        assert command.level in RISKS
-        assert command.risk.startswith(command.level)
-        assert len(command.risk) > len(command.level) + 5, "a risk is told in words"
+        assert command.risk_level in RISK_WORDS
+        assert command.risk.startswith(command.risk_level)
+        assert len(command.risk) > len(command.risk_level) + 5, "a risk is told in words"
         assert command.risk.endswith(".")
 
 
 @every_check
 def test_a_page_says_what_helps_before_what_may_harm(each: Check) -> None:
     """A person who types the first command of a page has changed nothing."""
-    assert each.commands[0].level in ("none", "load")
+    assert each.commands[0].risk_level in ("none", "load")
 
 
 @every_check
@@ -283,7 +283,7 @@ def test_what_is_to_be_filled_in_is_known(each: Check) -> None:
 
 
 def test_what_a_command_of_several_pages_does_and_risks_stands_once() -> None:
-    pages = Counter(command.text for each in ALL for command in each.commands)
+    pages = Counter(command.text for each in ALL_CHECKS for command in each.commands)
     assert {text for text, count in pages.items() if count > 1} == set(SHARED_COMMANDS)
 
 
@@ -296,7 +296,7 @@ def test_a_check_with_a_section_twice_cannot_be_made() -> None:
     def sure(tables: object) -> None:
         """It says twice how sure it is."""
 
-    sure.__doc__ = f"{ALL[0].find.__doc__}\n    How sure:\n        Suspect.\n"
+    sure.__doc__ = f"{ALL_CHECKS[0].find.__doc__}\n    How sure:\n        Suspect.\n"
     with pytest.raises(TypeError, match="sure documents more than once: How sure"):
         check(Severity.NOTE, rests_on=Basis.DISKS)(sure)  # type: ignore[arg-type]
 
@@ -317,14 +317,14 @@ def test_a_check_with_a_command_of_unknown_risk_cannot_be_made() -> None:
     def risky(tables: object) -> None:
         """It tells no risk."""
 
-    risky.__doc__ = (BY_ID["mark-missing"].find.__doc__ or "").replace("Risk:", "Note:")
+    risky.__doc__ = (CHECK_BY_ID["mark-missing"].find.__doc__ or "").replace("Risk:", "Note:")
     with pytest.raises(TypeError, match="no command with its risk: `bookkeeper shell triggeraudit"):
         check(Severity.NOTE, rests_on=Basis.DISKS)(risky)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("urgency", [Urgency.DESTROYS_DATA, Urgency.LOST])
 def test_a_check_of_lost_data_without_a_hold_cannot_be_made(urgency: Urgency) -> None:
-    find = BY_ID["mark-missing"].find
+    find = CHECK_BY_ID["mark-missing"].find
     with pytest.raises(TypeError, match=f"a check of urgency {urgency} must declare at least one hold"):
         check(Severity.CRITICAL, rests_on=Basis.DISKS, urgency=urgency)(find)
     hold = HoldRule(HoldTarget.BOOKIE, (ActionKind.COLLECT,))
@@ -333,5 +333,5 @@ def test_a_check_of_lost_data_without_a_hold_cannot_be_made(urgency: Urgency) ->
 
 
 def test_an_alias_leads_to_its_check() -> None:
-    renamed = check(Severity.NOTE, rests_on=Basis.DISKS, aliases=("old-word",))(ALL[0].find)
-    assert (renamed.id, renamed.aliases) == (ALL[0].id, ("old-word",))
+    renamed = check(Severity.NOTE, rests_on=Basis.DISKS, aliases=("old-word",))(ALL_CHECKS[0].find)
+    assert (renamed.id, renamed.aliases) == (ALL_CHECKS[0].id, ("old-word",))

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.checks.configuration import CheckConfiguration, kinds_without_holds, read_check_configuration
 from auditor.errors import UsageError
 from auditor.model.check_settings import CheckSettings
 from auditor.model.holds import ActionKind
 from auditor.model.options import AuditOptions
 
-EVERY = {check.id for check in ALL}
+EVERY = {check.id for check in ALL_CHECKS}
 
 
 def settings_file(path: Path, text: str) -> str:
@@ -26,7 +26,7 @@ def settings_file(path: Path, text: str) -> str:
 def test_without_options_every_check_runs_with_its_defaults() -> None:
     configuration = read_check_configuration(AuditOptions())
     assert configuration == CheckConfiguration()
-    assert configuration.unheld_checks == ()
+    assert configuration.checks_without_holds == ()
     facts = configuration.facts()
     assert (facts["not_run"], facts["unheld"]) == ([], [])
     assert all(constant["value"] == constant["default"] for constant in facts["constants"])
@@ -55,11 +55,13 @@ def test_flags_go_before_the_file(options: dict[str, Any], file: str, run: set[s
     path = settings_file(tmp_path, file)
     configuration = read_check_configuration(AuditOptions(check_settings=path, **options))
     assert EVERY - {*configuration.not_run} == run
-    assert [check.id for check in ALL if check.id in configuration.not_run] == list(configuration.not_run)
+    assert [check.id for check in ALL_CHECKS if check.id in configuration.not_run] == list(
+        configuration.not_run
+    )
 
 
 def test_an_earlier_id_of_a_check_names_it() -> None:
-    for check in ALL:
+    for check in ALL_CHECKS:
         for alias in check.aliases:
             assert read_check_configuration(AuditOptions(skip_checks=alias)).not_run == (check.id,)
 
@@ -116,10 +118,10 @@ def test_a_wrong_file_is_refused_with_its_name(text: str, message: str, tmp_path
 
 def test_checks_that_did_not_run_or_are_less_careful_leave_holds_out() -> None:
     configuration = CheckConfiguration(CheckSettings(content_margin=11), ("entry-lost",))
-    assert configuration.unheld_checks == ("entry-lost", "disk-content-mismatch")
+    assert configuration.checks_without_holds == ("entry-lost", "disk-content-mismatch")
 
 
-@pytest.mark.parametrize("check", [check for check in ALL if check.holds], ids=lambda check: check.id)
+@pytest.mark.parametrize("check", [check for check in ALL_CHECKS if check.holds], ids=lambda check: check.id)
 def test_every_kind_that_a_check_forbids_is_known_without_it(check: Any) -> None:
     kinds = {kind for rule in check.holds for kind in rule.forbids}
     assert kinds_without_holds([check.id]) == dict.fromkeys(kinds, (check.id,))
@@ -128,5 +130,5 @@ def test_every_kind_that_a_check_forbids_is_known_without_it(check: Any) -> None
 def test_a_check_without_holds_leaves_none_out() -> None:
     assert kinds_without_holds(["mark-stuck"]) == {}
     assert ActionKind.STOP not in kinds_without_holds(
-        [check.id for check in ALL if check.id != "index-incomplete"]
+        [check.id for check in ALL_CHECKS if check.id != "index-incomplete"]
     )

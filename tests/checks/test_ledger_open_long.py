@@ -113,9 +113,9 @@ def test_a_ledger_that_its_application_claims_and_nobody_names_counts_for_the_ap
 
 
 def test_no_finding_tells_to_delete() -> None:
-    from auditor.checks import BY_ID
+    from auditor.checks import CHECK_BY_ID
 
-    check = BY_ID["ledger-open-long"]
+    check = CHECK_BY_ID["ledger-open-long"]
     assert check.do_now is None
     assert check.action is None
     assert not any("deleteledger" in command.text for command in check.commands)

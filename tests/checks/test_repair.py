@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from auditor.checks import BY_ID, RosterCheck
+from auditor.checks import CHECK_BY_ID, RosterCheck
 from auditor.model.repair import DAY_MS, RepairState
 from auditor.tables import Roster
 from tests.checks.tables_builder import HOUR, NOW, Row, facts, find, tables
@@ -26,7 +26,7 @@ def found(id: str, **state: Any) -> list[tuple[str, str, str]]:
 
 def found_among(bookies: tuple[Row, ...], id: str, **state: Any) -> list[tuple[str, str, str]]:
     """The same of a cluster with these bookies."""
-    check = BY_ID[id]
+    check = CHECK_BY_ID[id]
     assert isinstance(check, RosterCheck)
     rows = [{"has_cookie": True, "registered": "writable", **row} for row in bookies]
     cluster = facts(repair=RepairState(**{**HEALTHY, **state}))

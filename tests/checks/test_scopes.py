@@ -11,8 +11,8 @@ from auditor.checks.ledger_not_indexed import ledger_not_indexed
 from auditor.checks.orphan_ledger import orphan_ledger
 from auditor.findings.confirm import confirm
 from auditor.findings.table import (
-    FINDINGS,
-    FOUND_SCHEMA,
+    CHECK_RESULT_SCHEMA,
+    FINDINGS_SCHEMA,
     add_fingerprints,
     ask_roster_checks,
     ask_table_checks,
@@ -53,9 +53,9 @@ def test_every_row_of_the_table_has_its_scope_and_its_name(spark: SparkSession) 
         orphans=[{"bookie_id": "bk1", "ledger_id": 2}, {"bookie_id": "bk1", "scope_id": 1, "ledger_id": 2}],
     )
     down = ask_roster_checks([bookie_down], asked.roster)
-    of_bookies = spark.createDataFrame(pa.Table.from_pylist(down, schema=FOUND_SCHEMA))
+    of_bookies = spark.createDataFrame(pa.Table.from_pylist(down, schema=CHECK_RESULT_SCHEMA))
     table = add_fingerprints(ask_table_checks([orphan_ledger], asked).unionByName(of_bookies), INSTANCE)
-    assert table.columns == FINDINGS.names
+    assert table.columns == FINDINGS_SCHEMA.names
     rows = table.collect()
     named = {(row["scope_id"], row["ledger_id"], row["ledger_qualified_name"]) for row in rows}
     assert named == {

@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from auditor.audit import audit as audit_module
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.cli import BUG_EXIT_CODE, COMMAND_HELP_TEXTS, main
 from auditor.cli.defaults import new_run, newest_run
 from auditor.cli.options import options_from_flags
 from auditor.errors import AuditorError, JavaMissingError, StoreError, UsageError
-from auditor.model.option_values import Texts
+from auditor.model.option_values import TextValues
 from auditor.model.options import AuditOptions, option_types
 from auditor.model.report import Report
 from tests.made_runs import made_run
@@ -165,7 +165,7 @@ def test_every_flag_overrides(tmp_path: Path) -> None:
     }  # fmt: skip
     for name, (kind, _) in option_types().items():
         value: Any = {str: "other", str | None: "other", float: 7.0, bool: True}.get(kind, 7)
-        value = ("a", "b") if kind == Texts else value
+        value = ("a", "b") if kind == TextValues else value
         value = values.get(name, value)
         flags = dict.fromkeys(option_types()) | ({"entry_logs": True} if name == "deep" else {})
         options = options_from_flags(None, {**flags, name: value})
@@ -229,7 +229,7 @@ def test_the_newest_finished_run_is_the_one_that_is_meant(
     assert newest_run() == "runs/0-by-name"
 
 
-@pytest.mark.parametrize("check", ALL, ids=lambda check: check.id)
+@pytest.mark.parametrize("check", ALL_CHECKS, ids=lambda check: check.id)
 def test_every_check_has_a_manual_page(check: Any) -> None:
     outcome = bkaudit("explain", "check", check.id)
     assert outcome.exit_code == 0
@@ -239,7 +239,7 @@ def test_every_check_has_a_manual_page(check: Any) -> None:
 
 def test_all_checks_are_listed() -> None:
     lines = bkaudit("explain", "check").output.splitlines()
-    assert [line.split()[0] for line in lines] == [check.id for check in ALL]
+    assert [line.split()[0] for line in lines] == [check.id for check in ALL_CHECKS]
 
 
 def test_a_check_that_is_none_is_answered_with_one_that_is() -> None:

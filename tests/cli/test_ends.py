@@ -77,7 +77,7 @@ def test_ctrl_c_before_and_after_a_command_is_an_interruption(monkeypatch: pytes
     def interrupt(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
-    for name in ("click.Group.make_context", "auditor.cli.protected_streams"):
+    for name in ("click.Group.make_context", "auditor.cli.guard_streams"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(name, interrupt)
             ended = bkaudit("status")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.cli.interrupts import lasting_interrupts
+from auditor.cli.interrupts import repeat_interrupts
 
 LONG_SECONDS = 20
 """An interrupt that is sent again ends a sleep of this length at once."""
@@ -58,23 +58,23 @@ def test_interrupt_during_an_import_is_raised_after_it(
 ) -> None:
     (tmp_path / "drops_exceptions.py").write_text(DROPS_EXCEPTIONS)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(KeyboardInterrupt), lasting_interrupts():
+    with pytest.raises(KeyboardInterrupt), repeat_interrupts():
         lose_in_import()
     assert "drops_exceptions" in sys.modules
 
 
 @pytest.mark.usefixtures("own_handler")
 def test_interrupt_in_a_finalizer_is_raised_after_it() -> None:
-    with pytest.raises(KeyboardInterrupt), lasting_interrupts():
+    with pytest.raises(KeyboardInterrupt), repeat_interrupts():
         lose_in_finalizer()
 
 
 @pytest.mark.usefixtures("own_handler")
 def test_handlers_are_put_back_and_others_are_left_alone() -> None:
     hook = sys.unraisablehook
-    with lasting_interrupts():
+    with repeat_interrupts():
         assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
     assert (signal.getsignal(signal.SIGINT), sys.unraisablehook) == (signal.default_int_handler, hook)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with lasting_interrupts():
+    with repeat_interrupts():
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from auditor.sources import object_stores
-from auditor.sources.object_stores import service_text
+from auditor.sources.object_stores import service_error_text
 from tests.cli.test_doors import bkaudit
 from tests.corpora.corpora import Corpus, unpack
 from tests.made_runs import made_run
@@ -130,4 +130,4 @@ def test_damage_is_not_mistaken_for_a_refusal() -> None:
         ValueError("AWS Error X"),
         OSError(5, "Input"),
     ):
-        assert service_text(error) is None
+        assert service_error_text(error) is None

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from auditor.cli import main
 from auditor.model.amounts import size
 from auditor.model.history import RunSummary
-from auditor.runs.siblings import RetentionRules, decisions
+from auditor.runs.siblings import RetentionRules, decide_retention
 from tests.reports.samples import coverage, report
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
@@ -31,7 +31,7 @@ def summary(days_ago: float, complete: bool = True, instance: str = "one") -> Ru
 
 def kept(runs: list[RunSummary], keep: RetentionRules, named: tuple[str, ...] = ()) -> list[str]:
     rest = dict.fromkeys(named, "something rests on it")
-    return [each.run.name for each in decisions(runs, keep, rest) if each.reasons]
+    return [each.run.name for each in decide_retention(runs, keep, rest) if each.reasons]
 
 
 def test_last_daily_weekly_and_monthly_keep_the_newest_of_each() -> None:

@@ -280,8 +280,8 @@ def test_the_entry_that_accepts_a_loss_is_printed_and_is_valid_with_a_reason(
         read_suppressions(file)
     file.write_text(printed.stdout.replace('reason = ""', 'reason = "known"'))
     [entry] = read_suppressions(file)
-    assert entry.names == {"fingerprint": LOST.fingerprint}
-    assert entry.missing == missing_digest(LOST.missing)
+    assert entry.column_values == {"fingerprint": LOST.fingerprint}
+    assert entry.missing_digest == missing_digest(LOST.missing)
     assert entry.until == last_acceptance_day(datetime.now(UTC).date())
     unknown = bkaudit("report", run, "--accept", "f" * 16)
     assert unknown.exit_code == 2

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from auditor import Audit
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.options import AuditOptions
-from auditor.model.progress import Silent
+from auditor.model.progress import SilentProgress
 from auditor.model.report import exit_code
 from tests.clusters.store import ROOT, EtcdStore, Store
 from tests.corpora.audited import Audited
@@ -37,7 +37,7 @@ class Finished(Audited):
         return {row["id"] for row in self.findings() if row["confidence"] == "confirmed"}
 
 
-class At(Silent):
+class At(SilentProgress):
     """Progress that does something once, when a table begins."""
 
     def __init__(self, table: str, deed: Callable[[], None]) -> None:
@@ -80,7 +80,7 @@ def audit(
     store: Store | EtcdStore,
     sources: Sequence[str],
     out: Path,
-    progress: Silent | None = None,
+    progress: SilentProgress | None = None,
     **options: Any,
 ) -> Finished:
     """Audit into the new directory ``out``."""

@@ -17,14 +17,14 @@ from auditor.codecs.bookie.last_mark import LastMark
 from auditor.collect.collect import VERSIONS_SCHEMA, collect
 from auditor.errors import UsageError
 from auditor.sources.bookies.collections.collection import (
-    DIRECTORY_SCHEMA,
-    PLACE_SCHEMA,
+    DIRECTORIES_SCHEMA,
+    PLACES_SCHEMA,
     Collection,
     places_of,
 )
 from auditor.sources.bookies.collections.tables import INDEX_SCHEMA
 from auditor.sources.bookies.entry_logs import rows as entry_logs
-from auditor.sources.bookies.owners import attribute
+from auditor.sources.bookies.owners import attribute_directories
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import plan_parts
 from auditor.sources.bookies.places import find_places
@@ -32,8 +32,8 @@ from tests.codecs.bookie.test_entry_log import HEADER, MAP, MAP_AT, filled
 from tests.sources.bookie_corpora import cookie, make_directory, unpack_bookies
 
 SCHEMAS = {
-    "places": PLACE_SCHEMA,
-    "directories": DIRECTORY_SCHEMA,
+    "places": PLACES_SCHEMA,
+    "directories": DIRECTORIES_SCHEMA,
     "cookies": VERSIONS_SCHEMA,
     "availability": INDEX_SCHEMA,
     "entry_logs": entry_logs.SCHEMA,
@@ -48,8 +48,8 @@ def rows_of(collection: str | Path, table: str) -> list[dict[str, Any]]:
 def read_on_disk(root: Path) -> list[dict[str, Any]]:
     """What the bookies' own ids have in the directories below ``root``, as an audit would read it."""
     places = find_places([str(root)])
-    named = {row.cookie_bookie_id for row in attribute(places, set(), {}, None).directories}
-    found = attribute(places, {each for each in named if each}, {}, None).bookies
+    named = {row.cookie_bookie_id for row in attribute_directories(places, set(), {}, None).directories}
+    found = attribute_directories(places, {each for each in named if each}, {}, None).bookies
     planned = plan_parts([(each.bookie_id, each.index_directories) for each in found.values()], 4)
     return [row for part in planned for batch in read_part(part) for row in batch.to_pylist()]
 

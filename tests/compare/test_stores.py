@@ -22,7 +22,7 @@ from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind, classify
 from auditor.model.comparison import Comparison, CopyState, StoreDifference, StoreItem
 from auditor.model.ledger_id import LedgerId
-from auditor.model.progress import Silent
+from auditor.model.progress import SilentProgress
 from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 from auditor.reports.schema import comparison_schema
 from tests.servers import etcd as etcd_server
@@ -248,7 +248,7 @@ def servers(folder: Path) -> Iterator[tuple[str, str, Etcd]]:
         yield f"zk://{zookeeper.hosts}/ledgers", f"etcd://{server.host}/bk", server
 
 
-class Meanwhile(Silent):
+class Meanwhile(SilentProgress):
     """Does something when the first look at both stores is over."""
 
     def __init__(self, act: Callable[[], object]) -> None:

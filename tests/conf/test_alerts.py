@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.model.finding import Severity, Urgency
 from auditor.reports import openmetrics
 from tests.conf.selectors import metrics, unanswered
@@ -60,7 +60,7 @@ def test_every_alert_leads_to_a_page_that_is_there() -> None:
     for url in runbooks().values():
         page, _, anchor = url.removeprefix(f"{base}/").partition("#")
         text = (ROOT / "docs" / page).read_text("utf-8")
-        ids = [check.id for check in ALL] if anchor == "{{ $labels.id }}" else [anchor]
+        ids = [check.id for check in ALL_CHECKS] if anchor == "{{ $labels.id }}" else [anchor]
         headings = {re.sub("[^a-z0-9 -]", "", line.lower()).replace(" ", "-") for line in headed(text)}
         assert all(f'<a id="{id}">' in text or id in headings for id in ids)
 
@@ -82,8 +82,8 @@ def test_who_is_woken_is_woken_for_what_is_confirmed() -> None:
 def test_what_cannot_wait_alerts_at_once() -> None:
     rules = [rule for group in yaml.safe_load(ALERTS.read_text("utf-8"))["groups"] for rule in group["rules"]]
     at_once = " ".join(rule["expr"] for rule in rules if "for" not in rule)
-    for check in ALL:
-        if check.urgency in (Urgency.REST, Urgency.UNSEEN) or check.severity == Severity.NOTE:
+    for check in ALL_CHECKS:
+        if check.urgency in (Urgency.NOT_URGENT, Urgency.UNCHECKED) or check.severity == Severity.NOTE:
             continue
         asked = (f'urgency="{check.urgency}"', f'severity="{check.severity}"')
         assert any(selector in at_once for selector in asked), check.id

@@ -75,7 +75,7 @@ def test_the_first_screen_fits_a_terminal_and_has_what_to_act_on(runs: Runs, wid
         report = runs.of(name).report
         lines = first_screen.render(report, "runs/20261121T050749Z", width).splitlines()
         assert sum(max(1, ceil(columns_of(line) / columns)) for line in lines) <= first_screen.MAX_LINES, name
-        urgent = [each for each in report.run.tally if each["urgency"] != Urgency.REST]
+        urgent = [each for each in report.run.tally if each["urgency"] != Urgency.NOT_URGENT]
         shown = " ".join(lines)
         assert {each["id"] for each in urgent if f"{each['id']} " not in shown} == set(), name
         said = [each["text"] for each in report.run.remarks if RemarkKind(each["kind"]).asks_for_action]

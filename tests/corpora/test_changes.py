@@ -12,7 +12,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from auditor.model.progress import Silent
+from auditor.model.progress import SilentProgress
 from auditor.sources.metadata.store import Znode
 from tests.corpora.audited import Audited, Seen, audit
 from tests.corpora.cluster import DAY, HOUR, Cluster, ledger_path, metadata_bytes
@@ -25,7 +25,7 @@ A, B, C = (f"bk{letter}.example:3181" for letter in "abc")
 HELD = PlainLedger("CLOSED", 3, 3, 2, 9, ((0, (A, B, C)),))
 
 
-class Between(Silent):
+class Between(SilentProgress):
     """Does something when the second scan is about to begin."""
 
     def __init__(self, hosts: str) -> None:

@@ -80,7 +80,7 @@ def test_what_a_check_that_did_not_run_could_forbid_is_refused(run: Any) -> None
     opened = open_run(run("b", skip_checks="metadata-suspect").out)
     refused = permit(opened, ActionKind.COLLECT, [bookie(A)])
     assert isinstance(refused, Refused)
-    assert refused.unfit is UnfitRunReason.CHECKS_NOT_RUN
+    assert refused.unfit_reason is UnfitRunReason.CHECKS_NOT_RUN
     assert "metadata-suspect" in refused.why
     assert isinstance(permit(opened, ActionKind.WAIT, []), Allowed)
     # Its holds are not those of all checks, so that the next run has no earlier run to rest on.

@@ -7,7 +7,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from auditor.checks import BY_ID
+from auditor.checks import CHECK_BY_ID
 from auditor.cli import main
 from auditor.notebook.run import open_run
 from auditor.reports.advice import MAX_ENTRY_RUNS, entry_runs_of_class, storages_of
@@ -149,13 +149,13 @@ def test_a_ledger_is_told_with_every_finding_about_it_and_what_to_do(audited: Au
                 assert all(f" {command}{first} -le {last} " in said for first, last in runs)
                 is_cut = f"repeat the command for {total - len(runs):,} more ranges of entries" in said
                 assert is_cut == (total > MAX_ENTRY_RUNS)
-            assert f"{finding['id']}: {BY_ID[finding['id']].title}" in said
+            assert f"{finding['id']}: {CHECK_BY_ID[finding['id']].title}" in said
         kinds = storages(open_run(audited.out))
         fitting = 0
         for id in {f["id"] for f in about[ledger]}:
             first = next(finding_of(each) for each in about[ledger] if each["id"] == id)
             fits = {None, *storages_of(first, kinds)}
-            fitting += sum(command.storage in fits for command in BY_ID[id].commands)
+            fitting += sum(command.storage in fits for command in CHECK_BY_ID[id].commands)
         # What a hold forbids stands as such in the place of its command.
         assert said.count(" Risk: ") + said.count(" Do not: ") == fitting
 

@@ -6,7 +6,7 @@ import shlex
 
 from click.testing import CliRunner
 
-from auditor.checks import BY_ID
+from auditor.checks import CHECK_BY_ID
 from auditor.cli import main
 from auditor.reports.plain_text import columns_of
 from tests.checks.tables_builder import BLANKS
@@ -38,7 +38,7 @@ def test_every_command_about_a_bookie_names_what_the_cluster_has(audited: Audite
     ]
     lines = [line.strip() for page in pages for line in page.splitlines()]
     commands = [line for line in lines if line.startswith("bookkeeper shell")]
-    texts = {len(command.text.split()) for check in BY_ID.values() for command in check.commands}
+    texts = {len(command.text.split()) for check in CHECK_BY_ID.values() for command in check.commands}
     assert commands
     for command in commands:
         words = shlex.split(command)

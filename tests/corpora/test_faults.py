@@ -7,7 +7,7 @@ from collections import Counter
 
 import pyarrow.parquet as pq
 
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from tests.corpora.audited import Audited, extra_of, hold_extra, missing
 from tests.corpora.brute_force import judge, ledger_coverage, past_end, stale, surplus
 from tests.corpora.corpora import Corpus
@@ -98,7 +98,7 @@ def test_no_secret_of_the_cluster_is_in_what_the_audit_wrote(audited: Audited) -
 def test_the_findings_come_in_the_order_of_reports(audited: Audited) -> None:
     urgency = ["destroys-data", "lost", "near-loss", "below-ack-quorum", "unseen", "rest"]
     severity = ["critical", "error", "warning", "note"]
-    checks = [check.id for check in ALL]
+    checks = [check.id for check in ALL_CHECKS]
     keys = [
         (
             urgency.index(row["urgency"]),

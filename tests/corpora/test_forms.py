@@ -17,10 +17,10 @@ from click.testing import CliRunner
 from prometheus_client import Metric
 from prometheus_client.openmetrics import parser
 
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.checks.needs import AvailableInputs
 from auditor.cli import main
-from auditor.reports.blind_spots import blind_checks, blind_spots, checks_without_input
+from auditor.reports.blind_spots import checks_without_input, find_blind_spots, make_blind_spots
 from auditor.reports.forms import FORMS
 from tests.corpora.audited import Audited
 
@@ -85,9 +85,13 @@ def test_sarif_follows_the_official_schema(audited: Audited, forms: dict[str, Pa
 
 
 def test_every_form_calls_the_same_checks_blind(audited: Audited, forms: dict[str, Path]) -> None:
-    run, blind = audited.report.run, blind_checks(audited.report)
+    run, blind = audited.report.run, find_blind_spots(audited.report)
     assert run.directories_read == len(audited.table("directories"))
-    assert run.blind == [check.id for check in ALL if check.id in checks_without_input(audited.report)] != []
+    assert (
+        run.blind
+        == [check.id for check in ALL_CHECKS if check.id in checks_without_input(audited.report)]
+        != []
+    )
     cases = {case.get("name"): case for case in ET.parse(forms["junit"]).iter("testcase")}
     for id, case in cases.items():
         assert (case.find("skipped") is not None) == (id in blind and case.find("failure") is None), id
@@ -96,7 +100,7 @@ def test_every_form_calls_the_same_checks_blind(audited: Audited, forms: dict[st
     assert {rule["id"] for rule in rules if rule} == {*blind}
     told = CliRunner().invoke(main, ["explain", "run", str(audited.out)]).stdout
     page = forms["html"].read_text("utf-8")
-    for spot in blind_spots(AvailableInputs.from_report(audited.report)):
+    for spot in make_blind_spots(AvailableInputs.from_report(audited.report)):
         assert spot.sentence in " ".join(told.split())
         assert ", ".join(spot.ids) in page
 

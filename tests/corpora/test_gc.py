@@ -12,7 +12,7 @@ from auditor.audit.space_scan import query_foresight
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.ledger_id import LayoutKind
 from auditor.model.run_facts import sentence_of
-from auditor.tables.gc_foresight import Collector
+from auditor.tables.gc_foresight import CollectorInputs
 from auditor.tables.gc_listing import ServerListing
 from tests.corpora.audited import Asked, Audited
 from tests.corpora.corpora import Corpus
@@ -39,7 +39,7 @@ def wanted(corpus: Corpus, which: str) -> Deleted:
 def made_again(asked: Asked, **settings: bool) -> list[dict[str, object]]:
     """The table as collectors with other settings make it."""
     tables = asked.tables
-    collector = Collector(
+    collector = CollectorInputs(
         CollectorSettings(**settings),  # type: ignore[arg-type]
         LayoutKind(tables.cluster.layout),
         ServerListing(),
@@ -84,7 +84,7 @@ def flat(asked_of: Callable[[str], Asked]) -> Asked:
 
 def test_collectors_that_are_switched_off_keep_what_is_over_replicated(flat: Asked) -> None:
     off = replace(CollectorSettings(), over_replicated_wait_ms=0)
-    collector = Collector(off, LayoutKind.FLAT, ServerListing(), frozenset())
+    collector = CollectorInputs(off, LayoutKind.FLAT, ServerListing(), frozenset())
     rows = query_foresight(collector, flat.tables).where("pass = 'over-replicated'").collect()
     assert {(row["action"], row["cause"], row["verdict"]) for row in rows} == {
         ("keep", "switched-off", "right")

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from auditor import Audit
-from auditor.checks import BY_ID, Need
+from auditor.checks import CHECK_BY_ID, Need
 from auditor.cli import main
 from auditor.model.options import AuditOptions
 from auditor.model.report import exit_code
@@ -63,7 +63,7 @@ def test_the_findings_are_those_that_need_no_index(
     of_metadata = [
         row
         for row in findings(seen.out)
-        if not BY_ID[row["id"]].needs & NEEDS_AN_INDEX and row["id"] != "bookie-unread"
+        if not CHECK_BY_ID[row["id"]].needs & NEEDS_AN_INDEX and row["id"] != "bookie-unread"
     ]
     # An index that was read shows that a registered bookie lacks entries: more ledgers are unavailable.
     sharpened = {(row["id"], row["ledger_id"]) for row in of_metadata} - {

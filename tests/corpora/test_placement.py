@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor import Audit
-from auditor.checks import GROUP_OF
+from auditor.checks import GROUP_BY_ID
 from auditor.errors import UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.placement import Level, Locations, PlacementSettings, Policy
@@ -178,7 +178,7 @@ def test_a_policy_without_a_mapping_is_one_finding_and_not_one_a_ledger(
 ) -> None:
     audit(spark, corpus.dump, tmp_path / "run", placement="rack")
     run = RunReader(tmp_path / "run")
-    named = [finding.id for finding in run.findings if GROUP_OF[finding.id] == "placement"]
+    named = [finding.id for finding in run.findings if GROUP_BY_ID[finding.id] == "placement"]
     assert named == ["bookie-without-location"]
     assert "placement" not in run.table_names()
 

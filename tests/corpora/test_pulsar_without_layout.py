@@ -14,7 +14,7 @@ import pytest
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import RemarkKind
-from auditor.reports.doctor import State
+from auditor.reports.doctor import AnswerState
 from auditor.sources.metadata.stores import choose_layout, open_store
 from tests.corpora.audited import Asked, KeepsTables
 from tests.doctor.diagnosed import diagnosed
@@ -99,7 +99,7 @@ def test_the_layout_is_assumed_where_the_rest_is_not_pulsars(
 def test_doctor_does_not_warn(dump: Dump) -> None:
     lines = [line for line in diagnosed(dump.uri).lines if line.topic == "store"]
     states = {line.name: line.state for line in lines}
-    assert states["layout"] is State.OK
+    assert states["layout"] is AnswerState.OK
     assert "end" not in states
 
 

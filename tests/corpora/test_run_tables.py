@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auditor.findings.table import FINDINGS
+from auditor.findings.table import FINDINGS_SCHEMA
 from auditor.tables.run_tables import OPTIONAL_TABLES, TABLES, to_json
 from tests.corpora.audited import Audited
 
@@ -30,7 +30,7 @@ def test_a_run_lands_what_is_published(audited: Audited, spark: SparkSession) ->
     for name in sorted(landed):
         table = spark.read.parquet(f"{audited.out}/tables/{name}")
         assert columns(table.schema) == published(TABLES[name].columns), name
-    assert columns(spark.read.parquet(f"{audited.out}/findings").schema) == published(FINDINGS)
+    assert columns(spark.read.parquet(f"{audited.out}/findings").schema) == published(FINDINGS_SCHEMA)
 
 
 def columns(schema: StructType) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditor.sources.bookies.owners import attribute
+from auditor.sources.bookies.owners import attribute_directories
 from auditor.sources.bookies.places import find_places
 from auditor.sources.metadata.stores import open_store
 from auditor.tables.registry import instance_id, store_cookies
@@ -16,7 +16,7 @@ def test_every_bookie_is_refused_as_the_server_refuses_it(corpus: Corpus) -> Non
     cluster = open_store(f"dump://{corpus.dump}").cluster()
     cookies = store_cookies(cluster)
     oracle = corpus.oracle["cookieValidation"]
-    found = attribute(
+    found = attribute_directories(
         find_places([str(corpus.bookies)]), set(oracle), {}, instance_id(cluster)
     ).found_directories
     rows = {row["bookie_id"]: row for row in starts(found, cookies, instance_id(cluster))}

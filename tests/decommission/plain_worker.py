@@ -43,9 +43,9 @@ def _with(ledger: Ledger, asked: set[str], gone: set[str], spares: set[str], unr
         waits |= stands
         out = sum(name in gone for name in ensemble)
         if stands and len(spares - {*ensemble}) < out:
-            causes.add(Cause.NO_SPARE)
+            causes.add(Cause.NO_SPARE_BOOKIE)
         if final and _uncovered(ledger, ensemble, gone):
-            causes.add(Cause.NO_COVERAGE)
+            causes.add(Cause.NO_QUORUM_COVERAGE)
         for entry, bookies in entries.items():
             left = [name for name in bookies if name not in gone]
             sure = [name for name in left if not _lacks(ledger, name, entry, unread, surely=False)]
@@ -56,12 +56,12 @@ def _with(ledger: Ledger, asked: set[str], gone: set[str], spares: set[str], unr
             if not left:
                 causes.add(Cause.ONLY_COPY)
             elif not perhaps and len(left) < len(bookies):
-                causes.add(Cause.UNREADABLE)
+                causes.add(Cause.UNREADABLE_ENTRY)
             doubtful |= not sure
         copied += _copied(entries, gone) * out
     if not waits:
         causes.clear()
-    for cause in (Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_COVERAGE):
+    for cause in (Cause.ONLY_COPY, Cause.UNREADABLE_ENTRY, Cause.NO_SPARE_BOOKIE, Cause.NO_QUORUM_COVERAGE):
         if cause in causes:
             return Fate(named, waits, cause, False, 0, 0)
     return Fate(named, waits, None, waits and doubtful, needed if waits else 0, copied if waits else 0)

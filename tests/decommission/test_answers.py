@@ -108,22 +108,24 @@ def test_an_answer_is_as_wide_as_its_terminal(said: Rehearse, width: int) -> Non
     [
         pytest.param(ledger(3, "a", 1, 1), Cause.ONLY_COPY, id="bookkeeper 4872, 3583: Qw 1"),
         pytest.param(
-            ledger(3, "ab", 2, 2, missing={"b": frozenset({4})}), Cause.UNREADABLE, id="3887: no mark says so"
+            ledger(3, "ab", 2, 2, missing={"b": frozenset({4})}),
+            Cause.UNREADABLE_ENTRY,
+            id="3887: no mark says so",
         ),
-        pytest.param(ledger(3, "abcdefgh", 3, 2), Cause.NO_SPARE, id="3905, 4012: all bookies in it"),
-        pytest.param(ledger(3, "ab", 2, 1, state="OPEN"), Cause.NO_COVERAGE, id="pulsar 13052: open"),
+        pytest.param(ledger(3, "abcdefgh", 3, 2), Cause.NO_SPARE_BOOKIE, id="3905, 4012: all bookies in it"),
+        pytest.param(ledger(3, "ab", 2, 1, state="OPEN"), Cause.NO_QUORUM_COVERAGE, id="pulsar 13052: open"),
     ],
 )
 def test_what_makes_the_command_wait_for_ever(one: Ledger, cause: Cause, said: Rehearse) -> None:
     found = said(PLAIN, one)
     assert causes(found) == [cause]
     assert found.exit_code == 1
-    assert found.answer is (Answer.AFTER if cause is Cause.NO_COVERAGE else Answer.NEVER)
+    assert found.answer is (Answer.AFTER if cause is Cause.NO_QUORUM_COVERAGE else Answer.NEVER)
     assert [each.ledger_id for each in found.together.blockers[0].samples] == ["3"]
     assert found.together.work.ledgers == 1
     what_to_type = decommission_text(found).rpartition("\n\n")[2]
     assert what_to_type.startswith(
-        "after the steps above" if cause is Cause.NO_COVERAGE else "no command yet"
+        "after the steps above" if cause is Cause.NO_QUORUM_COVERAGE else "no command yet"
     )
 
 
@@ -273,7 +275,7 @@ def placed(policy: Policy, racks: str, **settings: Any) -> dict[str, Any]:
 def test_a_policy_refuses_spares_only_where_it_enforces(said: Rehearse) -> None:
     three = ledger(3, "abc", 3, 2)
     strict = said(three, **placed(Policy.RACK, "12323232", enforce_min_racks=True))
-    assert (causes(strict), strict.answer) == ([Cause.NO_ADMISSIBLE], Answer.NEVER)
+    assert (causes(strict), strict.answer) == ([Cause.NO_ALLOWED_SPARE], Answer.NEVER)
     loose = said(three, **placed(Policy.RACK, "12323232"))
     assert (causes(loose), loose.answer) == ([], Answer.NOW)
     own = said(three, **placed(Policy.RACK, "12312232", enforce_min_racks=True))

@@ -60,7 +60,7 @@ def test_a_certain_hold_refuses(case: str, tmp_path: Path) -> None:
     reason, urgency, lift = ROW_1[case]
     hold = HOLD | {"reason": reason, "urgency": urgency, "lift": lift}
     found = rehearse(held_run(tmp_path, hold), ["a"])
-    assert (found.answer, found.exit_code, causes(found)) == (Answer.NEVER, 1, [Cause.HELD])
+    assert (found.answer, found.exit_code, causes(found)) == (Answer.NEVER, 1, [Cause.PROVED_HOLD])
     text = decommission_text(found)
     first, _, rest = " ".join(text.split()).partition("(exit 1)")
     assert first == (
@@ -74,7 +74,7 @@ def test_a_certain_hold_refuses(case: str, tmp_path: Path) -> None:
 def test_doubt_alone_makes_the_answer_unknown(tmp_path: Path) -> None:
     hold = HOLD | {"reason": "unread-disk", "certain": False, "urgency": "rest", "lift": "fact-gone"}
     found = rehearse(held_run(tmp_path, hold), ["a"])
-    assert (found.answer, found.exit_code, causes(found)) == (Answer.UNKNOWN, 3, [Cause.DOUBT])
+    assert (found.answer, found.exit_code, causes(found)) == (Answer.UNKNOWN, 3, [Cause.DOUBTFUL_HOLD])
     assert "decommissionbookie" not in decommission_text(found)
 
 
@@ -110,7 +110,7 @@ NO_EARLIER = {"holds": CALM["holds"] | {"earlier_run": None}}  # type: ignore[op
     ("facts", "age", "cause"),
     [
         (NO_EARLIER, 0, Cause.NO_EARLIER_RUN),
-        ({"holds": None}, 0, Cause.NO_HOLDS),
+        ({"holds": None}, 0, Cause.RUN_LACKS_HOLDS),
         ({}, MAX_DATA_AGE_MS + 1, Cause.DATA_TOO_OLD),
         ({}, -MAX_DATA_AGE_MS, Cause.DATA_OF_FUTURE),
     ],
@@ -130,7 +130,7 @@ def test_a_run_that_nothing_can_rest_on_is_never_now(
 def test_a_certain_hold_counts_in_an_old_run_too(tmp_path: Path) -> None:
     run = held_run(tmp_path, HOLD, **NO_EARLIER)
     found = rehearse(run, ["a"])
-    assert (found.answer, causes(found)) == (Answer.NEVER, [Cause.HELD, Cause.NO_EARLIER_RUN])
+    assert (found.answer, causes(found)) == (Answer.NEVER, [Cause.PROVED_HOLD, Cause.NO_EARLIER_RUN])
 
 
 def test_what_is_certain_comes_before_what_is_not_known(tmp_path: Path) -> None:

@@ -66,5 +66,5 @@ def _agree(said: Rehearsal, found: list[Ledger], fates: list[Fate]) -> None:
     assert work.needed == sum(fate.needed for fate in moving)
     assert work.copied == sum(fate.copied for fate in moving)
     assert (sum(each.number for each in said.together.doubts) > 0) == any(fate.doubtful for fate in moving)
-    assert Cause.NO_ADMISSIBLE not in blockers
+    assert Cause.NO_ALLOWED_SPARE not in blockers
     assert sum(each.entries_read for each in said.together.loads) <= work.read + len(BOOKIES)

@@ -21,7 +21,7 @@ from auditor.doctor.machine import check_run_directory
 from auditor.doctor.registrations import registration_lines
 from auditor.doctor.store import _server_line
 from auditor.model.options import AuditOptions
-from auditor.reports.doctor import Diagnosis, Line, State
+from auditor.reports.doctor import AnswerLine, AnswerState, Diagnosis
 from auditor.sources.bookies.rpc.access import CLEAR_ACCESS
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.metadata.store import ClusterNodes, Server, Znode
@@ -32,7 +32,7 @@ from tests.doctor.diagnosed import diagnosed
 from tests.servers.nobody import as_nobody, reachable
 
 HAZARDS = Path(__file__).parents[1] / "data" / "hazards"
-FAIL, NOT_ASKED, OK, WARN = State.FAIL, State.NOT_ASKED, State.OK, State.WARN
+FAIL, NOT_ASKED, OK, WARN = AnswerState.FAIL, AnswerState.NOT_ASKED, AnswerState.OK, AnswerState.WARN
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def corpus(tmp_path: Path) -> Corpus:
     return unpack("flat-v1", tmp_path / "corpus")
 
 
-def line(diagnosis: Diagnosis, topic: str, name: str) -> Line:
+def line(diagnosis: Diagnosis, topic: str, name: str) -> AnswerLine:
     [found] = [each for each in diagnosis.lines if (each.topic, each.name) == (topic, name)]
     return found
 

@@ -17,7 +17,7 @@ from auditor.keys.ledger_path import HIERARCHICAL, LONG_HIERARCHICAL
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.ledger_id import LedgerId
 from auditor.model.options import AuditOptions
-from auditor.reports.doctor import Diagnosis, Line, State
+from auditor.reports.doctor import AnswerLine, AnswerState, Diagnosis
 from auditor.sources.metadata.store import LedgerCount, StoreOptions
 from auditor.sources.metadata.stores import count_ledgers
 from auditor.sources.metadata.zookeeper.live import MAX_SAMPLED_PATHS
@@ -30,7 +30,7 @@ SECRET = "hunter2-hunter2"
 QUICK = StoreOptions(rate_limit=0)
 
 
-def line(diagnosis: Diagnosis, name: str) -> Line:
+def line(diagnosis: Diagnosis, name: str) -> AnswerLine:
     [found] = [each for each in diagnosis.lines if (each.topic, each.name) == ("store", name)]
     return found
 
@@ -60,7 +60,7 @@ def test_a_zookeeper_that_lets_us_in_is_told_with_its_version_and_the_cost_of_a_
     begun = time.monotonic()
     told = diagnosed(f"zk://{zookeeper.hosts}/ledgers", options=AuditOptions(rate_limit=20.0))
     assert time.monotonic() - begun > 1.0  # some fifty reads, the first two of which are free
-    assert {each.state for each in told.lines if each.topic == "store"} == {State.OK}
+    assert {each.state for each in told.lines if each.topic == "store"} == {AnswerState.OK}
     server = line(told, "server").said
     assert server.startswith(f"{zookeeper.hosts} answers in ")
     assert ", version 3." in server
@@ -75,7 +75,7 @@ def test_a_zookeeper_that_lets_us_in_is_told_with_its_version_and_the_cost_of_a_
 def test_a_suffix_that_the_store_denies_is_wrong_usage(zookeeper: EmbeddedZooKeeper) -> None:
     told = diagnosed(f"zk+flat://{zookeeper.hosts}/ledgers")
     found = line(told, "layout")
-    assert (found.state, told.exit_code) == (State.FAIL, 2)
+    assert (found.state, told.exit_code) == (AnswerState.FAIL, 2)
     assert "the URI says flat, but the LAYOUT znode says hierarchical" in found.said
 
 
@@ -87,11 +87,11 @@ def test_a_root_that_is_not_there_and_a_server_that_is_not_are_unreachable(
     assert told.exit_code == 4
     (port,) = free_ports(1)
     told = diagnosed(f"zk://127.0.0.1:{port}/ledgers", options=AuditOptions(timeout=1.0))
-    assert line(told, "server").state is State.WARN
-    assert line(told, "access").state is State.FAIL
+    assert line(told, "server").state is AnswerState.WARN
+    assert line(told, "access").state is AnswerState.FAIL
     assert told.exit_code == 4
     told = diagnosed(f"zk://127.0.0.1:{port};{zookeeper.hosts}/ledgers")
-    assert [each.state for each in told.lines if each.name == "server"] == [State.WARN, State.OK]
+    assert [each.state for each in told.lines if each.name == "server"] == [AnswerState.WARN, AnswerState.OK]
     assert (of_store(told), told.exit_code) == (0, 3)  # no bookies were named
 
 
@@ -116,7 +116,7 @@ def test_a_zookeeper_where_reading_is_not_for_everybody(tmp_path: Path) -> None:
         assert SECRET not in str(told.to_json())
         file.write_text("[etcd.tls]\n")
         told = diagnosed(f"zk://{server.hosts}/ledgers", options=AuditOptions(credentials=str(file)))
-        assert line(told, "credentials").state is State.WARN
+        assert line(told, "credentials").state is AnswerState.WARN
 
 
 def test_a_clock_that_is_behind_the_stores_is_told(
@@ -124,21 +124,21 @@ def test_a_clock_that_is_behind_the_stores_is_told(
 ) -> None:
     monkeypatch.setattr("auditor.doctor.store.now_ms", lambda: 1_000_000_000_000)
     found = line(diagnosed(f"zk://{zookeeper.hosts}/ledgers"), "clock")
-    assert (found.state, "ahead of this machine's clock" in found.said) == (State.WARN, True)
+    assert (found.state, "ahead of this machine's clock" in found.said) == (AnswerState.WARN, True)
 
 
 def test_an_etcd_that_lets_us_in_is_told_with_its_version(etcd: Etcd) -> None:
     told = diagnosed(f"etcd://{etcd.host}/bk/cluster1")
     assert ", version 3." in line(told, "server").said
     assert line(told, "layout").said == "the layout key says etcd"
-    assert line(told, "clock").state is State.NOT_ASKED
+    assert line(told, "clock").state is AnswerState.NOT_ASKED
     assert line(told, "latency").said.startswith("one read takes ")
     stored = etcd.ctl("get", "--prefix", "--keys-only", "/bk/cluster1/ledgers/").split()
     assert line(told, "ledgers").said.startswith(f"{len(stored)} ledgers: ")
     assert any("under-replication marks" in sentence for sentence in told.unseen)
     assert (of_store(told), told.exit_code) == (0, 3)  # no bookies were named
     told = diagnosed(f"etcd://{etcd.host}/elsewhere")
-    assert (line(told, "access").state, told.exit_code) == (State.FAIL, 4)
+    assert (line(told, "access").state, told.exit_code) == (AnswerState.FAIL, 4)
 
 
 def test_etcd_asks_who_we_are(tmp_path: Path) -> None:
@@ -160,8 +160,8 @@ def test_etcd_asks_who_we_are(tmp_path: Path) -> None:
 def test_etcd_that_is_not_there_is_unreachable() -> None:
     (port,) = free_ports(1)
     told = diagnosed(f"etcd://127.0.0.1:{port}/bk", options=AuditOptions(timeout=1.0))
-    assert line(told, "server").state is State.WARN
-    assert (line(told, "access").state, told.exit_code) == (State.FAIL, 4)
+    assert line(told, "server").state is AnswerState.WARN
+    assert (line(told, "access").state, told.exit_code) == (AnswerState.FAIL, 4)
 
 
 def test_small_trees_are_counted_and_large_ones_estimated(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import pytest
 from auditor.doctor.bookies import check_bookies, expected_index_time, list_bookie_journals
 from auditor.model.options import AuditOptions
 from auditor.model.states import TimeBasis
-from auditor.reports.doctor import Line, State
+from auditor.reports.doctor import AnswerLine, AnswerState
 from auditor.sources.bookies.mark_times import DatedIndex
-from auditor.sources.bookies.owners import AttributedBookie, attribute
+from auditor.sources.bookies.owners import AttributedBookie, attribute_directories
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.rpc.access import CLEAR_ACCESS
 from auditor.sources.bookies.source_kinds import split_sources
@@ -38,18 +38,18 @@ def place(tmp_path: Path) -> Path:
     return place
 
 
-def lines(place: Path) -> list[Line]:
+def lines(place: Path) -> list[AnswerLine]:
     told = check_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
     return [line for line in told.lines if line.name in ("journal", "journals")]
 
 
 def bookie(place: Path) -> AttributedBookie:
-    return attribute(find_places([str(place.parent)]), {A}, {}, None).bookies[A]
+    return attribute_directories(find_places([str(place.parent)]), {A}, {}, None).bookies[A]
 
 
 def test_journals_that_are_there_are_fine_and_what_lies_below_the_marks_is_told(place: Path) -> None:
     whole, below = lines(place)
-    assert {whole.state, below.state} == {State.OK}
+    assert {whole.state, below.state} == {AnswerState.OK}
     assert whole.said == "journals of 1 of 1 bookie are complete from the last mark on"
     assert below.said.startswith("1 journal file older than the last mark, ")
     look = list_bookie_journals(bookie(place))
@@ -65,7 +65,7 @@ def test_the_file_that_a_mark_names_and_that_is_gone_is_told(place: Path) -> Non
     (place / f"journal/current/{MARK:x}.txn").unlink()
     whole, named, _ = lines(place)
     assert whole.said == "journals of 0 of 1 bookie are complete from the last mark on"
-    assert whole.state is named.state is State.WARN
+    assert whole.state is named.state is AnswerState.WARN
     assert whole.way_out is not None
     assert named.said.endswith("the journal file of the lastMark is missing: 1a1fc8020c3.txn")
     look = list_bookie_journals(bookie(place))
@@ -86,7 +86,7 @@ def test_a_file_time_that_is_to_come_dates_nothing(place: Path) -> None:
     assert expected_index_time(bookie(place), look) is None
     told = check_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
     [said] = [line for line in told.lines if line.name == "index time"]
-    assert said.state is State.WARN
+    assert said.state is AnswerState.WARN
     assert "the index time is unknown" in said.said
 
 
@@ -122,7 +122,7 @@ def test_a_bookie_that_went_down_cleanly_needs_no_journal(place: Path) -> None:
     (place / "ledgers0/current/DIRTY").unlink()
     (place / f"journal/current/{MARK:x}.txn").unlink()
     whole, _ = lines(place)
-    assert whole.state is State.OK
+    assert whole.state is AnswerState.OK
     assert whole.said.endswith("1 stopped cleanly, so all their entries are in the index")
     written = (place / "ledgers0/current/lastMark").stat().st_mtime_ns // 1_000_000
     assert expected_index_time(bookie(place), list_bookie_journals(bookie(place))) == DatedIndex(
@@ -133,5 +133,5 @@ def test_a_bookie_that_went_down_cleanly_needs_no_journal(place: Path) -> None:
 def test_a_journal_directory_that_is_not_in_the_source_is_told(place: Path) -> None:
     (place / "journal").rename(place.parent.parent / "elsewhere")
     whole, named = lines(place)
-    assert whole.state is State.WARN
+    assert whole.state is AnswerState.WARN
     assert "journal directory /data/journal: no such directory was found" in named.said

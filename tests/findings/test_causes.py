@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.audit.check_stage import claim_causes
-from auditor.findings.causes import Claim, LackCounts, cause_column, find_claims
+from auditor.findings.causes import Claim, LossCounts, cause_column, find_claims
 from tests.checks.tables_builder import tables
 from tests.tables.test_roster import CLUSTER, bookie, roster
 
@@ -31,7 +31,7 @@ def known(name: str, **said: Any) -> dict[str, Any]:
 def claims(
     *rows: dict[str, Any],
     bookies: list[dict[str, Any]] | None = None,
-    lacking: LackCounts | None = None,
+    lacking: LossCounts | None = None,
     **tables: list[dict[str, Any]],
 ) -> dict[str, Claim]:
     every = bookies if bookies is not None else [known(A), known(B), known(C)]
@@ -57,7 +57,7 @@ def test_a_store_is_older_where_its_id_generator_says_so_and_explains_no_lower_o
         for name, lowest in ((A, "900"), (B, "850"))
     ]
     claim = claims(*older)["store-older"]
-    assert (claim.bookies, claim.from_ledger) == ((A, B), 850)
+    assert (claim.bookies, claim.min_ledger) == ((A, B), 850)
     assert claims(found("metadata-suspect", A, rules=["orphan-share"], undrawn_lowest=None)) == {}
     assert claims(found("metadata-suspect", A, "suspect", rules=["store-older"], undrawn_lowest="9")) == {}
 
@@ -194,7 +194,7 @@ def test_a_disk_is_lost_where_what_belongs_there_is_gone_and_other_disks_have_th
     assert ("disk-lost" in found_) is claimed
     if claimed:
         claim = found_["disk-lost"]
-        assert claim.remainder == (1, 2)
+        assert claim.id_modulo == (1, 2)
         number = 48 + ledgers[1]
         assert claim.sentence == (
             f"{A} lost the data of a disk: entries of 48 of {number} ledgers that belong in /copy/d1 are gone"
@@ -230,9 +230,9 @@ def test_a_finding_follows_where_all_that_it_is_about_is_the_causes(spark: Spark
     undecided = frozenset({"replication-undecided"})
     every = [
         Claim("not-registered", (A,), "", (), frozenset({"bookie-down"}), undecided),
-        Claim("store-older", (C,), "", (), frozenset({"metadata-suspect", "orphan-ledger"}), from_ledger=900),
+        Claim("store-older", (C,), "", (), frozenset({"metadata-suspect", "orphan-ledger"}), min_ledger=900),
         Claim("data-gone", (B, C), "", (), frozenset(), frozenset({"entry-lost"})),
-        Claim("disk-lost", (A,), "", (), frozenset(), frozenset({"below-ack-quorum"}), remainder=(2, 3)),
+        Claim("disk-lost", (A,), "", (), frozenset(), frozenset({"below-ack-quorum"}), id_modulo=(2, 3)),
         Claim("not-registered", ("d:1",), "", (), frozenset({"bookie-down"}), undecided),
         Claim("data-gone", (A,), "", (), frozenset({"bookie-down"}), frozenset({"entry-lost"})),
     ]
@@ -272,5 +272,5 @@ def test_what_belongs_into_a_lost_directory_is_counted_by_ids(spark: SparkSessio
         tables(spark), roster=roster(CLUSTER, bookies=known_, **disks(30, 0)), empty_table_names=frozenset()
     )
     [claim] = claim_causes(spark.createDataFrame(rows, schema), asked)
-    assert (claim.kind, claim.bookies, claim.remainder) == ("disk-lost", (A,), (1, 2))
+    assert (claim.kind, claim.bookies, claim.id_modulo) == ("disk-lost", (A,), (1, 2))
     assert "entries of 12 of 12 ledgers" in claim.sentence

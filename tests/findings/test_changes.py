@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from auditor.checks import ALL, Basis
+from auditor.checks import ALL_CHECKS, Basis
 from auditor.findings.changes import RunCoverage, findings_with_changes
 from auditor.findings.suppress import SuppressionEntry, apply_suppressions
 from auditor.runs.history import RunDifference
@@ -26,7 +26,7 @@ TODAY = date(2026, 11, 21)
 STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
 CONFIDENCES = ("confirmed", "confirmed", "confirmed", "suspect")
 CLASSES = ("healthy", "healthy", "below-write-quorum", "undecided")
-OF_ENTRY_LOGS = [check.id for check in ALL if check.rests_on is Basis.ENTRY_LOGS]
+OF_ENTRY_LOGS = [check.id for check in ALL_CHECKS if check.rests_on is Basis.ENTRY_LOGS]
 OF_LOGS = [*OF_ENTRY_LOGS, "gc-would-delete-live"]
 FINDINGS = (
     "id string, urgency string, severity string, confidence string, scope_id bigint, ledger_id bigint, "

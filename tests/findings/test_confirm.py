@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.findings.confirm import CHECKS_OF_DELETED_LEDGERS, confirm
 from auditor.tables.scans import MOVED
 
@@ -16,7 +16,7 @@ def findings(spark: SparkSession, confidence: str) -> DataFrame:
     """Every check finds something of each ledger, and of a bookie as a whole."""
     rows = [
         (check.id, confidence, None if ledger is None else 0, ledger, "bk1")
-        for check in ALL
+        for check in ALL_CHECKS
         for ledger in (STILL, CHANGED, DELETED, None)
     ]
     return spark.createDataFrame(rows, _FINDING)
@@ -43,7 +43,7 @@ def test_no_group_of_checks_confirms_what_moved(spark: SparkSession) -> None:
         (row["id"], row["ledger_id"]): row["confidence"]
         for row in confirm(findings(spark, "confirmed"), moves(spark)).collect()
     }
-    for check in ALL:
+    for check in ALL_CHECKS:
         of_deleted = check.id in CHECKS_OF_DELETED_LEDGERS
         assert said[check.id, STILL] == "confirmed"
         assert said[check.id, None] == "confirmed"

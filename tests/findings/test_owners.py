@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from auditor.findings.confirm import add_owners
-from auditor.findings.table import FOUND_SCHEMA
+from auditor.findings.table import CHECK_RESULT_SCHEMA
 from auditor.model.columns import OWNER
 from auditor.tables.ownership import OWNERSHIP
 
@@ -61,8 +61,8 @@ def evidence(spark: SparkSession, *said: dict[str, Any]) -> list[dict[str, Any]]
         }
         for number, each in enumerate(said)
     ]
-    named = add_owners(frame(spark, FOUND_SCHEMA, rows), frame(spark, OWNERSHIP, OWNED))
-    assert named.columns == FOUND_SCHEMA.names
+    named = add_owners(frame(spark, CHECK_RESULT_SCHEMA, rows), frame(spark, OWNERSHIP, OWNED))
+    assert named.columns == CHECK_RESULT_SCHEMA.names
     found = {row["id"]: json.loads(row["evidence"]) for row in named.collect()}
     assert found.keys() == {row["id"] for row in rows}
     return [found[str(row["id"])] for row in rows]

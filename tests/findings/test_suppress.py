@@ -109,7 +109,7 @@ def test_an_entry_holds_through_its_last_day() -> None:
 def test_the_example_suppresses_nothing_until_its_comments_are_taken_out(tmp_path: Path) -> None:
     assert read_suppressions(CONF) == ()
     text = re.sub(r"^# (\[\[|\w+ = )", r"\1", CONF.read_text("utf-8"), flags=re.MULTILINE)
-    kinds = [(sorted(entry.names), entry.baseline) for entry in read(tmp_path, text)]
+    kinds = [(sorted(entry.column_values), entry.baseline) for entry in read(tmp_path, text)]
     assert kinds == [
         (["bookie_id", "id"], None),
         (["bookie_id", "id"], None),

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, suspects_without_lasting_doubt
-from auditor.findings.table import FINDINGS
+from auditor.findings.table import FINDINGS_SCHEMA
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
 from tests.findings.test_confirm import CHANGED, moves
@@ -58,8 +58,8 @@ def found(
 
 def frame(spark: SparkSession, rows: list[Row]) -> DataFrame:
     names = ("ledger_qualified_name", "fingerprint")
-    table = pa.Table.from_pylist([{**dict.fromkeys(names), **row} for row in rows], schema=FINDINGS)
-    return spark.createDataFrame(table, from_arrow_schema(FINDINGS)).drop(*names)
+    table = pa.Table.from_pylist([{**dict.fromkeys(names), **row} for row in rows], schema=FINDINGS_SCHEMA)
+    return spark.createDataFrame(table, from_arrow_schema(FINDINGS_SCHEMA)).drop(*names)
 
 
 def judged(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from auditor.findings.confirm import doubt_unproved
+from auditor.findings.confirm import doubt_unproved_data
 
 
 def test_findings_on_old_data_are_doubted_and_others_stand(spark: SparkSession) -> None:
@@ -16,6 +16,6 @@ def test_findings_on_old_data_are_doubted_and_others_stand(spark: SparkSession) 
         ("entry-lost", None, "confirmed"),
     ]
     findings = spark.createDataFrame(rows, "id string, bookie_id string, confidence string")
-    doubted = {tuple(row) for row in doubt_unproved(findings, ["old"]).collect()}
+    doubted = {tuple(row) for row in doubt_unproved_data(findings, ["old"]).collect()}
     assert doubted == {("orphan-ledger", "old", "suspect"), *rows[1:]}
-    assert doubt_unproved(findings, []) is findings
+    assert doubt_unproved_data(findings, []) is findings

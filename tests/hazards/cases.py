@@ -1,8 +1,8 @@
 """Made clusters in which advice can destroy data (tests/data/hazards), laid out and audited.
 
 Each archive has a metadata dump and the directories of bookies; a program that shares no code with this one
-wrote them. Audits are made once per run of the tests, and a second one where a test wants it: what deletes for
-good needs a second run, and the first run's holds reach the second.
+wrote them. Each is audited once per run of the tests, and a second time where a test wants that: what deletes
+for good needs a second run, and the first run's holds reach the second.
 """
 
 from __future__ import annotations

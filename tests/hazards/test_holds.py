@@ -40,7 +40,7 @@ def test_copies_that_differ_are_not_copied(hazards: Hazards) -> None:
     run = hazards.run("h3")
     [finding] = [found for found in run.findings if found.id == "replica-mismatch"]
     assert finding.ledger_id is not None
-    assert refuses(run, ActionKind.RECOVER, ledger(finding.ledger_id)).certain
+    assert refuses(run, ActionKind.RECOVER, ledger(finding.ledger_id)).is_certain
 
 
 @pytest.mark.parametrize("kind", [ActionKind.DELETE_COOKIE, ActionKind.DECOMMISSION, ActionKind.START])
@@ -84,7 +84,7 @@ def test_a_run_without_entry_logs_keeps_the_holds_that_rest_on_them(
 
 @pytest.mark.parametrize("kind", [ActionKind.DELETE_COOKIE, ActionKind.DECOMMISSION, ActionKind.COLLECT])
 def test_the_last_copy_outside_its_ensembles_is_kept(kind: ActionKind, hazards: Hazards) -> None:
-    assert refuses(hazards.run("h10", 2), kind, bookie("bk4:3181")).certain
+    assert refuses(hazards.run("h10", 2), kind, bookie("bk4:3181")).is_certain
 
 
 def test_disks_of_another_cluster_get_no_cookie_of_this_one(hazards: Hazards) -> None:

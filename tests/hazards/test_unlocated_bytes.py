@@ -17,7 +17,7 @@ from rocksdict import Options, Rdict
 from auditor import Audit
 from auditor.actions.gate import Refused, permit
 from auditor.actions.objects import bookie as bookie_object
-from auditor.model.holds import ERASES, ActionKind
+from auditor.model.holds import ERASING_ACTIONS, ActionKind
 from auditor.model.options import AuditOptions
 from auditor.model.plan import RefusalReason
 from auditor.model.states import SpaceClass
@@ -136,7 +136,7 @@ def test_bytes_that_only_entry_logs_have_keep_their_bookies(
         runs[number] = opened(out)
     for number, reason in ((1, "unread-disk"), (2, "unindexed-bytes"), (3, "unindexed-bytes")):
         for name in ("bk1:3181", "bk2:3181", "bk3:3181"):
-            for kind in ERASES:
+            for kind in ERASING_ACTIONS:
                 answer = permit(runs[number], kind, [bookie_object(name)])
                 assert isinstance(answer, Refused), (number, kind)
                 assert reason in {hold.reason for hold in answer.holds}, (number, kind)

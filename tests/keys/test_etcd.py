@@ -33,7 +33,7 @@ def test_ledger_keys_are_those_of_the_driver(vector: dict[str, Any]) -> None:
     rel = etcd.to_path(ledger)
     assert f"{vector['scope']}/{rel}" == vector["key"]
     parsed = LedgerId(vector["parsedLedgerId"], vector["parsedScopeId"])
-    assert etcd.from_path(rel) == etcd.read_by_java(rel) == parsed
+    assert etcd.from_path(rel) == etcd.java_read_ledger(rel) == parsed
 
 
 @pytest.mark.parametrize("vector", ORACLE["names"], ids=lambda vector: str(vector["bookie"]))
@@ -54,21 +54,21 @@ def test_the_clusters_own_keys_are_those_of_the_driver(vector: dict[str, Any]) -
 def test_the_drivers_listing_is_told_from_the_keys() -> None:
     rels = [ledger["key"].removeprefix("/bk/cluster1/") for ledger in ORACLE["ledgers"].values()]
     deleted = {fault["ledger"] for fault in ORACLE["faults"] if fault["kind"] == "deleted-ledger-on-bookies"}
-    listed = {etcd.listed_by_java(rel) for rel in rels}
+    listed = {etcd.java_listed_id(rel) for rel in rels}
     assert listed - {None} - deleted == set(ORACLE["ledgersListed"])
     assert None in listed  # the largest id, which is there and which the driver's listing leaves out
 
 
 @given(ledgers)
 def test_a_key_is_read_back(ledger: LedgerId) -> None:
-    assert etcd.from_path(etcd.to_path(ledger)) == etcd.read_by_java(etcd.to_path(ledger)) == ledger
+    assert etcd.from_path(etcd.to_path(ledger)) == etcd.java_read_ledger(etcd.to_path(ledger)) == ledger
 
 
 @given(st.builds("ledgers/{}".format, names))
 def test_only_keys_that_we_would_write_are_read(rel: str) -> None:
     ledger = etcd.from_path(rel)
     assert ledger is None or etcd.to_path(ledger) == rel
-    assert ledger is None or etcd.read_by_java(rel) == ledger
+    assert ledger is None or etcd.java_read_ledger(rel) == ledger
 
 
 @given(ledgers, ledgers)
@@ -109,7 +109,7 @@ def test_other_keys_are_nobodys(rel: str) -> None:
     ],
 )
 def test_short_groups_are_read_as_java_reads_them(name: str, read: LedgerId | None) -> None:
-    assert etcd.read_by_java(f"ledgers/{name}") == read
+    assert etcd.java_read_ledger(f"ledgers/{name}") == read
 
 
 def test_a_range_below_a_key_leaves_its_neighbours_out() -> None:

@@ -17,13 +17,13 @@ from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.options import AuditOptions
 from auditor.model.report import exit_code
 from auditor.model.states import WitnessAnswer
-from auditor.reports.doctor import Line, State
+from auditor.reports.doctor import AnswerLine, AnswerState
 from auditor.sources.bookies.rpc import access
 from auditor.sources.bookies.rpc import reads as bookie_reads
 from auditor.sources.bookies.rpc.access import BookieAccess, read_access
 from auditor.sources.bookies.rpc.client import MAX_FAILED_CONNECTIONS
 from auditor.sources.bookies.rpc.connection import Wire
-from auditor.sources.bookies.rpc.probe import Reception, probe_bookies
+from auditor.sources.bookies.rpc.probe import ProbeOutcome, probe_bookies
 from auditor.sources.bookies.rpc.reads import Entry, ReadClient, ReadRequest
 from auditor.sources.metadata.store import StoreOptions
 from tests.corpora.audited import Audited, missing
@@ -109,7 +109,7 @@ def ask(cluster: Cluster, credentials: str | None = None, timeout_s: float = 10.
         replies = await client.ask(deque(QUESTIONS))
         await client.close()
         answers = {reply.entry: reply.answer for reply in replies}
-        return Heard(answers, client.give_up_reason, client.refuses, client.operations["connect"])
+        return Heard(answers, client.give_up_reason, client.is_refused, client.operations["connect"])
 
     return asyncio.run(asked())
 
@@ -345,13 +345,15 @@ def test_an_audit_without_credentials_says_what_would_help(
     assert "add [bookies.sasl] or [bookies.tls] to the credentials file" in said
 
 
-def told(cluster: Cluster, sources: list[str], credentials: str | None = None) -> tuple[list[Line], int]:
+def told(
+    cluster: Cluster, sources: list[str], credentials: str | None = None
+) -> tuple[list[AnswerLine], int]:
     """What doctor says about asking bookies, and its exit code."""
     options = AuditOptions(credentials=cluster.security.credentials(credentials), timeout=10)
     diagnosis = diagnosed(cluster.uri, sources, None, options)
     if credentials != "":
         [store] = [line for line in diagnosis.lines if (line.topic, line.name) == ("store", "credentials")]
-        assert store.state is State.OK  # a section for bookies is enough
+        assert store.state is AnswerState.OK  # a section for bookies is enough
     assert PASSWORD not in str(diagnosis.to_json())
     return [
         line for line in diagnosis.lines if line.name in ("access", "no access") and line.topic == "bookies"
@@ -373,7 +375,7 @@ def test_doctor_asks_as_an_audit_does(cluster: Cluster) -> None:
     for sources in (["rpc:"], [str(cluster.bookies.directory)]):
         [line], code = told(cluster, sources)
         assert line.said == f"3 of 3 registered bookies answered a read, {WAYS_IN[cluster.kind]}"
-        assert (line.state, code) == (State.OK, 0)
+        assert (line.state, code) == (AnswerState.OK, 0)
 
 
 WANTED = {
@@ -399,7 +401,7 @@ def test_doctor_says_what_each_bookie_wants(cluster: Cluster) -> None:
         assert sorted(line.said for line in lines[1:]) == sorted(
             f"{bookie}: {wanted}" for bookie in cluster.bookies.ids
         )
-        assert (code, {line.state for line in lines}) == (exit_code_, {State.WARN})
+        assert (code, {line.state for line in lines}) == (exit_code_, {AnswerState.WARN})
 
 
 def test_doctor_names_a_login_that_is_not_taken_and_a_bookie_that_is_silent(cluster: Cluster) -> None:
@@ -410,5 +412,5 @@ def test_doctor_names_a_login_that_is_not_taken_and_a_bookie_that_is_silent(clus
     assert "refused: the bookie rejects the login: no answer to AUTH within 5 s" in lines[1].said
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         found = probe_bookies({"mute": nobody.getsockname()}, read_access(None), 0.3)
-    assert found["mute"].reception is Reception.SILENT
+    assert found["mute"].outcome is ProbeOutcome.SILENT
     assert found["mute"].reason == "no answer to a read within 0.3 s"

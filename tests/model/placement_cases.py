@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from auditor.codecs.pulsar.placement_config import decode
-from auditor.model.adherence import Adherence, CodedView, ServerView, judge_ensembles
+from auditor.model.adherence import Adherence, EncodedView, ServerView, judge_ensembles
 from auditor.model.placement import (
     ISOLATING_POLICIES,
     Location,
@@ -82,7 +82,7 @@ def view_of(cluster: Cluster, bookies: Sequence[int]) -> ServerView:
 def verdicts_of(cluster: Cluster, ensembles: Sequence[tuple[tuple[int, ...], int]]) -> list[str]:
     """This program's verdicts on ensembles with their write quorums, all of a shape at once."""
     settings, names = settings_of(cluster), [str(bookie) for bookie in range(100)]
-    coded = CodedView.from_server_view(view_of(cluster, range(100)), names)
+    coded = EncodedView.from_server_view(view_of(cluster, range(100)), names)
     answers: dict[int, str] = {}
     shapes: dict[tuple[int, int], list[int]] = {}
     for number, (ensemble, quorum) in enumerate(ensembles):

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.codecs.store import service_info
-from auditor.model.alias_evidence import BookieFacts, ContentComparison, Contents, Edge, Rule
-from auditor.model.bookie_alias import alias_edges, aliases, identities
-from auditor.model.bookie_id import Address, Registration, resolve
+from auditor.model.alias_evidence import BookieFacts, ContentComparison, Edge, PairContents, Rule
+from auditor.model.bookie_alias import alias_edges, find_identities, group_aliases
+from auditor.model.bookie_id import Address, Registration, resolve_address
 from auditor.model.cookie import Cookie
 from tests.model.cookie_cases import CORPORA, DATA, store_of, versions_of
 
@@ -33,7 +33,7 @@ def rules(ids: dict[str, BookieFacts]) -> list[tuple[str, str, Rule, bool]]:
 
 
 def joined(ids: dict[str, BookieFacts]) -> tuple[tuple[str, ...], ...]:
-    return aliases(alias_edges(ids))
+    return group_aliases(alias_edges(ids))
 
 
 DOWN = BookieFacts()
@@ -243,7 +243,7 @@ def test_an_id_that_only_a_cookie_or_a_disk_knows_is_no_alias() -> None:
 
 def test_hints_on_addresses_do_not_add_up() -> None:
     edges = [Edge("a", "b", Rule.SHORT_NAME, False, ""), Edge("a", "b", Rule.ENDPOINT_IS_ID, False, "")]
-    assert aliases(edges) == ()
+    assert group_aliases(edges) == ()
 
 
 # What ledgers say.
@@ -252,7 +252,7 @@ OLD, NEW = "10.0.0.1:3181", "bookie-7"
 AT_ITS_ADDRESS = {OLD: DOWN, NEW: at("10.0.0.1")}
 
 
-def compared(contents: Contents) -> ContentComparison:
+def compared(contents: PairContents) -> ContentComparison:
     return ContentComparison(
         {OLD: contents.expected_ledgers}, {(OLD, NEW): contents}, {NEW} if contents.is_fully_read else set()
     )
@@ -262,12 +262,12 @@ def said(
     ids: dict[str, BookieFacts], ledgers: ContentComparison
 ) -> tuple[list[Rule], tuple[tuple[str, ...], ...]]:
     edges = alias_edges(ids, ledgers)
-    return [edge.rule for edge in edges if edge.joins], aliases(edges)
+    return [edge.rule for edge in edges if edge.joins], group_aliases(edges)
 
 
 def test_ledgers_join_where_nothing_else_does() -> None:
     ids = {OLD: DOWN, NEW: at("elsewhere")}
-    assert said(ids, compared(Contents(40, held_ledgers=30, matching_ledgers=21))) == (
+    assert said(ids, compared(PairContents(40, held_ledgers=30, matching_ledgers=21))) == (
         [Rule.SAME_LEDGERS],
         ((OLD, NEW),),
     )
@@ -277,69 +277,71 @@ def test_ledgers_join_where_nothing_else_does() -> None:
     "contents",
     [
         pytest.param(
-            Contents(4, held_ledgers=4, matching_ledgers=4),
+            PairContents(4, held_ledgers=4, matching_ledgers=4),
             id="few ledgers may be copies that someone is making",
         ),
         pytest.param(
-            Contents(40, held_ledgers=40, matching_ledgers=20),
+            PairContents(40, held_ledgers=40, matching_ledgers=20),
             id="half of them a dead bookie's successor has too",
         ),
     ],
 )
-def test_ledgers_that_are_few_or_not_the_most_join_nothing(contents: Contents) -> None:
+def test_ledgers_that_are_few_or_not_the_most_join_nothing(contents: PairContents) -> None:
     assert said({OLD: DOWN, NEW: at("elsewhere")}, compared(contents)) == ([], ())
 
 
 def test_ledgers_join_whatever_the_cookies_directories_are() -> None:
     # The disks were mounted elsewhere when the bookie got its new id.
     ids = {OLD: BookieFacts(cookie=cookie(OLD, "/a")), NEW: at("10.0.0.1", cookie=cookie(NEW, "/b"))}
-    rules_, groups = said(ids, compared(Contents(9, held_ledgers=9, matching_ledgers=9)))
+    rules_, groups = said(ids, compared(PairContents(9, held_ledgers=9, matching_ledgers=9)))
     assert (rules_, groups) == ([Rule.SAME_LEDGERS], ((OLD, NEW),))
 
 
 @pytest.mark.parametrize(
     "contents",
     [
-        pytest.param(Contents(1, is_fully_read=True), id="a machine that was set up anew at an old address"),
         pytest.param(
-            Contents(9, shared_ledgers=8, is_fully_read=True),
+            PairContents(1, is_fully_read=True), id="a machine that was set up anew at an old address"
+        ),
+        pytest.param(
+            PairContents(9, shared_ledgers=8, is_fully_read=True),
             id="nothing of the one ledger that is not of both",
         ),
         pytest.param(
-            Contents(9, shared_ledgers=5, same_ensemble_ledgers=5),
+            PairContents(9, shared_ledgers=5, same_ensemble_ledgers=5),
             id="both wrote the same ensembles, so both were there",
         ),
     ],
 )
-def test_ledgers_tell_two_bookies_apart_whatever_else_is_alike(contents: Contents) -> None:
+def test_ledgers_tell_two_bookies_apart_whatever_else_is_alike(contents: PairContents) -> None:
     ids = dict(AT_ITS_ADDRESS)
     ids[NEW] = replace(ids[NEW], cookie=cookie(OLD), disk_ids=(OLD,))
     edges = alias_edges(ids, compared(contents))
     assert {edge.rule for edge in edges} == {Rule.ENDPOINT_IS_ID, Rule.COOKIE_NAMES, Rule.DISKS_NAME}
     assert all(edge.apart and not edge.joins and edge.against for edge in edges)
-    assert aliases(edges) == ()
+    assert group_aliases(edges) == ()
 
 
 @pytest.mark.parametrize(
     "contents",
     [
-        pytest.param(Contents(9), id="an index that was not read whole"),
-        pytest.param(Contents(9, held_ledgers=1, is_fully_read=True), id="one ledger of it is there"),
+        pytest.param(PairContents(9), id="an index that was not read whole"),
+        pytest.param(PairContents(9, held_ledgers=1, is_fully_read=True), id="one ledger of it is there"),
         pytest.param(
-            Contents(9, shared_ledgers=9, is_fully_read=True),
+            PairContents(9, shared_ledgers=9, is_fully_read=True),
             id="every ledger names both, and no ensemble does",
         ),
-        pytest.param(Contents(8, shared_ledgers=4, same_ensemble_ledgers=4), id="half of the ensembles"),
+        pytest.param(PairContents(8, shared_ledgers=4, same_ensemble_ledgers=4), id="half of the ensembles"),
     ],
 )
-def test_ledgers_that_tell_nothing_leave_an_address_as_it_is(contents: Contents) -> None:
+def test_ledgers_that_tell_nothing_leave_an_address_as_it_is(contents: PairContents) -> None:
     assert said(AT_ITS_ADDRESS, compared(contents)) == ([Rule.ENDPOINT_IS_ID], ((OLD, NEW),))
 
 
 def test_nothing_of_an_id_that_nobody_shares_is_on_a_disk() -> None:
     for whole, groups in ((set(), ((OLD, NEW),)), ({NEW}, ())):
         assert (
-            aliases(alias_edges(AT_ITS_ADDRESS, ContentComparison({OLD: 3}, fully_read_bookies=whole)))
+            group_aliases(alias_edges(AT_ITS_ADDRESS, ContentComparison({OLD: 3}, fully_read_bookies=whole)))
             == groups
         )
 
@@ -349,15 +351,15 @@ def test_nothing_of_an_id_that_nobody_shares_is_on_a_disk() -> None:
 
 def test_every_id_has_an_identity() -> None:
     ids = AT_ITS_ADDRESS | {"bookie-8": at("10.0.0.8")}
-    assert identities(ids, alias_edges(ids)) == {OLD: OLD, NEW: OLD, "bookie-8": "bookie-8"}
+    assert find_identities(ids, alias_edges(ids)) == {OLD: OLD, NEW: OLD, "bookie-8": "bookie-8"}
 
 
 def test_two_that_are_alive_are_not_one_because_both_are_a_third() -> None:
     # The name of bk1 and the address of bookie-7 cannot both be the old id's.
     ids = {OLD: DOWN, "bk1:3181": at("bk1", 3181, "10.0.0.1"), NEW: at("10.0.0.1")}
     edges = alias_edges(ids)
-    assert len(aliases(edges)[0]) == 3
-    assert identities(ids, edges) == {id: id for id in ids}
+    assert len(group_aliases(edges)[0]) == 3
+    assert find_identities(ids, edges) == {id: id for id in ids}
 
 
 # The corpora.
@@ -371,7 +373,7 @@ def corpus(name: str) -> dict[str, BookieFacts]:
     for id in {*cookies, *registered, *versions, "bk-x.rack9", "bk-z.rack9"}:
         stored, data = cookies.get(id), registered.get(id)
         endpoints = service_info.decode(data, id).endpoints if data else ()
-        found = resolve(id, Registration(endpoints if data else None) if id in registered else None)
+        found = resolve_address(id, Registration(endpoints if data else None) if id in registered else None)
         ids[id] = BookieFacts(
             id in registered,
             (found.host, found.port) if isinstance(found, Address) else None,

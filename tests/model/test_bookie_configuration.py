@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.model.cookie import Cookie, Source, infer_configuration
+from auditor.model.cookie import ConfigSource, Cookie, infer_configuration
 from auditor.model.start_refusal import BookieDirectory, configured_paths, legacy_refusal
 from tests.model.cookie_cases import CORPORA, corpus_cases
 
@@ -17,38 +17,40 @@ GROWN = replace(COOKIE, ledger_dirs=("/l0", "/l1"))
 OTHER = Cookie(5, "bk2:3181", "/k", ("/m0",), None, "x")
 
 
-def inferred(versions: list[Cookie], stored: Cookie | None) -> tuple[tuple[str, ...], Source, bool] | None:
+def inferred(
+    versions: list[Cookie], stored: Cookie | None
+) -> tuple[tuple[str, ...], ConfigSource, bool] | None:
     found = infer_configuration("bk1:3181", versions, stored)
-    return None if found is None else (found.ledger_dirs, found.source, found.has_agreement)
+    return None if found is None else (found.ledger_dirs, found.source, found.do_cookies_agree)
 
 
 def test_where_all_agree_there_is_no_doubt() -> None:
-    assert inferred([COOKIE, COOKIE], COOKIE) == (("/l0",), Source.VERSIONS, True)
-    assert inferred([], COOKIE) == (("/l0",), Source.STORE, True)
-    assert inferred([COOKIE, COOKIE], None) == (("/l0",), Source.VERSIONS, True)
+    assert inferred([COOKIE, COOKIE], COOKIE) == (("/l0",), ConfigSource.OWN_VERSIONS, True)
+    assert inferred([], COOKIE) == (("/l0",), ConfigSource.STORE_COOKIE, True)
+    assert inferred([COOKIE, COOKIE], None) == (("/l0",), ConfigSource.OWN_VERSIONS, True)
 
 
 def test_most_of_its_own_versions_come_before_the_store() -> None:
-    assert inferred([GROWN, GROWN, COOKIE], COOKIE) == (("/l0", "/l1"), Source.VERSIONS, False)
+    assert inferred([GROWN, GROWN, COOKIE], COOKIE) == (("/l0", "/l1"), ConfigSource.OWN_VERSIONS, False)
 
 
 def test_a_disk_of_another_bookie_has_no_say() -> None:
-    assert inferred([OTHER, OTHER, COOKIE], COOKIE) == (("/l0",), Source.VERSIONS, False)
-    assert inferred([OTHER, OTHER], COOKIE) == (("/l0",), Source.STORE, False)
+    assert inferred([OTHER, OTHER, COOKIE], COOKIE) == (("/l0",), ConfigSource.OWN_VERSIONS, False)
+    assert inferred([OTHER, OTHER], COOKIE) == (("/l0",), ConfigSource.STORE_COOKIE, False)
 
 
 def test_a_renamed_bookie_kept_its_directories() -> None:
-    assert inferred([OTHER, OTHER], None) == (("/m0",), Source.OTHERS, False)
+    assert inferred([OTHER, OTHER], None) == (("/m0",), ConfigSource.OTHER_VERSIONS, False)
 
 
 def test_between_equals_the_store_decides_and_then_the_longer_list() -> None:
-    assert inferred([COOKIE, GROWN], COOKIE) == (("/l0",), Source.VERSIONS, False)
-    assert inferred([COOKIE, GROWN], GROWN) == (("/l0", "/l1"), Source.VERSIONS, False)
-    assert inferred([COOKIE, GROWN], None) == (("/l0", "/l1"), Source.VERSIONS, False)
+    assert inferred([COOKIE, GROWN], COOKIE) == (("/l0",), ConfigSource.OWN_VERSIONS, False)
+    assert inferred([COOKIE, GROWN], GROWN) == (("/l0", "/l1"), ConfigSource.OWN_VERSIONS, False)
+    assert inferred([COOKIE, GROWN], None) == (("/l0", "/l1"), ConfigSource.OWN_VERSIONS, False)
 
 
 def test_a_cookie_under_the_wrong_key_still_tells_the_directories() -> None:
-    assert inferred([], OTHER) == (("/m0",), Source.STORE, False)
+    assert inferred([], OTHER) == (("/m0",), ConfigSource.STORE_COOKIE, False)
 
 
 def test_without_a_cookie_nothing_is_known() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.errors import UsageError
-from auditor.model.check_settings import CheckSettings, StricterSide, constants, default_value
+from auditor.model.check_settings import CheckSettings, StricterDirection, constants, default_value
 
 CONF = Path(__file__).parents[2] / "conf" / "checks.toml"
 DEFAULTS = asdict(CheckSettings())
@@ -25,13 +25,13 @@ def test_every_default_is_within_its_bounds_and_has_unit_and_reason() -> None:
 
 
 def test_every_constant_is_used_by_a_check() -> None:
-    assert {name for check in ALL for name in check.settings} == {*constants()}
+    assert {name for check in ALL_CHECKS for name in check.settings} == {*constants()}
 
 
 def test_a_constant_that_holds_depend_on_says_which_side_is_careful() -> None:
-    guarded = {name for check in ALL if check.holds for name in check.settings}
+    guarded = {name for check in ALL_CHECKS if check.holds for name in check.settings}
     assert guarded == {
-        name for name in constants() if constants()[name].stricter_side is not StricterSide.ANY
+        name for name in constants() if constants()[name].stricter_side is not StricterDirection.ANY
     }
 
 
@@ -78,4 +78,4 @@ def test_a_wrong_constant_is_refused_in_one_line(values: dict[str, Any], message
 def test_a_value_that_finds_fewer_dangers_is_known(
     values: dict[str, int], loosened_constants: tuple[str, ...]
 ) -> None:
-    assert replace(CheckSettings(), **values).loosened_constants() == loosened_constants
+    assert replace(CheckSettings(), **values).find_loose_constants() == loosened_constants

@@ -218,10 +218,13 @@ def test_a_missing_version_is_refused_unless_storage_may_be_added() -> None:
 
 
 def test_a_wiped_ledger_directory_is_no_new_one() -> None:
-    assert faults(start(COOKIE, COOKIE, COOKIE, COOKIE, EMPTY, expansion=True)) == (Fault.WIPED, ("/l1",))
+    assert faults(start(COOKIE, COOKIE, COOKIE, COOKIE, EMPTY, expansion=True)) == (
+        Fault.DISK_WIPED,
+        ("/l1",),
+    )
     indexed = replace(COOKIE, index_dirs=("/i/",))
     refusal = start(indexed, *[indexed] * 4, EMPTY, expansion=True, expected=indexed)
-    assert faults(refusal) == (Fault.WIPED, ("/i/",))
+    assert faults(refusal) == (Fault.DISK_WIPED, ("/i/",))
 
 
 def test_a_wiped_journal_passes_for_a_new_one() -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from auditor.errors import RunError, UsageError
-from auditor.findings.table import FINDINGS
+from auditor.findings.table import FINDINGS_SCHEMA
 from auditor.model.finding import Finding
 from auditor.model.ledger_id import LedgerId
 from auditor.notebook.run import open_run
@@ -28,7 +28,7 @@ from tests.tables.rows import pack
 def write(path: Path, *findings: Finding) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(
-        pa.Table.from_pylist([finding_row(finding) for finding in findings], schema=FINDINGS), path
+        pa.Table.from_pylist([finding_row(finding) for finding in findings], schema=FINDINGS_SCHEMA), path
     )
 
 

@@ -60,7 +60,7 @@ class OperatedBookies(Bookies):
                 each = [ledger.ledger_id for ledger in step.ledgers] if "ID" in command.text.split() else [""]
                 for id in each:
                     text = re.sub(r"\bID\b", id, command.text)
-                    printed.append(self._type(text, step.bookie_id, command.role is CommandRole.LOOK))
+                    printed.append(self._type(text, step.bookie_id, command.role is CommandRole.DRY_RUN))
         return printed
 
     def _type(self, text: str, bookie: str | None, looks: bool) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from auditor.keys import ledger_path
 from auditor.model.holds import ActionKind
 from auditor.model.plan import CommandRole, PlanCheck, PlanStep, RepairPlan
-from auditor.plan.answers import ask_run, ask_store
+from auditor.plan.answers import read_run_state, read_store_state
 from auditor.plan.plan_file import make_plan, read_plan, write_plan
 from auditor.plan.step_checks import check_plan, planned_ledger_ids
 from auditor.runs.reader import RunReader
@@ -84,7 +84,7 @@ def live(root: Path, audit: Audit) -> Lived:
         audit(store, bookies, root / "runs" / "0")
         first = audit(store, bookies, root / "runs" / "1")
         plan = _written(make_plan(RunReader(str(first))), root / "plan.toml")
-        asked = check_plan(plan, ask_store(store.uri, planned_ledger_ids(plan)))
+        asked = check_plan(plan, read_store_state(store.uri, planned_ledger_ids(plan)))
         for step in plan.steps:
             if step.kind is ActionKind.WAIT:
                 store.client.delete(lock)  # the worker that held it has ended; another takes the mark
@@ -97,8 +97,8 @@ def live(root: Path, audit: Audit) -> Lived:
             bookies.start(str(step.bookie_id))
             bookies.collect(str(step.bookie_id))
         held = bookies.held()
-        after = check_plan(plan, ask_run(str(second), planned_ledger_ids(plan), plan.scan_time))
-        newer = ask_run(str(second), planned_ledger_ids(retiring), retiring.scan_time)
+        after = check_plan(plan, read_run_state(str(second), planned_ledger_ids(plan), plan.scan_time))
+        newer = read_run_state(str(second), planned_ledger_ids(retiring), retiring.scan_time)
         after_retiring = check_plan(retiring, newer)
 
         restarted = _without_autorecovery(bookies, store, ids)

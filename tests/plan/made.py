@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from auditor.checks import BY_ID
-from auditor.model.finding import Confidence, Finding, Missing, Severity, Urgency
+from auditor.checks import CHECK_BY_ID
+from auditor.model.finding import Confidence, Finding, MissingEntries, Severity, Urgency
 from auditor.model.holds import ActionKind
 from auditor.model.plan import PlanStep, RefusedStep
 from auditor.model.report import Report
@@ -36,7 +36,7 @@ def found(
     **evidence: Any,
 ) -> Finding:
     """A finding with a fingerprint of its own, as urgent as its check has it."""
-    is_severe = id in BY_ID and severity.at_least(BY_ID[id].severity)
+    is_severe = id in CHECK_BY_ID and severity.at_least(CHECK_BY_ID[id].severity)
     return Finding(
         id,
         severity,
@@ -44,9 +44,9 @@ def found(
         (0 if ledger is not None else None) if scope is None else scope,
         ledger,
         bookie,
-        missing=tuple(Missing(name, ((0, 0, 1, 0),), 1) for name in lacking),
+        missing=tuple(MissingEntries(name, ((0, 0, 1, 0),), 1) for name in lacking),
         evidence=evidence,
-        urgency=BY_ID[id].urgency if is_severe else Urgency.REST,
+        urgency=CHECK_BY_ID[id].urgency if is_severe else Urgency.NOT_URGENT,
         fingerprint=fingerprint(id, "made", scope, ledger, bookie),
     )
 

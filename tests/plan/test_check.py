@@ -18,7 +18,7 @@ from auditor.model.finding import Severity
 from auditor.model.holds import ActionKind
 from auditor.model.owner_scope import CLAIM_NOTHING
 from auditor.model.plan import Condition, Fact, PlannedLedger, RepairPlan, StepCheck, StepState
-from auditor.plan.answers import Answers, LedgerAnswers, ask_run, ask_store
+from auditor.plan.answers import ClusterState, PlanLedgerState, read_run_state, read_store_state
 from auditor.plan.parts import LedgerRow
 from auditor.plan.plan_file import make_plan, write_plan
 from auditor.plan.step_checks import check_plan, is_condition_met, is_met_for_ledger, planned_ledger_ids
@@ -35,19 +35,19 @@ LAYOUT = "2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:1"
 
 
 def asked(plan: RepairPlan, run: str) -> list[StepCheck]:
-    return list(check_plan(plan, ask_run(run, planned_ledger_ids(plan), plan.scan_time)).steps)
+    return list(check_plan(plan, read_run_state(run, planned_ledger_ids(plan), plan.scan_time)).steps)
 
 
 def test_a_plan_is_still_true_of_its_own_run(tmp_path: Path) -> None:
     plan = everything(tmp_path / "run")
-    assert {each.state for each in asked(plan, str(tmp_path / "run"))} == {StepState.TRUE}
+    assert {each.state for each in asked(plan, str(tmp_path / "run"))} == {StepState.STILL_VALID}
 
 
 @pytest.mark.parametrize(
     ("rows", "tables", "state", "numbers"),
     [
         ([MOVED, ledger(8, "b:1", "d:1", version=4)], {}, StepState.DONE, (2, 0, 0, 0)),
-        ([MOVED, ROWS[1]], {}, StepState.TRUE, (1, 1, 0, 0)),
+        ([MOVED, ROWS[1]], {}, StepState.STILL_VALID, (1, 1, 0, 0)),
         ([ledger(7, "b:1", "c:1", version=4), ROWS[1]], {}, StepState.CHANGED, (0, 1, 1, 0)),
         ([MOVED], {}, StepState.DONE, (2, 0, 0, 0)),  # one was deleted
         (ROWS, {"marks": [lock(7)]}, StepState.CHANGED, (0, 1, 1, 0)),
@@ -72,7 +72,7 @@ def test_ledgers_that_are_copied_off_a_bookie(
     ("marks", "after", "state"),
     [
         ([], HOUR, StepState.DONE),
-        ([mark(7, "c:1")], HOUR, StepState.TRUE),
+        ([mark(7, "c:1")], HOUR, StepState.STILL_VALID),
         ([mark(7, "c:1")], HOUR + 1, StepState.CHANGED),
     ],
 )
@@ -90,7 +90,7 @@ def test_waiting_ends_with_the_marks_or_the_hour(
     [
         ([ledger(7, "a:1", "b:1")], {"marks": [mark(7, "a:1")]}, LOST, StepState.DONE),
         ([ledger(7, "b:1", "c:1", version=4)], {}, LOST, StepState.DONE),
-        ([ledger(7, "a:1", "b:1")], {}, LOST, StepState.TRUE),
+        ([ledger(7, "a:1", "b:1")], {}, LOST, StepState.STILL_VALID),
         ([ledger(7, "a:1", "b:1")], {}, {}, StepState.CHANGED),
         ([ledger(7, "a:1", "b:1")], {"cluster": []}, LOST, StepState.CHANGED),
     ],
@@ -116,7 +116,7 @@ def test_ledgers_of_other_bookies_forbid_to_have_all_marked(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("findings", "bookies", "facts", "state"),
     [
-        ([found("metadata-suspect", None, "a:1")], {}, {}, StepState.TRUE),
+        ([found("metadata-suspect", None, "a:1")], {}, {}, StepState.STILL_VALID),
         ([], {}, {}, StepState.DONE),
         ([], {"a:1": {"read": "unread"}}, {}, StepState.UNKNOWN),
         ([], {}, {"blind": ["metadata-suspect"]}, StepState.UNKNOWN),
@@ -140,7 +140,7 @@ COOKIE: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("cookies", "bookies", "state"),
     [
-        ([COOKIE], RETIRED, StepState.TRUE),
+        ([COOKIE], RETIRED, StepState.STILL_VALID),
         ([], RETIRED, StepState.DONE),
         ([COOKIE | {"journal_dirs": "/other"}], RETIRED, StepState.CHANGED),
         ([COOKIE | {"version": 4}], RETIRED, StepState.CHANGED),
@@ -170,7 +170,9 @@ def test_a_newer_run_without_every_owner_does_not_confirm_a_deletion(stores: Any
     assert step.state is StepState.UNKNOWN
 
 
-@pytest.mark.parametrize(("standing", "state"), [("unowned", StepState.TRUE), ("owned", StepState.CHANGED)])
+@pytest.mark.parametrize(
+    ("standing", "state"), [("unowned", StepState.STILL_VALID), ("owned", StepState.CHANGED)]
+)
 def test_a_ledger_whose_owner_is_back_is_not_deleted(standing: str, state: StepState, tmp_path: Path) -> None:
     plan = make_plan(run_of(tmp_path / "old", [UNOWNED], ledgers=ROWS))
     owned = [{"scope_id": 0, "ledger_id": 7, "standing": standing}]
@@ -196,16 +198,16 @@ def test_a_plan_of_an_earlier_version_asks_the_holds_of_a_newer_run(row: Any, tm
     plan = of_earlier_version(make_plan(run_of(tmp_path / "old", BELOW[:1], ledgers=ROWS)))
     run_of(tmp_path / "free", [], ledgers=ROWS)
     run_of(tmp_path / "held", [], ledgers=ROWS, holds=[row])
-    assert [step.state for step in asked(plan, str(tmp_path / "free"))] == [StepState.TRUE]
+    assert [step.state for step in asked(plan, str(tmp_path / "free"))] == [StepState.STILL_VALID]
     assert [step.state for step in asked(plan, str(tmp_path / "held"))] == [StepState.CHANGED]
 
 
 def test_a_store_permits_no_step_of_an_earlier_version(tmp_path: Path) -> None:
     plan = make_plan(run_of(tmp_path / "old", BELOW[:1], ledgers=ROWS))
-    rows = LedgerAnswers({7: LedgerRow(7, 3, "CLOSED", 120, (("b:1", "c:1"),))}, locked_ids=())
+    rows = PlanLedgerState({7: LedgerRow(7, 3, "CLOSED", 120, (("b:1", "c:1"),))}, locked_ids=())
     now = replace(PLAIN, ledgers=rows)
     [step] = check_plan(plan, now).steps
-    assert step.state is StepState.TRUE
+    assert step.state is StepState.STILL_VALID
     [step] = check_plan(of_earlier_version(plan), now).steps
     assert step.state is StepState.UNKNOWN
     assert step.why[0].startswith(
@@ -226,13 +228,13 @@ def test_a_plan_of_an_earlier_version_deletes_no_ledger_without_proof(tmp_path: 
     assert step.why[0].startswith("not permitted: no confirmed finding ledger-unowned proves that")
     run_of(tmp_path / "twice", [UNOWNED], **tables)
     [step] = asked(plan, str(tmp_path / "twice"))
-    assert step.state is StepState.TRUE
+    assert step.state is StepState.STILL_VALID
 
 
 def test_an_older_run_and_another_cluster_are_refused(tmp_path: Path) -> None:
     plan = everything(tmp_path / "run")
     with pytest.raises(RunUsageError, match="older than the run that the plan is based on"):
-        ask_run(str(tmp_path / "run"), planned_ledger_ids(plan), NOW + 1)
+        read_run_state(str(tmp_path / "run"), planned_ledger_ids(plan), NOW + 1)
     with pytest.raises(UsageError, match="the plan is for another"):
         asked(replace(plan, instance_id="another"), str(tmp_path / "run"))
 
@@ -275,7 +277,7 @@ def dump_of(path: Path, *more: dict[str, Any]) -> str:
 
 
 def test_a_store_is_asked_for_what_it_says(tmp_path: Path) -> None:
-    found_ = ask_store(dump_of(tmp_path), [7, 8])
+    found_ = read_store_state(dump_of(tmp_path), [7, 8])
     assert found_.ledgers.rows == {7: LedgerRow(7, 3, "CLOSED", 240, (("b:1", "c:1"),))}
     assert (found_.replication_state, found_.auditor_state, found_.named_bookies, found_.fingerprints) == (
         "on",
@@ -286,7 +288,7 @@ def test_a_store_is_asked_for_what_it_says(tmp_path: Path) -> None:
     assert found_.ledgers.marked_ids == set()
     plan = make_plan(run_of(tmp_path / "old", BELOW[:1], ledgers=ROWS))
     [step] = check_plan(plan, found_).steps
-    assert step.state is StepState.TRUE
+    assert step.state is StepState.STILL_VALID
 
 
 @pytest.mark.parametrize(
@@ -307,7 +309,7 @@ def test_a_store_is_asked_for_the_cookie_and_its_bookie(
     text = f'5\nbookieHost: "e:1"\njournalDir: "{journal}"\nledgerDirs: "1\\t/l"\n'
     cookie = znode("/ledgers/cookies/e:1", base64.b64encode(text.encode()).decode())
     sessions = [znode(path) | {"ephemeralOwner": 7} for path in more]
-    [step] = check_plan(plan, ask_store(dump_of(tmp_path, cookie, *sessions), [])).steps
+    [step] = check_plan(plan, read_store_state(dump_of(tmp_path, cookie, *sessions), [])).steps
     digest = plan.steps[0].requires[0].value
     assert (step.state, step.why) == (state, tuple(each.replace("DIGEST", digest) for each in why))
 
@@ -316,23 +318,23 @@ def test_a_dump_that_was_cut_proves_no_absence(tmp_path: Path) -> None:
     uri = dump_of(tmp_path)
     file = tmp_path / "dump.jsonl"
     file.write_bytes(file.read_bytes()[:-9])
-    assert ask_store(uri, [7, 8]).ledgers.unseen_ids == {7, 8}
-    assert not ask_store(uri, []).are_bookies_listed
+    assert read_store_state(uri, [7, 8]).ledgers.unread_ids == {7, 8}
+    assert not read_store_state(uri, []).are_bookies_listed
 
 
 # conditions
 
-PLAIN = Answers(
+PLAIN = ClusterState(
     source_text="x",
     time=NOW,
     instance_id=None,
     mode_by_bookie={"b:1": "readonly"},
-    digest_by_bookie={"b:1": "d" * 16},
+    cookie_digests={"b:1": "d" * 16},
     are_bookies_listed=True,
-    unclear_bookies=frozenset({"u:1"}),
+    unread_bookies=frozenset({"u:1"}),
     replication_state=None,
     auditor_state=None,
-    ledgers=LedgerAnswers(),
+    ledgers=PlanLedgerState(),
 )
 
 
@@ -347,7 +349,7 @@ PLAIN = Answers(
         (Condition(Fact.COOKIE, "a:1", "yes"), False),
         (Condition(Fact.REPLICATION, "", "on"), None),
         (Condition(Fact.AUDITOR, "", "elected"), None),
-        (Condition(Fact.NAMED, "b:1", "no"), None),
+        (Condition(Fact.IN_ANY_LEDGER, "b:1", "no"), None),
         (Condition(Fact.FINDING, "metadata-suspect 0", "gone"), None),
     ],
 )
@@ -361,8 +363,11 @@ def test_of_a_store_without_marks_and_owners_nobody_knows(fact: Fact) -> None:
 
 
 def test_a_record_that_cannot_be_read_names_nobody_knows_whom() -> None:
-    now = replace(PLAIN, ledgers=LedgerAnswers({7: LedgerRow(7, 1, None, 0, ())}))
-    assert is_met_for_ledger(Condition(Fact.NAMES, "b:1", "no"), PlannedLedger("7", 1, "CLOSED"), now) is None
+    now = replace(PLAIN, ledgers=PlanLedgerState({7: LedgerRow(7, 1, None, 0, ())}))
+    assert (
+        is_met_for_ledger(Condition(Fact.IN_ENSEMBLE, "b:1", "no"), PlannedLedger("7", 1, "CLOSED"), now)
+        is None
+    )
 
 
 # the command line
@@ -579,11 +584,11 @@ STOPS = [found("metadata-suspect", None, name, severity=Severity.CRITICAL) for n
 @pytest.mark.parametrize(
     ("findings", "bookies", "states"),
     [
-        (STOPS, {}, [StepState.TRUE, StepState.CHANGED]),
+        (STOPS, {}, [StepState.STILL_VALID, StepState.CHANGED]),
         # What stopped since is no part of the set: holds of the run know whose last copies there are now.
-        (STOPS, {"a:1": {"registered": None}}, [StepState.TRUE, StepState.TRUE]),
-        (STOPS[1:], {}, [StepState.DONE, StepState.TRUE]),
-        ([STOPS[0], REINDEX], {}, [StepState.TRUE, StepState.CHANGED]),
+        (STOPS, {"a:1": {"registered": None}}, [StepState.STILL_VALID, StepState.STILL_VALID]),
+        (STOPS[1:], {}, [StepState.DONE, StepState.STILL_VALID]),
+        ([STOPS[0], REINDEX], {}, [StepState.STILL_VALID, StepState.CHANGED]),
     ],
     ids=["both", "stopped", "mended", "rebuild"],
 )

@@ -102,7 +102,7 @@ def test_before_it_is_typed_the_store_says_that_nothing_changed(lived: Lived) ->
     states = {each.kind: each.state for each in lived.asked.steps}
     of_disks = (ActionKind.STOP, ActionKind.REBUILD_INDEX, ActionKind.DELETE_LEDGER)
     assert {kind for kind, state in states.items() if state is StepState.UNKNOWN} == {*of_disks}
-    assert {state for kind, state in states.items() if kind not in of_disks} == {StepState.TRUE}
+    assert {state for kind, state in states.items() if kind not in of_disks} == {StepState.STILL_VALID}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

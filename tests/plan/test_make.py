@@ -67,7 +67,7 @@ def test_a_ledger_is_copied_off_a_registered_bookie_that_lacks_it(tmp_path: Path
     assert step.bytes == 2 * 2 * 120
     assert step.expires == NOW + DAY
     assert step.requires == (Condition(Fact.VERSION, "", "as listed"), Condition(Fact.LOCKED, "", "no"))
-    assert step.done_when == (Condition(Fact.NAMES, "a:1", "no"),)
+    assert step.done_when == (Condition(Fact.IN_ENSEMBLE, "a:1", "no"),)
     assert make_plan(run).without_step == ()
 
 
@@ -151,7 +151,7 @@ def test_what_the_auditor_forgot_is_queued_again(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [each.ledger_id for each in step.ledgers] == ["7", "9"]
     assert Condition(Fact.REGISTERED, "a:1", "no") in step.requires
-    assert step.done_when == (Condition(Fact.QUEUED, "a:1", "yes"),)
+    assert step.done_when == (Condition(Fact.MARKED_OR_DONE, "a:1", "yes"),)
 
 
 def test_forgotten_marks_that_are_suspected_only_are_not_asked_for(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_a_cookie_that_nobody_needs_is_deleted(tmp_path: Path) -> None:
         "do: bookkeeper shell cookie_delete e:1",
         "undo: bookkeeper shell cookie_create -cf e_1.cookie e:1",
     ]
-    assert [each.fact for each in step.requires] == [Fact.COOKIE, Fact.REGISTERED, Fact.NAMED]
+    assert [each.fact for each in step.requires] == [Fact.COOKIE, Fact.REGISTERED, Fact.IN_ANY_LEDGER]
 
 
 @pytest.mark.parametrize(

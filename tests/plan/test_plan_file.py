@@ -99,9 +99,9 @@ def step(**given_: object) -> PlanStep:
         1, ActionKind.RECOVER, "near-loss", 1, "copy",
         (PlanFinding("below-write-quorum", 1, ("0" * 16,)),), "bk-1:3181", 1,
         (PlannedLedger("7", 3, "CLOSED"),),
-        (PlanCommand(CommandRole.DO, "bookkeeper shell recover -l 7 bk-1:3181", "copies it", "writes"),),
+        (PlanCommand(CommandRole.EXECUTE, "bookkeeper shell recover -l 7 bk-1:3181", "copies it", "writes"),),
         (), "all copies are there", 120, "load", "none", 1_795_000_000_000,
-        (Condition(Fact.VERSION, "", "as listed"),), (Condition(Fact.NAMES, "bk-1:3181", "no"),),
+        (Condition(Fact.VERSION, "", "as listed"),), (Condition(Fact.IN_ENSEMBLE, "bk-1:3181", "no"),),
     )  # fmt: skip
     return replace(plain, **given_)  # type: ignore[arg-type]
 

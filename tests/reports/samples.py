@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from auditor.actions.action_list import ActionList, PermittedLedgers, build_action_list
-from auditor.actions.gate import HoldBook, HoldsOfRun
-from auditor.checks import BY_ID
+from auditor.actions.gate import HoldBook, UnfinishedRun
+from auditor.checks import CHECK_BY_ID
 from auditor.findings.table import FindingCount, next_steps
-from auditor.model.finding import Confidence, Finding, Missing, Severity, Urgency
+from auditor.model.finding import Confidence, Finding, MissingEntries, Severity, Urgency
 from auditor.model.placement import PlacementFacts, PlacementSettings, Policy
 from auditor.model.repair import RepairFacts, RepairState, repair_facts
-from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, Report
+from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, ReplicaCount, Report
 from auditor.model.report_source import NOBODY, OwnerTotal
 from auditor.model.run_facts import (
     AcceptedGaps,
@@ -36,8 +36,8 @@ LOST = Finding(
     0,
     9223372036854770002,
     missing=(
-        Missing("bk-a:3181", ((4, 4, 1, 0), (10, 2998, 2, 3)), 1995),
-        Missing("bk-b:3181", ((1, 1, 2, 0), (4, 4, 5, 0)), 7),
+        MissingEntries("bk-a:3181", ((4, 4, 1, 0), (10, 2998, 2, 3)), 1995),
+        MissingEntries("bk-b:3181", ((1, 1, 2, 0), (4, 4, 5, 0)), 7),
     ),
     message="entry 4 has no copy left",
     evidence={"write_quorum": 2},
@@ -50,7 +50,7 @@ BELOW = Finding(
     Confidence.SUSPECT,
     0,
     7,
-    missing=(Missing("bk-a:3181", ((0, 0, 1, 0),), 1),),
+    missing=(MissingEntries("bk-a:3181", ((0, 0, 1, 0),), 1),),
     unknown=("bk-c:3181",),
     message="1 of 2 acknowledged copies is left",
     urgency=Urgency.BELOW_ACK_QUORUM,
@@ -64,7 +64,7 @@ UNREAD = Finding(
     Confidence.UNKNOWN,
     bookie_id="bk-c:3181",
     message="no source covers this bookie",
-    urgency=Urgency.UNSEEN,
+    urgency=Urgency.UNCHECKED,
 )
 
 
@@ -78,7 +78,7 @@ def tally(
     suppressed: int = 0,
     urgency: str | None = None,
 ) -> Tally:
-    known = BY_ID[id].urgency if id in BY_ID else "rest"
+    known = CHECK_BY_ID[id].urgency if id in CHECK_BY_ID else "rest"
     return {
         "id": id,
         "urgency": str(urgency or known),
@@ -91,7 +91,7 @@ def tally(
     }
 
 
-NO_HOLDS = HoldsOfRun(
+NO_HOLDS = UnfinishedRun(
     HoldBook(
         lambda *_: [],
         has_holds_table=True,
@@ -141,7 +141,7 @@ def coverage(complete: bool = True) -> Coverage:
     return Coverage(
         DecidedCount(120, 120 if complete else 118),
         BookiesRead(3, 3 - len(unread), unread),
-        Replicas(360, 360 if complete else 340),
+        ReplicaCount(360, 360 if complete else 340),
     )
 
 

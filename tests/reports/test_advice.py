@@ -11,9 +11,16 @@ from typing import Any
 import pytest
 
 from auditor.actions.commands import fill_placeholders
-from auditor.checks import ALL, BY_ID, Check
+from auditor.checks import ALL_CHECKS, CHECK_BY_ID, Check
 from auditor.model.acceptance import missing_digest
-from auditor.model.finding import ChangeStatus, Confidence, Finding, FindingWithHistory, Missing, Severity
+from auditor.model.finding import (
+    ChangeStatus,
+    Confidence,
+    Finding,
+    FindingWithHistory,
+    MissingEntries,
+    Severity,
+)
 from auditor.reports.advice import (
     advice,
     advice_lines,
@@ -25,13 +32,13 @@ from auditor.reports.finding_text import command_for
 from tests.actions.test_gate import HOLD, Held
 from tests.reports.samples import BELOW, LOST, ORPHAN
 
-every_check = pytest.mark.parametrize("each", ALL, ids=lambda each: each.id)
+every_check = pytest.mark.parametrize("each", ALL_CHECKS, ids=lambda each: each.id)
 SHORT = replace(
     LOST,
     ledger_id=43,
     missing=(
-        Missing("bk-a:3181", ((4, 10, 2, 3), (20, 20, 1, 0)), 7),
-        Missing("bk-b:3181", ((4, 4, 1, 0),), 1),
+        MissingEntries("bk-a:3181", ((4, 10, 2, 3), (20, 20, 1, 0)), 7),
+        MissingEntries("bk-b:3181", ((4, 4, 1, 0),), 1),
     ),
 )
 
@@ -144,21 +151,24 @@ def test_commands_of_a_ledger_of_another_scope_are_left_out_and_it_is_said() -> 
 
 
 def test_own_doubts_go_before_those_that_findings_of_the_check_may_have() -> None:
-    check = BY_ID["below-ack-quorum"]
+    check = CHECK_BY_ID["below-ack-quorum"]
     own = replace(BELOW, evidence={"doubts": ["the ledger is not closed"]})
     assert describe_confidence(check, own) == "suspect: the ledger is not closed"
     assert describe_confidence(check, BELOW).startswith(
         "suspect: suspect if the ledger changed during the audit or is not closed"
     )
     orphan = replace(ORPHAN, confidence=Confidence.SUSPECT, evidence={"doubts": ["newer-than-scan"]})
-    assert describe_confidence(BY_ID["orphan-ledger"], orphan) == (
+    assert describe_confidence(CHECK_BY_ID["orphan-ledger"], orphan) == (
         "suspect: the index may be newer than the metadata"
     )
 
 
 def test_what_two_runs_confirmed_says_so() -> None:
     seen = {"doubts": ["a did not respond"], "earlier_run": {"name": "monday", "finished": 1_795_237_669_000}}
-    check, sure = BY_ID["below-ack-quorum"], replace(BELOW, confidence=Confidence.CONFIRMED, evidence=seen)
+    check, sure = (
+        CHECK_BY_ID["below-ack-quorum"],
+        replace(BELOW, confidence=Confidence.CONFIRMED, evidence=seen),
+    )
     said = "Confirmed by two runs. The first run was monday, which ended at 2026-11-21 05:07:49 UTC."
     assert describe_confidence(check, sure) == said
     # The index is not new enough yet.
@@ -195,7 +205,7 @@ def test_advice_keeps_to_its_width_but_for_commands(width: int) -> None:
 
 
 def test_no_command_names_a_ledger_id_below_0() -> None:
-    page = BY_ID["orphan-ledger"]
+    page = CHECK_BY_ID["orphan-ledger"]
     typed = "\n".join(advice(page, {"ID": "-5"}, 80, scope_id=0))
     assert "ledgermetadata" not in typed
     assert "whatisinstanceid" in typed

@@ -10,12 +10,17 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from auditor.checks import ALL, BY_ID, GROUP_OF, Basis, Need
+from auditor.checks import ALL_CHECKS, CHECK_BY_ID, GROUP_BY_ID, Basis, Need
 from auditor.checks.needs import AvailableInputs
 from auditor.findings.basis import rests_on_marks
 from auditor.model.report import BookiesRead, Report
 from auditor.reports import cells, first_screen, history, junit, markdown, openmetrics, sarif
-from auditor.reports.blind_spots import blind_checks, blind_spots, checks_that_need, checks_without_input
+from auditor.reports.blind_spots import (
+    checks_that_need,
+    checks_without_input,
+    find_blind_spots,
+    make_blind_spots,
+)
 from tests.reports.samples import TALLIES, coverage, report, tally
 
 COPIES = checks_that_need(Need.COPIES, Need.DISKS)
@@ -28,7 +33,7 @@ UNKNOWN = "an earlier bkaudit version made this run and did not record whether "
 
 def of(report: Report) -> dict[str, set[str]]:
     """Why, and what is blind for that."""
-    return {spot.reason: set(spot.ids) for spot in blind_spots(AvailableInputs.from_report(report))}
+    return {spot.reason: set(spot.ids) for spot in make_blind_spots(AvailableInputs.from_report(report))}
 
 
 def changed(of: Report = WHOLE, **run: Any) -> Report:
@@ -40,11 +45,11 @@ def unlisted(hidden: str | None = None, *unclear: str) -> Report:
 
 
 def test_a_run_that_saw_all_has_no_blind_spot() -> None:
-    assert blind_spots(AvailableInputs.from_report(WHOLE)) == blind_spots(AvailableInputs()) == []
+    assert make_blind_spots(AvailableInputs.from_report(WHOLE)) == make_blind_spots(AvailableInputs()) == []
 
 
 def test_what_a_check_rests_on_it_needs() -> None:
-    for check in BY_ID.values():
+    for check in CHECK_BY_ID.values():
         if check.rests_on in (Basis.OWNERS, Basis.OBJECTS):
             assert Need.OWNERS in check.needs, check.id
             assert (Need.OBJECTS in check.needs) == (check.rests_on is Basis.OBJECTS), check.id
@@ -56,9 +61,11 @@ def test_what_a_check_rests_on_it_needs() -> None:
 
 
 def test_checks_of_marks_and_of_storage_say_so() -> None:
-    assert {id for id in BY_ID if rests_on_marks(id)} <= set(MARKS)
+    assert {id for id in CHECK_BY_ID if rests_on_marks(id)} <= set(MARKS)
     of_logs = {*checks_that_need(Need.ENTRY_LOGS)}
-    assert {each.id for each in BY_ID.values() if GROUP_OF[each.id] == "storage"} <= {*COPIES} | of_logs
+    assert {each.id for each in CHECK_BY_ID.values() if GROUP_BY_ID[each.id] == "storage"} <= {
+        *COPIES
+    } | of_logs
 
 
 def test_checks_that_use_times_say_so() -> None:
@@ -116,12 +123,12 @@ def test_bookies_that_could_not_be_listed_are_none_of_the_checks_that_ask_who_is
     absent = set(checks_that_need(Need.ALL_BOOKIES))
     assert {"ghost-bookie", "bookie-down", "cookie-missing", "cookie-unused", "mark-missing"} <= absent
     assert of(unlisted("the dump is cut")) == {"the dump is cut": absent}
-    [spot] = blind_spots(AvailableInputs.from_report(unlisted(None, "a:1", "b:1")))
+    [spot] = make_blind_spots(AvailableInputs.from_report(unlisted(None, "a:1", "b:1")))
     assert (set(spot.ids), spot.objects_text) == (absent, "a:1, b:1")
 
 
 def test_bookies_that_were_only_asked_show_no_disk() -> None:
-    [spot] = blind_spots(AvailableInputs.from_report(changed(directories_read=0)))
+    [spot] = make_blind_spots(AvailableInputs.from_report(changed(directories_read=0)))
     assert (spot.ids, spot.objects_text) == (DISKS, "")
     assert "rpc:" in spot.reason
 
@@ -149,15 +156,15 @@ def test_without_any_bookie_nothing_is_known_of_copies_once() -> None:
 
 def test_a_bookie_that_was_not_read_is_a_blind_spot_by_name() -> None:
     of_bookies = checks_that_need(Need.COPIES, Need.DISKS, Need.ENTRY_LOGS)
-    [spot] = blind_spots(AvailableInputs.from_report(report()))
+    [spot] = make_blind_spots(AvailableInputs.from_report(report()))
     assert (spot.ids, spot.objects_text) == (of_bookies, "bk-c:3181")
     many = replace(coverage(), bookies=BookiesRead(40, 3, tuple(f"b{n}:1" for n in range(37))))
-    [spot] = blind_spots(AvailableInputs.from_report(report(coverage=many)))
+    [spot] = make_blind_spots(AvailableInputs.from_report(report(coverage=many)))
     assert spot.objects_text == "37 bookies that were not fully read"
 
 
 def test_one_scan_cannot_see_a_change() -> None:
-    [spot] = blind_spots(AvailableInputs.from_report(changed(positions=["0x16f"])))
+    [spot] = make_blind_spots(AvailableInputs.from_report(changed(positions=["0x16f"])))
     assert set(spot.ids) == {"orphan-ledger-deleting", "registered-twice"}
 
 
@@ -190,7 +197,7 @@ def test_a_run_of_an_earlier_version_opens_and_what_it_does_not_say_is_unknown()
     del value["run"]["witness_asked"], value["run"]["blind"], value["run"]["placement"]
     old = Report.from_json(json.dumps(value))
     assert (old.run.keeps_marks, old.run.directories_read) == (None, None)
-    spots = blind_checks(old)
+    spots = find_blind_spots(old)
     assert {*spots} == {
         *MARKS,
         *DISKS,
@@ -220,7 +227,7 @@ BLIND = {
 @pytest.mark.parametrize("name", BLIND)
 def test_every_form_calls_the_same_checks_blind(name: str) -> None:
     run = replace(BLIND[name], run=replace(BLIND[name].run, tally=[]))
-    blind, nothing = {*blind_checks(run)}, {*checks_without_input(run)}
+    blind, nothing = {*find_blind_spots(run)}, {*checks_without_input(run)}
     assert nothing <= blind
     cases = ET.fromstring(junit.render(run)).iter("testcase")
     assert {case.get("name") for case in cases if case.find("skipped") is not None} == blind
@@ -230,10 +237,10 @@ def test_every_form_calls_the_same_checks_blind(name: str) -> None:
     metrics = openmetrics.render(run)
     assert {*re.findall(r'^bkaudit_check_blind{.*id="([^"]+)"', metrics, re.MULTILINE)} == blind
     seeing = {*re.findall(r'^bkaudit_findings{.*id="([^"]+)"', metrics, re.MULTILINE)}
-    assert seeing == {check.id for check in ALL} - nothing
+    assert seeing == {check.id for check in ALL_CHECKS} - nothing
     rows = [line for line in markdown.render(run).splitlines() if line.startswith("| skipped checks |")]
-    assert {id for id in BY_ID if any(re.search(rf"[ ,]{id}[ ,]", row) for row in rows)} == blind
-    said = f"{len(nothing)} of {len(ALL)} checks had no input"
+    assert {id for id in CHECK_BY_ID if any(re.search(rf"[ ,]{id}[ ,]", row) for row in rows)} == blind
+    said = f"{len(nothing)} of {len(ALL_CHECKS)} checks had no input"
     for text in (first_screen.render(run), cells.run_cell(run)):
         assert (said in text) == bool(nothing)
     audited = changed(run, blind=[*checks_without_input(run)])  # as an audit writes it

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from auditor.checks import ALL, BY_ID, GROUP_OF, SECTIONS, Check
-from auditor.checks.manual import RISKS
+from auditor.checks import ALL_CHECKS, CHECK_BY_ID, GROUP_BY_ID, SECTIONS, Check
+from auditor.checks.manual import RISK_WORDS
 from auditor.reports import check_pages
 
 ROOT = Path(__file__).parents[2]
 PAGES = check_pages.document_texts()
-every_check = pytest.mark.parametrize("each", ALL, ids=lambda each: each.id)
+every_check = pytest.mark.parametrize("each", ALL_CHECKS, ids=lambda each: each.id)
 
 
 def test_the_pages_in_docs_are_those_of_the_checks() -> None:
@@ -33,12 +33,12 @@ def test_every_link_of_the_list_leads_to_a_heading() -> None:
         f"{name}#{id}" for name, text in PAGES.items() for id in re.findall(r"^## (\S+)$", text, re.MULTILINE)
     }
     links = re.findall(r"\]\(([^)#]+#[^)]+)\)", PAGES["checks.md"])
-    assert links == [f"checks/{GROUP_OF[each.id]}.md#{each.id}" for each in ALL]
+    assert links == [f"checks/{GROUP_BY_ID[each.id]}.md#{each.id}" for each in ALL_CHECKS]
     assert {*links} == {each for each in headings if each.startswith("checks/")}
 
 
 def test_a_link_of_old_still_finds_its_check_in_the_list() -> None:
-    assert re.findall(r'<a id="([^"]+)"></a>', PAGES["checks.md"]) == [each.id for each in ALL]
+    assert re.findall(r'<a id="([^"]+)"></a>', PAGES["checks.md"]) == [each.id for each in ALL_CHECKS]
 
 
 @every_check
@@ -61,15 +61,15 @@ def test_a_page_has_all_of_its_text(each: Check) -> None:
     for command in each.commands:
         assert f"Risk: {command.risk}" in words
     assert each.title in PAGES["checks.md"]
-    assert each.title in PAGES[f"checks/{GROUP_OF[each.id]}.md"]
+    assert each.title in PAGES[f"checks/{GROUP_BY_ID[each.id]}.md"]
 
 
 def test_the_risks_are_explained() -> None:
-    assert all(f"| {level} | {said} |" in PAGES["checks.md"] for level, said in RISKS.items())
+    assert all(f"| {level} | {said} |" in PAGES["checks.md"] for level, said in RISK_WORDS.items())
 
 
 def test_a_command_is_told_with_its_risk_below_it() -> None:
-    shown = check_pages.page_text(BY_ID["cookie-unused"]).splitlines()
+    shown = check_pages.page_text(CHECK_BY_ID["cookie-unused"]).splitlines()
     place = shown.index("    bookkeeper shell cookie_delete BOOKIE")
     assert shown[place + 1] == "        Deletes the cookie from the store."
     assert shown[place + 2].startswith("        Risk: writes; the disks keep their VERSION, and the bookie")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.reports.doctor import WIDTH, Diagnosis, Line, State, render
+from auditor.reports.doctor import WIDTH, AnswerLine, AnswerState, Diagnosis, render
 
 LONG = "the first: /mnt/a-disk-of-many/with-a-path-that-goes-on/ledgers0: Permission denied " * 3
 LINES = (
-    Line("here", "Java", State.OK, "version 17"),
-    Line("store", "access", State.NOT_ASKED, "no --metadata URI was given"),
-    Line("bookies", "rights", State.WARN, LONG, "run as a user with read access", 3),
-    Line("out", "place", State.FAIL, "holds a finished run", "choose a new directory", 2),
+    AnswerLine("here", "Java", AnswerState.OK, "version 17"),
+    AnswerLine("store", "access", AnswerState.NOT_ASKED, "no --metadata URI was given"),
+    AnswerLine("bookies", "rights", AnswerState.WARN, LONG, "run as a user with read access", 3),
+    AnswerLine("out", "place", AnswerState.FAIL, "holds a finished run", "choose a new directory", 2),
 )
 
 
@@ -37,7 +37,7 @@ def test_a_diagnosis_is_read_in_eighty_columns_topic_by_topic() -> None:
 @pytest.mark.parametrize("width", [60, 100])
 def test_a_diagnosis_is_as_wide_as_its_terminal(width: int) -> None:
     said = "of the bookies in cookies or registrations 3 can be read in full " * 3
-    lines = (Line("bookies", "coverage", State.WARN, said, said, 3),)
+    lines = (AnswerLine("bookies", "coverage", AnswerState.WARN, said, said, 3),)
     longest = max(map(len, render(Diagnosis(lines, (said,)), width).splitlines()))
     assert width - 15 < longest <= width
 
@@ -46,10 +46,13 @@ def test_a_diagnosis_is_as_wide_as_its_terminal(width: int) -> None:
 def test_the_exit_code_is_that_of_an_audit_with_the_same_precedence(
     codes: tuple[int, ...], code: int
 ) -> None:
-    lines = tuple(Line("out", "place", State.WARN, "", None, each) for each in codes)
+    lines = tuple(AnswerLine("out", "place", AnswerState.WARN, "", None, each) for each in codes)
     assert Diagnosis(lines, ()).exit_code == code
 
 
 def test_each_exit_code_is_said_in_words() -> None:
-    said = {render(Diagnosis((Line("out", "a", State.WARN, "b", None, code),), ())) for code in (0, 2, 3, 4)}
+    said = {
+        render(Diagnosis((AnswerLine("out", "a", AnswerState.WARN, "b", None, code),), ()))
+        for code in (0, 2, 3, 4)
+    }
     assert len(said) == 4

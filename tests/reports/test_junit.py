@@ -8,11 +8,11 @@ from typing import Any
 from junitparser import Failure, JUnitXml, Skipped
 from junitparser.junitparser import TestCase as Case
 
-from auditor.checks import ALL, BY_ID
+from auditor.checks import ALL_CHECKS, CHECK_BY_ID
 from auditor.model.finding import ChangeStatus
 from auditor.model.report import Report
 from auditor.reports import junit
-from auditor.reports.blind_spots import blind_checks
+from auditor.reports.blind_spots import find_blind_spots
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import LOST, coverage, report, tally
 
@@ -28,7 +28,7 @@ def kinds(case: Case) -> list[type]:
 
 def test_there_is_a_case_for_every_check() -> None:
     shown = cases(report())
-    assert sorted(shown) == sorted(check.id for check in ALL)
+    assert sorted(shown) == sorted(check.id for check in ALL_CHECKS)
     assert shown["entry-lost"].classname == "bookkeeper.replication"
 
 
@@ -36,7 +36,7 @@ def test_a_check_fails_with_what_makes_a_verdict_not_healthy() -> None:
     shown = cases(report())
     assert kinds(shown["entry-lost"]) == [Failure]
     [failure] = shown["below-ack-quorum"].result
-    assert failure.message == f"3 findings: {BY_ID['below-ack-quorum'].title}"
+    assert failure.message == f"3 findings: {CHECK_BY_ID['below-ack-quorum'].title}"
     assert failure.type == "error"
     assert "1 error, suspect" in failure.text
     assert (
@@ -104,9 +104,9 @@ def test_the_totals_are_those_of_the_cases() -> None:
     told = (whole.tests, whole.failures, whole.skipped, whole.errors, whole.time)
     whole.update_statistics()
     assert told[:4] == (whole.tests, whole.failures, whole.skipped, whole.errors)
-    assert told[0] == len(ALL)
+    assert told[0] == len(ALL_CHECKS)
     assert (told[1], told[3], told[4]) == (2, 0, 20.0)
-    assert told[2] == len({*blind_checks(report())} - {"entry-lost", "below-ack-quorum"}) > 30
+    assert told[2] == len({*find_blind_spots(report())} - {"entry-lost", "below-ack-quorum"}) > 30
 
 
 def test_hostile_text_is_text() -> None:
@@ -123,5 +123,5 @@ def test_system_out_is_where_a_skipped_note_is_shown() -> None:
 
 def test_the_document_is_bounded() -> None:
     many = tuple([HOSTILE] * 10_000)
-    tallies = [tally(check.id, "error", 10_000) for check in ALL]
+    tallies = [tally(check.id, "error", 10_000) for check in ALL_CHECKS]
     assert len(junit.render(report(tallies, findings=many))) < 200_000

@@ -110,7 +110,7 @@ def test_a_huge_ledger_is_scaled_and_fits() -> None:
     drawn = ledger.render(view)
     drawing = [line for line in drawn.splitlines() if line.startswith(("a-bookie-with-a~", "bk-b:3181 "))]
     assert drawing[0].count("x") == 1
-    assert drawing[0].count("#") == 80 - ledger.LABEL_COLUMNS - 2 - 1
+    assert drawing[0].count("#") == 80 - ledger.MAX_LABEL_COLUMNS - 2 - 1
     assert set(drawing[1].split()[1]) == {"X"}
     assert "each column stands for about 55,555,555 entries" in drawn
     assert max(len(line) for line in drawn.splitlines() if not line.startswith(name)) <= 80

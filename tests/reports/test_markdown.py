@@ -7,7 +7,7 @@ from dataclasses import replace
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.model.finding import ChangeStatus, Finding, Severity
 from auditor.model.report import Cluster
 from auditor.reports import markdown
@@ -117,10 +117,12 @@ def test_it_fits_into_an_issue_whatever_was_found() -> None:
     found: list[Finding] = [
         replace(LOST, id=check.id, severity=severity, message=long, bookie_id=long)
         for severity in Severity
-        for check in ALL
+        for check in ALL_CHECKS
         for _ in range(20)
     ]
-    tallies = [tally(check.id, str(severity), 10**9, new=10**9) for check in ALL for severity in Severity]
+    tallies = [
+        tally(check.id, str(severity), 10**9, new=10**9) for check in ALL_CHECKS for severity in Severity
+    ]
     text = markdown.render(report(tallies, tuple(found), gaps=[long], notes=[long] * 100))
     # It ends before a section of findings that would not fit whole.
     section = max(map(len, text.split("\n### ")[1:]))

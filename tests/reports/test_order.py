@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pyarrow.parquet as pq
 import pytest
 
-from auditor.checks import BY_ID
+from auditor.checks import CHECK_BY_ID
 from auditor.model.finding import Confidence, Finding
 from auditor.model.history import ChangeGroup, ChangesSince
 from auditor.model.views import RunView
@@ -45,12 +45,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     found = [
         Finding(
             id,
-            BY_ID[id].severity,
+            CHECK_BY_ID[id].severity,
             Confidence.CONFIRMED,
             bookie_id="bk-a:3181",
             message="x",
             fingerprint=f"{n:016x}",
-            urgency=BY_ID[id].urgency,
+            urgency=CHECK_BY_ID[id].urgency,
         )
         for n, id in enumerate(ORDER)
     ]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.model.action_facts import ForbiddenAction
 from auditor.model.finding import ChangeStatus, Confidence, Finding, Severity, Urgency
 from auditor.model.views import RunView, UnreadBookie
@@ -121,7 +121,7 @@ def test_what_was_not_seen_is_a_step_of_an_incomplete_run() -> None:
 
 
 def test_what_destroys_data_by_itself_goes_before_what_is_missing() -> None:
-    counts = counts_of([tally(check.id, str(check.severity)) for check in ALL], ())
+    counts = counts_of([tally(check.id, str(check.severity)) for check in ALL_CHECKS], ())
     named = [count._replace(bookie_id=f"bk-{place}", ledger_id=place) for place, count in enumerate(counts)]
     actions = action_list(named).actions
     urgencies = [Urgency(action["urgency"]).rank for action in actions]
@@ -129,16 +129,16 @@ def test_what_destroys_data_by_itself_goes_before_what_is_missing() -> None:
     destroying = {id for action in actions if action["urgency"] == "destroys-data" for id in action["checks"]}
     # Of a bookie that goes by two ids, the holds name the other one: here there are none.
     assert destroying == {*URGENT} - {"bookie-alias"}
-    assert {*URGENT} == {check.id for check in ALL if check.urgency == Urgency.DESTROYS_DATA}
+    assert {*URGENT} == {check.id for check in ALL_CHECKS if check.urgency == Urgency.DESTROYS_DATA}
 
 
 def test_of_very_many_actions_only_the_first_have_an_example() -> None:
     findings = tuple(
         Finding(check.id, check.severity, Confidence.SUSPECT, 0, place, f"bk-{place}", message="it is so",
                 urgency=check.urgency)
-        for place, check in enumerate(ALL)
+        for place, check in enumerate(ALL_CHECKS)
     )  # fmt: skip
-    tallies = [tally(check.id, str(check.severity), 10**9, "suspect") for check in ALL]
+    tallies = [tally(check.id, str(check.severity), 10**9, "suspect") for check in ALL_CHECKS]
     text = render(replace(RUN, report=report(tallies, findings)), 80)
     assert text.count("for example: ") == MAX_EXAMPLES_SHOWN
     assert len(text.splitlines()) < 600

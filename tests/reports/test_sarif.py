@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.model.finding import ChangeStatus, Finding
 from auditor.reports import sarif
 from tests.reports.hostile import HOSTILE
@@ -51,7 +51,7 @@ def test_the_schema_would_tell(official: Any) -> None:
 
 def test_every_check_is_a_rule_with_its_manual_page() -> None:
     rules = log()["runs"][0]["tool"]["driver"]["rules"]
-    assert [rule["id"] for rule in rules] == [check.id for check in ALL]
+    assert [rule["id"] for rule in rules] == [check.id for check in ALL_CHECKS]
     assert all("What to do" in rule["help"]["text"] for rule in rules)
 
 

@@ -15,7 +15,7 @@ def drawn(ledger: LedgerView, columns: int = 80, rows: int = 40) -> Stripes:
 
 def test_a_column_is_an_entry_where_there_is_room() -> None:
     stripes = drawn(LEDGER)
-    assert stripes.edges == tuple(range(13))
+    assert stripes.column_edges == tuple(range(13))
     assert stripes.bookies == tuple(f"bk-{letter}:3181" for letter in "abcde")
     by_bookie = dict(zip(stripes.bookies, stripes.cells, strict=True))
     assert by_bookie["bk-a:3181"].index(Cell.MISSING) == 11
@@ -33,9 +33,9 @@ def test_a_column_is_a_range_where_there_is_no_room() -> None:
     whole, holed = groups((0, 0, 2**31 - 1, 0)), groups((0, 0, 2**31 - 1, 0), (2**40, 2**40, 1, 0))
     ledger = replace(LEDGER, last_entry_id=huge, replicas=(replica("bk-a", holed, whole),))
     stripes = drawn(ledger, columns=7)
-    assert len(stripes.edges) == 8
-    assert (stripes.edges[0], stripes.edges[-1]) == (0, huge + 1)
-    assert stripes.cells[0] == (Cell.PART,) + (Cell.NOT_EXPECTED,) * 6
+    assert len(stripes.column_edges) == 8
+    assert (stripes.column_edges[0], stripes.column_edges[-1]) == (0, huge + 1)
+    assert stripes.cells[0] == (Cell.SOME_MISSING,) + (Cell.NOT_EXPECTED,) * 6
 
 
 def test_no_more_bookies_than_asked_for() -> None:

@@ -9,13 +9,13 @@ from math import ceil
 
 import pytest
 
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.model.finding import (
     URGENCY_LABELS,
     ChangeStatus,
     Confidence,
     Finding,
-    Missing,
+    MissingEntries,
     Severity,
 )
 from auditor.model.report import BookiesRead
@@ -121,7 +121,7 @@ NAMES = tuple(f"bookie-{number}.a-very-long-name.data-centre.example:3181" for n
 CROWD = report(
     [
         tally(check.id, str(severity), 12_345_678, confidence, 1_000_000, 1_000, 10_000, _urgency(severity))
-        for check in ALL
+        for check in ALL_CHECKS
         for severity in Severity
         for confidence in ("confirmed", "suspect")
     ],
@@ -145,7 +145,7 @@ def test_no_run_fills_more_than_a_terminal(width: int) -> None:
     assert [head for line in lines for head in heads if re.match(rf"{head} +\d", line)] == heads
     shown = " ".join(" ".join(lines).split())
     assert "changed 1 new, 1 worse, 2 fixed, 3 not checked, since 2026-11-20 05:07:49 UTC" in shown
-    assert re.search(rf"notes {len(ALL) * 24_691_356:,}:? {len(ALL)} checks", shown)
+    assert re.search(rf"notes {len(ALL_CHECKS) * 24_691_356:,}:? {len(ALL_CHECKS)} checks", shown)
     assert any(line.startswith("NOT HEALTHY") for line in lines[-9:])
 
 
@@ -208,7 +208,7 @@ def test_many_remarks_and_causes_leave_what_they_are_about_on_the_screen(width: 
 def test_text_keeps_to_the_width_of_its_terminal(width: int) -> None:
     hostile = "bk\x1b[31m\u202e台帳" + "台" * 120
     found = replace(
-        BELOW, bookie_id=hostile, unknown=(hostile,), missing=(Missing(hostile, ((0, 0, 1, 0),), 1),)
+        BELOW, bookie_id=hostile, unknown=(hostile,), missing=(MissingEntries(hostile, ((0, 0, 1, 0),), 1),)
     )
     base = report(findings=(found, LOST))
     odd = replace(base, cluster=replace(base.cluster, metadata_uri=f"zk://{hostile}/ledgers"))
@@ -241,7 +241,7 @@ def test_a_finding_with_very_many_bookies_and_holes_stays_short() -> None:
     holes = tuple((7 * number, 7 * number, 1, 0) for number in range(1000))
     many = replace(
         LOST,
-        missing=tuple(Missing(f"bk{n:04}:3181", holes, 1000) for n in range(500)),
+        missing=tuple(MissingEntries(f"bk{n:04}:3181", holes, 1000) for n in range(500)),
         unknown=tuple(f"bx{n:04}:3181" for n in range(500)),
     )
     shown = text.render(report(findings=(many,)))

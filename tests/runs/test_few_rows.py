@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from auditor.cli import main
-from auditor.model.holds import Lift
+from auditor.model.holds import LiftCondition
 from auditor.model.states import TimeBasis, WitnessAnswer
 from auditor.runs.directory import RunDirectory
 from auditor.tables.run_tables import TABLES
@@ -71,7 +71,7 @@ USUAL: dict[str, Any] = {
     "object": "bookie",
     "index_time_basis": TimeBasis.LAST_WRITE.value,
     "answer": WitnessAnswer.SERVED.value,
-    "lift": Lift.FINDING_GONE.value,
+    "lift": LiftCondition.FINDING_GONE.value,
 }
 """Values of columns, by name, that the program knows words or bounds of."""
 

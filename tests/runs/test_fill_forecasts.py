@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from auditor.model.space import FileSystem
-from auditor.runs.disk_forecasts import disk_totals, fill_forecasts, forecast
+from auditor.runs.disk_forecasts import disk_totals, fill_forecasts, make_forecast
 from auditor.runs.reader import RunReader
 from tests.made_runs import made_run
 from tests.reports.samples import report
@@ -24,13 +24,13 @@ def seen(*points: tuple[float, int], size: int = SIZE) -> list[FileSystem]:
 
 
 def test_a_disk_that_fills_steadily_is_full_when_the_rate_says() -> None:
-    found = forecast("bk1", seen((0, 500_000), (1, 450_000), (2, 400_000), (4, 300_000)))
+    found = make_forecast("bk1", seen((0, 500_000), (1, 450_000), (2, 400_000), (4, 300_000)))
     assert found is not None
     assert (found.days, found.rate, found.runs) == (5.0, 50_000, 4)
 
 
 def test_a_disk_that_is_full_already_says_so() -> None:
-    found = forecast("bk1", seen((0, 60_000), (1, 50_000), (2, 40_000)))
+    found = make_forecast("bk1", seen((0, 60_000), (1, 50_000), (2, 40_000)))
     assert found is not None
     assert found.days == 0
 
@@ -46,18 +46,18 @@ def test_a_disk_that_is_full_already_says_so() -> None:
     ],
 )
 def test_nothing_is_said_where_three_runs_do_not_agree(points: Sequence[tuple[float, int]]) -> None:
-    assert forecast("bk1", seen(*points)) is None
+    assert make_forecast("bk1", seen(*points)) is None
 
 
 def test_runs_before_one_that_disagrees_do_not_count() -> None:
-    found = forecast("bk1", seen((0, 900_000), (1, 300_000), (2, 290_000), (3, 280_000)))
+    found = make_forecast("bk1", seen((0, 900_000), (1, 300_000), (2, 290_000), (3, 280_000)))
     assert found is not None
     assert (found.runs, found.rate) == (3, 10_000)
 
 
 def test_a_disk_that_was_made_larger_begins_anew() -> None:
     older = seen((0, 500_000), (1, 450_000), size=SIZE // 2)
-    assert forecast("bk1", [*seen((2, 400_000)), *older]) is None
+    assert make_forecast("bk1", [*seen((2, 400_000)), *older]) is None
 
 
 def run_at(directory: Path, day: int, free: dict[tuple[str, int], int]) -> RunReader:

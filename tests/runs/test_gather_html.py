@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import RunError
-from auditor.findings.table import FINDINGS as FINDINGS_TABLE
+from auditor.findings.table import FINDINGS_SCHEMA as FINDINGS_TABLE
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.notebook.run import open_run
 from auditor.runs.gather_html import page_of, worst_ledgers

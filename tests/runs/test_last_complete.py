@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from auditor.model.report import Cluster, Report
-from auditor.runs.siblings import last_complete
+from auditor.runs.siblings import find_last_complete
 from tests.reports.samples import coverage, report
 
 
@@ -25,7 +25,7 @@ def kept(directory: Path, **runs: Report) -> None:
 
 
 def test_a_complete_run_is_its_own(tmp_path: Path) -> None:
-    assert last_complete(str(tmp_path / "nowhere" / "run"), done(7, True)) == 7
+    assert find_last_complete(str(tmp_path / "nowhere" / "run"), done(7, True)) == 7
 
 
 def test_of_earlier_runs_of_the_cluster_the_newest_complete_one_counts(tmp_path: Path) -> None:
@@ -39,12 +39,12 @@ def test_of_earlier_runs_of_the_cluster_the_newest_complete_one_counts(tmp_path:
         later=done(9, True),
     )
     (tmp_path / "unfinished").mkdir()
-    assert last_complete(f"{tmp_path}/c/", done(7, False)) == 3
-    assert last_complete(f"file://{tmp_path}/c", done(7, False)) == 3
-    assert last_complete(f"{tmp_path}/c", done(7, False, "three")) is None
+    assert find_last_complete(f"{tmp_path}/c/", done(7, False)) == 3
+    assert find_last_complete(f"file://{tmp_path}/c", done(7, False)) == 3
+    assert find_last_complete(f"{tmp_path}/c", done(7, False, "three")) is None
 
 
 def test_a_relative_path_has_a_directory_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept(tmp_path, a=done(1, True), c=done(5, False))
     monkeypatch.chdir(tmp_path)
-    assert last_complete("c", done(5, False)) == 1
+    assert find_last_complete("c", done(5, False)) == 1

@@ -28,7 +28,7 @@ from auditor.model.space import (
     NO_BOOKIE_NAME,
     NO_LEDGER_NAME,
     UNLISTED_LEDGERS_NAME,
-    SpaceBy,
+    SpaceGrouping,
     SpaceStep,
 )
 from auditor.runs import load_space
@@ -88,7 +88,7 @@ LEDGERS = [
     {"scope_id": 1, "ledger_id": 9, "status": "unreadable"},
     {"status": "gap", "low": 1, "high": 2},
 ]
-BY_HAND: dict[SpaceBy, dict[str, int]] = {
+BY_HAND: dict[SpaceGrouping, dict[str, int]] = {
     "bookie": {"bk1:3181": 6030, NO_BOOKIE_NAME: 70},
     "ledger": {
         "7": 3146,
@@ -157,7 +157,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("by", BY_HAND)
 @pytest.mark.parametrize("rows", [load_space.MAX_PASS_ROWS, 1])
 def test_sums_are_those_by_hand_in_one_pass_or_in_many(
-    run: RunReader, by: SpaceBy, rows: int, monkeypatch: pytest.MonkeyPatch
+    run: RunReader, by: SpaceGrouping, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(load_space, "MAX_PASS_ROWS", rows)
     view = space_view(run, by)
@@ -172,7 +172,7 @@ def test_sums_are_those_by_hand_in_one_pass_or_in_many(
 
 
 @pytest.mark.parametrize("by", BY_HAND)
-def test_ledgers_without_a_byte_in_a_log_are_nothing_to_add_up(by: SpaceBy, tmp_path: Path) -> None:
+def test_ledgers_without_a_byte_in_a_log_are_nothing_to_add_up(by: SpaceGrouping, tmp_path: Path) -> None:
     made_run(tmp_path / "run", ledgers=LEDGERS)
     assert space_view(RunReader(tmp_path / "run"), by).totals == ()
 
@@ -381,7 +381,7 @@ def test_no_ledger_is_deleted_without_an_earlier_run_or_while_a_source_is_held(t
     steps = [step for step in space_view(run, "bookie").steps if "no owner" in step.what]
     assert steps == []
     first = fresh_run(tmp_path / "first", [leak(1, 9)], space=SPACE, entry_logs=LOGS)
-    first.holds.has_earlier = False
+    first.holds.has_prior_run = False
     [row] = [row for row in space_view(first, "bookie").refused if "no owner" in row.what]
     assert row.why.startswith("no earlier run")
 

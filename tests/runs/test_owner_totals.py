@@ -9,7 +9,7 @@ import pytest
 
 from auditor.errors import RunError
 from auditor.model.finding import Confidence, Finding, Severity
-from auditor.model.report_source import NOBODY, Level, OwnerTotal
+from auditor.model.report_source import NOBODY, OwnerLevel, OwnerTotal
 from auditor.runs.owners import OwnerTotals
 from auditor.runs.reader import RunReader
 from tests.cli.test_doors import bkaudit
@@ -76,7 +76,7 @@ NOBODYS = OwnerTotal(NOBODY, unowned=1, leaked_bytes=7, leaked_entries=3)
     ],
 )
 def test_ledgers_bytes_leaks_and_findings_are_added_up(
-    level: Level, totals: list[OwnerTotal], tmp_path: Path
+    level: OwnerLevel, totals: list[OwnerTotal], tmp_path: Path
 ) -> None:
     made_run(tmp_path, FINDINGS, ownership=ROWS)
     assert OwnerTotals(RunReader(tmp_path)).totals_of(level) == totals

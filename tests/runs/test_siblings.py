@@ -22,7 +22,7 @@ from auditor.runs import history, run_index
 from auditor.runs import siblings as run_siblings
 from auditor.runs.gather_html import page_of
 from auditor.runs.history import RunDifference
-from auditor.runs.siblings import last_complete, same_cluster, siblings
+from auditor.runs.siblings import are_same_cluster, find_last_complete, find_siblings
 from auditor.sources.file_systems import parent_of
 from tests.made_runs import made_run
 from tests.reports.samples import coverage, report
@@ -50,8 +50,8 @@ def runs(tmp_path: Path) -> Path:
 def test_every_reader_of_a_directory_keeps_clusters_without_an_instance_id_apart(runs: Path) -> None:
     now = open_run(runs / "now")
     path = str(runs / "now")
-    assert [each for each, _ in siblings(path, HERE)] == [f"{runs}/before", path]
-    assert last_complete(path, now.report) == 1
+    assert [each for each, _ in find_siblings(path, HERE)] == [f"{runs}/before", path]
+    assert find_last_complete(path, now.report) == 1
     assert now.frames.history()["run"].to_list() == ["before", "now"]
     page = "".join(page_of(now))
     assert "<bdi>before</bdi>" in page
@@ -84,7 +84,7 @@ def test_whoever_compares_two_runs_keeps_them_apart_too(runs: Path, tmp_path: Pa
     ],
 )  # fmt: skip
 def test_an_instance_id_names_a_cluster_and_else_its_uri(one: Cluster, other: Cluster, same: bool) -> None:
-    assert same_cluster(one, other) == same_cluster(other, one) == same
+    assert are_same_cluster(one, other) == are_same_cluster(other, one) == same
 
 
 def run_store(path: str) -> RunStore:
@@ -117,12 +117,12 @@ def bucket(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_runs_at_the_top_of_a_bucket_are_siblings(bucket: Path) -> None:
-    assert [each for each, _ in siblings("s3://bucket/new", HERE)] == [
+    assert [each for each, _ in find_siblings("s3://bucket/new", HERE)] == [
         "s3://bucket/before",
         "s3://bucket/now",
     ]
     now = open_run("s3://bucket/now")
-    assert last_complete(now.path, now.report) == 1
+    assert find_last_complete(now.path, now.report) == 1
     assert now.frames.history()["run"].to_list() == ["before", "now"]
     found = history.find_sibling_runs("s3://bucket/new", HERE).newest(9)
     assert found.notes == ()
@@ -131,11 +131,11 @@ def test_runs_at_the_top_of_a_bucket_are_siblings(bucket: Path) -> None:
 
 
 def test_a_run_that_is_a_whole_bucket_has_nothing_beside_it(bucket: Path) -> None:
-    assert list(siblings("s3://bucket", HERE)) == []
+    assert list(find_siblings("s3://bucket", HERE)) == []
     assert "root of a file system" in history.find_sibling_runs("s3://bucket", HERE).newest(9).notes[0]
     since = find_earlier_run("last", run_store("s3://bucket"), HERE)
     assert (since.path, len(since.notes)) == (None, 1)
-    assert last_complete("s3://bucket", run_of(HERE, 3, complete=False)) is None
+    assert find_last_complete("s3://bucket", run_of(HERE, 3, complete=False)) is None
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_relative_run_lies_where_the_caller_is(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     assert parent_of("now") == parent_of("./now/") == str(tmp_path)
     made_run(tmp_path / "now", report=run_of(HERE, 1))
-    assert [each for each, _ in siblings("now", HERE)] == [f"{tmp_path}/now"]
+    assert [each for each, _ in find_siblings("now", HERE)] == [f"{tmp_path}/now"]
 
 
 @pytest.mark.parametrize("root", ["/", "file:///"])
@@ -170,6 +170,6 @@ def test_the_root_of_a_file_system_is_listed_as_a_directory(root: str) -> None:
 
 def test_a_report_that_cannot_be_read_comes_with_its_reason(runs: Path) -> None:
     (runs / "other" / "report.json").write_text("{")
-    found = dict(siblings(str(runs / "now"), HERE))
+    found = dict(find_siblings(str(runs / "now"), HERE))
     assert isinstance(found[f"{runs}/other"], RunError)
     assert len(found) == 3

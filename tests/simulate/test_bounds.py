@@ -18,10 +18,10 @@ from auditor.simulate.levels import LevelSums
 from auditor.simulate.loss import (
     ENTRIES_INDEX,
     LEDGERS_INDEX,
-    TALLY_BOUND_NAMES,
+    TALLY_BOUNDS,
     UnresponsiveBookies,
     WindowOutcome,
-    failure_effect,
+    find_effect,
     tally,
 )
 from auditor.simulate.run_windows import RunWindows
@@ -85,11 +85,11 @@ def test_amounts_are_bounded_by_all_worlds_that_agree_with_the_run(
         return np.array([*(name in names for name in run.numbers.names), False])
 
     cluster = UnresponsiveBookies(flags(set()), flags(set()))
-    sums = np.zeros((len(TALLY_BOUND_NAMES), len(WindowOutcome), 3), np.int64)
+    sums = np.zeros((len(TALLY_BOUNDS), len(WindowOutcome), 3), np.int64)
     for windows in parts:
-        blow = failure_effect(windows, flags(lost), flags(perhaps))
+        blow = find_effect(windows, flags(lost), flags(perhaps))
         sums += tally(windows, blow, np.zeros(len(windows), np.int64), 1, cluster)[:, 0]
-    sure, possible = (as_amounts(sums[TALLY_BOUND_NAMES.index(view)]) for view in ("today", "today_possible"))
+    sure, possible = (as_amounts(sums[TALLY_BOUNDS.index(view)]) for view in ("today", "today_possible"))
     for taken in subsets(perhaps - lost):
         least, most = (amounts(found, lost | taken, unread, bound) for bound in (all, any))
         assert all(sure[key] <= least[key] for key in sure), (sure, least)

@@ -15,7 +15,7 @@ from auditor.codecs.pulsar.placement_config import KEY
 from auditor.decommission.rehearse import rehearse
 from auditor.model.decommission import Answer, Cause, Rehearsal
 from auditor.model.placement import Level, PlacementSettings, Policy
-from auditor.model.simulation import NO, UNSURE, YES, Simulation
+from auditor.model.simulation import NO, UNKNOWN_ANSWER, YES, Simulation
 from auditor.reports.decommission import decommission_text
 from auditor.reports.schema import simulation_schema
 from auditor.reports.simulation import text, to_json
@@ -134,7 +134,7 @@ def test_the_groups_of_the_configuration_are_worked_out(
 def test_a_config_that_cannot_be_read_makes_its_own_answers_unknown(value: bytes, make: Make) -> None:
     run = make((TWO, None), (replace(TWO, id=3), value))
     found = losing(run, "e")
-    assert answers(found) == [(2, None, YES), (2, "groups that cannot be read", UNSURE)]
+    assert answers(found) == [(2, None, YES), (2, "groups that cannot be read", UNKNOWN_ANSWER)]
     assert "it is unknown which" in words(found)
     rehearsal = rehearse(run, ["a"])
     assert (rehearsal.answer, rehearsal.exit_code) == (Answer.UNKNOWN, 3)
@@ -149,9 +149,13 @@ def doubts(rehearsal: Rehearsal) -> dict[str, int]:
 def test_groups_of_which_nobody_said_who_is_in_them_are_unknown(make: Make) -> None:
     nobody: dict[str, list[str]] = {name: [] for name in GROUPS}
     run = make((TWO, None), (TWO, config(primary="fast")), (TWO, config(primary="*")), groups=nobody)
-    assert answers(losing(run, "e")) == [(2, None, YES), (2, "groups fast", UNSURE), (2, "groups *", YES)]
+    assert answers(losing(run, "e")) == [
+        (2, None, YES),
+        (2, "groups fast", UNKNOWN_ANSWER),
+        (2, "groups *", YES),
+    ]
     by_configuration = make((TWO, None), groups=nobody, isolation_groups=("fast",))
-    assert answers(losing(by_configuration, "e")) == [(2, None, UNSURE)]
+    assert answers(losing(by_configuration, "e")) == [(2, None, UNKNOWN_ANSWER)]
     assert rehearse(by_configuration, ["a"]).answer is Answer.UNKNOWN
 
 
@@ -177,7 +181,7 @@ def test_no_spare_in_groups_that_the_policy_goes_by_is_a_blocker(make: Make) -> 
     nobody_else = {name: of for name, of in GROUPS.items() if name != "e"}
     run = make((TWO, config(primary="fast")), groups=nobody_else, isolation_groups=("slow",))
     found = rehearse(run, ["a"])
-    assert [each.cause for each in found.together.blockers] == [Cause.NO_ADMISSIBLE]
+    assert [each.cause for each in found.together.blockers] == [Cause.NO_ALLOWED_SPARE]
     # A policy that goes by no groups takes any bookie; which AutoRecovery has is not known.
     found = rehearse(make((TWO, config(primary="fast")), groups=nobody_else), ["a"])
     assert (found.answer, found.together.blockers) == (Answer.UNKNOWN, ())

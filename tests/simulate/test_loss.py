@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from auditor.simulate.loss import (
     ENTRIES_INDEX,
     LEDGERS_INDEX,
-    TALLY_BOUND_NAMES,
+    TALLY_BOUNDS,
     UnresponsiveBookies,
     WindowOutcome,
-    failure_effect,
     failures_by_domain,
+    find_effect,
     tally,
 )
 from auditor.simulate.run_windows import RunWindows
@@ -73,11 +73,11 @@ def test_a_failure_loses_what_its_entries_say(
     found = numbered(several)
     run, parts = windows_of_run(drawn_run, found, unread, merge)
     cluster = UnresponsiveBookies(by_number(run, down), by_number(run, down))
-    sums = np.zeros((len(TALLY_BOUND_NAMES), len(WindowOutcome), 3), np.int64)
+    sums = np.zeros((len(TALLY_BOUNDS), len(WindowOutcome), 3), np.int64)
     for windows in parts:
-        blow = failure_effect(windows, by_number(run, lost), by_number(run, perhaps))
+        blow = find_effect(windows, by_number(run, lost), by_number(run, perhaps))
         sums += tally(windows, blow, np.zeros(len(windows), np.int64), 1, cluster)[:, 0]
-    for number, view in enumerate(TALLY_BOUND_NAMES):
+    for number, view in enumerate(TALLY_BOUNDS):
         assert as_counter(sums[number]) == plain_sums(found, lost, perhaps, unread, down, view), view
 
 
@@ -95,12 +95,12 @@ def test_every_single_domain_at_once_is_each_on_its_own(
     none = by_number(run, set())
     of = dict(zip(BOOKIES, racks, strict=True))
     domain = np.array([*(of[name] for name in run.numbers.names), -2])
-    sums = np.zeros((len(TALLY_BOUND_NAMES), 3, len(WindowOutcome), 3), np.int64)
+    sums = np.zeros((len(TALLY_BOUNDS), 3, len(WindowOutcome), 3), np.int64)
     for windows in parts:
         rows, blow, group = failures_by_domain(windows, domain)
         sums += tally(rows, blow, group, 3, UnresponsiveBookies(none, none))
     for place in range(3):
         lost, perhaps = ({name for name in BOOKIES if of[name] == rack} for rack in (place, -1))
-        for number, view in enumerate(TALLY_BOUND_NAMES):
+        for number, view in enumerate(TALLY_BOUNDS):
             wanted = plain_sums(found, lost, perhaps, unread, set(), view, surely=True)
             assert as_counter(sums[number, place]) == wanted, view

@@ -18,7 +18,7 @@ Rows = dict[tuple[int, int], dict[str, Any]]
 
 
 def reachability(run: RunDirectory, down: set[str]) -> Rows:
-    files = TableFiles.from_directory(*run.place("tables/ledgers"))
+    files = TableFiles.from_directory(*run.locate("tables/ledgers"))
     rows = (batch.to_pylist() for batch in reachability_rows(files, run.path, BOOKIES, down))
     return {(row["scope_id"], row["ledger_id"]): row for batch in rows for row in batch}
 

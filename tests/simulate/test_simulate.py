@@ -19,7 +19,7 @@ from auditor.reports.first_screen import render
 from auditor.reports.schema import simulation_schema
 from auditor.reports.simulation import near_loss_sentences, text
 from auditor.runs.reader import RunReader
-from auditor.simulate.simulation import failure_matrix, simulate_all, simulate_any, simulate_failure
+from auditor.simulate.simulation import failure_matrix, simulate_all, simulate_any_domains, simulate_failure
 from tests.cli.test_doors import bkaudit
 from tests.made_runs import made_run
 from tests.reports.samples import report
@@ -79,7 +79,7 @@ def test_a_rack_with_all_copies_is_one_failure_from_loss_and_so_is_a_last_copy(r
 
 
 def test_the_worst_pairs_are_what_both_hold_and_each_alone(run: RunReader) -> None:
-    found = simulate_any(run, 2, Level.RACK, placed())
+    found = simulate_any_domains(run, 2, Level.RACK, placed())
     [level] = found.levels
     assert [each.names for each in level.sets] == [("/r1", "/r2"), ("/r1", "/r3"), ("/r2", "/r3")]
     assert [each.entries for each in level.sets] == [30 + 10 + 10, 10, 10]
@@ -89,7 +89,7 @@ def test_the_worst_pairs_are_what_both_hold_and_each_alone(run: RunReader) -> No
 
 
 def test_the_text_says_where_nobody_proved_the_worst(run: RunReader) -> None:
-    found = simulate_any(run, 3, Level.BOOKIE, placed())
+    found = simulate_any_domains(run, 3, Level.BOOKIE, placed())
     assert "\nworst sets of 3 of bookies; 4 of 4 lose an entry\n" in text(found)
     grown = replace(found, levels=(replace(found.levels[0], proved=False, losing=None),))
     assert "\nworst found (there may be worse): sets of 3 of bookies\n" in text(grown)

@@ -15,7 +15,7 @@ from auditor.model.placement import Level, Location, Locations
 from auditor.simulate.domains import CopysetSums, SetSums
 from auditor.simulate.levels import LevelSums, worst_sets
 from auditor.simulate.loss import UnresponsiveBookies
-from auditor.simulate.near_loss import near_loss
+from auditor.simulate.near_loss import find_near_losses
 from auditor.simulate.run_windows import RunWindows
 from tests.examples import examples
 from tests.simulate.small_clusters import BOOKIES, SEVERAL, Ledger, numbered, run_of
@@ -83,7 +83,7 @@ def test_what_is_near_loss_and_the_worst_sets_are_those_of_all_entries_and_subse
     mapping = {name: Location(rack) for name, rack in zip(BOOKIES, racks, strict=True) if rack}
     locations = Locations(mapping, "made")
     directory = run_of(drawn_run, found, unread)
-    near = near_loss(directory, locations)
+    near = find_near_losses(directory, locations)
     levels = {}
     for level, size in product((Level.BOOKIE, Level.RACK), (1, 2, 3)):
         run = RunWindows(directory)

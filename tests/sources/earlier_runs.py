@@ -24,7 +24,7 @@ BOOKIE = "bk-a:3181"
 def quick_clocks(patch: pytest.MonkeyPatch) -> None:
     """Let what was changed a tick ago be taken for settled, instead of seconds or an hour."""
     patch.setattr("auditor.sources.bookies.availability.MIN_STAMP_AGE_NS", 0)
-    patch.setattr("auditor.sources.bookies.earlier_rows.QUIET_MS", 0)
+    patch.setattr("auditor.sources.bookies.earlier_rows.UNCHANGED_DIR_MS", 0)
 
 
 def cut(directories: Sequence[IndexDirectory], wanted: int) -> list[IndexPart]:

@@ -11,7 +11,7 @@ from typing import Any
 from rocksdict import AccessType, Options, Rdict
 
 from auditor.codecs.availability import wire as availability
-from auditor.codecs.availability.groups import HEADER
+from auditor.codecs.availability.groups import HEADER_STRUCT
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
 
@@ -94,7 +94,7 @@ def read_directory(root: Path, position: int = 0, of: int = 1) -> list[dict[str,
 
 def entries(groups: bytes) -> list[int]:
     whole: list[int] = availability.expand(
-        availability.decode(HEADER.pack(0, len(groups) // 24) + groups)
+        availability.decode(HEADER_STRUCT.pack(0, len(groups) // 24) + groups)
     ).tolist()
     return whole
 

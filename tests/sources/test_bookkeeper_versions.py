@@ -35,7 +35,7 @@ from auditor.sources.bookies.entry_logs.whole_entries import EntrySample, Secret
 from auditor.sources.bookies.journal.files import JournalDirectory
 from auditor.sources.bookies.journal.tails import TailPart, read_tail
 from auditor.sources.bookies.part_rows import read_part
-from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory, IndexPart, plan_parts
+from auditor.sources.bookies.parts import INDEX_FILES, ROCKSDB, IndexDirectory, IndexPart, plan_parts
 from auditor.sources.bookies.places import find_places, read_marks
 from auditor.sources.bookies.rocksdb.scan import open_rocksdb, scan
 from tests.sources.rocksdb_databases import entries
@@ -74,7 +74,7 @@ def golden(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def part_of(place: Path) -> IndexPart:
     """The whole index of a bookie as one task reads it."""
     current = place / "ledgers" / "current"
-    storage = ROCKSDB if (current / "locations").is_dir() else IDX
+    storage = ROCKSDB if (current / "locations").is_dir() else INDEX_FILES
     directory = IndexDirectory.from_version(
         str(place / "ledgers"), (current / "VERSION").read_bytes(), storage
     )
@@ -146,7 +146,7 @@ def test_journals_have_the_records_that_java_scans(golden: Golden) -> None:
                 )
             ]
             assert rows == file["records"]
-            assert (journal.version, journal.cut) == (file["version"], False)
+            assert (journal.version, journal.is_cut) == (file["version"], False)
             versions.add(journal.version)
     assert versions == {4, 5, 6}
 
@@ -283,9 +283,9 @@ def test_the_index_of_ledgers_says_what_it_says_to_java(golden: Golden) -> None:
         with open_rocksdb(path) as database:
             for rows in scan(database, path):
                 for row in range(len(rows.keys.offsets) - 1):
-                    number = int.from_bytes(rows.keys.item(row), "big", signed=True)
+                    number = int.from_bytes(rows.keys.string(row), "big", signed=True)
                     if number >= 0:
-                        found[str(number)] = ledger_data.decode(rows.values.item(row))
+                        found[str(number)] = ledger_data.decode(rows.values.string(row))
         assert found.keys() == said["ledgers"].keys()
         for ledger, data in found.items():
             java = said["ledgers"][ledger]
@@ -307,8 +307,8 @@ def test_the_collectors_cache_agrees_with_the_logs(golden: Golden) -> None:
                 cached[name] = found.state
                 sizes = (
                     None
-                    if found.ledgers is None
-                    else {str(each): size for each, size in found.ledgers.items()}
+                    if found.bytes_by_ledger is None
+                    else {str(each): size for each, size in found.bytes_by_ledger.items()}
                 )
                 assert sizes in (None, log["ledgers"])
     # 4.14 does not know the setting.

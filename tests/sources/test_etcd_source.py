@@ -15,7 +15,7 @@ from auditor.keys import etcd
 from auditor.model.ledger_id import LedgerId
 from auditor.sources import register
 from auditor.sources.metadata.stores import open_store
-from auditor.spark.tasks import restore_own_errors
+from auditor.spark.tasks import restore_task_errors
 from tests.servers.etcd import Etcd, running
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def test_a_revision_that_is_gone_ends_the_job_with_its_reason(spark: SparkSessio
     server.compact(server.load([("/other", b"")]))
     register(spark)
     reader = spark.read.format("bookkeeper_ledgers").option("metadata", f"etcd://{server.host}{SCOPE}")
-    with pytest.raises(CompactedError, match="revision 80 was compacted"), restore_own_errors():
+    with pytest.raises(CompactedError, match="revision 80 was compacted"), restore_task_errors():
         reader.option("revision", 80).option("layout", "etcd").load().collect()
 
 
@@ -80,7 +80,7 @@ def test_a_revision_that_goes_while_tasks_read_ends_the_job_with_its_reason(
     )
     table.rdd.getNumPartitions()
     server.compact(server.load([("/other", b"")]))
-    with pytest.raises(CompactedError, match=f"revision {revision} was compacted"), restore_own_errors():
+    with pytest.raises(CompactedError, match=f"revision {revision} was compacted"), restore_task_errors():
         table.collect()
     assert store.has_lost_moment()
     store.close()

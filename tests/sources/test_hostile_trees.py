@@ -18,7 +18,7 @@ from auditor.collect.collect import collect
 from auditor.keys import index_path
 from auditor.model.states import IndexState
 from auditor.sources.bookies.collections.collection import Collection
-from auditor.sources.bookies.collections.copied_rows import CopiedRows, shares
+from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, shares
 from auditor.sources.bookies.collections.places import PieceOwner, collected_places
 from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of
 from auditor.sources.bookies.entry_logs.rows import sizes_of
@@ -164,7 +164,7 @@ def test_no_path_of_another_host_is_looked_at(place: Path, tmp_path: Path, watch
     rows = [
         row
         for lot in shares([(made, manifest)], pieces, 1)
-        for batch in CopiedRows(pieces).read(lot)
+        for batch in CopiedRowsReader(pieces).read(lot)
         for row in batch.to_pylist()
     ]
     assert {row["ledger_id"] for row in rows} >= {7}

@@ -18,7 +18,7 @@ import pytest
 from auditor.errors import DamagedError, RunError, StoreError, UnreadError, UsageError
 from auditor.keys import index_path
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.model.states import EntryLogState, IndexState, NotChecked, TailState
+from auditor.model.states import EntryLogState, IndexState, TailState, UncheckedReason
 from auditor.runs.reader import RunReader
 from auditor.sources.bookies.collections.collection import Collection
 from auditor.sources.bookies.entry_logs.locations import read_locations
@@ -160,7 +160,7 @@ def test_an_entry_log_is_unreadable_and_holds_nothing(tmp_path: Path) -> None:
         for batch in read_whole_entries(part, [str(tmp_path)], sample, Secrets(None, b""))
         for row in batch.to_pylist()
     )
-    assert (row["entries"], row["reason"]) == (1, NotChecked.LOG)
+    assert (row["entries"], row["reason"]) == (1, UncheckedReason.LOG)
 
 
 def test_an_index_that_is_a_pipe_has_no_locations(tmp_path: Path) -> None:

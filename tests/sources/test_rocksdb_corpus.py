@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from auditor.codecs.availability import wire as availability
-from auditor.codecs.availability.groups import HEADER
-from auditor.sources.bookies.owners import Attribution, attribute
+from auditor.codecs.availability.groups import HEADER_STRUCT
+from auditor.sources.bookies.owners import Attribution, attribute_directories
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import plan_parts
 from auditor.sources.bookies.places import find_places
@@ -29,7 +29,9 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def attribution(places: Path) -> Attribution:
-    return attribute(find_places([str(places)]), KNOWN, {}, "06958d23-ab39-4db1-a6d7-f0f3e6c37558")
+    return attribute_directories(
+        find_places([str(places)]), KNOWN, {}, "06958d23-ab39-4db1-a6d7-f0f3e6c37558"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +52,7 @@ def java_indexes() -> dict[str, Any]:
 def folded(java: dict[str, Any]) -> bytes:
     """What the server's unfolded value holds, in our canonical form."""
     data = bytes.fromhex(java["bytes"])
-    return availability.encode(availability.decode(data))[HEADER.size :]
+    return availability.encode(availability.decode(data))[HEADER_STRUCT.size :]
 
 
 def test_every_directory_says_what_a_java_scan_of_its_databases_says(
@@ -93,7 +95,7 @@ def test_the_faults_that_were_made_are_seen(rows: list[dict[str, Any]]) -> None:
     }
     assert max(row["ledger_id"] for row in rows) > 2**63 - 10_000
     [cut] = [row for row in rows if (row["ledger_id"], row["bookie_id"]) == (10_000_000_009, "bk-a.rack1")]
-    groups = HEADER.pack(0, len(cut["groups"]) // 24) + cut["groups"]
+    groups = HEADER_STRUCT.pack(0, len(cut["groups"]) // 24) + cut["groups"]
     held = set(availability.expand(availability.decode(groups)).tolist())
     assert not held & {16, 17, 19}
     assert held

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from auditor.sources.bookies.collections.collection import directory_rows, place_rows, places_of
-from auditor.sources.bookies.places import DirectoryFound, find_places
+from auditor.sources.bookies.places import FoundDirectory, find_places
 
 
-def _found(root: Path) -> dict[str, DirectoryFound]:
+def _found(root: Path) -> dict[str, FoundDirectory]:
     (place,) = find_places([str(root)])
     return {Path(each.path).name: each for each in place.directories}
 

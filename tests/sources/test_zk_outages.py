@@ -178,7 +178,7 @@ def test_a_session_that_ends_on_the_server_is_opened_anew(server: ZooKeeperProce
         with writer(server.hosts, client_id=session._client.client_id):
             pass  # who closes a session that is also another's ends it for both
         deadline = time.monotonic() + 10
-        while not session.moved:
+        while not session.has_moved:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         sessions.append(store)

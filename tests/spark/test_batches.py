@@ -17,7 +17,7 @@ from auditor.errors import StoreError, UsageError
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.sources.bookies.spark_source import IndexSource
 from auditor.sources.metadata.spark_source import LedgerRereadSource, LedgerSource, MarkSource
-from auditor.spark.batches import arrow_frame, as_frame, source_rows, table_of
+from auditor.spark.batches import arrow_frame, as_frame, join_batches, source_rows
 from auditor.spark.execution import read_parts
 from auditor.spark.part_tables import PartTable, part_table
 from tests.sources.bookie_corpora import unpack_bookies
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 def test_a_batch_without_rows_is_not_the_end_of_a_table(spark: SparkSession) -> None:
     batches = [pa.record_batch({"id": pa.array(ids, pa.int64())}) for ids in ([], [1, 2], [], [3], [])]
     schema = from_arrow_schema(batches[0].schema)
-    table = table_of(batches, schema)
+    table = join_batches(batches, schema)
     assert [row["id"] for row in arrow_frame(spark, table, schema).collect()] == [1, 2, 3]
-    assert table_of(batches[:1], schema).num_rows == 0
-    assert table_of([], schema).num_rows == 0
+    assert join_batches(batches[:1], schema).num_rows == 0
+    assert join_batches([], schema).num_rows == 0
 
 
 DATA = Path(__file__).parents[1] / "data" / "interleaved-hier"

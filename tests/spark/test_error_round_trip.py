@@ -15,7 +15,7 @@ import pytest
 import auditor
 import auditor.errors
 from auditor.errors import AuditorError, DamagedError, RuleError, StoreError, error_in_traceback
-from auditor.spark.tasks import restore_own_errors
+from auditor.spark.tasks import restore_task_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,6 +116,6 @@ def test_error_of_a_real_task_arrives_as_itself(spark: SparkSession, error: Audi
     def fail(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise kind(*arguments, **options)
 
-    with pytest.raises(kind) as raised, restore_own_errors():
+    with pytest.raises(kind) as raised, restore_task_errors():
         spark.range(1).mapInArrow(fail, "id long").collect()
     assert (str(raised.value), state(raised.value)) == (str(error), state(error))

@@ -16,7 +16,7 @@ from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.spark import execution
 from auditor.spark.execution import Execution, read_parts
 from auditor.spark.part_tables import PartTable
-from auditor.spark.query_plans import TINY_BYTES, partitions, query_plans
+from auditor.spark.query_plans import TINY_BYTES, query_plans, session_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,4 +74,4 @@ def test_a_union_has_no_more_tasks_than_partitions(spark: SparkSession, table_by
         union = reduce(lambda rows, query: rows.union(query), [spark.range(n, n + 1) for n in range(5)])
         merged = Execution(spark, plans).merge_tasks(union)
         assert sorted(row["id"] for row in merged.collect()) == [0, 1, 2, 3, 4]
-        assert merged.rdd.getNumPartitions() <= partitions(spark) < union.rdd.getNumPartitions()
+        assert merged.rdd.getNumPartitions() <= session_partitions(spark) < union.rdd.getNumPartitions()

@@ -11,7 +11,13 @@ from tests.test_house import HOUSE, MODULES, floor_of
 
 NAMES_OF_SIZES = {
     *("has_one_task_plans", "is_large", "partitions", "partitions_of", "read_parts"),
-    *("DRIVER_SECONDS", "DRIVER_READ_BYTES", "DRIVER_READ_SECONDS", "IN_MEMORY_BYTES", "MAX_BROADCAST_BYTES"),
+    *(
+        "DRIVER_SECONDS",
+        "DRIVER_READ_BYTES",
+        "DRIVER_READ_SECONDS",
+        "MAX_MEMORY_BYTES",
+        "MAX_BROADCAST_BYTES",
+    ),
 }
 """Names of `auditor.spark` that tell how large work is."""
 METHODS_OF_READERS = {"partitions", "partitions_of"}

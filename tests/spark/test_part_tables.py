@@ -20,7 +20,7 @@ from auditor.sources.bookies.parts import IndexDirectory, IndexPart
 from auditor.sources.bookies.spark_source import IndexSourceReader
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.spark.part_tables import PartTable, ReadCost
-from auditor.spark.tasks import restore_own_errors
+from auditor.spark.tasks import restore_task_errors
 from tests.tables.rows import ledger
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def test_a_table_without_rows_has_its_columns(
 
 def test_a_task_that_fails_leaves_no_table(spark: SparkSession, schema: StructType, tmp_path: Path) -> None:
     table = PartTable(spark, schema, ((some_ledgers, range(3)), (fail, range(2))))
-    with pytest.raises(StoreError, match="nobody answers"), restore_own_errors():
+    with pytest.raises(StoreError, match="nobody answers"), restore_task_errors():
         table.write(LOCAL, str(tmp_path / "t"))
     assert not (tmp_path / "t" / "_SUCCESS").exists()
     assert not list((tmp_path / "t").glob("part-*"))

@@ -11,11 +11,11 @@ import pytest
 from auditor.spark.batches import arrow_frame
 from auditor.spark.table_queries import (
     TableQuery,
-    aggregate_many,
+    aggregate_tables,
     collect_query,
-    derive,
+    drop_empty_queries,
+    inherit_empty,
     names_without_rows,
-    queries_with_input,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_a_query_is_due_unless_all_its_tables_are_empty(
     asks: str | tuple[str, ...] | None, is_due: bool
 ) -> None:
     query = TableQuery(asks, never)
-    assert bool(queries_with_input([query], FewTables())) == is_due
+    assert bool(drop_empty_queries([query], FewTables())) == is_due
     if not is_due:
         assert collect_query(query, FewTables()) == []
 
@@ -61,10 +61,10 @@ def test_empty_tables_and_those_derived_from_them_are_known(spark: SparkSession)
         "empty": empty,
         "full": full,
         "filtered": empty.where("ledger_id > 2"),
-        "derived": derive(empty.where("ledger_id > 2"), empty),
-        "joined": derive(full.join(empty, "ledger_id"), full, empty),
-        "others": derive(full.where("ledger_id > 5"), full),
+        "derived": inherit_empty(empty.where("ledger_id > 2"), empty),
+        "joined": inherit_empty(full.join(empty, "ledger_id"), full, empty),
+        "others": inherit_empty(full.where("ledger_id > 5"), full),
     }
     assert names_without_rows(frames) == {"empty", "derived", "joined"}
     counts = {name: (rows, ["count(*)", "max(ledger_id)"]) for name, rows in frames.items()}
-    assert aggregate_many(counts) == {**dict.fromkeys(frames, (0, 0)), "full": (1, 3)}
+    assert aggregate_tables(counts) == {**dict.fromkeys(frames, (0, 0)), "full": (1, 3)}

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 import auditor
 from auditor.errors import StoreError, UsageError
 from auditor.spark import tasks
-from auditor.spark.tasks import restore_own_errors
+from auditor.spark.tasks import restore_task_errors
 from tests.servers.zookeeper import ZooKeeperProcess, write, writer
 
 
@@ -44,7 +44,7 @@ def test_a_store_that_goes_away_in_a_task_is_a_store_error(spark: SparkSession, 
         away.start()
         with (
             pytest.raises(StoreError, match=rf"^cannot connect to ZooKeeper at {server.hosts}: .*TLS$"),
-            restore_own_errors(),
+            restore_task_errors(),
         ):
             ledgers.write.parquet(str(tmp_path / "ledgers"))
         away.join(60)
@@ -67,7 +67,7 @@ def test_a_wrong_option_is_a_usage_error(spark: SparkSession) -> None:
     auditor.register(spark)
     with (
         pytest.raises(UsageError, match=r"^bookkeeper_ledgers: set the option metadata, for example to"),
-        restore_own_errors(),
+        restore_task_errors(),
     ):
         spark.read.format("bookkeeper_ledgers").load().count()
 
@@ -77,10 +77,10 @@ def test_other_errors_pass_as_they_are(spark: SparkSession) -> None:
     def broken(_: int) -> int:
         raise ValueError("nothing of ours")
 
-    with pytest.raises(Exception, match="nothing of ours") as other, restore_own_errors():
+    with pytest.raises(Exception, match="nothing of ours") as other, restore_task_errors():
         spark.range(1).select(broken("id")).collect()
     assert not isinstance(other.value, (StoreError, UsageError))
-    with pytest.raises(UsageError, match=r"^mine$"), restore_own_errors():
+    with pytest.raises(UsageError, match=r"^mine$"), restore_task_errors():
         raise UsageError("mine")
 
 

@@ -18,7 +18,7 @@ from auditor.codecs.availability.wire import (
     holds_entries,
     missing_entries,
 )
-from auditor.codecs.bookie.wire import answer
+from auditor.codecs.bookie.wire import list_answer
 from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
 from tests.specification.sentences import sentence
 
@@ -37,7 +37,7 @@ def test_the_answer_to_a_listing_has_status_ledger_and_encoded_entries() -> None
     body = pb.GetListOfEntriesOfLedgerResponse(status=0, ledgerId=7, availabilityOfEntriesOfLedger=value)
     header = pb.ResponseHeader(version=pb.VERSION_THREE, operation=pb.GET_LIST_OF_ENTRIES_OF_LEDGER, txnId=1)
     message = pb.ListResponse(header=header, status=0, getListOfEntriesOfLedgerResponse=body)
-    heard = answer(message.SerializeToString())
+    heard = list_answer(message.SerializeToString())
     assert (heard.status, heard.ledger_id, heard.availability) == (0, 7, value)
 
 

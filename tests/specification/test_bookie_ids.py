@@ -13,7 +13,7 @@ from auditor.checks.endpoint_missing import endpoint_missing
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
 from auditor.codecs.store.service_info import Endpoint
-from auditor.model.bookie_conf import RESOLVER_KEYS, configured_bookie, resolves_ids
+from auditor.model.bookie_conf import ADDRESS_RESOLVER_KEYS, parse_bookie_conf, uses_registrations
 from auditor.model.bookie_id import (
     PORTABLE_PATTERN,
     Address,
@@ -22,7 +22,7 @@ from auditor.model.bookie_id import (
     UnresolvedBookie,
     is_accepted,
     legacy_address,
-    resolve,
+    resolve_address,
 )
 from auditor.model.cookie import Cookie
 from auditor.model.placement import Location
@@ -77,13 +77,15 @@ def test_metadata_and_registrations_keep_their_text_form() -> None:
 
 @sentence("41-03")
 def test_an_id_maps_to_the_endpoint_that_the_bookie_registered() -> None:
-    assert resolve("bookie-7", Registration([HTTP, RPC])) == Address("10.0.0.1", 3181, from_id=False)
+    assert resolve_address("bookie-7", Registration([HTTP, RPC])) == Address(
+        "10.0.0.1", 3181, is_from_id=False
+    )
 
 
 @sentence("41-04")
 def test_an_address_makes_an_id_of_host_and_port() -> None:
     assert legacy_address("bk1:3181") == ("bk1", 3181)
-    assert str(Address("bk1", 3181, from_id=True)) == "bk1:3181"
+    assert str(Address("bk1", 3181, is_from_id=True)) == "bk1:3181"
 
 
 @sentence("41-05")
@@ -111,25 +113,25 @@ def test_an_id_has_letters_digits_colons_dashes_and_dots_alone() -> None:
 
 @sentence("41-08")
 def test_without_the_resolver_an_id_is_read_as_host_and_port() -> None:
-    found = resolve("bk1:3181", Registration([RPC]), reads_registrations=False)
-    assert found == Address("bk1", 3181, from_id=True)
+    found = resolve_address("bk1:3181", Registration([RPC]), reads_registrations=False)
+    assert found == Address("bk1", 3181, is_from_id=True)
 
 
 @sentence("41-09")
 def test_without_the_resolver_a_custom_id_cannot_be_reached() -> None:
-    found = resolve("bookie-7", Registration([RPC]), reads_registrations=False)
+    found = resolve_address("bookie-7", Registration([RPC]), reads_registrations=False)
     assert isinstance(found, UnresolvedBookie)
-    assert found.why is NoAddressReason.NO_ADDRESS
+    assert found.reason_kind is NoAddressReason.NO_ADDRESS
 
 
-@pytest.mark.parametrize("key", RESOLVER_KEYS)
+@pytest.mark.parametrize("key", ADDRESS_RESOLVER_KEYS)
 @sentence("41-21")
 def test_a_configuration_file_switches_the_resolver_off(key: str) -> None:
-    assert not resolves_ids({key: "false"})
-    assert resolves_ids({key: "true"})
-    assert resolves_ids({})
+    assert not uses_registrations({key: "false"})
+    assert uses_registrations({key: "true"})
+    assert uses_registrations({})
     with pytest.raises(ValueError, match="neither true nor false"):
-        resolves_ids({key: "maybe"})
+        uses_registrations({key: "maybe"})
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,7 @@ def test_checks_look_for_a_bookie_where_clients_with_this_flag_do(
     )
     cluster = ClusterFacts("x", 5, live=False, layout="flat", two_scans=False, resolves_ids=resolves)
     roster = Roster.read(lambda name: rows if name == "registrations" else [], cluster)
-    found = {row["bookie_id"]: roster.sought_address(row) for row in rows}
+    found = {row["bookie_id"]: roster.client_address(row) for row in rows}
     assert {name: at[0] for name, at in found.items() if at is not None} == address
     missing = [finding["bookie_id"] for finding in endpoint_missing(roster)]
     assert missing == ([] if resolves else ["bookie-7"])
@@ -163,13 +165,13 @@ def test_the_resolver_is_on_by_default() -> None:
 
 @sentence("41-11")
 def test_the_stand_in_of_the_local_host_needs_no_registration() -> None:
-    assert resolve("bk1:0", None) == Address("bk1", 0, from_id=True)
+    assert resolve_address("bk1:0", None) == Address("bk1", 0, is_from_id=True)
 
 
 @sentence("41-12")
 def test_a_configured_id_is_the_bookies_id() -> None:
     said = {"journalDirectory": "/j", "ledgerDirectories": "/l", "advertisedAddress": "bk1"}
-    found = configured_bookie({**said, "bookieId": "bookie-7"})
+    found = parse_bookie_conf({**said, "bookieId": "bookie-7"})
     assert found is not None
     assert found.bookie_id == "bookie-7"
 
@@ -217,7 +219,7 @@ def test_tools_take_ids_of_any_form(tmp_path: Path) -> None:
 
 @sentence("41-18")
 def test_ids_of_before_are_addresses_still() -> None:
-    assert resolve("bk1:3181", Registration(None)) == Address("bk1", 3181, from_id=True)
+    assert resolve_address("bk1:3181", Registration(None)) == Address("bk1", 3181, is_from_id=True)
 
 
 @sentence("41-19")

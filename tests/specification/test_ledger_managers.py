@@ -11,7 +11,7 @@ from auditor.keys.ledger_path import FLAT, LEGACY_HIERARCHICAL
 from auditor.keys.ledger_tree import classify
 from auditor.model.ledger_id import LayoutKind
 from auditor.sources.metadata.store import ClusterNodes, Znode
-from auditor.tables.cluster_state import IdRange, ids_drawn
+from auditor.tables.cluster_state import IdRange, find_id_ranges
 from auditor.tables.gc_listing import follow_ranges
 from auditor.tables.orphans import orphans
 from auditor.tables.scans import doubtful_ids
@@ -59,7 +59,7 @@ def test_what_a_bookie_has_and_the_store_lacks_is_collected(spark: SparkSession)
 @sentence("IN-15")
 def test_ids_are_drawn_from_one_counter() -> None:
     idgen = Znode("/ledgers/idgen", b"", 1, 1, 5, 5, 0, 0, made=70)
-    [ids] = ids_drawn(ClusterNodes({"idgen": idgen}, 5, "0x1"), LayoutKind.HIERARCHICAL)
+    [ids] = find_id_ranges(ClusterNodes({"idgen": idgen}, 5, "0x1"), LayoutKind.HIERARCHICAL)
     assert ids == IdRange(0, 2**63 - 1, 70)
 
 

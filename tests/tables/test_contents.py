@@ -14,9 +14,9 @@ from auditor.spark import functions as F
 from auditor.tables.contents import (
     CONTENTS,
     LargeTables,
-    bookies_in_doubt,
     contents,
-    lacking_replicas,
+    find_doubted_bookies,
+    find_incomplete_replicas,
 )
 from tests.checks.tables_builder import Row, entries, frame, ledger, tables
 
@@ -95,8 +95,8 @@ def ranked(spark: SparkSession) -> Ranked:
         unequal=[row for case in CASES for row in unequal_of(case)],
         judged=[row for case in CASES for row in judged_of(case)],
     )
-    lacking = lacking_replicas(rows.judged, rows.bookies)
-    asked = [row["bookie_id"] for row in bookies_in_doubt(rows.unequal, lacking).collect()]
+    lacking = find_incomplete_replicas(rows.judged, rows.bookies)
+    asked = [row["bookie_id"] for row in find_doubted_bookies(rows.unequal, lacking).collect()]
     places = frame(spark, "directories", rows.roster.directories)
     owners = [f"{case}/a" for case in CASES]
     alike = rows.availability.groupBy("bookie_id", "state").agg(F.count("*").alias("number"))

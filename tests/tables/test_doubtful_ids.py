@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.audit.metadata_scan import MAX_LEDGERS_ELSEWHERE, count_ids_in_doubt, whole_tree_elsewhere
+from auditor.audit.metadata_scan import MAX_LEDGERS_ELSEWHERE, count_ids_in_doubt, find_wrong_tree
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.tables.scans import doubtful_ids
 from tests.tables.rows import ledger, ledgers
@@ -99,7 +99,7 @@ def test_a_tree_at_another_layouts_paths_leaves_every_id_in_doubt(spark: SparkSe
     own = [ledger(number, {"bk1": {0}}) for number in (1, 2)]
     lost = [elsewhere(3), elsewhere(4, "flat")]
     scan = ledgers(spark, *own, *lost)
-    why = whole_tree_elsewhere(scan, "LAYOUT says longhierarchical")
+    why = find_wrong_tree(scan, "LAYOUT says longhierarchical")
     assert why == (
         "LAYOUT says longhierarchical, but 2 ledgers are at paths of layout flat and hierarchical; "
         "2 are at paths of the layout in use"
@@ -107,7 +107,7 @@ def test_a_tree_at_another_layouts_paths_leaves_every_id_in_doubt(spark: SparkSe
     found = doubtful_ids(scan, scan, why)
     assert [tuple(row)[:5] for row in found.collect()] == [(1, None, MIN_LEDGER_ID, MAX_LEDGER_ID, True)]
     assert count_ids_in_doubt(found) == {"ids": None, "reasons": [why]}
-    alone = whole_tree_elsewhere(ledgers(spark, elsewhere(3)), "LAYOUT says flat")
+    alone = find_wrong_tree(ledgers(spark, elsewhere(3)), "LAYOUT says flat")
     assert alone == (
         "LAYOUT says flat, but 1 ledger is at paths of layout hierarchical; 0 are at paths of the layout "
         "in use"
@@ -118,16 +118,16 @@ def test_few_ledgers_at_another_layouts_paths_are_in_doubt_themselves(spark: Spa
     own = [dict(ledger(number, {"bk1": {0}})) for number in (1, 2)]
     # The first is in its own place too: a copy that was left behind.
     scan = ledgers(spark, *own, elsewhere(1), elsewhere(3))
-    assert whole_tree_elsewhere(scan, "LAYOUT says flat") is None
+    assert find_wrong_tree(scan, "LAYOUT says flat") is None
     assert ranges(spark, [*own, elsewhere(1), elsewhere(3)]) == [(0, 3, 3, "/r/hierarchical/3")]
     assert count_ids_in_doubt(doubtful_ids(scan, None)) == {
         "ids": "1",
         "reasons": ["/r/hierarchical/3: a path of layout hierarchical"],
     }
     left = ledgers(spark, *own, elsewhere(1), elsewhere(2))
-    assert whole_tree_elsewhere(left, "LAYOUT says flat") is None
+    assert find_wrong_tree(left, "LAYOUT says flat") is None
     assert doubtful_ids(left, None).collect() == []
-    assert whole_tree_elsewhere(ledgers(spark, *own), "LAYOUT says flat") is None
+    assert find_wrong_tree(ledgers(spark, *own), "LAYOUT says flat") is None
 
 
 def test_very_many_ledgers_at_another_layouts_paths_are_a_tree_whatever_else_there_is(
@@ -143,7 +143,7 @@ def test_very_many_ledgers_at_another_layouts_paths_are_a_tree_whatever_else_the
             "'misplaced' as status", "0L as scope_id", "cast(null as long) as ledger_id",
             "'a path of layout flat' as damage", "50000 + id as low",
         )  # fmt: skip
-        return whole_tree_elsewhere(own.unionByName(found), "LAYOUT says hierarchical")
+        return find_wrong_tree(own.unionByName(found), "LAYOUT says hierarchical")
 
     assert with_strays(MAX_LEDGERS_ELSEWHERE) is None
     assert "10,001 ledgers are" in (with_strays(MAX_LEDGERS_ELSEWHERE + 1) or "")

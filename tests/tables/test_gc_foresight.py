@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.ledger_id import LayoutKind
-from auditor.tables.gc_foresight import Collector, gc_foresight
+from auditor.tables.gc_foresight import CollectorInputs, gc_foresight
 from auditor.tables.gc_listing import ServerListing
 from auditor.tables.run_tables import TABLES
 from tests.checks.tables_builder import NOW, Row, entries, frame, ledger, tables
@@ -77,7 +77,7 @@ def answers(
         [{"ledger_id": 40, "bookie_id": HERE}, {"ledger_id": 90, "bookie_id": HERE}],
     )
     doubts = "CASE WHEN ledger_id = 90 THEN array('newer-than-scan') ELSE array() END AS doubts"
-    collector = Collector(
+    collector = CollectorInputs(
         CollectorSettings(**settings), LayoutKind(layout), listing, frozenset({(HERE, OLD), (OLD, HERE)})
     )
     rows = gc_foresight(

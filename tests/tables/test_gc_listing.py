@@ -14,10 +14,10 @@ from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind
 from auditor.tables.gc_listing import (
     END_BEFORE_ALL_IDS,
     doubtful_ledgers,
+    find_listed_ids,
     find_listing_places,
+    find_ranges,
     follow_ranges,
-    listed_ids,
-    ranges,
     summarize_walk,
 )
 from tests.checks.tables_builder import frame
@@ -77,8 +77,8 @@ def test_what_a_pass_takes_for_listed(
     scan = frame(spark, "ledgers", rows)
     assert doubtful_ledgers(scan).isEmpty() == (not others and MAX_LEDGER_ID not in ledgers)
     found = find_listing_places(scan, layout, "/l")
-    made = ranges(found)
-    assert sorted(each["ledger_id"] for each in listed_ids(found, made).collect()) == wanted
+    made = find_ranges(found)
+    assert sorted(each["ledger_id"] for each in find_listed_ids(found, made).collect()) == wanted
     [end] = summarize_walk(made).collect()
     assert (end["reach"], end["overflows"]) == (reach, overflows)
 
@@ -107,8 +107,8 @@ def test_what_real_bookies_deleted_of_a_tree_that_layout_does_not_name_is_what_i
     moved = sorted({*MOVED, *STAYED} - set(stayed))
     paths = [*(to_path(layout, each) for each in stayed), *(to_path(tree, each) for each in moved)]
     found = find_listing_places(frame(spark, "ledgers", [row(layout, path) for path in paths]), layout, "/l")
-    made = ranges(found)
-    seen = {each["ledger_id"] for each in listed_ids(found, made).collect()}
+    made = find_ranges(found)
+    seen = {each["ledger_id"] for each in find_listed_ids(found, made).collect()}
     [end] = summarize_walk(made).collect()
     reach = MAX_LEDGER_ID if end["reach"] is None else end["reach"]
     gone = [each for each in (*MOVED, *STAYED) if each not in seen and each <= reach]
@@ -148,13 +148,13 @@ def deleted_by_the_model(local: frozenset[int], ranges: list[Range]) -> set[int]
     over = any(each == MAX_LEDGER_ID and here for each, here in zip(ends.tolist(), reached, strict=True))
     if over:
         return set(local)
-    reach = MAX_LEDGER_ID if all(reached) else int(found.ends_before[reached.index(False)])
+    reach = MAX_LEDGER_ID if all(reached) else int(found.max_end_before[reached.index(False)])
     seen = {
         one
         for number, each in enumerate(ranges)
         if each is not None and reached[number]
         for one in each
-        if one > found.ends_before[number]
+        if one > found.max_end_before[number]
     }
     return {one for one in local if 0 <= one <= reach and one not in seen}
 
@@ -168,10 +168,10 @@ def test_the_model_deletes_what_the_server_does(local: frozenset[int], ranges: l
 
 def test_a_sane_listing_is_seen_whole() -> None:
     found = follow_ranges(np.array([5, 9, 30]), np.zeros(3, bool))
-    assert found.ends_before.tolist() == [-1, 5, 9]
+    assert found.max_end_before.tolist() == [-1, 5, 9]
     assert found.is_reached.all()
 
 
 def test_an_empty_store_lists_nothing() -> None:
     found = follow_ranges(np.empty(0, np.int64), np.empty(0, bool))
-    assert (found.ends_before.tolist(), found.is_reached.tolist()) == ([], [])
+    assert (found.max_end_before.tolist(), found.is_reached.tolist()) == ([], [])

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from auditor.errors import CoverageLimitError
-from auditor.tables.accounts import HeldAccount, combine_index_pieces, merge_journal_tail, unite_answer
+from auditor.tables.accounts import HeldAccount, combine_index_pieces, merge_answer, merge_journal_tail
 from tests.tables.rows import availability, index, pack, unpack
 
 
@@ -79,7 +79,7 @@ ANSWERS: dict[str, tuple[HeldAccount | None, HeldAccount, bool, Told]] = {
 @pytest.mark.parametrize("name", ANSWERS)
 def test_what_either_an_index_or_its_bookie_shows_is_held(name: str) -> None:
     index, answer, whole, comes = ANSWERS[name]
-    assert told(unite_answer(index, answer, whole)) == comes
+    assert told(merge_answer(index, answer, whole)) == comes
 
 
 ALL, HEAD, REST = set(range(10)), set(range(4)), set(range(4, 10))
@@ -116,7 +116,7 @@ def test_more_than_can_be_put_together_is_not_known(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr("auditor.tables.accounts.coverage.union", refuse)
     assert told(merge_journal_tail(said(HEAD), pack(REST))) == (HEAD, "cut", None, NONE)
-    assert told(unite_answer(said(HEAD), said(REST, "ok", ASKED), False)) == (HEAD, "cut", ASKED, NONE)
+    assert told(merge_answer(said(HEAD), said(REST, "ok", ASKED), False)) == (HEAD, "cut", ASKED, NONE)
 
 
 def test_pieces_of_one_bookies_index_become_one_row_a_ledger(spark: SparkSession) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from auditor.model.ledger_id import LayoutKind
 from auditor.sources.metadata.store import UNKNOWN_COUNT, ClusterNodes, Znode
 from auditor.sources.metadata.stores import open_store
-from auditor.tables.cluster_state import IdRange, find_undrawn, ids_drawn, is_unused_store
+from auditor.tables.cluster_state import IdRange, find_id_ranges, find_undrawn, is_unused_store
 
 DATA = Path(__file__).parents[1] / "data"
 LARGEST = 2**63 - 1
@@ -35,7 +35,7 @@ def test_a_dump_and_the_servers_own_files_say_how_many_ids_a_real_cluster_drew(
     shutil.copytree(DATA / corpus / "zookeeper", tmp_path / "zookeeper")
     for uri in (f"dump://{dump}", f"zk-snapshot://{tmp_path}/zookeeper"):
         cluster = open_store(uri).cluster()
-        assert ids_drawn(cluster, LayoutKind.HIERARCHICAL) == (IdRange(0, LARGEST, drawn),)
+        assert find_id_ranges(cluster, LayoutKind.HIERARCHICAL) == (IdRange(0, LARGEST, drawn),)
         assert not is_unused_store(cluster)
 
 
@@ -43,7 +43,9 @@ def test_a_first_snapshot_and_its_log_say_no_less_than_what_was_drawn(tmp_path: 
     shutil.copytree(DATA / "interleaved-hier" / "zookeeper", tmp_path / "zookeeper")
     newest = max(tmp_path.glob("**/snapshot.*"), key=lambda path: int(path.name.split(".")[1], 16))
     newest.unlink()
-    [ids] = ids_drawn(open_store(f"zk-snapshot://{tmp_path}/zookeeper").cluster(), LayoutKind.HIERARCHICAL)
+    [ids] = find_id_ranges(
+        open_store(f"zk-snapshot://{tmp_path}/zookeeper").cluster(), LayoutKind.HIERARCHICAL
+    )
     assert ids.next >= 70
 
 
@@ -65,23 +67,23 @@ def test_a_first_snapshot_and_its_log_say_no_less_than_what_was_drawn(tmp_path: 
 def test_a_generator_that_does_not_say_is_not_guessed(
     cluster: ClusterNodes, layout: LayoutKind, expected: tuple[IdRange, ...]
 ) -> None:
-    assert ids_drawn(cluster, layout) == expected
+    assert find_id_ranges(cluster, layout) == expected
 
 
 def test_a_gap_may_hide_the_generator() -> None:
     whole = nodes(idgen=7)
     cut = ClusterNodes(whole.nodes, 5, "", (("/l", "a cut line"),))
-    assert ids_drawn(cut, LayoutKind.HIERARCHICAL) == ()
+    assert find_id_ranges(cut, LayoutKind.HIERARCHICAL) == ()
     assert not is_unused_store(ClusterNodes({}, 5, "", cut.gaps))
 
 
 def test_buckets_of_etcd_count_from_one() -> None:
-    ids = ids_drawn(nodes(buckets__000=0, buckets__003=2), LayoutKind.ETCD)
+    ids = find_id_ranges(nodes(buckets__000=0, buckets__003=2), LayoutKind.ETCD)
     assert len(ids) == 128
     assert ids[0] == IdRange(0, 2**56 - 1, 1)
     assert ids[3] == IdRange(3 << 56, (4 << 56) - 1, (3 << 56) + 3)
     assert ids[127] == IdRange(127 << 56, LARGEST, (127 << 56) + 1)
-    assert ids_drawn(nodes(buckets__003=UNKNOWN_COUNT), LayoutKind.ETCD) == ()
+    assert find_id_ranges(nodes(buckets__003=UNKNOWN_COUNT), LayoutKind.ETCD) == ()
 
 
 def test_a_store_that_no_cluster_used_is_bare() -> None:
@@ -121,7 +123,7 @@ def test_ids_chosen_by_hand_and_what_was_not_listed_say_nothing(spark: SparkSess
 
 
 def test_each_bucket_of_etcd_has_a_generator(spark: SparkSession) -> None:
-    ids = ids_drawn(nodes(buckets__003=2), LayoutKind.ETCD)
+    ids = find_id_ranges(nodes(buckets__003=2), LayoutKind.ETCD)
     orphans = [("a", 0, (3 << 56) + 2, False, False), ("a", 0, (3 << 56) + 3, False, False)]
     orphans += [("a", 0, (127 << 56) + 1, False, False)]
     listed = [(0, (3 << 56) + 1, "ok")]

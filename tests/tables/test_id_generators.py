@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from auditor.model.ledger_id import LayoutKind
-from auditor.tables.cluster_state import IdRange, ids_drawn
+from auditor.tables.cluster_state import IdRange, find_id_ranges
 from auditor.tables.id_generators import id_generators
 from tests.tables.test_id_generator import nodes
 
@@ -54,7 +54,7 @@ def test_a_generator_beyond_31_bits_gives_out_every_id(spark: SparkSession) -> N
 
 
 def test_every_bucket_of_etcd_is_a_generator(spark: SparkSession) -> None:
-    ids = ids_drawn(nodes(buckets__003=2), LayoutKind.ETCD)
+    ids = find_id_ranges(nodes(buckets__003=2), LayoutKind.ETCD)
     rows = generators(
         spark, [(0, (3 << 56) + 3, "ok", None, None)], [("a", 1, (5 << 56) + 1)], ids, LayoutKind.ETCD
     )

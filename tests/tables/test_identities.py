@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.model.alias_evidence import BookieFacts, ContentComparison, Contents
-from auditor.model.bookie_alias import alias_edges, identities
+from auditor.model.alias_evidence import BookieFacts, ContentComparison, PairContents
+from auditor.model.bookie_alias import alias_edges, find_identities
 from auditor.model.cookie import Cookie
 from auditor.tables.identities import (
+    collect_facts,
     compare_contents,
+    count_shared_ledgers,
     edge_rows,
-    facts,
     facts_by_id,
     identity_rows,
-    shared_contents,
 )
 from tests.checks.tables_builder import Row, entries, ledger, tables
 
@@ -32,7 +32,7 @@ DUE, ELSE = (entries("", (at, 30, 2, 3))[1] for at in (0, 1))
 
 def facts_of(asked: Tables) -> list[dict[str, Any]]:
     roster = asked.roster
-    return facts(roster.bookies, roster.registrations, roster.cookies, roster.directories)
+    return collect_facts(roster.bookies, roster.registrations, roster.cookies, roster.directories)
 
 
 def rows_of(table: DataFrame) -> list[dict[str, Any]]:
@@ -91,7 +91,7 @@ def shared(
         ledgers=ledgers,
         unequal=[{"scope_id": 0, "index_state": "ok"} | dict(row) for row in unequal],
     )
-    rows = shared_contents(asked.ledgers, asked.unequal, asked.bookies)
+    rows = count_shared_ledgers(asked.ledgers, asked.unequal, asked.bookies)
     return compare_contents(rows_of(rows), facts_of(asked))
 
 
@@ -122,8 +122,8 @@ def test_ledgers_on_a_live_bookie_are_counted_by_what_they_hold(spark: SparkSess
     assert found == ContentComparison(
         {OLD: 4},
         {
-            (OLD, NEW): Contents(4, held_ledgers=2, matching_ledgers=1, is_fully_read=True),
-            (OLD, OTHER): Contents(4, shared_ledgers=4, same_ensemble_ledgers=4, is_fully_read=True),
+            (OLD, NEW): PairContents(4, held_ledgers=2, matching_ledgers=1, is_fully_read=True),
+            (OLD, OTHER): PairContents(4, shared_ledgers=4, same_ensemble_ledgers=4, is_fully_read=True),
         },
         {NEW, OTHER},
     )
@@ -134,7 +134,7 @@ def test_a_member_of_another_segment_may_be_the_id_under_its_new_name(spark: Spa
     # What a member holds is its own: that it holds the other's entries says nothing.
     held = [{"ledger_id": 1, "bookie_id": NEW, "held": DUE}]
     found = shared(spark, ledgers, held)
-    assert found.contents_by_pair[OLD, NEW] == Contents(
+    assert found.contents_by_pair[OLD, NEW] == PairContents(
         2, shared_ledgers=2, same_ensemble_ledgers=1, is_fully_read=True
     )
 
@@ -183,7 +183,7 @@ def test_rows_say_what_the_rules_found(spark: SparkSession) -> None:
             "evidence": "bookie-7 is registered at 10.0.0.1:3181", "against": None, "apart": False,
         }
     ]  # fmt: skip
-    said = identity_rows(rows, identities(facts_by_id(rows), edges))
+    said = identity_rows(rows, find_identities(facts_by_id(rows), edges))
     assert [(row["bookie_id"], row["identity"], row["aliases"], row["stranded"]) for row in said] == [
         (OLD, OLD, [NEW], True),
         (NEW, OLD, [OLD], True),

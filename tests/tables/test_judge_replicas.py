@@ -167,7 +167,7 @@ def test_groups_say_what_entries_say(
         for pair in pairs
         if pair.bookie_id not in members and pair.index_state != "not-indexed"
     ]
-    assert [(copy.bookie_id, coverage.count(copy.held)) for copy in answer.foreign] == [
+    assert [(copy.bookie_id, coverage.count(copy.held_groups)) for copy in answer.foreign_copies] == [
         (bookie, len(held.get(bookie, ()))) for bookie in strangers
     ]
     _assert_excess(ledger, held, members, answer)
@@ -320,7 +320,7 @@ def test_what_a_bookie_outside_has_behind_the_end_counts_unless_a_writer_or_take
     ledger = replace(PAST, metadata_changes=changes)
     answer = judge(ledger, [copy], SOUND, grace_ms=0)
     separate_past_end(ledger, SOUND, answer)
-    assert [(each.bookie_id, each.behind_end) for each in answer.foreign] == [("bk9", behind)]
+    assert [(each.bookie_id, each.behind_end) for each in answer.foreign_copies] == [("bk9", behind)]
 
 
 def test_an_ack_quorum_behind_the_end_is_told_apart_from_left_overs() -> None:
@@ -357,9 +357,9 @@ def test_what_a_bookie_of_another_cluster_holds_is_joined_with_no_ledger_by_its_
         "bk9": BookieState("unread", is_foreign=True),
         "bk2": BookieState("unread", is_foreign=True),
     }
-    assert judge(CLOSED, [stranger], states, grace_ms=0).foreign == []
-    [copy] = judge(CLOSED, [stranger], SOUND, grace_ms=0).foreign
-    assert (copy.bookie_id, coverage.count(copy.held), copy.behind_end) == ("bk9", 3, 0)
+    assert judge(CLOSED, [stranger], states, grace_ms=0).foreign_copies == []
+    [copy] = judge(CLOSED, [stranger], SOUND, grace_ms=0).foreign_copies
+    assert (copy.bookie_id, coverage.count(copy.held_groups), copy.behind_end) == ("bk9", 3, 0)
     member = Pair("bk2", NO_GROUPS, groups({0, 1, 2, 50}), "ok")
     answer = judge(CLOSED, [member], states, grace_ms=0)
     assert (answer.stale, answer.surplus, answer.missing) == ([], [], [])

@@ -181,7 +181,7 @@ def test_entries_of_another_scope_are_not_the_ledgers(tmp_path: Path) -> None:
     path = tmp_path / "1.log"
     path.write_bytes(log([(30, 1, 20)], closed=False) + scoped(5, 30, 2, 20))
     part = {"ledger_id": 30, "bytes": 9, "wanted": [packed(1, 2)], "any_entry": False, "no_copy": None}
-    rows, size = module.rows_of_log(str(path), [part | {"scope_id": 0}, part | {"scope_id": 5}])
+    rows, size = module.read_log_rows(str(path), [part | {"scope_id": 0}, part | {"scope_id": 5}])
     assert [entries_of(row["groups"]) for row in rows] == [[1], [2]]
     assert size == path.stat().st_size
     whole = read_ledger_entries(str(path), np.array([30]))

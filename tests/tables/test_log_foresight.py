@@ -188,7 +188,7 @@ def test_a_log_that_a_collection_left_stays_overdue_until_its_deletion_is_no_lon
             CollectorSettings(),
             NOW,
             None if earlier is None else frame(spark, "log_foresight", earlier),
-            passed_bookies=spark.createDataFrame(bookies, "bookie_id string, passed boolean"),
+            gc_bookies=spark.createDataFrame(bookies, "bookie_id string, passed boolean"),
         ).collect()
         return {row["path"]: (row["delete_since"], row["overdue"]) for row in found}
 

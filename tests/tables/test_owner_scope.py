@@ -139,7 +139,7 @@ def test_a_running_store_is_named_by_its_uri() -> None:
 
 
 def test_a_set_that_names_one_store_twice_is_not_complete() -> None:
-    counts = OwnerCounts(10, 0, 0, {}, {}, first_names={EAST: WEST}, identities={WEST: WEST})
+    counts = OwnerCounts(10, 0, 0, {}, {}, name_by_alias={EAST: WEST}, store_identities={WEST: WEST})
     rows = owner_store_rows(counts, (WEST, EAST), (WEST, EAST), {})
     assert f"{EAST}: it is the same store as {WEST}, under a second name" in incomplete_reasons(rows)
     assert [row["identity"] for row in rows] == [WEST, None]

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS, rows_of_ledgers
+from auditor.tables.rows_of_ledgers import QUERIED_LEDGER_COLUMNS, rows_of_ledgers
 from auditor.tables.unequal import UNEQUAL
 from tests.tables.files import written
 from tests.tables.rows import ledger
@@ -35,8 +35,8 @@ def test_they_are_those_with_the_ids_of_the_few_in_any_scope(
     rows = [*rows_of(first, 0), *rows_of(second, 7)]
     files = written(rows, LEDGERS, place / "ledgers")
     few = written([{"ledger_id": each, "bookie_id": "a:1"} for each in pairs], UNEQUAL, place / "unequal")
-    columns = [name for name in LEDGERS.names if name in COLUMNS_OF_LEDGERS]
-    table = rows_of_ledgers(spark, files, few, from_arrow_schema(LEDGERS), COLUMNS_OF_LEDGERS)
+    columns = [name for name in LEDGERS.names if name in QUERIED_LEDGER_COLUMNS]
+    table = rows_of_ledgers(spark, files, few, from_arrow_schema(LEDGERS), QUERIED_LEDGER_COLUMNS)
     found = [row for read, part in table.parts for batch in read(part) for row in batch.to_pylist()]
     wanted = [
         {name: row.get(name) for name in columns}

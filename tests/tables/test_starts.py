@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from auditor.model.bookie_conf import configured_bookie
+from auditor.model.bookie_conf import parse_bookie_conf
 from auditor.model.replay_refusal import missing_journals_refusal
-from auditor.sources.bookies.owners import attribute
+from auditor.sources.bookies.owners import attribute_directories
 from auditor.sources.bookies.places import find_places
 from auditor.sources.metadata.store import ClusterNodes, Znode
 from auditor.tables.registry import StoreCookie, store_cookies
@@ -39,7 +39,7 @@ def _lay(root: Path, **versions: bytes | None) -> None:
 
 
 def _starts(root: Path, stored: list[StoreCookie]) -> list[dict[str, Any]]:
-    found = attribute(find_places([str(root)]), {"bk1"}, {}, CLUSTER).found_directories
+    found = attribute_directories(find_places([str(root)]), {"bk1"}, {}, CLUSTER).found_directories
     return starts(found, stored, CLUSTER)
 
 
@@ -57,7 +57,9 @@ def test_a_journal_that_cannot_be_replayed_refuses_what_cookies_let_start(tmp_pa
     _lay(tmp_path / "wiped", journal=cookie, l0=cookie, l1=None)
     replays = {"bk1": missing_journals_refusal([("/j", "1a.txn")], certain=False)}
     for place, fault, certain in (("good", "journal-gone", False), ("wiped", "version-missing", True)):
-        found = attribute(find_places([str(tmp_path / place)]), {"bk1"}, {}, CLUSTER).found_directories
+        found = attribute_directories(
+            find_places([str(tmp_path / place)]), {"bk1"}, {}, CLUSTER
+        ).found_directories
         [row] = starts(found, _stored(bk1=cookie), CLUSTER, replays)
         assert (row["fault"], row["certain"]) == (fault, certain)
     assert row["expansion_fault"] == "wiped"
@@ -154,8 +156,8 @@ def test_other_directories_that_no_cookie_names_refuse_nothing(tmp_path: Path) -
 def _configured(
     root: Path, stored: list[StoreCookie], *bookies: str, **properties: str
 ) -> list[dict[str, Any]]:
-    conf = configured_bookie(properties)
-    found = attribute(find_places([str(root)]), {*bookies}, {}, CLUSTER).found_directories
+    conf = parse_bookie_conf(properties)
+    found = attribute_directories(find_places([str(root)]), {*bookies}, {}, CLUSTER).found_directories
     return starts(found, stored, CLUSTER, configuration_file=conf)
 
 

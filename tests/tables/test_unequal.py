@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.model.states import OF_REPLICAS
+from auditor.model.states import REPLICA_STATES
 from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
 from auditor.sources.bookies.journal.tails import SCHEMA as TAILS
 from auditor.sources.metadata.ledger_rows import LEDGERS
@@ -250,7 +250,7 @@ def accounts(tmp_path: Path) -> list[AccountFiles]:
         *(index(number, bookie, ALL) for number in range(1, 6) for bookie in ("a:1", "b:1")),
         index(6, "a:1", HEAD, page_bytes=8192),
         index(6, "b:1", ALL, page_bytes=8191),
-        *(index(20 + at, "a:1", HEAD, state=str(state)) for at, state in enumerate(OF_REPLICAS)),
+        *(index(20 + at, "a:1", HEAD, state=str(state)) for at, state in enumerate(REPLICA_STATES)),
         *(index(None, "a:1", state=state, scope_id=None) for state in ("stray", "gap", "damaged")),
         index(30, "pieces:1", HEAD),
     ]
@@ -287,7 +287,7 @@ def test_tables_are_compared_by_tasks_as_they_are_here(
     words = BookieTrust(part_read_bookies=frozenset({"a:1"}))
     here = find_unequal(IN_DRIVER, accounts, words)
     found = {row.pair: row for row in found_in(here)}
-    assert {pair[0] for pair in found} == {5, 6, 9, *range(20, 20 + len(OF_REPLICAS))}
+    assert {pair[0] for pair in found} == {5, 6, 9, *range(20, 20 + len(REPLICA_STATES))}
     nothing: frozenset[int] = frozenset()
     # An entry in no log is not held; ledger 4 is as it was, for its index has nothing of what is gone.
     absent = frozenset({1})

@@ -11,7 +11,7 @@ from pyarrow import fs
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.ledger_rows import LEDGERS, ledger_rows
 from auditor.sources.metadata.store import Znode, ZnodeBatch
-from auditor.spark.batches import table_of
+from auditor.spark.batches import join_batches
 from auditor.tables.judged import JUDGED
 from auditor.tables.verdicts import IS_WITHOUT_ENTRIES, VERDICTS, verdicts, verdicts_of_judged
 from tests.tables.files import written
@@ -75,7 +75,7 @@ def test_every_ledger_has_a_class(spark: SparkSession, tmp_path: Path) -> None:
     table = verdicts(spark, written(ledgers(), LEDGERS, tmp_path / "ledgers"), sure, others)
     table.write(fs.LocalFileSystem(), str(tmp_path / "verdicts"))
     made = spark.read.parquet(str(tmp_path / "verdicts"))
-    here = table_of((batch for read, part in table.parts for batch in read(part)), table.schema)
+    here = join_batches((batch for read, part in table.parts for batch in read(part)), table.schema)
     assert sorted(map(str, made.toArrow().to_pylist())) == sorted(map(str, here.to_pylist()))
     known = {(row["scope_id"], row["ledger_id"]) for row in judged}
     plain = [

@@ -13,9 +13,9 @@ import pytest
 
 from auditor.audit.audit import Audit
 from auditor.errors import DiskFullError, JavaMissingError, LockedError, SparkError, StoreError, UsageError
-from auditor.model.progress import Progress, Silent
+from auditor.model.progress import Progress, SilentProgress
 from auditor.model.report import Report
-from auditor.watch.rounds import FIRST_RETRY_S, Round, Stop, rounds
+from auditor.watch.rounds import FIRST_RETRY_S, Round, RoundStopped, rounds
 from tests.reports.samples import report
 
 HOUR = 3600.0
@@ -66,7 +66,7 @@ def stop() -> Waits:
 
 
 def begun(made: Made, stop: Event, place: Callable[[], str], interval: float = HOUR) -> Iterator[Round]:
-    return rounds(made, place, interval, stop, cast("Any", None), lambda: nullcontext(Silent()))
+    return rounds(made, place, interval, stop, cast("Any", None), lambda: nullcontext(SilentProgress()))
 
 
 def numbered(folder: Path) -> Callable[[], str]:
@@ -138,7 +138,7 @@ def test_without_spark_and_by_a_bug_it_ends(error: Exception, stop: Waits, tmp_p
 
 
 def test_a_round_ends_before_its_next_table_and_what_it_has_stays(stop: Waits, tmp_path: Path) -> None:
-    with pytest.raises(Stop):
+    with pytest.raises(RoundStopped):
         next(begun(Made(None, during=stop.set), stop, numbered(tmp_path)))
     assert (tmp_path / "run-1" / "tables").is_dir()
     assert not (tmp_path / "run-1" / "report.json").exists()

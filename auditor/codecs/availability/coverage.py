@@ -38,7 +38,7 @@ MAX_RUNS = 2**21
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class SumSteps:
     """The weighted sum over several sets, divided into steps in which the sum (``total``) is constant.
 
     Interval i is ``low[i]:high[i]``. Its first ``window[i]`` entries are its window, and the interval
@@ -55,7 +55,7 @@ class Steps:
     total: Longs
 
 
-def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
+def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> SumSteps:
     """For each entry, add up the weights of the sets that contain it. Ids must be below 2^63 - 1.
 
     Each batch in ``sets`` is one set. Raises `CoverageLimitError` for more than `MAX_RUNS` runs.
@@ -92,7 +92,7 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
     interval = np.searchsorted(low, change_ids, side="right") - 1
     is_in_window = change_ids < (low + window)[interval] if len(low) else np.zeros(0, np.bool_)
     starts = np.flatnonzero(is_in_window)
-    return Steps(
+    return SumSteps(
         low, high, window, change_ids[starts], change_ids[starts + 1], interval[starts], sums[starts]
     )
 
@@ -106,8 +106,8 @@ def _active_rows(batch: GroupBatch, run_end: Longs, low: Longs) -> Longs:
 def _window(window: Longs, period: Longs, interval_size: Longs) -> Longs:
     """Return the least common multiple of ``window`` and ``period``, but at most the size of the interval."""
     # Compared before it is multiplied: the product could pass int64.
-    cofactor = window // np.gcd(window, period)
-    return np.where(cofactor > interval_size // period, interval_size, cofactor * period)
+    lcm_factor = window // np.gcd(window, period)
+    return np.where(lcm_factor > interval_size // period, interval_size, lcm_factor * period)
 
 
 def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int) -> tuple[Longs, Longs, int]:
@@ -130,7 +130,7 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int)
     return start[is_nonempty], end[is_nonempty], int(new_runs.sum())
 
 
-def runs_of_steps(steps: Steps, is_kept: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
+def runs_of_steps(steps: SumSteps, is_kept: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
     """Join adjacent ``is_kept`` steps of an interval into runs. Return each run's start, end and interval.
 
     >>> steps = sweep([GroupBatch.from_tuples([[(0, 9, 1, 3)]])], [1])
@@ -146,10 +146,10 @@ def runs_of_steps(steps: Steps, is_kept: NDArray[np.bool_]) -> tuple[Longs, Long
     return start[is_start], end[is_end], interval[is_start]
 
 
-_PartColumns = tuple[Longs, Longs, Longs, Longs]
+_GroupColumns = tuple[Longs, Longs, Longs, Longs]
 
 
-def unroll(steps: Steps, is_selected: NDArray[np.bool_]) -> GroupBatch:
+def unroll(steps: SumSteps, is_selected: NDArray[np.bool_]) -> GroupBatch:
     """Return the entries of the selected steps, in all repetitions of their windows, as a folded set.
 
     Raises `CoverageLimitError` if more than `MAX_RUNS` runs would have to be written out.
@@ -164,7 +164,7 @@ def unroll(steps: Steps, is_selected: NDArray[np.bool_]) -> GroupBatch:
     # A run as long as its window touches its own repetition: all of the interval is one run.
     end = np.where(fills_window, high, end)
     occurs_once = fills_window | (low + window == high)
-    parts = [_part_of_single_runs(start[occurs_once], end[occurs_once])]
+    parts = [_single_run_groups(start[occurs_once], end[occurs_once])]
     start, end, interval = start[~occurs_once], end[~occurs_once], interval[~occurs_once]
 
     # A run that ends with the window goes on where the next repetition begins with one.
@@ -177,7 +177,7 @@ def unroll(steps: Steps, is_selected: NDArray[np.bool_]) -> GroupBatch:
         & (end[tail_rows] == (steps.low + steps.window)[head_interval])
     )
     merged_heads, merged_tails = head_rows[is_wrapping], tail_rows[is_wrapping]
-    parts.append(_part_of_single_runs(start[merged_heads], end[merged_heads]))
+    parts.append(_single_run_groups(start[merged_heads], end[merged_heads]))
     end[merged_tails] += end[merged_heads] - start[merged_heads]
     is_kept = np.ones(len(start), np.bool_)
     is_kept[merged_heads] = False
@@ -197,33 +197,33 @@ def unroll(steps: Steps, is_selected: NDArray[np.bool_]) -> GroupBatch:
     parts.append(_repeat_runs(start[is_first], end[is_first], period[owner], steps.high[owner]))
     is_irregular = ~is_one_group
     owner = interval[is_irregular]
-    parts.append(_repetitions(start[is_irregular], end[is_irregular], steps.window[owner], steps.high[owner]))
+    parts.append(_tile_runs(start[is_irregular], end[is_irregular], steps.window[owner], steps.high[owner]))
 
     first, last, size, periods = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(first, kind="stable")
     return fold(GroupBatch(first[order], last[order], size[order], periods[order], np.array([0, len(first)])))
 
 
-def _part_of_single_runs(start: Longs, end: Longs) -> _PartColumns:
+def _single_run_groups(start: Longs, end: Longs) -> _GroupColumns:
     return start, start, end - start, np.zeros_like(start)
 
 
-def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _PartColumns:
+def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _GroupColumns:
     """Repeat one run per interval up to the interval's end. Cut the last repetition if it does not fit."""
     size = end - start
     run_counts = np.maximum((high - size - start) // period + 1, 0)
     last = start + (run_counts - 1) * period
-    has_full = run_counts > 0
+    has_runs = run_counts > 0
     # A group of one run has no period: that is how the proposal writes it.
     periods = np.where(run_counts > 1, period, 0)
-    full_runs = start[has_full], last[has_full], size[has_full], periods[has_full]
+    whole_runs = start[has_runs], last[has_runs], size[has_runs], periods[has_runs]
     is_cut = high - last > period
-    cut_runs = _part_of_single_runs((last + period)[is_cut], high[is_cut])
-    first, last, size, period = (np.concatenate(column) for column in zip(full_runs, cut_runs, strict=True))
+    cut_runs = _single_run_groups((last + period)[is_cut], high[is_cut])
+    first, last, size, period = (np.concatenate(column) for column in zip(whole_runs, cut_runs, strict=True))
     return first, last, size, period
 
 
-def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _PartColumns:
+def _tile_runs(start: Longs, end: Longs, window: Longs, high: Longs) -> _GroupColumns:
     """Return every repetition of every run within its interval. ``high`` is the end of the run's interval."""
     repeat_counts = (high - 1 - start) // window + 1
     if float(repeat_counts.sum(dtype=np.float64)) > MAX_RUNS:
@@ -231,7 +231,7 @@ def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _PartC
     row = np.repeat(np.arange(len(repeat_counts)), repeat_counts)
     repeat_number = np.arange(len(row)) - np.repeat(np.cumsum(repeat_counts) - repeat_counts, repeat_counts)
     id_shift = repeat_number * window[row]
-    return _part_of_single_runs(start[row] + id_shift, np.minimum(end[row] + id_shift, high[row]))
+    return _single_run_groups(start[row] + id_shift, np.minimum(end[row] + id_shift, high[row]))
 
 
 _HIGH_HALF_SHIFT = 32

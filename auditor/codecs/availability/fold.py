@@ -29,11 +29,11 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Longs
 from auditor.codecs.availability.maximal import (
     MAX_RUN_ENTRIES,
-    every_other_of_chain,
-    maximal,
-    openers,
-    opening_runs,
-    set_heads,
+    every_second_number,
+    find_opening_runs,
+    first_group_rows,
+    join_runs,
+    opening_run_numbers,
 )
 from auditor.errors import CoverageLimitError
 
@@ -48,7 +48,7 @@ def fold(batch: GroupBatch) -> GroupBatch:
     >>> fold(GroupBatch.from_tuples([[(0, 0, 1, 0), (2, 2, 1, 0), (4, 4, 1, 0)]])).last.tolist()
     [4]
     """
-    batch = maximal(batch)
+    batch = join_runs(batch)
     first, last, size, period = batch.first, batch.last, batch.size, batch.period
     if not len(first):
         return batch
@@ -60,42 +60,42 @@ def fold(batch: GroupBatch) -> GroupBatch:
     np.subtract(first[1:], last[:-1], out=run_distance[1:])
     # Whether a run can follow the one before at all: of one size, in one set, at a distance that is no
     # overlap and that an int32 holds. The second run of a group always can.
-    can_join = np.ones((len(first), 2), np.bool_)
-    can_join[0, 0] = False
-    can_join[1:, 0] = (
+    can_join_group = np.ones((len(first), 2), np.bool_)
+    can_join_group[0, 0] = False
+    can_join_group[1:, 0] = (
         (size[1:] == size[:-1]) & (run_distance[1:] > size[1:]) & (run_distance[1:] <= MAX_RUN_ENTRIES)
     )
-    can_join[set_heads(batch.offsets), 0] = False
+    can_join_group[first_group_rows(batch.offsets), 0] = False
     # A first run opens a group where it breaks the period so far, a second one where the period is another
     # than the distance that led to the first.
-    is_opener = np.empty_like(can_join)
+    is_opener = np.empty_like(can_join_group)
     is_opener[0, 0] = True
     previous_distance = np.where(has_several_runs, period, run_distance)
-    is_opener[1:, 0] = ~can_join[1:, 0] | (run_distance[1:] != previous_distance[:-1])
+    is_opener[1:, 0] = ~can_join_group[1:, 0] | (run_distance[1:] != previous_distance[:-1])
     is_opener[:, 1] = has_several_runs & (run_distance != period)
     # Flat indexes of the two columns: the row is `index >> 1`, and `index & 1` says that it is the group's
     # second run.
-    opener_cells = np.flatnonzero(is_opener)
+    opener_indices = np.flatnonzero(is_opener)
     run_counts = np.where(has_several_runs, (last - first) // np.maximum(period, 1), 0) + 1
     ends = np.cumsum(run_counts)
     # Runs numbered over the whole batch, as if groups were unrolled, which they never are.
-    run_numbers = (ends - run_counts)[opener_cells >> 1] + (opener_cells & 1)
+    run_numbers = (ends - run_counts)[opener_indices >> 1] + (opener_indices & 1)
     # An opener right behind another becomes the second run of its group, if it can follow; every other one of
     # a row of such, for a group has one second run.
-    is_second_run = can_join.ravel()[opener_cells]
+    is_second_run = can_join_group.ravel()[opener_indices]
     is_second_run[1:] &= run_numbers[1:] - run_numbers[:-1] == 1
-    opens_group = np.ones(len(opener_cells), np.bool_)
-    opens_group[every_other_of_chain(np.flatnonzero(is_second_run))] = False
+    opens_group = np.ones(len(opener_indices), np.bool_)
+    opens_group[every_second_number(np.flatnonzero(is_second_run))] = False
     opener_rows = np.flatnonzero(opens_group)
-    opener_cells, run_numbers = opener_cells[opener_rows], run_numbers[opener_rows]
-    group_rows, is_second_run = opener_cells >> 1, (opener_cells & 1).astype(np.bool_)
+    opener_indices, run_numbers = opener_indices[opener_rows], run_numbers[opener_rows]
+    group_rows, is_second_run = opener_indices >> 1, (opener_indices & 1).astype(np.bool_)
     # A group ends with the run before the next group's first.
     previous_last = np.where(is_second_run, first[group_rows], last[group_rows - 1])
     first = first[group_rows] + np.where(is_second_run, period[group_rows], 0)
     last = np.append(previous_last[1:], last[-1])
     # Of one run the period comes out as 0.
     period = (last - first) // np.maximum(np.diff(run_numbers, append=ends[-1]) - 1, 1)
-    offsets = np.searchsorted(opener_cells, 2 * batch.offsets).astype(np.int64, copy=False)
+    offsets = np.searchsorted(opener_indices, 2 * batch.offsets).astype(np.int64, copy=False)
     return GroupBatch(first, last, size[group_rows], period, offsets)
 
 
@@ -122,8 +122,10 @@ def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> Grou
     entries, offsets = np.asarray(entries, np.int64), np.asarray(offsets, np.int64)
     if not len(entries):
         return fold_runs(entries, entries, offsets)
-    positions, size, first = map(np.concatenate, zip(*openers(entries, set_heads(offsets)), strict=True))
-    batch = _groups(positions, size, first, entries, offsets, is_by_run=False)
+    positions, size, first = map(
+        np.concatenate, zip(*find_opening_runs(entries, first_group_rows(offsets)), strict=True)
+    )
+    batch = _build_groups(positions, size, first, entries, offsets, is_by_run=False)
     return batch if int(batch.size.max()) <= MAX_RUN_ENTRIES else fold(batch)
 
 
@@ -139,12 +141,12 @@ def fold_slots(index_slots: NDArray[np.int64], ledger_bounds: NDArray[np.int64])
     """
     ledger_bounds = np.asarray(ledger_bounds, np.int64)
     first_slot, end_slot = int(ledger_bounds[0]), int(ledger_bounds[-1])
-    is_held = np.zeros(end_slot - first_slot + 2, np.bool_)
-    np.not_equal(index_slots[first_slot:end_slot], 0, out=is_held[1:-1])
+    is_present = np.zeros(end_slot - first_slot + 2, np.bool_)
+    np.not_equal(index_slots[first_slot:end_slot], 0, out=is_present[1:-1])
     ledger_bounds = ledger_bounds - first_slot
-    set_starts = set_heads(ledger_bounds)
-    starts_inside_runs = set_starts[is_held[set_starts] & is_held[set_starts + 1]]
-    run_edges = np.flatnonzero(is_held[1:] != is_held[:-1])
+    set_starts = first_group_rows(ledger_bounds)
+    starts_inside_runs = set_starts[is_present[set_starts] & is_present[set_starts + 1]]
+    run_edges = np.flatnonzero(is_present[1:] != is_present[:-1])
     if len(starts_inside_runs):
         # A run that goes on over the edge of a ledger ends there, and another starts.
         run_edges = np.sort(
@@ -152,9 +154,9 @@ def fold_slots(index_slots: NDArray[np.int64], ledger_bounds: NDArray[np.int64])
         )
     start, end = np.ascontiguousarray(run_edges[0::2]), run_edges[1::2]
     batch = _fold_maximal_runs(start, end - start, np.searchsorted(start, ledger_bounds))
-    id_origins = np.repeat(ledger_bounds[:-1], np.diff(batch.offsets))
+    origin_slots = np.repeat(ledger_bounds[:-1], np.diff(batch.offsets))
     return GroupBatch(
-        batch.first - id_origins, batch.last - id_origins, batch.size, batch.period, batch.offsets
+        batch.first - origin_slots, batch.last - origin_slots, batch.size, batch.period, batch.offsets
     )
 
 
@@ -165,11 +167,11 @@ def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
     """
     if not len(start) or int(size.max()) > MAX_RUN_ENTRIES:
         return fold_runs(start, size, offsets)
-    positions = opening_runs(start, size, set_heads(offsets))
-    return _groups(positions, size[positions], start[positions], start, offsets, is_by_run=True)
+    positions = opening_run_numbers(start, size, first_group_rows(offsets))
+    return _build_groups(positions, size[positions], start[positions], start, offsets, is_by_run=True)
 
 
-def _groups(
+def _build_groups(
     positions: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs, is_by_run: bool
 ) -> GroupBatch:
     """Return the groups that open at ``positions`` in ``starts``.
@@ -177,23 +179,23 @@ def _groups(
     If ``is_by_run`` is True, ``starts`` has one item per run, otherwise one item per entry id. ``size`` and
     ``first`` describe the first run of each group.
     """
-    first_run_items = np.ones_like(size) if is_by_run else size
+    first_run_length = np.ones_like(size) if is_by_run else size
     # A group has more than one run if more items come before the next opener than the first run has.
     ends = np.append(positions[1:], len(starts))
-    repeating_rows = np.flatnonzero(ends - positions > first_run_items)
-    first_run_items = first_run_items[repeating_rows]
+    repeating_rows = np.flatnonzero(ends - positions > first_run_length)
+    first_run_length = first_run_length[repeating_rows]
     last, period = first.copy(), np.zeros_like(first)
-    last[repeating_rows] = starts[ends[repeating_rows] - first_run_items]
-    period[repeating_rows] = starts[positions[repeating_rows] + first_run_items] - first[repeating_rows]
+    last[repeating_rows] = starts[ends[repeating_rows] - first_run_length]
+    period[repeating_rows] = starts[positions[repeating_rows] + first_run_length] - first[repeating_rows]
     return GroupBatch(
         first, last, size, period, np.searchsorted(positions, offsets).astype(np.int64, copy=False)
     )
 
 
-def distinct(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, Longs]:
+def distinct_pairs(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, Longs]:
     """Return every (ledger, entry) pair once, ordered by ledger, then by entry.
 
-    >>> distinct(np.array([7, 5, 7]), np.array([2, 9, 2]))[0].tolist()
+    >>> distinct_pairs(np.array([7, 5, 7]), np.array([2, 9, 2]))[0].tolist()
     [5, 7]
     """
     pair_order = np.lexsort((entry_ids, ledger_ids))
@@ -210,7 +212,7 @@ def ledger_sets(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, GroupBatch]
     >>> ids.tolist(), sets.size.tolist()
     ([5, 7], [1, 2])
     """
-    ledgers, entries = distinct(ledger_ids, entry_ids)
+    ledgers, entries = distinct_pairs(ledger_ids, entry_ids)
     ids, ledger_starts = np.unique(ledgers, return_index=True)
     return ids, fold_entries(entries, np.append(ledger_starts, len(entries)).astype(np.int64))
 
@@ -232,9 +234,9 @@ class IncrementalFold:
     """
 
     def __init__(self) -> None:
-        self._settled: list[bytes] = []
-        self._open = b""
-        self._count = 0
+        self._closed_groups: list[bytes] = []
+        self._last_groups = b""
+        self._group_count = 0
 
     def add(self, folded_set: GroupBatch) -> None:
         """Add a folded set. All its entries must be greater than the entries of the earlier sets.
@@ -242,21 +244,21 @@ class IncrementalFold:
         Raises `CoverageLimitError` if all sets together have more than `MAX_GROUPS` groups.
         """
         groups = folded_set.tobytes()
-        if self._open and groups:
-            groups = fold(_as_one_set(self._open + groups)).tobytes()
+        if self._last_groups and groups:
+            groups = fold(_parse_one_set(self._last_groups + groups)).tobytes()
         elif not groups:
             return
         settled_bytes = max(len(groups) - 2 * GROUP.itemsize, 0)
-        self._settled.append(groups[:settled_bytes])
-        self._open = groups[settled_bytes:]
-        self._count += settled_bytes // GROUP.itemsize
-        if self._count + len(self._open) // GROUP.itemsize > MAX_GROUPS:
+        self._closed_groups.append(groups[:settled_bytes])
+        self._last_groups = groups[settled_bytes:]
+        self._group_count += settled_bytes // GROUP.itemsize
+        if self._group_count + len(self._last_groups) // GROUP.itemsize > MAX_GROUPS:
             raise CoverageLimitError(f"more than {MAX_GROUPS} groups of entries")
 
     def result(self) -> GroupBatch:
         """Return all pieces as one set."""
-        return _as_one_set(b"".join((*self._settled, self._open)))
+        return _parse_one_set(b"".join((*self._closed_groups, self._last_groups)))
 
 
-def _as_one_set(group_bytes: bytes) -> GroupBatch:
+def _parse_one_set(group_bytes: bytes) -> GroupBatch:
     return GroupBatch.frombytes(group_bytes, np.array([0, len(group_bytes)]))

@@ -24,7 +24,7 @@ from auditor.errors import DecodeError
 GROUP = np.dtype([("first_start", ">i8"), ("last_start", ">i8"), ("size", ">i4"), ("period", ">i4")])
 """One SequenceGroup, byte for byte."""
 
-HEADER = struct.Struct(">ii56x")
+HEADER_STRUCT = struct.Struct(">ii56x")
 """The header before the groups in a value outside of this program: version 0, number of groups, zeros."""
 
 Longs = NDArray[np.int64]
@@ -135,8 +135,8 @@ class GroupBatch:
         b''
         """
         group_bytes = self.tobytes()
-        ends = (self.offsets * GROUP.itemsize).tolist()
-        return [group_bytes[start:end] for start, end in pairwise(ends)]
+        end_bytes = (self.offsets * GROUP.itemsize).tolist()
+        return [group_bytes[start:end] for start, end in pairwise(end_bytes)]
 
     def merge(self, output_sets: NDArray[np.int64], set_count: int) -> GroupBatch:
         """Merge sets: input set i becomes part of output set ``output_sets[i]``.

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auditor.codecs.availability.groups import GROUP, HEADER
+from auditor.codecs.availability.groups import GROUP, HEADER_STRUCT
 from auditor.errors import CoverageLimitError, DecodeError
 
 _FORMAT_NAME = "availability"
@@ -77,18 +77,20 @@ class JavaAvailability:
         >>> JavaAvailability.parse(bytes(64)).total
         0
         """
-        if len(data) < HEADER.size:
-            raise DecodeError(_FORMAT_NAME, len(data), f"only {len(data)} of {HEADER.size} header bytes")
-        version, count = HEADER.unpack_from(data)
+        if len(data) < HEADER_STRUCT.size:
+            raise DecodeError(
+                _FORMAT_NAME, len(data), f"only {len(data)} of {HEADER_STRUCT.size} header bytes"
+            )
+        version, count = HEADER_STRUCT.unpack_from(data)
         if version > 0:
             raise DecodeError(_FORMAT_NAME, 0, f"version {version} is newer than 0")
         count = max(count, 0)
-        if HEADER.size + count * GROUP.itemsize > len(data):
+        if HEADER_STRUCT.size + count * GROUP.itemsize > len(data):
             raise DecodeError(_FORMAT_NAME, len(data), f"{count} groups declared, but the data ends earlier")
-        declared_groups: list[Group] = np.frombuffer(data, GROUP, count, HEADER.size).tolist()
+        declared_groups: list[Group] = np.frombuffer(data, GROUP, count, HEADER_STRUCT.size).tolist()
         for group_number, (first, last, _, period) in enumerate(declared_groups):
             if first != last and not period:
-                group_offset = HEADER.size + group_number * GROUP.itemsize
+                group_offset = HEADER_STRUCT.size + group_number * GROUP.itemsize
                 raise DecodeError(_FORMAT_NAME, group_offset, "a group that repeats with a period of 0")
         # The class keeps a TreeMap by first entry: sorted, and of equal keys the last one stays.
         return cls(tuple(sorted({group[0]: group for group in declared_groups}.values())))
@@ -121,16 +123,16 @@ class JavaAvailability:
         """
         available_entries: list[int] = []
         ends = [*(group[0] for group in self.groups), _MAX_LONG + 1][1:]
-        for group, next_first in zip(self.groups, ends, strict=True):
+        for group, next_group_first in zip(self.groups, ends, strict=True):
             first, _, size, period = group
-            end = min(_group_end(group) + 1, next_first)
+            end = min(_group_end(group) + 1, next_group_first)
             # Without a period there is one run. The class's remainder does not see a period's sign.
-            step = abs(period) or max(end - first, 1)
-            runs = range(first, end, step)
+            run_distance = abs(period) or max(end - first, 1)
+            runs = range(first, end, run_distance)
             if len(runs) > max_entries:
                 raise CoverageLimitError(f"too many runs of entries to list: more than {max_entries}")
             for start in runs:
-                run = range(start, min(start + min(size, step), end))
+                run = range(start, min(start + min(size, run_distance), end))
                 if len(available_entries) + len(run) > max_entries:
                     raise CoverageLimitError(f"too many entries to list: more than {max_entries}")
                 available_entries += run
@@ -169,7 +171,7 @@ class JavaAvailability:
         >>> JavaAvailability.from_entries([]).tobytes() == bytes(64)
         True
         """
-        return HEADER.pack(0, len(self.groups)) + np.array(list(self.groups), GROUP).tobytes()
+        return HEADER_STRUCT.pack(0, len(self.groups)) + np.array(list(self.groups), GROUP).tobytes()
 
     def _last_group_before(self, entry: int) -> int:
         return bisect_right(self.groups, entry, key=lambda group: group[0]) - 1

@@ -5,13 +5,13 @@ before sets are folded, runs that touch become one run. Runs longer than 2^31 - 
 size and a remainder. The cost depends on the number of groups, not on the number of runs: only the first and
 last run of a group can touch another group.
 
-`opening_runs` finds the runs that open a group in a long array of entry ids. Folding needs no other result. A
-run of consecutive ids *continues* under two conditions. (1) Its size equals that of the previous run. (2) Its
-distance from the previous run equals the previous run's distance from the run before. A run that continues
-never opens a group. Every other run opens a group, with one exception: directly after a run that opened a
-group, the next run may join this group as its second run. The next run that does not continue then opens a
-group again. In some chains of runs, each run could join the run before it as the second run of a group. In
-such a chain, every second run opens a group.
+`opening_run_numbers` finds the runs that open a group in a long array of entry ids. Folding needs no other
+result. A run of consecutive ids *continues* under two conditions. (1) Its size equals that of the previous
+run. (2) Its distance from the previous run equals the previous run's distance from the run before. A run that
+continues never opens a group. Every other run opens a group, with one exception: directly after a run that
+opened a group, the next run may join this group as its second run. The next run that does not continue then
+opens a group again. In some chains of runs, each run could join the run before it as the second run of a
+group. In such a chain, every second run opens a group.
 
 The search goes block by block. So the data stays in the processor's cache, and memory is needed for groups,
 not for ids. A block that only continues the pattern of the block before it is skipped. There are two cases.
@@ -38,10 +38,10 @@ MAX_PIECES = 2**22
 """Largest number of pieces that the long runs of one batch are cut into: 100 MB of groups, 2^53 entries."""
 
 
-def maximal(batch: GroupBatch) -> GroupBatch:
+def join_runs(batch: GroupBatch) -> GroupBatch:
     """Return the same sets, with touching runs joined and long runs cut.
 
-    >>> maximal(GroupBatch.from_tuples([[(0, 0, 2, 0), (2, 6, 1, 2)]])).size.tolist()
+    >>> join_runs(GroupBatch.from_tuples([[(0, 0, 2, 0), (2, 6, 1, 2)]])).size.tolist()
     [3, 1]
     """
     batch = _without_solid_groups(batch)
@@ -51,10 +51,10 @@ def maximal(batch: GroupBatch) -> GroupBatch:
     return _cut_long_runs(batch) if (batch.size > MAX_RUN_ENTRIES).any() else batch
 
 
-def set_heads(offsets: Longs) -> Longs:
+def first_group_rows(offsets: Longs) -> Longs:
     """Return the index of the first group of each nonempty set.
 
-    >>> set_heads(np.array([0, 2, 2, 3])).tolist()
+    >>> first_group_rows(np.array([0, 2, 2, 3])).tolist()
     [0, 2]
     """
     return offsets[:-1][offsets[:-1] < offsets[1:]]
@@ -80,7 +80,7 @@ def _touches_previous(batch: GroupBatch) -> NDArray[np.bool_]:
     touches_previous = np.zeros(len(batch.first), np.bool_)
     touches_previous[1:] = batch.first[1:] == batch.last[:-1] + batch.size[:-1]
     # What lies before the first group of a set is another set's.
-    touches_previous[set_heads(batch.offsets)] = False
+    touches_previous[first_group_rows(batch.offsets)] = False
     return touches_previous
 
 
@@ -171,7 +171,7 @@ BLOCK_ENTRIES = 1 << 17
 """Number of ids that are processed together: 1 MiB."""
 
 
-class Openers(NamedTuple):
+class OpeningRuns(NamedTuple):
     """The first run of each group.
 
     ``positions`` are the positions of the runs' first ids in the array of ids. ``size`` are the lengths of
@@ -183,12 +183,13 @@ class Openers(NamedTuple):
     first: Longs
 
 
-def openers(entries: Longs, set_starts: Longs) -> Iterator[Openers]:
+def find_opening_runs(entries: Longs, set_starts: Longs) -> Iterator[OpeningRuns]:
     """Find where groups open in an array of ascending ids. The array must not be empty.
 
     ``set_starts`` are the positions at which sets begin. The first of these positions is 0.
 
-    >>> [found.positions.tolist() for found in openers(np.array([1, 2, 4, 5, 7, 8, 10]), np.array([0]))]
+    >>> opening_runs = find_opening_runs(np.array([1, 2, 4, 5, 7, 8, 10]), np.array([0]))
+    >>> [runs.positions.tolist() for runs in opening_runs]
     [[0], [6]]
     """
     run_starts = np.zeros(1, np.int64)  # where the last three runs begin; the very last may not be over
@@ -207,7 +208,7 @@ def openers(entries: Longs, set_starts: Longs) -> Iterator[Openers]:
             out=distances[: block_end - block_start],
         )
         is_run_start = np.not_equal(distance, 1, out=run_start_buffer[: block_end - block_start])
-        is_run_start[_heads_between(set_starts, block_start, block_end) - block_start] = True
+        is_run_start[_set_starts_between(set_starts, block_start, block_end) - block_start] = True
         starts = np.concatenate((run_starts - block_start, np.flatnonzero(is_run_start)))
         starts += block_start
         block_openers = _openers_among(entries, set_starts, starts, len(run_starts) - 1, newest_opener)
@@ -219,17 +220,17 @@ def openers(entries: Longs, set_starts: Longs) -> Iterator[Openers]:
     )
 
 
-def opening_runs(
-    first: Longs, size: Longs, set_starts: Longs, settled_runs: int = 0, may_join: bool = True
+def opening_run_numbers(
+    first: Longs, size: Longs, set_starts: Longs, decided_runs: int = 0, may_join: bool = True
 ) -> Longs:
     """Return the indexes of the runs that open a group.
 
     ``first`` and ``size`` are the first ids and the lengths of the runs. ``set_starts`` are the indexes of
-    the runs at which sets begin. For the first ``settled_runs`` runs, earlier calls have decided whether they
+    the runs at which sets begin. For the first ``decided_runs`` runs, earlier calls have decided whether they
     open a group, so they are not returned. If ``may_join`` is True, the last settled run opened a group, and
     the next run may join this group.
 
-    >>> opening_runs(np.array([0, 3, 6, 10]), np.array([2, 2, 2, 2]), np.array([0])).tolist()
+    >>> opening_run_numbers(np.array([0, 3, 6, 10]), np.array([2, 2, 2, 2]), np.array([0])).tolist()
     [0, 3]
     """
     distance = first[1:] - first[:-1]
@@ -244,20 +245,20 @@ def opening_runs(
     # A second run comes right behind one that opens a group, so not behind one that continues.
     can_be_second_run[1:] &= ~continues_pattern[:-1]
     can_be_second_run &= ~continues_pattern
-    if settled_runs:
-        can_be_second_run[: settled_runs - 1] = False
-        can_be_second_run[settled_runs - 1 : settled_runs] &= may_join
+    if decided_runs:
+        can_be_second_run[: decided_runs - 1] = False
+        can_be_second_run[decided_runs - 1 : decided_runs] &= may_join
     opens_group = np.ones(len(first), np.bool_)
     np.logical_not(continues_pattern, out=opens_group[1:])
-    opens_group[every_other_of_chain(np.flatnonzero(can_be_second_run)) + 1] = False
-    opens_group[:settled_runs] = False
+    opens_group[every_second_number(np.flatnonzero(can_be_second_run)) + 1] = False
+    opens_group[:decided_runs] = False
     return np.flatnonzero(opens_group)
 
 
-def every_other_of_chain(numbers: Longs) -> Longs:
+def every_second_number(numbers: Longs) -> Longs:
     """Return the first, third, fifth, ... number of each chain of consecutive numbers.
 
-    >>> every_other_of_chain(np.array([2, 3, 4, 7, 8])).tolist()
+    >>> every_second_number(np.array([2, 3, 4, 7, 8])).tolist()
     [2, 4, 7]
     """
     is_chained = np.zeros(len(numbers), np.bool_)
@@ -268,25 +269,25 @@ def every_other_of_chain(numbers: Longs) -> Longs:
 
 
 def _openers_among(
-    entries: Longs, set_starts: Longs, starts: Longs, settled_runs: int, newest_opener: int
-) -> Openers:
+    entries: Longs, set_starts: Longs, starts: Longs, decided_runs: int, newest_opener: int
+) -> OpeningRuns:
     """Return the runs that open a group, among the runs that begin at ``starts``.
 
-    The last item of ``starts`` is not a start, but the end of the last run. For the first ``settled_runs``
+    The last item of ``starts`` is not a start, but the end of the last run. For the first ``decided_runs``
     runs, it is already known whether they open a group. ``newest_opener`` is the position at which the last
     group found so far opens, or -1 if no group was found.
     """
     size, starts = starts[1:] - starts[:-1], starts[:-1]
     first = entries[starts]
-    set_rows = np.searchsorted(starts, _heads_between(set_starts, int(starts[0]), int(starts[-1]) + 1))
-    opener_rows = opening_runs(
+    set_rows = np.searchsorted(starts, _set_starts_between(set_starts, int(starts[0]), int(starts[-1]) + 1))
+    opener_rows = opening_run_numbers(
         first,
         size,
         set_rows,
-        settled_runs,
-        may_join=settled_runs > 0 and newest_opener == int(starts[settled_runs - 1]),
+        decided_runs,
+        may_join=decided_runs > 0 and newest_opener == int(starts[decided_runs - 1]),
     )
-    return Openers(starts[opener_rows], size[opener_rows], first[opener_rows])
+    return OpeningRuns(starts[opener_rows], size[opener_rows], first[opener_rows])
 
 
 def _run_starts_after(entries: Longs, set_starts: Longs, run_starts: Longs, block_end: int) -> Longs | None:
@@ -299,7 +300,7 @@ def _run_starts_after(entries: Longs, set_starts: Longs, run_starts: Longs, bloc
     open_run = starts[-1]
     # Ids ascend: where the last is as far from the first as their places are, none is missing in between.
     if entries[last] - entries[open_run] == last - open_run:
-        return None if len(_heads_between(set_starts, open_run + 1, block_end)) else run_starts
+        return None if len(_set_starts_between(set_starts, open_run + 1, block_end)) else run_starts
     if len(starts) < 3 or open_run - starts[1] != starts[1] - starts[0]:
         return None
     size, distance = open_run - starts[1], int(entries[open_run] - entries[starts[1]])
@@ -309,11 +310,11 @@ def _run_starts_after(entries: Longs, set_starts: Longs, run_starts: Longs, bloc
     runs, remainder = divmod(last - open_run, size)
     if entries[last] != entries[starts[1] + remainder] + distance * (runs + 1):
         return None
-    if len(_heads_between(set_starts, starts[0] + 1, block_end)):
+    if len(_set_starts_between(set_starts, starts[0] + 1, block_end)):
         return None
     repeats_run = entries[open_run:block_end] - entries[open_run - size : block_end - size] == distance
     return run_starts + runs * size if repeats_run.all() else None
 
 
-def _heads_between(set_starts: Longs, block_start: int, block_end: int) -> Longs:
+def _set_starts_between(set_starts: Longs, block_start: int, block_end: int) -> Longs:
     return set_starts[set_starts.searchsorted(block_start) : set_starts.searchsorted(block_end)]

@@ -49,7 +49,7 @@ def stripe(
     )
     # Everything is counted from the segment's first entry, so that ids near 2^63 do not overflow.
     last_offset = end - start
-    is_whole = quorum == ensemble
+    is_unstriped = quorum == ensemble
     first_run_offset = (member - quorum + 1 - start) % ensemble
     # Of the run under way at the segment's first entry; none at 0 or below.
     entries_of_open_run = quorum - ensemble + first_run_offset
@@ -58,22 +58,22 @@ def stripe(
     tail_start = first_run_offset + full_ends * ensemble
     has_tail = last_offset - tail_start >= ensemble
     tail_start = np.where(has_tail, tail_start + ensemble, 0)
-    head_size = np.where(is_whole, last_offset + 1, np.minimum(entries_of_open_run, last_offset + 1))
+    head_size = np.where(is_unstriped, last_offset + 1, np.minimum(entries_of_open_run, last_offset + 1))
 
-    is_nonempty, is_partial = last_offset >= 0, (last_offset >= 0) & ~is_whole
+    is_nonempty, is_striped = last_offset >= 0, (last_offset >= 0) & ~is_unstriped
     head_runs, full_runs, tail_runs = (
-        is_nonempty & (is_whole | (entries_of_open_run > 0)),
-        is_partial & (full_ends >= 0),
-        is_partial & has_tail,
+        is_nonempty & (is_unstriped | (entries_of_open_run > 0)),
+        is_striped & (full_ends >= 0),
+        is_striped & has_tail,
     )
     positions = np.flatnonzero(np.stack((head_runs, full_runs, tail_runs), axis=1))
-    zeros = np.zeros_like(start)
-    body_end = first_run_offset + np.maximum(full_ends, 0) * ensemble
+    no_offset = np.zeros_like(start)
+    full_runs_end = first_run_offset + np.maximum(full_ends, 0) * ensemble
     return GroupBatch(
         _select_runs(positions, start, start + first_run_offset, start + tail_start),
-        _select_runs(positions, start, start + body_end, start + tail_start),
+        _select_runs(positions, start, start + full_runs_end, start + tail_start),
         _select_runs(positions, head_size, quorum, last_offset - tail_start + 1),
-        _select_runs(positions, zeros, np.where(full_ends > 0, ensemble, 0), zeros),
+        _select_runs(positions, no_offset, np.where(full_ends > 0, ensemble, 0), no_offset),
         offsets_of(head_runs.astype(np.int64) + full_runs + tail_runs),
     )
 

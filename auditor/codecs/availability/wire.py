@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from auditor.codecs.availability.coverage import difference
 from auditor.codecs.availability.fold import fold, fold_entries
-from auditor.codecs.availability.groups import GROUP, HEADER, GroupBatch, Groups, Longs
+from auditor.codecs.availability.groups import GROUP, HEADER_STRUCT, GroupBatch, Groups, Longs
 from auditor.codecs.availability.java import JavaAvailability
 from auditor.errors import CoverageLimitError, DecodeError
 
@@ -56,40 +56,42 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
     """
     if mode == "java":
         return JavaAvailability.parse(data)
-    if len(data) < HEADER.size:
-        raise DecodeError(_FORMAT_NAME, len(data), f"only {len(data)} of {HEADER.size} header bytes")
-    version, count = HEADER.unpack_from(data)
+    if len(data) < HEADER_STRUCT.size:
+        raise DecodeError(_FORMAT_NAME, len(data), f"only {len(data)} of {HEADER_STRUCT.size} header bytes")
+    version, count = HEADER_STRUCT.unpack_from(data)
     if version != VERSION:
         raise DecodeError(_FORMAT_NAME, 0, f"version {version}, not {VERSION}")
-    group_count, remainder = divmod(len(data) - HEADER.size, GROUP.itemsize)
+    group_count, remainder = divmod(len(data) - HEADER_STRUCT.size, GROUP.itemsize)
     if remainder or group_count != count:
         raise DecodeError(
             _FORMAT_NAME, 4, f"{count} groups declared, {group_count} groups and {remainder} bytes present"
         )
-    groups = np.frombuffer(data, GROUP, offset=HEADER.size)
+    groups = np.frombuffer(data, GROUP, offset=HEADER_STRUCT.size)
     first, last, size, period = (groups[name].astype(np.int64) for name in GROUP.fields or ())
-    span = last - first
+    id_span = last - first
     is_repeated = last > first
     is_out_of_order = np.zeros(len(groups), np.bool_)
     # Ends are compared as the last id held, which fits an int64 where one past it may not.
     is_out_of_order[1:] = first[1:] <= last[:-1] + (size[:-1] - 1)
-    fault_masks = {
+    mask_by_fault = {
         "ends before it starts": last < first,
         "holds nothing": size < 1,
         "ends beyond the largest entry id": last > _MAX_LONG - (np.maximum(size, 1) - 1),
-        "spans more entry ids than exist": is_repeated & (span < 0),
+        "spans more entry ids than exist": is_repeated & (id_span < 0),
         "has a period, but only one run": ~is_repeated & (period != 0),
         "has a period shorter than its run": is_repeated & (period < size),
-        "ends on a run that its period does not reach": is_repeated & (span % np.maximum(period, 1) != 0),
+        "ends on a run that its period does not reach": is_repeated & (id_span % np.maximum(period, 1) != 0),
         "begins before the previous group ends": is_out_of_order,
         "begins below entry 0": first < 0,
     }
-    is_broken = np.logical_or.reduce(list(fault_masks.values()))
+    is_broken = np.logical_or.reduce(list(mask_by_fault.values()))
     if is_broken.any():
         # Of several faults the offset is the first bad group's, whatever that one fails on.
         group_row = int(is_broken.argmax())
-        reason = next(reason for reason, rows in fault_masks.items() if rows[group_row])
-        raise DecodeError(_FORMAT_NAME, HEADER.size + group_row * GROUP.itemsize, f"a group that {reason}")
+        reason = next(reason for reason, rows in mask_by_fault.items() if rows[group_row])
+        raise DecodeError(
+            _FORMAT_NAME, HEADER_STRUCT.size + group_row * GROUP.itemsize, f"a group that {reason}"
+        )
     return groups
 
 
@@ -121,7 +123,7 @@ def encode(groups: Groups) -> bytes:
     '000000000000000100000000000000040000000200000003'
     """
     folded_groups = fold(GroupBatch.from_groups(groups))
-    return HEADER.pack(VERSION, len(folded_groups.first)) + folded_groups.tobytes()
+    return HEADER_STRUCT.pack(VERSION, len(folded_groups.first)) + folded_groups.tobytes()
 
 
 def encode_unfolded(groups: Groups) -> bytes:
@@ -139,9 +141,9 @@ def encode_unfolded(groups: Groups) -> bytes:
     # Folded first, so that runs that touch are one run, as the server's are.
     folded_groups = fold(GroupBatch.from_groups(groups))
     start, group_rows = _run_starts(folded_groups)
-    zeros = np.zeros_like(start)
-    runs = GroupBatch(start, start, folded_groups.size[group_rows], zeros, np.array([0, len(start)]))
-    return HEADER.pack(VERSION, len(start)) + runs.tobytes()
+    no_periods = np.zeros_like(start)
+    runs = GroupBatch(start, start, folded_groups.size[group_rows], no_periods, np.array([0, len(start)]))
+    return HEADER_STRUCT.pack(VERSION, len(start)) + runs.tobytes()
 
 
 def holds_entries(groups: Groups, entries: ArrayLike) -> NDArray[np.bool_]:
@@ -159,19 +161,19 @@ def holds_entries(groups: Groups, entries: ArrayLike) -> NDArray[np.bool_]:
     """
     batch, entry_ids = GroupBatch.from_groups(groups), np.asarray(entries, np.int64)
     group_rows = np.searchsorted(batch.first, entry_ids, side="right") - 1
-    is_held = np.zeros(len(entry_ids), np.bool_)
+    is_in_set = np.zeros(len(entry_ids), np.bool_)
     rows_in_run = np.flatnonzero(group_rows >= 0)
     group_rows = group_rows[rows_in_run]
-    distance, span = (
+    distance, id_span = (
         entry_ids[rows_in_run] - batch.first[group_rows],
         batch.last[group_rows] - batch.first[group_rows],
     )
     # Behind the last run's start nothing repeats: what counts there is the distance from that start.
     run_offset = np.where(
-        distance > span, distance - span, distance % np.maximum(batch.period[group_rows], 1)
+        distance > id_span, distance - id_span, distance % np.maximum(batch.period[group_rows], 1)
     )
-    is_held[rows_in_run] = run_offset < batch.size[group_rows]
-    return is_held
+    is_in_set[rows_in_run] = run_offset < batch.size[group_rows]
+    return is_in_set
 
 
 def missing_entries(held_groups: Groups, expected_groups: Groups) -> Groups:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.bookie.entry_log import DIRECT_HEADER_BYTES, HEADER_BYTES
 from auditor.codecs.bookie.entry_log_records import EntryLogRecords
-from auditor.codecs.bookie.length_prefixed import BLOCK_BYTES, LENGTH, Longs, ReadAt
+from auditor.codecs.bookie.length_prefixed import BLOCK_BYTES, LENGTH_STRUCT, Longs, ReadAt
 
 DIRECT_BUFFER_BYTES = 8 << 20
 """Number of bytes that the direct logger reads at once (dbStorage_directIOEntryLoggerReadBufferSizeMB)."""
@@ -55,7 +55,7 @@ class ScannedLog(NamedTuple):
     sizes: Longs
     may_fail: bool
 
-    def sums(self) -> dict[int, int]:
+    def ledger_sums(self) -> dict[int, int]:
         """Return the number of bytes of each ledger, as the garbage collector adds them up."""
         ledgers, ledger_rows = np.unique(self.ledger_ids, return_inverse=True)
         ledger_bytes = np.zeros(len(ledgers), np.int64)
@@ -83,18 +83,18 @@ def scan_log(
         buffer_bytes: Number of bytes that the direct logger reads at once.
 
     >>> data = bytes(1024) + bytes.fromhex("00000008 0000000000000007 80000008 0000000000000009")
-    >>> scan_log(lambda at, length: data[at : at + length], len(data), is_direct=False).sums()
+    >>> scan_log(lambda at, length: data[at : at + length], len(data), is_direct=False).ledger_sums()
     {7: 12}
     """
     if is_direct:
         return _scan_direct(read_at, size, buffer_bytes)
     records = EntryLogRecords(read_at, size)
-    no_records = np.zeros(0, np.int64)
-    record_columns = [(no_records, no_records, no_records), *records.collected_records(HEADER_BYTES)]
+    empty_column = np.zeros(0, np.int64)
+    record_columns = [(empty_column, empty_column, empty_column), *records.collected_records(HEADER_BYTES)]
     offsets, ledgers, sizes = (np.concatenate(column) for column in zip(*record_columns, strict=True))
     max_size = int(sizes.max(initial=0))
-    if records.cut_at is not None:
-        max_size = max(max_size, int.from_bytes(read_at(records.cut_at, LENGTH.size), signed=True))
+    if records.cut_offset is not None:
+        max_size = max(max_size, int.from_bytes(read_at(records.cut_offset, LENGTH_STRUCT.size), signed=True))
     return ScannedLog(offsets, ledgers, sizes, max_size > MAX_SAFE_LEDGER_BYTES)
 
 
@@ -115,11 +115,11 @@ def _direct_records(read_at: ReadAt, size: int, buffer_bytes: int) -> Iterator[t
     offset, id_buffer = HEADER_BYTES, bytes(_LEDGER_BYTES)
     block_offset, block = 0, b""
     while offset < size:
-        if not block_offset <= offset <= block_offset + len(block) - LENGTH.size - _LEDGER_BYTES:
+        if not block_offset <= offset <= block_offset + len(block) - LENGTH_STRUCT.size - _LEDGER_BYTES:
             block_offset, block = offset, read_at(offset, min(BLOCK_BYTES, size - offset))
-            block = block.ljust(LENGTH.size + _LEDGER_BYTES, b"\0")
+            block = block.ljust(LENGTH_STRUCT.size + _LEDGER_BYTES, b"\0")
         position = offset - block_offset
-        (length,) = LENGTH.unpack_from(block, position)
+        (length,) = LENGTH_STRUCT.unpack_from(block, position)
         if length < 0:
             if offset % DIRECT_HEADER_BYTES == 0:
                 # The next block is this one: the server looks at the same four bytes for ever.
@@ -128,11 +128,11 @@ def _direct_records(read_at: ReadAt, size: int, buffer_bytes: int) -> Iterator[t
             continue
         if not length:
             return
-        start = offset + LENGTH.size
+        start = offset + LENGTH_STRUCT.size
         if start >= size or start + length > buffered_end:
             raise EOFError
         # Of a shorter record the server takes what the one before it left in the buffer.
-        id_bytes = block[position + LENGTH.size :][: min(length, _LEDGER_BYTES)]
+        id_bytes = block[position + LENGTH_STRUCT.size :][: min(length, _LEDGER_BYTES)]
         id_buffer = id_bytes + id_buffer[len(id_bytes) :]
-        yield offset, int.from_bytes(id_buffer, signed=True), LENGTH.size + length
+        yield offset, int.from_bytes(id_buffer, signed=True), LENGTH_STRUCT.size + length
         offset = start + length

@@ -55,7 +55,7 @@ MAGIC = b"BKLO"
 NEWEST_VERSION = 1
 MAX_MAP_BYTES = 256 << 20
 """Largest ledgers map to read, in bytes. Even a log of 2 GB with the shortest entries has no larger map."""
-LEDGER = np.dtype([("ledger_id", ">i8"), ("bytes", ">i8")])
+LEDGER_DTYPE = np.dtype([("ledger_id", ">i8"), ("bytes", ">i8")])
 """A ledger in a ledgers map, and its number of bytes."""
 
 _FORMAT_NAME = "entry log"
@@ -85,7 +85,7 @@ class EntryLogHeader:
 
         The map is largest if each of its records contains one ledger.
         """
-        return (_RECORD_STRUCT.size + LEDGER.itemsize) * self.map_ledgers
+        return (_RECORD_STRUCT.size + LEDGER_DTYPE.itemsize) * self.map_ledgers
 
 
 def decode_unchecked_header(data: bytes) -> EntryLogHeader:
@@ -125,7 +125,7 @@ def is_direct(data: bytes) -> bool:
 
 
 def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
-    """Read the ledgers map as an array of dtype `LEDGER`.
+    """Read the ledgers map as an array of dtype `LEDGER_DTYPE`.
 
     ``data`` is the content of the file from ``header.map_offset`` on. The ledgers stay in the server's
     order, which is that of a hash table. Raises `DecodeError` if the map is damaged. Offsets in errors
@@ -139,7 +139,7 @@ def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
     records: list[NDArray[np.void]] = []
     offset, total = 0, 0
     while offset + _SIZE_STRUCT.size <= len(data) and _SIZE_STRUCT.unpack_from(data, offset)[0] > 0:
-        ledgers = _map_record(data, offset, header.map_offset)
+        ledgers = _decode_map_record(data, offset, header.map_offset)
         records.append(ledgers)
         total += len(ledgers)
         offset += _RECORD_STRUCT.size + ledgers.nbytes
@@ -152,13 +152,13 @@ def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
             header.map_offset + offset,
             f"{header.map_ledgers} ledgers declared, {total} in the map",
         )
-    ledgers_map = np.concatenate(records) if records else np.empty(0, LEDGER)
+    ledgers_map = np.concatenate(records) if records else np.empty(0, LEDGER_DTYPE)
     if len(np.unique(ledgers_map["ledger_id"])) != total:
         raise DecodeError(_FORMAT_NAME, header.map_offset, "a ledger that appears twice in the map")
     return ledgers_map
 
 
-def _map_record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
+def _decode_map_record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
     """Return the ledgers in the map's record at ``offset``.
 
     ``start`` is the offset of the map in the file. It is added to ``offset`` in errors.
@@ -170,15 +170,15 @@ def _map_record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
         raise DecodeError(
             _FORMAT_NAME, start + offset + 4, f"entry {entry} of ledger {ledger} instead of a ledgers map"
         )
-    if count < 0 or size != _RECORD_STRUCT.size - _SIZE_STRUCT.size + LEDGER.itemsize * count:
+    if count < 0 or size != _RECORD_STRUCT.size - _SIZE_STRUCT.size + LEDGER_DTYPE.itemsize * count:
         raise DecodeError(
             _FORMAT_NAME, start + offset, f"a ledgers map of {count} ledgers cannot have {size} bytes"
         )
     if len(data) - offset < _SIZE_STRUCT.size + size:
         raise DecodeError(_FORMAT_NAME, start + len(data), "the file ends inside a record of the ledgers map")
-    ledgers: NDArray[np.void] = np.frombuffer(data, LEDGER, count, offset + _RECORD_STRUCT.size)
+    ledgers: NDArray[np.void] = np.frombuffer(data, LEDGER_DTYPE, count, offset + _RECORD_STRUCT.size)
     if (negative_rows := np.flatnonzero((ledgers["bytes"] < 0) | (ledgers["ledger_id"] < 0))).size:
-        fault_offset = start + offset + _RECORD_STRUCT.size + LEDGER.itemsize * int(negative_rows[0])
+        fault_offset = start + offset + _RECORD_STRUCT.size + LEDGER_DTYPE.itemsize * int(negative_rows[0])
         ledger, size = ledgers[negative_rows[0]].tolist()
         if ledger < 0:
             raise DecodeError(_FORMAT_NAME, fault_offset, f"a negative ledger id in the map: {ledger}")
@@ -196,7 +196,7 @@ _METADATA_STRUCT = struct.Struct(">hqqqq")
 class EntryLogMetadata:
     """The metadata of one entry log in the garbage collector's cache.
 
-    ``ledgers`` is an unsorted array of dtype `LEDGER`. ``total`` is the number of bytes of all entries.
+    ``ledgers`` is an unsorted array of dtype `LEDGER_DTYPE`. ``total`` is the number of bytes of all entries.
     ``remaining`` is the number of bytes of the ledgers that were not dropped.
     """
 
@@ -228,13 +228,13 @@ def decode_metadata(data: bytes) -> EntryLogMetadata:
             10 if total < 0 else 18,
             f"impossible sizes: {remaining} of {total} bytes remain",
         )
-    if count < 0 or len(data) - _METADATA_STRUCT.size != count * LEDGER.itemsize:
+    if count < 0 or len(data) - _METADATA_STRUCT.size != count * LEDGER_DTYPE.itemsize:
         ledger_bytes = len(data) - _METADATA_STRUCT.size
         raise DecodeError(
             _METADATA_FORMAT_NAME,
             26,
-            f"{count} ledgers of {LEDGER.itemsize} bytes each declared, {ledger_bytes} bytes present",
+            f"{count} ledgers of {LEDGER_DTYPE.itemsize} bytes each declared, {ledger_bytes} bytes present",
         )
     return EntryLogMetadata(
-        log_id, total, remaining, np.frombuffer(data, LEDGER, count, _METADATA_STRUCT.size)
+        log_id, total, remaining, np.frombuffer(data, LEDGER_DTYPE, count, _METADATA_STRUCT.size)
     )

@@ -45,21 +45,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.bookie.entry_log import HEADER_BYTES, LEDGER, EntryLogHeader
+from auditor.codecs.bookie.entry_log import HEADER_BYTES, LEDGER_DTYPE, EntryLogHeader
 from auditor.codecs.bookie.length_prefixed import (
-    HEAD,
-    LENGTH,
-    RECORD_IDS,
-    V2_HEAD,
-    V2_HEADER,
+    HEAD_DTYPE,
+    LENGTH_STRUCT,
+    RECORD_ID_BYTES,
+    V2_HEAD_DTYPE,
+    V2_HEADER_BYTES,
     V2_PREFIX_BYTES,
     LengthPrefixed,
     Longs,
     ReadAt,
     count_equal_lengths,
     has_v2_flags,
-    heads_at,
-    next_block,
+    next_block_bytes,
+    read_heads,
 )
 from auditor.errors import DecodeError
 
@@ -91,20 +91,21 @@ class LogEntries(NamedTuple):
 class EntryLogRecords(LengthPrefixed):
     """The records of an entry log up to byte ``size``. `entries` reads them once, in file order.
 
-    After `entries` has ended, ``end`` is the offset after the last whole record. ``cut`` is True if another
-    record follows that extends beyond ``size``. This record starts at ``cut_at``. ``other_bytes`` is the
-    number of bytes of records that are not entries. ``padding_bytes`` is the number of bytes between records.
-    Both numbers and the bytes of the header, of the entries and after ``end`` add up to the size of the file.
+    After `entries` has ended, ``end`` is the offset after the last whole record. ``is_cut`` is True if
+    another record follows that extends beyond ``size``. This record starts at ``cut_offset``. ``other_bytes``
+    is the number of bytes of records that are not entries. ``padding_bytes`` is the number of bytes between
+    records. Both numbers and the bytes of the header, of the entries and after ``end`` add up to the size of
+    the file.
 
     >>> data = bytes(1024) + bytes.fromhex("00000010 0000000000000007 0000000000000002 f0f0f0f0")
     >>> log = EntryLogRecords(lambda offset, length: data[offset : offset + length], len(data))
-    >>> [(found.ledger_ids.tolist(), found.sizes.tolist()) for found in log.entries()], log.end, log.cut
+    >>> [(found.ledger_ids.tolist(), found.sizes.tolist()) for found in log.entries()], log.end, log.is_cut
     ([([7], [20])], 1044, False)
     """
 
     end: int = HEADER_BYTES
-    cut: bool = False
-    cut_at: int | None = None
+    is_cut: bool = False
+    cut_offset: int | None = None
     other_bytes: int = 0
     padding_bytes: int = 0
 
@@ -125,26 +126,28 @@ class EntryLogRecords(LengthPrefixed):
         not check for them. It leaves out records with a negative ledger id.
         """
         for block, block_offset, record_starts in self._records(start):
-            heads = heads_at(block, record_starts, HEAD)
-            ledgers, sizes = (heads[name].astype(np.int64) for name in ("ledger_id", "length"))
+            record_heads = read_heads(block, record_starts, HEAD_DTYPE)
+            ledgers, sizes = (record_heads[name].astype(np.int64) for name in ("ledger_id", "length"))
             # It reads twelve bytes of each, and ends where they are not there.
-            is_readable = (ledgers >= 0) & (block_offset + record_starts + LENGTH.size + 8 <= self.size)
+            is_readable = (ledgers >= 0) & (
+                block_offset + record_starts + LENGTH_STRUCT.size + 8 <= self.size
+            )
             yield (
                 block_offset + record_starts[is_readable],
                 ledgers[is_readable],
-                sizes[is_readable] + LENGTH.size,
+                sizes[is_readable] + LENGTH_STRUCT.size,
             )
 
     def _records(self, start: int) -> Iterator[tuple[bytes, int, Longs]]:
         """Yield blocks of the file, each with its offset and the starts of the whole records in it."""
-        offset, block_size = start, next_block(0)
-        while offset < self.size and not self.cut:
+        offset, block_size = start, next_block_bytes(0)
+        while offset < self.size and not self.is_cut:
             block = self._block(offset, block_size)
-            record_starts, stop = self._find_records(block, offset)
+            record_starts, next_start = self._find_records(block, offset)
             if len(record_starts):
                 yield block, offset, record_starts
-            block_size = next_block(stop - len(block))
-            offset += stop
+            block_size = next_block_bytes(next_start - len(block))
+            offset += next_start
 
     def _find_records(self, block: bytes, block_offset: int) -> tuple[Longs, int]:
         """Return the starts of the whole records in a block, and the position at which the
@@ -152,7 +155,7 @@ class EntryLogRecords(LengthPrefixed):
         """
         start_arrays: list[Longs] = []
         starts: list[int] = []
-        append_start, unpack_length = starts.append, LENGTH.unpack_from
+        append_start, unpack_length = starts.append, LENGTH_STRUCT.unpack_from
         search_offset, last_position, bytes_left = 0, len(block) - V2_PREFIX_BYTES, self.size - block_offset
         previous_length = equal_count = 0
         while search_offset <= last_position:
@@ -186,19 +189,19 @@ class EntryLogRecords(LengthPrefixed):
         ):
             search_offset = int(record_starts[-1])
             record_starts = record_starts[:-1]
-            self.cut, self.cut_at = True, block_offset + search_offset
+            self.is_cut, self.cut_offset = True, block_offset + search_offset
         return record_starts, search_offset
 
     def _entries_of(self, block: bytes, block_offset: int, record_starts: Longs) -> Iterator[LogEntries]:
         """Yield the entries that start in a block, and count the bytes of the other records."""
-        heads = heads_at(block, record_starts, HEAD)
+        heads = read_heads(block, record_starts, HEAD_DTYPE)
         sizes, ledgers, entries = (
             heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
         )
         records = LogEntries(
             block_offset + record_starts, sizes, np.zeros(len(sizes), np.int64), ledgers, entries
         )
-        if ledgers.min() >= 0 and entries.min() >= 0 and sizes.min() >= RECORD_IDS:
+        if ledgers.min() >= 0 and entries.min() >= 0 and sizes.min() >= RECORD_ID_BYTES:
             self._count_padding(records)
             yield records
             return
@@ -218,7 +221,7 @@ class EntryLogRecords(LengthPrefixed):
 
         Also add the four bytes of the size field to each of ``records.sizes``.
         """
-        records.sizes[:] += LENGTH.size
+        records.sizes[:] += LENGTH_STRUCT.size
         first_offset, end = int(records.offsets[0]), int(records.offsets[-1] + records.sizes[-1])
         gap_bytes = end - first_offset - int(records.sizes.sum())
         self.padding_bytes += first_offset - self.end + gap_bytes
@@ -238,12 +241,12 @@ def _classify_records(
     _, sizes, scopes, ledgers, entries = records
     is_no_entry = ledgers == NO_ENTRY
     is_v2 = ledgers < NO_ENTRY
-    v2_heads = heads_at(block, record_starts, V2_HEAD)
+    v2_heads = read_heads(block, record_starts, V2_HEAD_DTYPE)
     flags = v2_heads["flags"]
     for column, name in ((scopes, "scope"), (ledgers, "ledger"), (entries, "entry")):
         column[is_v2] = v2_heads[name][is_v2]
     has_known_flags = has_v2_flags(flags)
-    is_short = sizes < np.where(is_v2, V2_HEADER, np.where(is_no_entry, 8, RECORD_IDS))
+    is_short = sizes < np.where(is_v2, V2_HEADER_BYTES, np.where(is_no_entry, 8, RECORD_ID_BYTES))
     fault_rows = np.flatnonzero(is_short | is_v2 & ~has_known_flags | ~is_v2 & ~is_no_entry & (entries < 0))
     if not fault_rows.size:
         return is_no_entry, None
@@ -260,7 +263,7 @@ def _classify_records(
 
 def _record_end(block: bytes, start: int) -> int:
     """Return the position at which the record at ``start`` ends."""
-    return start + LENGTH.size + int(LENGTH.unpack_from(block, start)[0])
+    return start + LENGTH_STRUCT.size + int(LENGTH_STRUCT.unpack_from(block, start)[0])
 
 
 LARGER_BUFFER_BYTES = 4096
@@ -268,7 +271,7 @@ LARGER_BUFFER_BYTES = 4096
 
 _MAP_HEADER_BYTES = 20  # of a map's record: ledger, entry, number of ledgers
 _MAP_IDS = (-1).to_bytes(8, signed=True) + (-2).to_bytes(8, signed=True)
-_MAX_DIRECT_RECORD_BYTES = 24 + LEDGER.itemsize * 10_000
+_MAX_DIRECT_RECORD_BYTES = 24 + LEDGER_DTYPE.itemsize * 10_000
 _MAX_INT = 2**31 - 1
 
 BytesByLedger = dict[int, int]
@@ -293,7 +296,7 @@ def extract_ledgers(
         is_valid_offset = 0 < header.map_offset <= _MAX_INT
         return _sum_map(read_at, size, header.map_offset, is_direct) if is_valid_offset else None
     if header.map_offset < 0:
-        return _ledgers_of_misread(read_at, size, -header.map_offset, buffer_bytes)
+        return _sum_misplaced_buffer(read_at, size, -header.map_offset, buffer_bytes)
     bytes_by_ledger = _sum_map(read_at, size, header.map_offset, is_direct)
     return bytes_by_ledger if bytes_by_ledger and len(bytes_by_ledger) == header.map_ledgers else None
 
@@ -311,9 +314,9 @@ def _sum_map(read_at: ReadAt, size: int, offset: int, is_direct: bool) -> BytesB
         return read_at(position, min(length, size - position)).ljust(length if is_direct else 0, b"\0")
 
     while offset < size:
-        length = int.from_bytes(start := read_part(offset, LENGTH.size), signed=True)
-        offset += LENGTH.size
-        if len(start) == LENGTH.size and length <= 0:
+        length = int.from_bytes(start := read_part(offset, LENGTH_STRUCT.size), signed=True)
+        offset += LENGTH_STRUCT.size
+        if len(start) == LENGTH_STRUCT.size and length <= 0:
             break
         if offset >= size or (is_direct and length >= _MAX_DIRECT_RECORD_BYTES):
             return None
@@ -321,10 +324,10 @@ def _sum_map(read_at: ReadAt, size: int, offset: int, is_direct: bool) -> BytesB
         record_bytes = min(length, readable_end - offset)
         ids = read_part(offset, min(_MAP_HEADER_BYTES, record_bytes))
         count = int.from_bytes(ids[16:], signed=True)
-        if ids[:16] != _MAP_IDS or record_bytes - _MAP_HEADER_BYTES != LEDGER.itemsize * max(0, count):
+        if ids[:16] != _MAP_IDS or record_bytes - _MAP_HEADER_BYTES != LEDGER_DTYPE.itemsize * max(0, count):
             return None
         for ledger, ledger_bytes in np.frombuffer(
-            read_part(offset + _MAP_HEADER_BYTES, record_bytes - _MAP_HEADER_BYTES), LEDGER
+            read_part(offset + _MAP_HEADER_BYTES, record_bytes - _MAP_HEADER_BYTES), LEDGER_DTYPE
         ).tolist():
             bytes_by_ledger[ledger] = bytes_by_ledger.get(ledger, 0) + ledger_bytes
             if ledger < 0 or not 0 <= bytes_by_ledger[ledger] < 2**63:
@@ -333,7 +336,7 @@ def _sum_map(read_at: ReadAt, size: int, offset: int, is_direct: bool) -> BytesB
     return bytes_by_ledger
 
 
-def _ledgers_of_misread(
+def _sum_misplaced_buffer(
     read_at: ReadAt, size: int, buffer_shift: int, buffer_bytes: int
 ) -> BytesByLedger | None:
     """Return the number of bytes of each ledger that a scan with a misplaced buffer finds.
@@ -347,19 +350,19 @@ def _ledgers_of_misread(
         return None
     bytes_by_ledger: BytesByLedger = {}
     offset = HEADER_BYTES
-    for ledger, length in _misread_records(read_at, buffer, buffer_end):
-        offset += LENGTH.size + length if length > 0 else 1
+    for ledger, length in _misplaced_records(read_at, buffer, buffer_end):
+        offset += LENGTH_STRUCT.size + length if length > 0 else 1
         if ledger >= 0 and length > 0:
             if offset > size:
                 return bytes_by_ledger
-            bytes_by_ledger[ledger] = bytes_by_ledger.get(ledger, 0) + LENGTH.size + length
+            bytes_by_ledger[ledger] = bytes_by_ledger.get(ledger, 0) + LENGTH_STRUCT.size + length
     for _, ledgers, sizes in EntryLogRecords(read_at, size).collected_records(offset):
         for ledger, length in zip(ledgers.tolist(), sizes.tolist(), strict=True):
             bytes_by_ledger[ledger] = bytes_by_ledger.get(ledger, 0) + length
     return bytes_by_ledger
 
 
-def _misread_records(read_at: ReadAt, buffer: bytes, buffer_end: int) -> Iterator[tuple[int, int]]:
+def _misplaced_records(read_at: ReadAt, buffer: bytes, buffer_end: int) -> Iterator[tuple[int, int]]:
     """Yield the ledger id and the length of each record that begins in the misplaced buffer.
 
     A length of 0 or below means that the scan skips one byte.
@@ -375,4 +378,4 @@ def _misread_records(read_at: ReadAt, buffer: bytes, buffer_end: int) -> Iterato
         yield ledger, length
         if crosses_buffer:
             return
-        offset += LENGTH.size + length if length > 0 else 1
+        offset += LENGTH_STRUCT.size + length if length > 0 else 1

@@ -26,18 +26,18 @@ from typing import NamedTuple
 import numpy as np
 
 from auditor.codecs.bookie.length_prefixed import (
-    HEAD,
-    LENGTH,
-    RECORD_IDS,
-    V2_HEAD,
-    V2_HEADER,
+    HEAD_DTYPE,
+    LENGTH_STRUCT,
+    RECORD_ID_BYTES,
+    V2_HEAD_DTYPE,
+    V2_HEADER_BYTES,
     V2_PREFIX_BYTES,
     LengthPrefixed,
     Longs,
     ReadAt,
     has_v2_flags,
-    heads_at,
-    next_block,
+    next_block_bytes,
+    read_heads,
 )
 from auditor.errors import DecodeError
 from auditor.model.states import ReplayError
@@ -80,21 +80,21 @@ class Records(NamedTuple):
 class Journal(LengthPrefixed):
     """A journal file of ``size`` bytes. `records` reads the file once, from start to end.
 
-    After `records` has ended, ``end`` is the offset at which the journal ended. ``cut`` tells whether the
+    After `records` has ended, ``end`` is the offset at which the journal ended. ``is_cut`` tells whether the
     file ends inside the record or padding that begins at ``end``. If `records` raised an error at a record,
     ``replay_error`` shows what a server's replay does there. It is the error with which the replay stops, or
     None if the replay continues.
 
     >>> data = bytes.fromhex("00000010 0000000000000007 0000000000000002 00000000")
     >>> journal = Journal.open(lambda offset, length: data[offset : offset + length], len(data))
-    >>> [records.entry_ids.tolist() for records in journal.records()], journal.end, journal.cut
+    >>> [records.entry_ids.tolist() for records in journal.records()], journal.end, journal.is_cut
     ([[2]], 20, False)
     """
 
     version: int
     first_record_offset: int
     end: int | None = None
-    cut: bool = False
+    is_cut: bool = False
     replay_error: ReplayError | None = None
 
     @classmethod
@@ -123,7 +123,7 @@ class Journal(LengthPrefixed):
         first yields all earlier records and then raises `DecodeError`.
         """
         offset = start if start > 0 else self.first_record_offset
-        block_size = next_block(0)
+        block_size = next_block_bytes(0)
         while self.end is None:
             block = self._block(offset, block_size)
             starts, next_position, damage = self._find_records(block, offset)
@@ -137,7 +137,7 @@ class Journal(LengthPrefixed):
             if damage is not None:
                 self.replay_error = damage.replay_error
                 raise DecodeError(_FORMAT_NAME, offset + next_position, damage.reason)
-            block_size = next_block(next_position - len(block))
+            block_size = next_block_bytes(next_position - len(block))
             offset += next_position
 
     def _find_records(self, block: bytes, block_offset: int) -> tuple[list[int], int, _RecordFault | None]:
@@ -146,7 +146,7 @@ class Journal(LengthPrefixed):
         """
         starts: list[int] = []
         # The one loop over records in Python: what it calls is looked up once.
-        append_start, unpack_length = starts.append, LENGTH.unpack_from
+        append_start, unpack_length = starts.append, LENGTH_STRUCT.unpack_from
         position, last_position = 0, len(block) - V2_PREFIX_BYTES
         while position <= last_position:
             (length,) = unpack_length(block, position)
@@ -155,7 +155,7 @@ class Journal(LengthPrefixed):
                 position += 4 + length
             # A block has zeros behind the end of the file: a length that is cut there reads as another.
             elif length == 0 or block_offset + position + 4 > self.size:
-                self.end, self.cut = block_offset + position, 0 < self.size - block_offset - position < 4
+                self.end, self.is_cut = block_offset + position, 0 < self.size - block_offset - position < 4
                 break
             elif length != _PADDING_LENGTH or self.version < _FIRST_ALIGNED_VERSION:
                 fault = _RecordFault(
@@ -170,12 +170,12 @@ class Journal(LengthPrefixed):
                     reason = f"padding with an invalid length: {length} bytes"
                     return starts, position, _RecordFault(len(starts), reason, ReplayError.INVALID_PADDING)
                 if block_offset + position + 8 + length > self.size:
-                    self.end, self.cut = block_offset + position, True
+                    self.end, self.is_cut = block_offset + position, True
                     break
                 position += 8 + length
         # The last record reaches beyond the file: it was not written to its end, and a restart drops it too.
         if block_offset + position > self.size and starts:
-            self.end, self.cut = block_offset + starts.pop(), True
+            self.end, self.is_cut = block_offset + starts.pop(), True
         return starts, position, None
 
 
@@ -184,17 +184,17 @@ def _block_records(
 ) -> tuple[Records, _RecordFault | None]:
     """Return the records that start in a block, and the first impossible record or None."""
     positions = np.array(starts, np.int64)
-    record_heads = heads_at(block, positions, HEAD)
+    record_heads = read_heads(block, positions, HEAD_DTYPE)
     lengths, ledger_ids, entry_ids = (
         record_heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
     )
     records = Records(block_offset + positions, ledger_ids, entry_ids, np.zeros(len(positions), np.int64))
     v2_rows = np.flatnonzero(ledger_ids < 0)
-    v2_heads = heads_at(block, positions[v2_rows], V2_HEAD)
+    v2_heads = read_heads(block, positions[v2_rows], V2_HEAD_DTYPE)
     columns = ((records.scope_ids, "scope"), (ledger_ids, "ledger"), (entry_ids, "entry"))
     for column, name in columns:
         column[v2_rows] = v2_heads[name]
-    faulty_v2 = np.flatnonzero(~has_v2_flags(v2_heads["flags"]) | (lengths[v2_rows] < V2_HEADER))
+    faulty_v2 = np.flatnonzero(~has_v2_flags(v2_heads["flags"]) | (lengths[v2_rows] < V2_HEADER_BYTES))
     fault = _first_fault(records, lengths, version)
     if faulty_v2.size and (fault is None or v2_rows[faulty_v2[0]] < fault.record):
         flags, length = int(v2_heads["flags"][faulty_v2[0]]), lengths[v2_rows[faulty_v2[0]]]
@@ -222,7 +222,7 @@ def _first_fault(records: Records, lengths: Longs, version: int) -> _RecordFault
     """Return the first record at which a server of the journal's version refuses to start, with
     the reason.
     """
-    is_short = lengths < RECORD_IDS
+    is_short = lengths < RECORD_ID_BYTES
     is_too_new = np.zeros(len(lengths), bool)
     for entry_id, first_version in _FIRST_VERSION_OF_KIND.items():
         if version < first_version:

@@ -21,20 +21,22 @@ from numpy.typing import NDArray
 
 from auditor.codecs.bookie.entry import DIGESTS
 
-LENGTH = struct.Struct(">i")
-RECORD_IDS = 16
+LENGTH_STRUCT = struct.Struct(">i")
+RECORD_ID_BYTES = 16
 """Length of the ledger id and entry id that follow the length of a record, in bytes."""
 
-V2_HEADER = 41
+V2_HEADER_BYTES = 41
 """Length of the header of a BP-35 entry, in bytes (`auditor.codecs.bookie.entry`)."""
-V2_PREFIX_BYTES = LENGTH.size + 25
+V2_PREFIX_BYTES = LENGTH_STRUCT.size + 25
 """Number of bytes from a record's start to the end of its ids, if it is a BP-35 entry."""
 
 BLOCK_BYTES = 1 << 20
 """Number of bytes that are read at once if records are small."""
 
-HEAD = np.dtype([("length", ">i4"), ("ledger_id", ">i8"), ("entry_id", ">i8")])
-V2_HEAD = np.dtype([("size", ">i4"), ("flags", "u1"), ("scope", ">i8"), ("ledger", ">i8"), ("entry", ">i8")])
+HEAD_DTYPE = np.dtype([("length", ">i4"), ("ledger_id", ">i8"), ("entry_id", ">i8")])
+V2_HEAD_DTYPE = np.dtype(
+    [("size", ">i4"), ("flags", "u1"), ("scope", ">i8"), ("ledger", ">i8"), ("entry", ">i8")]
+)
 
 Longs = NDArray[np.int64]
 ReadAt = Callable[[int, int], bytes]
@@ -45,15 +47,15 @@ _LONG_PAYLOAD_BYTES = 1 << 16
 _SPARSE_BLOCK_BYTES = 4096
 
 
-def next_block(overshoot: int) -> int:
-    """Return how many bytes to read next if the last record ends ``overshoot`` bytes after its block.
+def next_block_bytes(overrun_bytes: int) -> int:
+    """Return how many bytes to read next if the last record ends ``overrun_bytes`` bytes after its block.
 
     If payloads are long, the next block is short, but long enough for the ids of the next record.
 
-    >>> next_block(100), next_block(1 << 20)
+    >>> next_block_bytes(100), next_block_bytes(1 << 20)
     (1048576, 4096)
     """
-    return BLOCK_BYTES if overshoot < _LONG_PAYLOAD_BYTES else _SPARSE_BLOCK_BYTES
+    return BLOCK_BYTES if overrun_bytes < _LONG_PAYLOAD_BYTES else _SPARSE_BLOCK_BYTES
 
 
 @dataclass
@@ -78,13 +80,14 @@ class LengthPrefixed:
         return block if offset + len(block) < self.size else block + bytes(V2_PREFIX_BYTES)
 
 
-def heads_at(block: bytes, starts: Longs, head: np.dtype[np.void]) -> NDArray[np.void]:
-    """Return the first fields of the record at each start, one item of dtype ``head`` per record.
+def read_heads(block: bytes, starts: Longs, head_dtype: np.dtype[np.void]) -> NDArray[np.void]:
+    """Return the first fields of the record at each start, one item of dtype ``head_dtype`` per record.
 
-    >>> heads_at(bytes(2) + bytes.fromhex("00000010") + bytes(16), np.array([2]), HEAD)["length"].tolist()
+    >>> data = bytes(2) + bytes.fromhex("00000010") + bytes(16)
+    >>> read_heads(data, np.array([2]), HEAD_DTYPE)["length"].tolist()
     [16]
     """
-    all_heads = np.ndarray((len(block) - head.itemsize + 1,), head, block, strides=(1,))
+    all_heads = np.ndarray((len(block) - head_dtype.itemsize + 1,), head_dtype, block, strides=(1,))
     return all_heads[starts]
 
 
@@ -105,8 +108,8 @@ def count_equal_lengths(block: bytes, start: int, length: int) -> int:
     >>> count_equal_lengths(bytes.fromhex("00000001aa 00000001bb 00000002"), 0, 1)
     2
     """
-    record_bytes = LENGTH.size + length
-    count = (len(block) - start - LENGTH.size) // record_bytes + 1
+    record_bytes = LENGTH_STRUCT.size + length
+    count = (len(block) - start - LENGTH_STRUCT.size) // record_bytes + 1
     lengths = np.ndarray((count,), ">i4", block, start, (record_bytes,))
     is_different = lengths != length
     first_difference = int(is_different.argmax())

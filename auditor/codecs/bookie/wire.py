@@ -162,12 +162,12 @@ def frame_length(length_prefix: bytes) -> int:
     return int(length)
 
 
-def answer(message: bytes) -> BookieAnswer:
+def list_answer(message: bytes) -> BookieAnswer:
     """Read the answer to a list request.
 
     ``message`` is a frame without its length field. Offsets in errors count from the start of ``message``.
 
-    >>> answer(bytes.fromhex("0a060803100b1807 109203 e20605 089203 1063"))
+    >>> list_answer(bytes.fromhex("0a060803100b1807 109203 e20605 089203 1063"))
     BookieAnswer(txn_id=7, status=402, ledger_id=99, availability=None, availability_offset=0)
 
     Raises `DecodeError` if the message is not an answer to a list request, or if its parts contradict each
@@ -302,14 +302,14 @@ def read_answer(head: bytes, length: int, version: int = VERSION) -> ReadAnswer:
     """
     if not 0 < length <= MAX_FRAME_BYTES or len(head) < min(length, HEAD_BYTES):
         raise DecodeError(_FORMAT_NAME, len(head), f"only {len(head)} of {length} bytes")
-    return _answer_2(head, length) if version == VERSION_2 else _answer_3(head, length)
+    return _read_answer_v2(head, length) if version == VERSION_2 else _read_answer_v3(head, length)
 
 
-def _answer_3(head: bytes, length: int) -> ReadAnswer:
+def _read_answer_v3(head: bytes, length: int) -> ReadAnswer:
     # HEAD_BYTES may cut the entry off, and protobuf refuses what is cut: only what is before it is parsed.
     read_field = proto_wire.find_bytes_field(head, _READ_FIELD, _FORMAT_NAME, 0, length)
-    outer_end = length if read_field is None else read_field[0]
-    response = proto_wire.parse(pb.EntryResponse, head, _FORMAT_NAME, 0, outer_end)
+    envelope_end = length if read_field is None else read_field[0]
+    response = proto_wire.parse(pb.EntryResponse, head, _FORMAT_NAME, 0, envelope_end)
     header = _require_header(response.header, _READ_OPERATION)
     if read_field is None:
         if response.status == Status.EOK:
@@ -337,7 +337,7 @@ def _answer_3(head: bytes, length: int) -> ReadAnswer:
     return ReadAnswer(inner_response.status, inner_response.ledgerId, inner_response.entryId, header.txnId)
 
 
-def _answer_2(head: bytes, length: int) -> ReadAnswer:
+def _read_answer_v2(head: bytes, length: int) -> ReadAnswer:
     if length < _RESPONSE_STRUCT_2.size:
         raise DecodeError(_FORMAT_NAME, length, f"{length} bytes, fewer than {_RESPONSE_STRUCT_2.size}")
     version, operation, code, ledger_id, entry_id = _RESPONSE_STRUCT_2.unpack_from(head)

@@ -67,16 +67,17 @@ class PageSpan(NamedTuple):
 class Elements:
     """Keys and values of some leaves, in order. Positions are offsets in the file.
 
-    ``leaf`` is the number of each element's leaf among the requested leaves. ``damaged`` contains the error
-    of each leaf that breaks the format, by the same number. The elements of damaged leaves are left out.
+    ``leaf_index`` is the number of each element's leaf among the requested leaves. ``error_by_leaf`` contains
+    the error of each leaf that breaks the format, by the same number. The elements of damaged leaves are left
+    out.
     """
 
-    leaf: NDArray[np.int64]
-    key_at: NDArray[np.int64]
-    value_at: NDArray[np.int64]
-    value_end: NDArray[np.int64]
+    leaf_index: NDArray[np.int64]
+    key_offsets: NDArray[np.int64]
+    value_offsets: NDArray[np.int64]
+    value_ends: NDArray[np.int64]
     is_bucket: NDArray[np.bool_]
-    damaged: dict[int, DecodeError]
+    error_by_leaf: dict[int, DecodeError]
 
 
 def fnv_1a(data: bytes) -> int:
@@ -194,49 +195,49 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
     page_heads = _records_at(data, offsets, _PAGE_HEADER_DTYPE)
     counts = page_heads["count"].astype(np.int64)
     is_valid_leaf = (page_heads["kind"] == LEAF_PAGE) & (PAGE_HEADER.size + 16 * counts <= end - offsets)
-    damaged = {
-        int(leaf): DecodeError(
-            FORMAT_NAME, int(offsets[leaf]), "not a leaf page, or too short for its elements"
+    error_by_leaf = {
+        int(leaf_index): DecodeError(
+            FORMAT_NAME, int(offsets[leaf_index]), "not a leaf page, or too short for its elements"
         )
-        for leaf in np.flatnonzero(~is_valid_leaf)
+        for leaf_index in np.flatnonzero(~is_valid_leaf)
     }
     counts[~is_valid_leaf] = 0
     leaf = np.repeat(np.arange(len(offsets)), counts)
     first_elements = np.cumsum(counts) - counts
     element_offsets = offsets[leaf] + PAGE_HEADER.size + 16 * (np.arange(len(leaf)) - first_elements[leaf])
     fields = _records_at(data, element_offsets, _LEAF_ELEMENT)
-    key_at = element_offsets + fields["position"]
-    value_at = key_at + fields["key"]
-    value_end = value_at + fields["value"]
+    key_offsets = element_offsets + fields["position"]
+    value_offsets = key_offsets + fields["key"]
+    value_ends = value_offsets + fields["value"]
     # bbolt leaves no gap between keys and values, so each element begins where the one before it ends. Pages
     # have no checksum: that this holds is all that tells a damaged leaf.
-    expected_starts = np.empty_like(key_at)
-    expected_starts[1:] = value_end[:-1]
+    expected_starts = np.empty_like(key_offsets)
+    expected_starts[1:] = value_ends[:-1]
     expected_starts[first_elements[counts > 0]] = (offsets + PAGE_HEADER.size + 16 * counts)[counts > 0]
     faulty_rows = np.flatnonzero(
-        (key_at != expected_starts) | (value_end > end[leaf]) | (fields["flags"] > _BUCKET_FLAG)
+        (key_offsets != expected_starts) | (value_ends > end[leaf]) | (fields["flags"] > _BUCKET_FLAG)
     )
     for row in faulty_rows.tolist():
         reason = "an element's key and value do not begin where the previous element ends"
-        damaged.setdefault(int(leaf[row]), DecodeError(FORMAT_NAME, int(element_offsets[row]), reason))
+        error_by_leaf.setdefault(int(leaf[row]), DecodeError(FORMAT_NAME, int(element_offsets[row]), reason))
     # One element in the wrong place puts its whole leaf in doubt.
     is_sound = np.ones(len(leaf), bool)
     if faulty_rows.size:
         is_sound = ~np.isin(leaf, leaf[faulty_rows])
     return Elements(
         leaf[is_sound],
-        key_at[is_sound],
-        value_at[is_sound],
-        value_end[is_sound],
+        key_offsets[is_sound],
+        value_offsets[is_sound],
+        value_ends[is_sound],
         (fields["flags"] == _BUCKET_FLAG)[is_sound],
-        damaged,
+        error_by_leaf,
     )
 
 
-def windows(data: memoryview, offsets: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
+def read_windows(data: memoryview, offsets: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
     """Return ``width`` bytes from each offset on, one row per offset.
 
-    >>> windows(memoryview(b"abcdef"), np.array([1, 3]), 2).tobytes()
+    >>> read_windows(memoryview(b"abcdef"), np.array([1, 3]), 2).tobytes()
     b'bcde'
     """
     if not len(offsets):
@@ -245,7 +246,7 @@ def windows(data: memoryview, offsets: NDArray[np.int64], width: int) -> NDArray
 
 
 def _records_at(data: memoryview, offsets: NDArray[np.int64], kind: np.dtype[np.void]) -> NDArray[np.void]:
-    return windows(data, offsets, kind.itemsize).view(kind).ravel()
+    return read_windows(data, offsets, kind.itemsize).view(kind).ravel()
 
 
 def _read_meta_page(data: memoryview, offset: int, number: int) -> Meta | None:
@@ -298,8 +299,13 @@ def _children(data: memoryview, branch: PageSpan) -> list[int | DecodeError]:
 
 def _items(data: memoryview, leaf: PageSpan) -> Iterator[tuple[bytes, PageSpan, bool]]:
     leaf_elements = elements(data, np.array([leaf.start]), np.array([leaf.end]))
-    for damage in leaf_elements.damaged.values():
+    for damage in leaf_elements.error_by_leaf.values():
         raise damage
-    columns = (leaf_elements.key_at, leaf_elements.value_at, leaf_elements.value_end, leaf_elements.is_bucket)
+    columns = (
+        leaf_elements.key_offsets,
+        leaf_elements.value_offsets,
+        leaf_elements.value_ends,
+        leaf_elements.is_bucket,
+    )
     for key_at, value_at, value_end, is_bucket in zip(*(column.tolist() for column in columns), strict=True):
         yield bytes(data[key_at:value_at]), PageSpan(value_at, value_end), is_bucket

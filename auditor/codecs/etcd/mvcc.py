@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.etcd.bbolt import Elements, windows
+from auditor.codecs.etcd.bbolt import Elements, read_windows
 from auditor.codecs.protobuf import wire as proto_wire
 from auditor.codecs.protobuf.pb.etcd_key_value_pb2 import EtcdKeyValue
 from auditor.errors import DecodeError
@@ -94,16 +94,18 @@ def decode_revision(data: bytes) -> tuple[int, int]:
 
 def revisions(data: memoryview, leaf_elements: Elements) -> Revisions:
     """Read the revisions of many changes at once."""
-    key_length = leaf_elements.value_at - leaf_elements.key_at
+    key_length = leaf_elements.value_offsets - leaf_elements.key_offsets
     is_deleted = key_length == REVISION_BYTES + 1
     is_valid = ((key_length == REVISION_BYTES) | is_deleted) & ~leaf_elements.is_bucket
     # Rows of another length are read too, from the beginning of the file, and not used.
-    key_rows = windows(data, np.where(is_valid, leaf_elements.key_at, 0), REVISION_BYTES)
+    key_rows = read_windows(data, np.where(is_valid, leaf_elements.key_offsets, 0), REVISION_BYTES)
     main_revisions = np.ascontiguousarray(key_rows[:, :8]).view(">i8").ravel().astype(np.int64)
     sub_revisions = np.ascontiguousarray(key_rows[:, 9:]).view(">i8").ravel().astype(np.int64)
     is_valid &= (key_rows[:, _SEPARATOR_OFFSET] == _SEPARATOR) & (main_revisions >= 0) & (sub_revisions >= 0)
     octets = np.frombuffer(data, np.uint8)
-    is_valid &= ~is_deleted | (octets[np.where(is_deleted, leaf_elements.value_at - 1, 0)] == _DELETION_MARK)
+    is_valid &= ~is_deleted | (
+        octets[np.where(is_deleted, leaf_elements.value_offsets - 1, 0)] == _DELETION_MARK
+    )
     return Revisions(main_revisions, sub_revisions, is_deleted, is_valid)
 
 
@@ -113,18 +115,18 @@ def key_spans(data: memoryview, leaf_elements: Elements) -> tuple[NDArray[np.int
     Both offsets are -1 if the record of the change does not begin with a key of at most 16 KiB.
     """
     octets = np.frombuffer(data, np.uint8)
-    value_size = leaf_elements.value_end - leaf_elements.value_at
+    value_size = leaf_elements.value_ends - leaf_elements.value_offsets
 
     def octet(byte_index: int) -> NDArray[np.int64]:
         return np.where(
             value_size > byte_index,
-            octets[np.where(value_size > byte_index, leaf_elements.value_at + byte_index, 0)],
+            octets[np.where(value_size > byte_index, leaf_elements.value_offsets + byte_index, 0)],
             0,
         ).astype(np.int64)
 
     first_length_byte, second_length_byte = octet(1), octet(2)
     is_long = first_length_byte >= 0x80
-    key_start = leaf_elements.value_at + np.where(is_long, 3, 2)
+    key_start = leaf_elements.value_offsets + np.where(is_long, 3, 2)
     length = np.where(
         is_long, (first_length_byte & 0x7F) | (second_length_byte & 0x7F) << 7, first_length_byte
     )
@@ -132,7 +134,7 @@ def key_spans(data: memoryview, leaf_elements: Elements) -> tuple[NDArray[np.int
     is_valid = (
         (octet(0) == _KEY_TAG)
         & (length > 0)
-        & (key_start + length <= leaf_elements.value_end)
+        & (key_start + length <= leaf_elements.value_ends)
         & ~(is_long & (second_length_byte >= 0x80))
     )
     return np.where(is_valid, key_start, -1), np.where(is_valid, key_start + length, -1)

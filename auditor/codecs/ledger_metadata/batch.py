@@ -19,7 +19,7 @@ from auditor.codecs.byte_column import ByteColumn, arrow_column, have_prefix
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.codecs.ledger_metadata.columns import (
     DIGEST_NAMES,
-    SCALARS,
+    SCALAR_COLUMNS,
     STATE_NAMES,
     Bools,
     CustomField,
@@ -46,19 +46,19 @@ The limit exists because all pairs of members, and of items, are compared.
 """
 
 
-def sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
+def decode_sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
     """Return a mask of the ledgers that are sound, and the columns of these ledgers."""
     numbers, is_present = fields.ledgers.numbers, fields.ledgers.is_present
-    write_quorum = numbers[LedgerField.QUORUM]
+    write_quorum = numbers[LedgerField.WRITE_QUORUM]
     # Where no ack quorum is written it is the write quorum, as the server reads it.
-    ack_quorum = np.where(is_present[LedgerField.ACK], numbers[LedgerField.ACK], write_quorum)
+    ack_quorum = np.where(is_present[LedgerField.ACK_QUORUM], numbers[LedgerField.ACK_QUORUM], write_quorum)
     state, digest = (
         numbers[LedgerField.STATE],
         np.where(is_present[LedgerField.DIGEST], numbers[LedgerField.DIGEST], 1),
     )
-    is_sound = ~fields.ledgers.is_unusual
+    is_sound = ~fields.ledgers.needs_strict_parser
     for required_field in (
-        LedgerField.QUORUM,
+        LedgerField.WRITE_QUORUM,
         LedgerField.ENSEMBLE,
         LedgerField.LENGTH,
         LedgerField.STATE,
@@ -82,7 +82,7 @@ def sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
     custom_owners = fields.ledgers.blobs[LedgerField.CUSTOM].owners
     keys, key_names, values = _read_custom(fields, custom_owners, is_sound)
     rows = np.flatnonzero(is_sound)
-    is_sound_segment, is_kept_custom = is_sound[owners], is_sound[custom_owners]
+    is_sound_segment, is_sound_custom = is_sound[owners], is_sound[custom_owners]
     is_closed = state[rows] == CLOSED
     return is_sound, LedgerColumns(
         damage={},
@@ -93,7 +93,7 @@ def sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
         ack_quorum=ack_quorum[rows],
         state=state[rows],
         length=np.where(is_closed, numbers[LedgerField.LENGTH][rows], 0),
-        last_entry_id=np.where(is_closed, numbers[LedgerField.LAST][rows], NO_ENTRY),
+        last_entry_id=np.where(is_closed, numbers[LedgerField.LAST_ENTRY][rows], NO_ENTRY),
         digest_type=np.where(is_present[LedgerField.PASSWORD], digest, 0)[rows],
         ctime=numbers[LedgerField.CTIME][rows],
         has_ctime=is_present[LedgerField.CTIME][rows],
@@ -104,10 +104,10 @@ def sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
         members=codes[is_sound_segment[members.owners]],
         bookies=[name.decode("utf-8", "replace") for name in bookies],
         custom_counts=np.bincount(custom_owners, minlength=len(is_sound))[rows],
-        custom_keys=keys[is_kept_custom],
+        custom_keys=keys[is_sound_custom],
         key_names=[name.decode("utf-8", "replace") for name in key_names],
         custom_values=arrow_column(
-            fields.octets, values.starts[is_kept_custom], values.ends[is_kept_custom]
+            fields.octets, values.starts[is_sound_custom], values.ends[is_sound_custom]
         ).cast(pa.binary()),
     )
 
@@ -120,7 +120,7 @@ def _read_members(fields: LedgerFields, is_sound: Bools) -> tuple[Longs, list[by
     """
     owners = fields.ledgers.blobs[LedgerField.SEGMENT].owners
     members = fields.segments.blobs[SegmentField.MEMBER]
-    codes, bookies = _number_blobs(fields.octets, members)
+    codes, bookies = _dictionary_encode(fields.octets, members)
     is_valid_bookie = _test_values(bookies, lambda name: is_text(name) and is_accepted(name.decode()))
     _exclude_owners(is_sound, owners[members.owners], ~is_valid_bookie[codes])
     _exclude_owners(is_sound, owners, _find_repeats(members.owners, codes, len(owners)))
@@ -139,7 +139,9 @@ def _check_segments(fields: LedgerFields, is_sound: Bools) -> None:
         fields.segments.blobs[SegmentField.MEMBER],
     )
     _exclude_owners(
-        is_sound, owners, fields.segments.is_unusual | ~fields.segments.is_present[SegmentField.FIRST]
+        is_sound,
+        owners,
+        fields.segments.needs_strict_parser | ~fields.segments.is_present[SegmentField.FIRST],
     )
     # One array holds the segments of all ledgers: where the owner changes, a ledger's first one stands.
     has_same_owner = owners[1:] == owners[:-1]
@@ -160,9 +162,11 @@ def _read_custom(fields: LedgerFields, owners: Longs, is_sound: Bools) -> tuple[
     keys, values = fields.custom.blobs[CustomField.KEY], fields.custom.blobs[CustomField.VALUE]
     count = len(owners)
     has_one_blob = [np.bincount(blobs.owners, minlength=count) == 1 for blobs in (keys, values)]
-    _exclude_owners(is_sound, owners, fields.custom.is_unusual | ~(has_one_blob[0] & has_one_blob[1]))
+    _exclude_owners(
+        is_sound, owners, fields.custom.needs_strict_parser | ~(has_one_blob[0] & has_one_blob[1])
+    )
     is_sound &= np.bincount(owners, minlength=len(is_sound)) <= _MAX_ITEMS
-    codes, names = _number_blobs(fields.octets, keys)
+    codes, names = _dictionary_encode(fields.octets, keys)
     _exclude_owners(is_sound, owners[keys.owners], ~_test_values(names, is_text)[codes])
     # One item a key and value: what is not so was left out above, and its place holds anything.
     key_codes, starts, ends = (np.zeros(count, np.int64) for _ in range(3))
@@ -192,7 +196,7 @@ def _find_repeats(owners: Longs, codes: Longs, count: int) -> Bools:
     return has_repeat
 
 
-def _number_blobs(octets: NDArray[np.uint8], blobs: Blobs) -> tuple[Longs, list[bytes]]:
+def _dictionary_encode(octets: NDArray[np.uint8], blobs: Blobs) -> tuple[Longs, list[bytes]]:
     """Return the blobs as indexes into a list of the distinct blobs, and this list."""
     distinct_blobs = arrow_column(octets, blobs.starts, blobs.ends).dictionary_encode()
     return np.asarray(distinct_blobs.indices).astype(np.int64), distinct_blobs.dictionary.to_pylist()
@@ -213,7 +217,7 @@ def read_wire(values: ByteColumn, start: int) -> LedgerFields:
 
     >>> body = bytes.fromhex("08011001180020012805320c0a08626b313a333138311000")
     >>> read = read_wire(ByteColumn.from_values([bytes([len(body)]) + body, b"?"]), 0)
-    >>> read.ledgers.is_unusual.tolist(), read.ledgers.numbers[LedgerField.STATE].tolist()
+    >>> read.ledgers.needs_strict_parser.tolist(), read.ledgers.numbers[LedgerField.STATE].tolist()
     ([False, True], [5, 0])
     """
     octets = values.octets
@@ -226,7 +230,7 @@ def read_wire(values: ByteColumn, start: int) -> LedgerFields:
     fields = _read_messages(
         3, octets, message_starts, np.where(is_valid, message_starts + message_sizes, message_starts)
     )
-    fields.ledgers.is_unusual[~is_valid] = True
+    fields.ledgers.needs_strict_parser[~is_valid] = True
     return fields
 
 
@@ -278,17 +282,17 @@ def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
     ([1, 0], ['bk1:3181'], {1: ('the header is not that of ledger metadata', 0)})
     """
     column = ByteColumn.from_values(values)
-    is_unread = np.ones(len(column), np.bool_)
+    is_undecoded = np.ones(len(column), np.bool_)
     parts: list[tuple[Longs, LedgerColumns]] = []
     long_enough_rows = np.flatnonzero(column.ends - column.starts >= _HEADER)
     for version, read_format in READERS.items():
         header = b"%s%d\n" % (ledger_metadata.MAGIC, version)
         rows = long_enough_rows[have_prefix(column.octets, column.starts[long_enough_rows], header)]
         if len(rows):
-            is_sound, columns = sound_ledgers(read_format(column.take_rows(rows), _HEADER))
+            is_sound, columns = decode_sound_ledgers(read_format(column.take_rows(rows), _HEADER))
             parts.append((rows[is_sound], columns))
-            is_unread[rows[is_sound]] = False
-    unread_rows = np.flatnonzero(is_unread)
+            is_undecoded[rows[is_sound]] = False
+    unread_rows = np.flatnonzero(is_undecoded)
     # Of no values at all there is still one part, so that the columns have their types.
     if len(unread_rows) or not parts:
         parts.append((unread_rows, _read_singly(column.take_rows(unread_rows))))
@@ -310,7 +314,7 @@ class _SingleLedgers:
     """A collector of ledgers that are read one by one. It returns them as columns."""
 
     def __init__(self) -> None:
-        # Of each row its `SCALARS`.
+        # Of each row its `SCALAR_COLUMNS`.
         self.scalars: list[tuple[int, ...]] = []
         self.damage: dict[int, tuple[str, int]] = {}
         self.rules: dict[int, tuple[BrokenRule, ...]] = {}
@@ -320,12 +324,12 @@ class _SingleLedgers:
 
     def add_damage(self, error: DecodeError) -> None:
         self.damage[len(self.scalars)] = (error.reason, error.offset)
-        self.scalars.append((0,) * len(SCALARS))
+        self.scalars.append((0,) * len(SCALAR_COLUMNS))
 
     def add_ledger(self, metadata: LedgerMetadata) -> None:
         row = len(self.scalars)
-        if broken := broken_rules(metadata):
-            self.rules[row] = broken
+        if rule_faults := broken_rules(metadata):
+            self.rules[row] = rule_faults
         self.firsts += [segment.first_entry_id for segment in metadata.segments]
         self.ensembles += [segment.ensemble for segment in metadata.segments]
         self.custom += metadata.custom_metadata.items()
@@ -348,8 +352,8 @@ class _SingleLedgers:
         )
 
     def columns(self) -> LedgerColumns:
-        columns = np.array(self.scalars, np.int64).reshape(-1, len(SCALARS)).T
-        scalars: dict[str, Any] = dict(zip(SCALARS, columns, strict=True))
+        columns = np.array(self.scalars, np.int64).reshape(-1, len(SCALAR_COLUMNS)).T
+        scalars: dict[str, Any] = dict(zip(SCALAR_COLUMNS, columns, strict=True))
         for flag_column in ("has_ctime", "has_password"):
             scalars[flag_column] = scalars[flag_column].astype(np.bool_)
         members, bookies = _number_texts([member for ensemble in self.ensembles for member in ensemble])

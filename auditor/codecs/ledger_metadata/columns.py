@@ -85,7 +85,7 @@ class LedgerColumns:
     custom_values: pa.BinaryArray
 
 
-SCALARS = (
+SCALAR_COLUMNS = (
     "format",
     "ensemble_size",
     "write_quorum",
@@ -126,9 +126,9 @@ def merge_columns(parts: Sequence[tuple[Longs, LedgerColumns]]) -> LedgerColumns
         [np.repeat(part_rows, part_columns.custom_counts) for part_rows, part_columns in parts]
     )
     return LedgerColumns(
-        damage=_by_row(parts, "damage"),
-        rules=_by_row(parts, "rules"),
-        **{name: _concatenate(columns, name)[row_order] for name in SCALARS},
+        damage=_merge_by_row(parts, "damage"),
+        rules=_merge_by_row(parts, "rules"),
+        **{name: _concatenate(columns, name)[row_order] for name in SCALAR_COLUMNS},
         segment_firsts=_concatenate(columns, "segment_firsts")[segment_order],
         member_counts=_concatenate(columns, "member_counts")[segment_order],
         members=_renumber(columns, "members", "bookies")[member_order],
@@ -157,7 +157,7 @@ def _renumber(columns: Sequence[LedgerColumns], name: str, names_field: str) -> 
     )
 
 
-def _by_row(parts: Sequence[tuple[Longs, LedgerColumns]], name: str) -> dict[int, Any]:
+def _merge_by_row(parts: Sequence[tuple[Longs, LedgerColumns]], name: str) -> dict[int, Any]:
     """Merge the small dictionary ``name`` of each part into one. Its keys are the final positions of rows."""
     return {
         int(part_rows[row]): row_value
@@ -172,18 +172,18 @@ _FIELD_NUMBER = {name: field.number for name, field in LedgerMetadataFormat.DESC
 class LedgerField(IntEnum):
     """Numbers of the fields of the message LedgerMetadataFormat."""
 
-    QUORUM = _FIELD_NUMBER["quorumSize"]
+    WRITE_QUORUM = _FIELD_NUMBER["quorumSize"]
     ENSEMBLE = _FIELD_NUMBER["ensembleSize"]
     LENGTH = _FIELD_NUMBER["length"]
-    LAST = _FIELD_NUMBER["lastEntryId"]
+    LAST_ENTRY = _FIELD_NUMBER["lastEntryId"]
     STATE = _FIELD_NUMBER["state"]
     SEGMENT = _FIELD_NUMBER["segment"]
     DIGEST = _FIELD_NUMBER["digestType"]
     PASSWORD = _FIELD_NUMBER["password"]
-    ACK = _FIELD_NUMBER["ackQuorumSize"]
+    ACK_QUORUM = _FIELD_NUMBER["ackQuorumSize"]
     CTIME = _FIELD_NUMBER["ctime"]
     CUSTOM = _FIELD_NUMBER["customMetadata"]
-    TOKEN = _FIELD_NUMBER["cToken"]
+    C_TOKEN = _FIELD_NUMBER["cToken"]
 
 
 class SegmentField(IntEnum):

@@ -48,14 +48,14 @@ class Fields:
     """The fields of many messages.
 
     ``numbers`` contains the values of each number field (0 if absent), by field number. ``is_present``
-    tells which messages have each field. ``blobs`` contains the byte fields. ``is_unusual`` is True for
-    each unusual message. Such a message was not read.
+    tells which messages have each field. ``blobs`` contains the byte fields. ``needs_strict_parser`` is True
+    for each unusual message. Such a message was not read.
     """
 
     numbers: dict[int, Longs]
     is_present: dict[int, NDArray[np.bool_]]
     blobs: dict[int, Blobs]
-    is_unusual: NDArray[np.bool_]
+    needs_strict_parser: NDArray[np.bool_]
 
 
 def read_fields(

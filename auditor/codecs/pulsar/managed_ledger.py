@@ -85,7 +85,7 @@ def unpack(data: bytes, format_name: str) -> UnpackedMessage:
     if not 0 <= size <= proto_wire.MAX_MESSAGE_BYTES:
         raise DecodeError(format_name, _HEAD_BYTES, f"an impossible uncompressed size of {size} bytes")
     return UnpackedMessage(
-        _unpack(data[message_start:], compression, size, format_name, message_start),
+        _decompress(data[message_start:], compression, size, format_name, message_start),
         compression,
         message_start,
     )
@@ -110,7 +110,7 @@ def parse(
         raise DecodeError(format_name, message_start, reason) from damage
 
 
-def _unpack(
+def _decompress(
     compressed_bytes: bytes, compression: str, size: int, format_name: str, message_start: int
 ) -> bytes:
     if compression == "NONE":
@@ -120,7 +120,7 @@ def _unpack(
         if compression == "ZLIB":
             message = zlib.decompressobj().decompress(compressed_bytes, size + 1)
         else:
-            message = _unpack_block(compressed_bytes, compression, size + 1)
+            message = _decompress_block(compressed_bytes, compression, size + 1)
     except (cramjam.DecompressionError, zlib.error, ValueError, OSError) as error:
         raise DecodeError(format_name, message_start, f"{compression} cannot be unpacked: {error}") from error
     if len(message) != size:
@@ -130,7 +130,7 @@ def _unpack(
     return message
 
 
-def _unpack_block(compressed_bytes: bytes, compression: str, max_bytes: int) -> bytes:
+def _decompress_block(compressed_bytes: bytes, compression: str, max_bytes: int) -> bytes:
     unpackers: dict[str, Callable[[bytes, bytearray], int]] = {
         "LZ4": cramjam.lz4.decompress_block_into,
         "ZSTD": cramjam.zstd.decompress_into,

@@ -296,33 +296,33 @@ class _Edit:
     def __init__(self, record: Record, format_name: str) -> None:
         self._data, self._offset, self._what = record.payload, record.offset, format_name
         self._position = 0
-        self._family = 0
-        self._numbers: dict[int, int] = {}
+        self._family_id = 0
+        self._tag_values: dict[int, int] = {}
         self._deleted: list[int] = []
         self._added: list[TableFile] = []
         self._logs: dict[int, int] = {}
-        self._logs_before = 0
+        self._least_log = 0
         while self._position < len(self._data):
             self._read_field(self._read_varint())
 
     def apply(self, manifest: Manifest) -> None:
         # Tables and log numbers of other families say nothing of the default one.
-        if self._family == 0:
-            manifest.log_number = max(manifest.log_number, self._numbers.get(_LOG_NUMBER, 0))
+        if self._family_id == 0:
+            manifest.log_number = max(manifest.log_number, self._tag_values.get(_LOG_NUMBER, 0))
             for number in self._deleted:
                 manifest.tables.pop(number, None)
             manifest.tables.update((table.number, table) for table in self._added)
         # These two are the whole database's, whichever family the edit is of.
-        manifest.log_number = max(manifest.log_number, self._numbers.get(_LEAST_LOG_NUMBER, 0))
-        manifest.last_sequence = max(manifest.last_sequence, self._numbers.get(_LAST_SEQUENCE, 0))
+        manifest.log_number = max(manifest.log_number, self._tag_values.get(_LEAST_LOG_NUMBER, 0))
+        manifest.last_sequence = max(manifest.last_sequence, self._tag_values.get(_LAST_SEQUENCE, 0))
         for number, synced_bytes in self._logs.items():
             manifest.logs[number] = max(synced_bytes, manifest.logs.get(number, 0))
-        for number in [number for number in manifest.logs if number < self._logs_before]:
+        for number in [number for number in manifest.logs if number < self._least_log]:
             del manifest.logs[number]
 
     def _read_field(self, tag: int) -> None:
         if tag in (_LOG_NUMBER, _LAST_SEQUENCE, _PREVIOUS_LOG_NUMBER, _LEAST_LOG_NUMBER):
-            self._numbers[tag] = self._read_varint()
+            self._tag_values[tag] = self._read_varint()
         elif tag in _UNUSED_VARINT_TAGS:
             self._read_varint()
         elif tag == _COMPARATOR:
@@ -338,7 +338,7 @@ class _Edit:
         elif tag in (_NEW_FILE, _NEW_FILE_2, _NEW_FILE_3, _NEW_FILE_4):
             self._read_new_file(tag)
         elif tag == _FAMILY:
-            self._family = self._read_varint()
+            self._family_id = self._read_varint()
         elif tag == _FAMILY_NAME:
             self._read_string()
         elif tag in (_LOG_ADDED, _LOG_ADDED_OLD):
@@ -346,7 +346,7 @@ class _Edit:
         elif tag in (_LOG_DELETED, _LOG_DELETED_OLD):
             if tag == _LOG_DELETED:
                 self._read_varint()
-            self._logs_before = self._read_varint()
+            self._least_log = self._read_varint()
         elif tag & _IGNORABLE_TAG_BIT:
             self._read_string()
         elif tag != _FAMILY_DROP:

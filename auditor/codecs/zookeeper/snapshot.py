@@ -12,7 +12,7 @@
     stat              long czxid, mzxid, ctime, mtime, int version, cversion, aversion, long owner, pzxid
 
 The checksum of a seal is the Adler-32 of every byte before it, including earlier seals. Nothing marks the
-beginning of a record. So one pass over the file finds the boundaries of the records (`boundaries`).
+beginning of a record. So one pass over the file finds the boundaries of the records (`find_bounds`).
 Everything else is read at these boundaries, for many records at a time (`tails`). Java: ``FileSnap``,
 ``DataTree``.
 """
@@ -27,7 +27,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.byte_column import windows
+from auditor.codecs.byte_column import read_windows
 from auditor.codecs.zookeeper.encodings import JuteReader
 from auditor.errors import DecodeError
 
@@ -64,30 +64,32 @@ _ADLER_PIECE_BYTES = 16 * 1024 * 1024
 class Boundaries:
     """The offsets of some consecutive records.
 
-    ``begin`` is the start of the first record. ``data_at`` and ``tail_at`` are the starts of the data and
-    the tail of each record. The next record begins at ``next``. If ``ended`` is True, the end mark begins
-    there instead.
+    ``first_record`` is the start of the first record. ``data_starts`` and ``tail_starts`` are the starts of
+    the data and the tail of each record. The next record begins at ``next_record``. If ``has_end_mark`` is
+    True, the end mark begins there instead.
     """
 
-    begin: int
-    data_at: NDArray[np.int64]
-    tail_at: NDArray[np.int64]
-    next: int
-    ended: bool
+    first_record: int
+    data_starts: NDArray[np.int64]
+    tail_starts: NDArray[np.int64]
+    next_record: int
+    has_end_mark: bool
 
     @property
-    def path_at(self) -> NDArray[np.int64]:
+    def path_offsets(self) -> NDArray[np.int64]:
         """Return the offset at which the path of each record begins."""
-        record_starts = np.append(self.begin, self.tail_at[:-1] + TAIL.itemsize)[: len(self.tail_at)]
+        record_starts = np.append(self.first_record, self.tail_starts[:-1] + TAIL.itemsize)[
+            : len(self.tail_starts)
+        ]
         return record_starts + _INT_STRUCT.size
 
     @property
-    def path_end(self) -> NDArray[np.int64]:
+    def path_ends(self) -> NDArray[np.int64]:
         """Return the offset at which the path of each record ends."""
-        return self.data_at - _INT_STRUCT.size
+        return self.data_starts - _INT_STRUCT.size
 
 
-def nodes_begin(data: memoryview) -> int:
+def find_nodes(data: memoryview) -> int:
     """Return the offset at which the record of the first znode begins.
 
     Raises:
@@ -109,7 +111,7 @@ def nodes_begin(data: memoryview) -> int:
     return reader.offset
 
 
-def boundaries(data: memoryview, begin: int, max_records: int, max_bytes: int) -> Boundaries:
+def find_bounds(data: memoryview, begin: int, max_records: int, max_bytes: int) -> Boundaries:
     """Find the offsets of up to ``max_records`` records from ``begin`` on.
 
     The search stops after about ``max_bytes`` bytes.
@@ -130,7 +132,7 @@ def boundaries(data: memoryview, begin: int, max_records: int, max_bytes: int) -
             _add_equal_records(data, length, ends, max_records, stop)
         offset = ends[-1]
     record_starts = np.append(begin, np.array(ends[:-1], np.int64))[: len(ends)]
-    lengths = windows(np.frombuffer(data, np.uint8), record_starts, _INT_STRUCT.size).view(">i4")
+    lengths = read_windows(np.frombuffer(data, np.uint8), record_starts, _INT_STRUCT.size).view(">i4")
     data_at = record_starts + _INT_STRUCT.size + lengths + _INT_STRUCT.size
     return Boundaries(begin, data_at, np.array(ends, np.int64) - TAIL.itemsize, offset, ended)
 
@@ -193,7 +195,7 @@ def tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
 
     ``offsets`` are the starts of the tails.
     """
-    return windows(np.frombuffer(data, np.uint8), offsets, TAIL.itemsize).view(TAIL)
+    return read_windows(np.frombuffer(data, np.uint8), offsets, TAIL.itemsize).view(TAIL)
 
 
 def owners(tail_fields: NDArray[np.void]) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from auditor.checks import BY_ID
+from auditor.checks import CHECK_BY_ID
 from auditor.model.amounts import format_time, percent, plural, size
 from auditor.model.finding import ChangeStatus, Finding, StatusLookup, Urgency, no_change_status
 from auditor.model.history import RunSummary
@@ -90,13 +90,13 @@ def render(
         notes: Further notices for the reader.
         findings: All findings in their order, each with its change status.
 
-    >>> from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, RunFacts
+    >>> from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, ReplicaCount, RunFacts
     >>> nothing = {"bookies": [], "ledgers": 0, "replicas": 0}
     >>> run = RunFacts(version="1", started=0, finished=0, scan_time=0, live=False, positions=[],
     ...                bookie_sources=[], entry_logs=False, owners=False, offload_listing=False,
     ...                operations={}, gaps=[], in_doubt=None, resumed=None, remarks=[], tally=[], impact=[],
     ...                changes=None, suppressions=[], accepted=nothing, reused=None)
-    >>> seen = Coverage(DecidedCount(0, 0), BookiesRead(0, 0, ()), Replicas(0, 0))
+    >>> seen = Coverage(DecidedCount(0, 0), BookiesRead(0, 0, ()), ReplicaCount(0, 0))
     >>> report = Report.make(run, Cluster("<b>", "zk://h/ledgers", "flat"), seen, ())
     >>> page = "".join(render(report, Figures()))
     >>> "&lt;b&gt;" in page, "<b>" in page
@@ -119,7 +119,7 @@ def render(
         fields=FindingFields._fields,
         actions_most=_MAX_ACTIONS_SHOWN,
         causes_most=_MAX_CAUSES_SHOWN,
-        urgencies=[urgency for urgency in Urgency if urgency != Urgency.REST],
+        urgencies=[urgency for urgency in Urgency if urgency != Urgency.NOT_URGENT],
         findings=finding_blocks(findings),
         drawings=drawing_blocks(_drawing_items(ledger_drawings, figures, run), _MAX_DRAWING_CHARACTERS),
         **report_values(report, notes, run_name),
@@ -147,7 +147,7 @@ def _finding_rows(report: Report, change_statuses: StatusLookup, run: str) -> li
         finding = sorted_findings[finding_number]
         finding_view = finding_fields(finding, change_statuses(finding.fingerprint))
         return template.render(
-            finding=finding_view, documented=finding.id in BY_ID, between=FIELD_SEPARATOR, named=run
+            finding=finding_view, documented=finding.id in CHECK_BY_ID, between=FIELD_SEPARATOR, named=run
         )
 
     return rows_that_fit([finding.id for finding in sorted_findings], row, MAX_FINDING_ROW_BYTES)

@@ -55,9 +55,9 @@ FIELD_SEPARATOR = "\x1f"
 MAX_FINDINGS_PACKED = 1_000_000
 """Largest number of findings on a page. A browser needs some 500 bytes of memory for each."""
 
-_FINDINGS_A_BLOCK = 4_000
+_FINDINGS_PER_BLOCK = 4_000
 """Number of findings in a block. Writer and browser have one block in memory at a time."""
-_DRAWINGS_A_BLOCK = 200
+_DRAWINGS_PER_BLOCK = 200
 
 
 class FindingFields(NamedTuple):
@@ -106,7 +106,7 @@ def finding_fields(finding: Finding, change_status: ChangeStatus | None) -> Find
     unknown_bookies = [shorten(name, MAX_ID_CHARACTERS) for name in finding.unknown[:MAX_BOOKIES_SHOWN]]
     suppression_reason = change_status.suppressed if change_status else None
     return FindingFields(
-        urgency="" if finding.urgency == Urgency.REST else finding.urgency,
+        urgency="" if finding.urgency == Urgency.NOT_URGENT else finding.urgency,
         severity=finding.severity,
         check=printable(finding.id),
         confidence=finding.confidence,
@@ -134,7 +134,7 @@ def _join_items(names: Iterable[str], item_count: int) -> str:
     return FIELD_SEPARATOR.join([*names, *and_more(item_count - MAX_BOOKIES_SHOWN, " bookies")])
 
 
-def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], max_bytes: int) -> list[Markup]:
+def rows_that_fit(checks: Sequence[str], render_row: Callable[[int], str], max_bytes: int) -> list[Markup]:
     """Return as many rows as fit into ``max_bytes`` bytes, in their order.
 
     The first row of every check takes precedence over the second row of any check. After
@@ -142,7 +142,7 @@ def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], max_bytes: i
 
     Args:
         checks: The check of each row.
-        row: Function that renders the row with a given number.
+        render_row: Function that renders the row with a given number.
         max_bytes: Number of bytes for all rows.
 
     >>> rows_that_fit(["a", "a", "a", "b"], lambda number: f"{number};", max_bytes=6)
@@ -158,7 +158,7 @@ def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], max_bytes: i
         for row_number in row_numbers
         if row_number is not None
     ):
-        rendered_row = row(number)
+        rendered_row = render_row(number)
         max_bytes -= len(rendered_row.encode())
         if max_bytes < 0:
             break
@@ -171,7 +171,7 @@ def finding_blocks(findings: Iterable[tuple[Finding, ChangeStatus | None]]) -> I
     lines = (
         "\t".join(finding_fields(*finding_entry)) for finding_entry in islice(findings, MAX_FINDINGS_PACKED)
     )
-    while block_content := "\n".join(islice(lines, _FINDINGS_A_BLOCK)):
+    while block_content := "\n".join(islice(lines, _FINDINGS_PER_BLOCK)):
         yield _compress_block(block_content)
 
 
@@ -181,7 +181,7 @@ def drawing_blocks(drawings: Iterable[tuple[str, str]], max_bytes: int) -> Itera
     ``drawings`` are pairs of name and HTML.
     """
     fitting_drawings = _drawings_that_fit(drawings, max_bytes)
-    while block_content := list(islice(fitting_drawings, _DRAWINGS_A_BLOCK)):
+    while block_content := list(islice(fitting_drawings, _DRAWINGS_PER_BLOCK)):
         yield _compress_block(json.dumps(block_content))
 
 
@@ -205,7 +205,7 @@ def _drawings_that_fit(drawings: Iterable[tuple[str, str]], max_bytes: int) -> I
 
 MAX_DRAWING_COLUMNS = 120
 MAX_DRAWING_ROWS = 20
-MAX_SINGLE_COLUMNS = 80
+MAX_SEPARATE_CELLS = 80
 """Largest number of columns drawn as separate cells. If there are more, equal neighbours become one box."""
 
 _MAX_CHECKS_SHOWN = 6
@@ -217,7 +217,7 @@ _COLUMN_GAP = 0.14
 _BOXES_BY_CELL: dict[Cell, tuple[tuple[str, float, float], ...]] = {
     Cell.PRESENT: (("held", 1, 8),),
     Cell.MISSING: (("missing", 1.5, 7),),
-    Cell.PART: (("part", 1.5, 7), ("left", 6, 2.5)),
+    Cell.SOME_MISSING: (("part", 1.5, 7), ("left", 6, 2.5)),
     Cell.UNKNOWN: (("unknown", 1.5, 7),),
     Cell.SURPLUS: (("surplus", 3.5, 3),),
     Cell.NOT_EXPECTED: (),
@@ -250,14 +250,14 @@ def drawing_values_of(ledger: LedgerView, findings: Sequence[Finding], run: str)
         stripes = stripes_of(ledger, drawn_replicas, MAX_DRAWING_COLUMNS, MAX_DRAWING_ROWS)
     except CoverageLimitError as limit_error:
         return drawing_values | {"fault": str(limit_error)}
-    column_count = max(len(stripes.edges) - 1, 0)
+    column_count = max(len(stripes.column_edges) - 1, 0)
     drawing_values |= {
         "fault": None,
         "columns": column_count,
-        "column_width": column_width(stripes.edges[-1] - 1, column_count) if column_count else "",
-        "last": stripes.edges[-1] - 1 if stripes.edges else -1,
+        "column_width": column_width(stripes.column_edges[-1] - 1, column_count) if column_count else "",
+        "last": stripes.column_edges[-1] - 1 if stripes.column_edges else -1,
         "rows_left": len(replicas) - len(drawn_replicas),
-        "segments": _segment_path(ledger, stripes.edges),
+        "segments": _segment_path(ledger, stripes.column_edges),
     }
     for replica, cells in zip(drawn_replicas, stripes.cells, strict=False):
         drawing_values["rows"].append(
@@ -294,23 +294,23 @@ def _cell_paths(cells: Sequence[Cell]) -> dict[str, str]:
 
     Boxes that are drawn over other boxes come last.
     """
-    draws_single_cells = len(cells) <= MAX_SINGLE_COLUMNS
+    draws_single_cells = len(cells) <= MAX_SEPARATE_CELLS
     paths_by_kind: dict[str, list[str]] = {
         kind: [] for boxes in _BOXES_BY_CELL.values() for kind, _, _ in boxes
     }
     column_number = 0
     for cell, equal_cells in groupby(cells):
-        run_length = len(list(equal_cells))
+        equal_count = len(list(equal_cells))
         box_starts = (
-            range(column_number, column_number + run_length) if draws_single_cells else [column_number]
+            range(column_number, column_number + equal_count) if draws_single_cells else [column_number]
         )
-        box_width = 1 - _COLUMN_GAP if draws_single_cells else run_length
+        box_width = 1 - _COLUMN_GAP if draws_single_cells else equal_count
         for box_kind, box_top, box_height in _BOXES_BY_CELL[cell]:
             paths_by_kind[box_kind] += [
                 f"M{box_start} {box_top:g}h{box_width:g}v{box_height:g}h-{box_width:g}z"
                 for box_start in box_starts
             ]
-        column_number += run_length
+        column_number += equal_count
     return {kind: "".join(paths) for kind, paths in paths_by_kind.items() if paths}
 
 

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from auditor.checks import BY_ID
+from auditor.checks import CHECK_BY_ID
 from auditor.checks.needs import AvailableInputs
 from auditor.model.action_facts import Action
 from auditor.model.finding import Severity
@@ -19,7 +19,7 @@ from auditor.model.run_facts import sentence_of
 from auditor.model.space import DISK_BYTES, DiskTotal, SpaceTotal
 from auditor.model.states import BookieRead, SpaceClass
 from auditor.reports.action_text import explain_command, forbidden_sentence, unconfirmed_note
-from auditor.reports.blind_spots import blind_spots
+from auditor.reports.blind_spots import make_blind_spots
 from auditor.reports.coverage import (
     checked_extents,
     count_by_check,
@@ -82,11 +82,11 @@ def report_values(report: Report, notes: Sequence[str], run_name: str) -> dict[s
         "checks": check_rows,
         "found": sum(check["count"] for check in check_rows),
         "sampled": len(report.findings),
-        "pages": [BY_ID[id] for id in dict.fromkeys(check_ids) if id in BY_ID],
+        "pages": [CHECK_BY_ID[id] for id in dict.fromkeys(check_ids) if id in CHECK_BY_ID],
         "changes": run.changes,
         "suppressions": run.suppressions,
         "gaps": _limited_texts(run.gaps),
-        "blind": blind_spots(AvailableInputs.from_report(report)),
+        "blind": make_blind_spots(AvailableInputs.from_report(report)),
         "constants": run.checks["constants"] if run.checks is not None else [],
         "notes": _limited_texts([*map(sentence_of, run.remarks), *notes]),
         "reused": shorten(reuse_sentence(run.reused), _MAX_TEXT_CHARACTERS) if run.reused else None,
@@ -138,8 +138,8 @@ def _check_rows(report: Report) -> list[dict[str, Any]]:
             "id": check_count.id,
             "severity": str(check_count.severity),
             "rank": check_count.severity.rank,
-            "title": BY_ID[check_count.id].title if check_count.id in BY_ID else "",
-            **{name: check_count.sums[name] for name in count_names},
+            "title": CHECK_BY_ID[check_count.id].title if check_count.id in CHECK_BY_ID else "",
+            **{name: check_count.totals[name] for name in count_names},
         }
         for check_count in count_by_check(report)
     ]
@@ -185,7 +185,7 @@ def trend_values(history: Sequence[RunSummary]) -> dict[str, Any]:
 
 MAX_BOOKIE_ROWS = 100
 MIN_MAP_BOOKIES = 20  # fewer bookies have only rows
-_SQUARES_A_ROW = 80  # squares in a row of the map
+_SQUARES_PER_ROW = 80  # squares in a row of the map
 _SQUARE_PITCH = 12
 
 SQUARE_KIND_LABELS = {
@@ -209,7 +209,7 @@ def bookie_values(figures: Figures) -> dict[str, Any]:
         "bookies": [
             {
                 "figure": bookie,
-                "kind": kind_of(bookie),
+                "kind": find_square_kind(bookie),
                 "bar": _stack_widths((bookie.whole_replicas, bookie.missing, bookie.unknown)),
                 "left": _scale_to_bar(bookie.missing, highest_count),
                 "right": _scale_to_bar(bookie.unexpected_ledgers, highest_count),
@@ -222,11 +222,13 @@ def bookie_values(figures: Figures) -> dict[str, Any]:
     }
 
 
-def kind_of(bookie: BookieFigure) -> str:
+def find_square_kind(bookie: BookieFigure) -> str:
     """Return the worst key of `SQUARE_KIND_LABELS` that applies to a bookie.
 
-    >>> kind_of(BookieFigure("bk-a:3181", replicas=9, unknown=1)), kind_of(BookieFigure("bk-b:3181"))
-    ('unknown', 'idle')
+    >>> find_square_kind(BookieFigure("bk-a:3181", replicas=9, unknown=1))
+    'unknown'
+    >>> find_square_kind(BookieFigure("bk-b:3181"))
+    'idle'
     """
     if bookie.missing:
         return "missing"
@@ -239,13 +241,13 @@ def kind_of(bookie: BookieFigure) -> str:
 
 def _stack_widths(part_counts: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return the parts of a bar as (start, width) in per mille. Every part above 0 has a visible width."""
-    part_total = sum(part_counts)
-    if not part_total:
+    total_count = sum(part_counts)
+    if not total_count:
         return [(0, 0)] * len(part_counts)
-    widths = [max(part_count * 1000 // part_total, 8) if part_count else 0 for part_count in part_counts]
+    widths = [max(part_count * 1000 // total_count, 8) if part_count else 0 for part_count in part_counts]
     widest_position = widths.index(max(widths))
     widths[widest_position] += 1000 - sum(widths)
-    return [(sum(widths[:number]), width) for number, width in enumerate(widths)]
+    return [(sum(widths[:position]), width) for position, width in enumerate(widths)]
 
 
 def _scale_to_bar(count_to_scale: int, highest_count: int) -> int:
@@ -260,20 +262,23 @@ def _bookie_map(figures: Figures) -> dict[str, Any]:
     """
     corners_by_kind: defaultdict[str, list[str]] = defaultdict(list)
     sorted_figures = sorted(figures.bookies, key=lambda figure: figure.bookie_id)
-    for number, bookie in enumerate(sorted_figures):
-        corner_x, corner_y = number % _SQUARES_A_ROW * _SQUARE_PITCH, number // _SQUARES_A_ROW * _SQUARE_PITCH
-        corners_by_kind[kind_of(bookie)].append(f"M{corner_x} {corner_y}")
-    counts = Counter(kind_of(figure) for figure in sorted_figures)
+    for place, bookie in enumerate(sorted_figures):
+        corner_x, corner_y = (
+            place % _SQUARES_PER_ROW * _SQUARE_PITCH,
+            place // _SQUARES_PER_ROW * _SQUARE_PITCH,
+        )
+        corners_by_kind[find_square_kind(bookie)].append(f"M{corner_x} {corner_y}")
+    counts = Counter(find_square_kind(figure) for figure in sorted_figures)
     return {
         "squares": {
-            kind: "".join(f"{square_corner}{_SQUARE_SHAPES[kind]}" for square_corner in corners_by_kind[kind])
+            kind: "".join(f"{corner}{_SQUARE_SHAPES[kind]}" for corner in corners_by_kind[kind])
             for kind in SQUARE_KIND_LABELS
         },
         "square_counts": {kind: counts[kind] for kind in SQUARE_KIND_LABELS},
         "key": {kind: f"M0 0{shape_path}" for kind, shape_path in _SQUARE_SHAPES.items()},
         "map_size": (
-            min(len(sorted_figures), _SQUARES_A_ROW) * _SQUARE_PITCH,
-            ((len(sorted_figures) - 1) // _SQUARES_A_ROW + 1) * _SQUARE_PITCH,
+            min(len(sorted_figures), _SQUARES_PER_ROW) * _SQUARE_PITCH,
+            ((len(sorted_figures) - 1) // _SQUARES_PER_ROW + 1) * _SQUARE_PITCH,
         ),
     }
 
@@ -314,8 +319,8 @@ def space_values(totals: Sequence[SpaceTotal]) -> dict[str, Any]:
     >>> space_values([SpaceTotal("bk1:3181", {"live": 30, "orphan": 10})])["space"][0]["parts"]
     [('live', 0, 750), ('orphan', 750, 250)]
     """
-    fullest_bookies = sorted(totals, key=lambda part_total: (-part_total.bytes, part_total.name))
-    highest_count = max((part_total.bytes for part_total in fullest_bookies), default=0) or 1
+    fullest_bookies = sorted(totals, key=lambda bookie_total: (-bookie_total.bytes, bookie_total.name))
+    highest_bytes = max((part_total.bytes for part_total in fullest_bookies), default=0) or 1
     present_classes = [
         space_class
         for space_class in SPACE_LABELS
@@ -323,7 +328,7 @@ def space_values(totals: Sequence[SpaceTotal]) -> dict[str, Any]:
     ]
     return {
         "space": [
-            {"total": part_total, "parts": _space_parts(part_total, highest_count)}
+            {"total": part_total, "parts": _space_parts(part_total, highest_bytes)}
             for part_total in fullest_bookies[:MAX_SPACE_ROWS]
         ],
         "space_left": len(fullest_bookies[MAX_SPACE_ROWS:]),
@@ -331,22 +336,22 @@ def space_values(totals: Sequence[SpaceTotal]) -> dict[str, Any]:
     }
 
 
-def _space_parts(part_total: SpaceTotal, highest_count: int) -> list[tuple[str, int, int]]:
-    part_counts, left_edge = [], 0
+def _space_parts(bookie_total: SpaceTotal, highest_bytes: int) -> list[tuple[str, int, int]]:
+    bar_parts, left_edge = [], 0
     for space_class in SPACE_LABELS:
-        if byte_count := part_total.classes.get(space_class, 0):
+        if byte_count := bookie_total.classes.get(space_class, 0):
             # Any size above 0 has a visible width.
-            width = max(byte_count * _SPACE_BAR_WIDTH // highest_count, 2)
-            part_counts.append((str(space_class), left_edge, width))
+            width = max(byte_count * _SPACE_BAR_WIDTH // highest_bytes, 2)
+            bar_parts.append((str(space_class), left_edge, width))
             left_edge += width
-    return part_counts
+    return bar_parts
 
 
 DISK_LABELS = {kind.name: kind.label[0].upper() + kind.label[1:] for kind in DISK_BYTES}
 """Label of each kind of bytes on a disk other than entry logs."""
 
 
-def disk_values(space: Sequence[SpaceTotal], disks: Sequence[DiskTotal]) -> dict[str, Any]:
+def disk_values(space_totals: Sequence[SpaceTotal], disks: Sequence[DiskTotal]) -> dict[str, Any]:
     """Return the disks of the bookies that have bars (`space_values`), with the free space as text.
 
     The disks have the same order as the bars.
@@ -354,7 +359,7 @@ def disk_values(space: Sequence[SpaceTotal], disks: Sequence[DiskTotal]) -> dict
     >>> disk_values([], [DiskTotal("bk1:3181", 10, 0, 0, 0, ())])["disks"][0][1]
     'not seen'
     """
-    bytes_by_bookie = {part_total.name: part_total.bytes for part_total in space}
+    bytes_by_bookie = {bookie_total.name: bookie_total.bytes for bookie_total in space_totals}
     sorted_disks = sorted(disks, key=lambda disk: (-bytes_by_bookie.get(disk.name, 0), disk.name))
     return {
         "disks": [(disk, free_space_text(disk)) for disk in sorted_disks[:MAX_SPACE_ROWS]],

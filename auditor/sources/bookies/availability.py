@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import GroupBatch, Longs
-from auditor.model.columns import schema_of
+from auditor.model.columns import make_schema
 
 MAX_BATCH_ROWS = 65_536
 """Largest number of rows in one record batch of the table."""
@@ -31,7 +31,7 @@ MAX_BATCH_ROWS = 65_536
 MAX_BATCH_BYTES = 256 << 20
 """Largest size of the entry groups in one record batch, in bytes. Arrow's 32-bit offsets end at 2 GiB."""
 
-SCHEMA = schema_of(
+SCHEMA = make_schema(
     ("bookie_id", pa.string(), "the bookie that the index belongs to"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; null if ledger_id is null"),
     ("ledger_id", pa.int64(), "the ledger; null in states stray, gap and damaged"),
@@ -79,23 +79,23 @@ The value covers the coarsest clock of any file system and the clock skew of a f
 
 
 class Stamps(NamedTuple):
-    """The 64-bit stamps of files, in ``value``. ``is_valid`` is false for each file without a stamp."""
+    """The 64-bit stamps of files, in ``hashes``. ``is_valid`` is false for each file without a stamp."""
 
-    value: NDArray[np.int64]
+    hashes: NDArray[np.int64]
     is_valid: NDArray[np.bool_]
 
     def with_invalid_rows(self, rows: Iterable[int]) -> Stamps:
         """Return a copy of the stamps with ``is_valid`` set to false in the given rows."""
         is_valid = self.is_valid.copy()
         is_valid[list(rows)] = False
-        return Stamps(self.value, is_valid)
+        return Stamps(self.hashes, is_valid)
 
 
-NumberColumn = Sequence[int] | NDArray[np.int64]
+IntegerColumn = Sequence[int] | NDArray[np.int64]
 
 
-def stamps(
-    inodes: NumberColumn, sizes: NumberColumn, mtimes: NumberColumn, ctimes: NumberColumn, start_ns: int
+def compute_stamps(
+    inodes: IntegerColumn, sizes: IntegerColumn, mtimes: IntegerColumn, ctimes: IntegerColumn, start_ns: int
 ) -> Stamps:
     """Return the stamps of files from the results of ``fstat``.
 
@@ -106,24 +106,25 @@ def stamps(
         ctimes: The change time of each file, in ns.
         start_ns: A time before the first ``fstat``, in ns.
 
-    >>> old, new = stamps([7, 7], [1024, 1024], [10, 10], [10, 11], start_ns=10 + MIN_STAMP_AGE_NS + 1)
+    >>> start_ns = 10 + MIN_STAMP_AGE_NS + 1
+    >>> old, new = compute_stamps([7, 7], [1024, 1024], [10, 10], [10, 11], start_ns)
     >>> bool(old[0] != old[1]), new.tolist()
     (True, [True, False])
     """
     columns = [np.array(column, np.int64) for column in (inodes, sizes, mtimes, ctimes)]
-    value = np.zeros(len(columns[0]), np.uint64)
+    hashes = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
-        value = splitmix(value ^ column.view(np.uint64))
+        hashes = mix_hash(hashes ^ column.view(np.uint64))
     newest_valid_ns = start_ns - MIN_STAMP_AGE_NS
-    return Stamps(value.view(np.int64), (columns[2] < newest_valid_ns) & (columns[3] < newest_valid_ns))
+    return Stamps(hashes.view(np.int64), (columns[2] < newest_valid_ns) & (columns[3] < newest_valid_ns))
 
 
 def _stamps_of(statuses: Sequence[os.stat_result], start_ns: int) -> Stamps:
-    status_numbers = [
+    status_values = [
         (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) for status in statuses
     ]
-    inodes, sizes, mtimes, ctimes = np.array(status_numbers, np.int64).reshape(-1, 4).T
-    return stamps(inodes, sizes, mtimes, ctimes, start_ns)
+    inodes, sizes, mtimes, ctimes = np.array(status_values, np.int64).reshape(-1, 4).T
+    return compute_stamps(inodes, sizes, mtimes, ctimes, start_ns)
 
 
 def modification_times(
@@ -143,27 +144,27 @@ def modification_times(
     has_status = np.array([status is not None for status in file_statuses], np.bool_)
     mtimes_ns = np.array([status.st_mtime_ns for status in known_statuses], np.int64)
     known_stamps = _stamps_of(known_statuses, start_ns)
-    mtimes, value, is_valid = (
+    mtimes, hashes, is_valid = (
         np.full(len(file_statuses), -1),
         np.zeros(len(file_statuses), np.int64),
         has_status.copy(),
     )
-    mtimes[has_status], value[has_status], is_valid[has_status] = (
+    mtimes[has_status], hashes[has_status], is_valid[has_status] = (
         mtimes_ns // 1_000_000,
-        known_stamps.value,
+        known_stamps.hashes,
         known_stamps.is_valid,
     )
-    return mtimes, Stamps(value, is_valid)
+    return mtimes, Stamps(hashes, is_valid)
 
 
-def files_stamp(named_statuses: Iterable[tuple[str, os.stat_result]], start_ns: int) -> int | None:
+def combine_stamps(named_statuses: Iterable[tuple[str, os.stat_result]], start_ns: int) -> int | None:
     """Return a single stamp that covers several files and their names.
 
     Returns None if one of the files has no stamp.
 
     ``start_ns`` is a time before the first ``fstat``, in ns.
 
-    >>> files_stamp([], start_ns=0) == files_stamp([], start_ns=1)
+    >>> combine_stamps([], start_ns=0) == combine_stamps([], start_ns=1)
     True
     """
     sorted_named_statuses = sorted(named_statuses)
@@ -171,9 +172,9 @@ def files_stamp(named_statuses: Iterable[tuple[str, os.stat_result]], start_ns: 
     if not file_stamps.is_valid.all():
         return None
     stamp_hash = np.zeros(1, np.uint64)
-    for (name, _), value in zip(sorted_named_statuses, file_stamps.value.view(np.uint64), strict=True):
+    for (name, _), value in zip(sorted_named_statuses, file_stamps.hashes.view(np.uint64), strict=True):
         for row_number in (*_name_as_integers(name), value):
-            stamp_hash = splitmix(stamp_hash ^ row_number)
+            stamp_hash = mix_hash(stamp_hash ^ row_number)
     return int(stamp_hash.view(np.int64)[0])
 
 
@@ -182,7 +183,7 @@ def _name_as_integers(name: str) -> NDArray[np.uint64]:
     return np.frombuffer(name_bytes.ljust(-(-len(name_bytes) // 8) * 8, b"\0"), "<u8").astype(np.uint64)
 
 
-def splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mix_hash(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the output of splitmix64's finaliser for each number (Steele, Lea, Flood 2014).
 
     If one bit of the input changes, about half of the output's bits change.

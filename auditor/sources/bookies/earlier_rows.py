@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 
 from auditor.errors import RunError
 from auditor.model.batch_bounds import whole_batch_rows
-from auditor.model.columns import rows_of_columns
+from auditor.model.columns import make_batch
 from auditor.model.states import IndexState
-from auditor.sources.bookies.availability import SCHEMA, IndexFiles, stamps
+from auditor.sources.bookies.availability import SCHEMA, IndexFiles, compute_stamps
 from auditor.sources.bookies.index_files.listing import SkippedPath, list_part
 from auditor.sources.bookies.parts import IndexPart
 from auditor.sources.file_systems import open_earlier_file
@@ -119,7 +119,7 @@ class EarlierRows:
             if is_selected.any():
                 selected_rows = batch.filter(pa.array(is_selected))
                 columns = {name: selected_rows[name] for name in SCHEMA.names} | {"reused": True}
-                yield rows_of_columns(SCHEMA, selected_rows.num_rows, columns)
+                yield make_batch(SCHEMA, selected_rows.num_rows, columns)
                 remaining_row_count -= selected_rows.num_rows
         if remaining_row_count:
             raise RunError(f"{self._earlier.table}: {remaining_row_count} rows vanished while it was read")
@@ -142,7 +142,7 @@ class EarlierRows:
                     )
 
 
-QUIET_MS = 3_600_000
+UNCHANGED_DIR_MS = 3_600_000
 """A directory needs no new listing if it last changed at least this long before the earlier run, in ms.
 
 The time covers the difference between the clocks of the file system and of the run.
@@ -199,26 +199,26 @@ class UnchangedFiles:
             row_directories[row_order], np.arange(len(directory_numbers) + 1)
         ).tolist()
         self._row_numbers = row_numbers[row_order]
-        self._is_kept = np.zeros(len(paths), np.bool_)
-        self._paths, self._has_same_stamp, self._row_order, self._ends, self._directory_numbers = (
+        self._is_reused = np.zeros(len(paths), np.bool_)
+        self._paths, self._has_same_stamp, self._row_order, self._dir_ends, self._directory_numbers = (
             paths,
             has_same_stamp,
             row_order,
             directory_ends,
             directory_numbers,
         )
-        self._quiet_directories = {
+        self._unlisted_directories = {
             directory
             for directory, directory_number in directory_numbers.items()
-            if is_directory_unchanged[directory_number] and _is_quiet(directory, start_ms)
+            if is_directory_unchanged[directory_number] and _is_unmodified(directory, start_ms)
         }
 
     def can_skip_listing(self, directory: bytes) -> bool:
         """Return whether a directory needs no new listing. If so, mark the rows of its files as kept."""
-        if directory not in self._quiet_directories:
+        if directory not in self._unlisted_directories:
             return False
         directory_number = self._directory_numbers[directory]
-        self._is_kept[self._ends[directory_number] : self._ends[directory_number + 1]] = True
+        self._is_reused[self._dir_ends[directory_number] : self._dir_ends[directory_number + 1]] = True
         return True
 
     def must_read(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
@@ -227,17 +227,17 @@ class UnchangedFiles:
         position_by_path: dict[bytes, int] = {}
         for directory in {path.rpartition(b"/")[0] for path in paths}:
             if (directory_number := self._directory_numbers.get(directory)) is not None:
-                for position in range(self._ends[directory_number], self._ends[directory_number + 1]):
+                for position in range(self._dir_ends[directory_number], self._dir_ends[directory_number + 1]):
                     if self._has_same_stamp[row := self._row_order[position]]:
                         position_by_path[self._paths[row]] = position
         file_positions = np.array([position_by_path.get(path, -1) for path in paths], np.intp)
-        self._is_kept[file_positions[file_positions >= 0]] = True
+        self._is_reused[file_positions[file_positions >= 0]] = True
         return file_positions < 0
 
     @property
-    def kept_row_numbers(self) -> NDArray[np.int64]:
+    def reused_row_numbers(self) -> NDArray[np.int64]:
         """The numbers of the rows to reuse. They are complete only after the whole part was listed."""
-        return self._row_numbers[self._is_kept]
+        return self._row_numbers[self._is_reused]
 
 
 def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | SkippedPath]:
@@ -245,15 +245,15 @@ def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | Sk
 
     Also select in ``rows`` the earlier rows of the unchanged files (`EarlierRows.select_rows`).
     """
-    for smaller_part in split_part(part, rows):
-        unchanged_files = find_unchanged(smaller_part, rows)
-        for listing in list_part(smaller_part, unchanged_files.can_skip_listing):
+    for subpart in split_part(part, rows):
+        unchanged_files = find_unchanged(subpart, rows)
+        for listing in list_part(subpart, unchanged_files.can_skip_listing):
             if isinstance(listing, SkippedPath):
                 yield listing
             elif (must_be_read := unchanged_files.must_read(listing.paths)).any():
                 paths = [listing.paths[row] for row in np.flatnonzero(must_be_read)]
                 yield IndexFiles(listing.ledger_ids[must_be_read], paths, listing.scope_id)
-        rows.select_rows(unchanged_files.kept_row_numbers)
+        rows.select_rows(unchanged_files.reused_row_numbers)
 
 
 def split_part(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
@@ -262,8 +262,8 @@ def split_part(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
     row_count = rows.drop_files_without_matches(
         ["scope_id", "ledger_id", "state"], lambda batch: _find_candidates(name_mask, batch)
     )
-    smaller_part_count = max(1, min(len(part.names), round(row_count / MAX_EARLIER_ROWS)))
-    name_slices = [part.names[start::smaller_part_count] for start in range(smaller_part_count)]
+    subpart_count = max(1, min(len(part.names), round(row_count / MAX_EARLIER_ROWS)))
+    name_slices = [part.names[start::subpart_count] for start in range(subpart_count)]
     for name_slice in name_slices:
         names_of_other_parts = part.names_of_other_parts
         if names_of_other_parts is not None:
@@ -356,15 +356,15 @@ def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
     )
 
 
-def _is_quiet(directory: bytes, start_ms: int) -> bool:
-    """Return whether a directory has no sub-directory, and is `QUIET_MS` older than ``start_ms``."""
+def _is_unmodified(directory: bytes, start_ms: int) -> bool:
+    """Return whether a directory has no sub-directory, and is `UNCHANGED_DIR_MS` older than ``start_ms``."""
     try:
         status = os.stat(directory)  # noqa: PTH116 -- hot: no Path a directory
     except OSError:
         return False
     modified_ms = max(status.st_mtime_ns, status.st_ctime_ns) // 1_000_000
     # A sub-directory would be a third link. Files in it do not change the times of this directory.
-    return stat.S_ISDIR(status.st_mode) and status.st_nlink == 2 and modified_ms < start_ms - QUIET_MS
+    return stat.S_ISDIR(status.st_mode) and status.st_nlink == 2 and modified_ms < start_ms - UNCHANGED_DIR_MS
 
 
 def _current_stamps(paths: Sequence[bytes], threads: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -380,7 +380,7 @@ def _current_stamps(paths: Sequence[bytes], threads: int) -> tuple[NDArray[np.in
         )
         file_stats += [file_stat for stat_slice in stat_slices for file_stat in stat_slice]
     columns = np.array(file_stats, np.int64).reshape(-1, 4).T
-    current_stamps = stamps(columns[0], columns[1], columns[2], columns[3], 0).value
+    current_stamps = compute_stamps(columns[0], columns[1], columns[2], columns[3], 0).hashes
     return current_stamps, columns[0] != _NO_INODE
 
 

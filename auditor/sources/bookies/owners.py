@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
-from auditor.sources.bookies.journal.files import NO_JOURNALS, Journals, journals_of, oldest_index_write_ms
+from auditor.sources.bookies.journal.files import NO_JOURNALS, Journals, find_journals, oldest_index_write_ms
 from auditor.sources.bookies.mark_times import find_mark_date, limit_by_index_write
-from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
+from auditor.sources.bookies.parts import INDEX_FILES, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.paths import (
     NOT_FOUND,
     BookiePaths,
@@ -30,7 +30,7 @@ from auditor.sources.bookies.paths import (
     path_parts,
     paths_of,
 )
-from auditor.sources.bookies.places import PlaceFound
+from auditor.sources.bookies.places import FoundPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,11 @@ class Attribution:
 
         An empty string stands for a directory that was not found.
         """
-        rows = [row for row in self.directories if row.owner == bookie_id and row.ledger_dirs]
+        rows = [
+            attributed
+            for attributed in self.directories
+            if attributed.owner == bookie_id and attributed.ledger_dirs
+        ]
         if not rows:
             return []
         # The lists agree, or their union was used. The longest list then has the most paths.
@@ -125,8 +129,8 @@ class Attribution:
         return [paths.get(path, "") for path in configured]
 
 
-def attribute(
-    places: Sequence[PlaceFound],
+def attribute_directories(
+    places: Sequence[FoundPlace],
     known_ids: Set[str],
     store_cookies: Mapping[str, Cookie],
     instance_id: str | None,
@@ -189,7 +193,7 @@ def attribute(
     )
 
 
-def _place_id(place: PlaceFound, known_ids: Set[str], cookies: Sequence[Cookie]) -> str | None:
+def _place_id(place: FoundPlace, known_ids: Set[str], cookies: Sequence[Cookie]) -> str | None:
     if place.names_bookie:
         return place.name
     candidate_ids = {
@@ -215,7 +219,7 @@ def _directory_owner(place_id: str | None, cookie: Cookie | None, known_ids: Set
 def _directory_row(owner: str | None, directory: OwnedDirectory, paths: BookiePaths) -> AttributedDirectory:
     cookie = directory.cookie
     return AttributedDirectory(
-        place=directory.place_id,
+        place=directory.place_bookie_id,
         path=directory.found_directory.path,
         role=paths.roles.get(directory.found_directory.path, "unknown"),
         owner=owner,
@@ -255,14 +259,14 @@ def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
     return None if index_date is None else index_date.time_ms
 
 
-def _configured_path(cookie: Cookie, inside_parts: Sequence[str]) -> str | None:
+def _configured_path(cookie: Cookie, parts_in_place: Sequence[str]) -> str | None:
     """Return the path in a directory's own cookie that shares the most parts with the directory's path.
 
     Parts are counted from the end. Return None if several paths share this number of parts, or if no path
     shares any part.
     """
     paths = dict.fromkeys((*cookie.journal_paths, *cookie.ledger_dirs, *(cookie.index_dirs or ())))
-    shared_part_counts = {path: count_shared_parts(path_parts(path), inside_parts) for path in paths}
+    shared_part_counts = {path: count_shared_parts(path_parts(path), parts_in_place) for path in paths}
     most_shared_parts = max(shared_part_counts.values(), default=0)
     best_matching_paths = [
         path
@@ -284,7 +288,7 @@ def _bookie_from_directories(
         faults.append("no directory with a subdirectory current/ was found at the path of this bookie")
     elif not paths.index:
         faults.append("none of the bookie's directories has a readable VERSION file")
-    journals = journals_of(bookie_id, paths, instance_id)
+    journals = find_journals(bookie_id, paths, instance_id)
     return AttributedBookie(
         bookie_id=bookie_id,
         index_directories=tuple(readable_directories),
@@ -321,13 +325,15 @@ def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[s
     )
     for position, path in enumerate(paths.index):
         directory = paths.directory_by_path.get(path)
-        fault = paths.reasons.get(path) if directory is None else _directory_fault(directory, has_rocksdb)
+        fault = (
+            paths.reason_by_path.get(path) if directory is None else _directory_fault(directory, has_rocksdb)
+        )
         if fault is not None:
             faults.append(f"index directory {path}: {fault}")
             if fault == NOT_FOUND or (directory is not None and directory.found_directory.lacks_disk):
                 absent_paths.append(path)
         if directory is not None and directory.found_directory.has_current:
-            found_directory, storage = directory.found_directory, ROCKSDB if has_rocksdb else IDX
+            found_directory, storage = directory.found_directory, ROCKSDB if has_rocksdb else INDEX_FILES
             if found_directory.has_rocksdb or not has_rocksdb:
                 readable_directories.append(
                     IndexDirectory.from_version(
@@ -357,4 +363,4 @@ def _is_misplaced(bookie_id: str, directory: OwnedDirectory, paths: BookiePaths)
     if paths.roles.get(directory.found_directory.path) == "journal":
         return False
     is_foreign_cookie = directory.cookie is not None and directory.cookie.bookie_id != bookie_id
-    return is_foreign_cookie or directory.place_id not in (None, bookie_id)
+    return is_foreign_cookie or directory.place_bookie_id not in (None, bookie_id)

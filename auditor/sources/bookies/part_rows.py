@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from auditor.codecs.availability.groups import GROUP, offsets_of
 from auditor.codecs.byte_column import binary_array
-from auditor.model.columns import rows_of_columns
+from auditor.model.columns import make_batch
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability import (
     MAX_BATCH_BYTES,
@@ -48,7 +48,7 @@ class RowBuilder:
 
     >>> rows = RowBuilder("bk1", "idx")
     >>> rows.add_skipped([SkippedPath(None, "/l0/current/notes", "stray", "is nobody's")])
-    >>> rows.take_batch()["state"].to_pylist(), rows.count
+    >>> rows.take_batch()["state"].to_pylist(), rows.row_count
     (['stray'], 0)
     """
 
@@ -58,21 +58,21 @@ class RowBuilder:
         self._clear()
 
     def _clear(self) -> None:
-        self.count = 0
+        self.row_count = 0
         self._group_bytes = 0
-        self._files: list[IndexBatch] = []
-        self._passed: list[SkippedPath] = []
+        self._file_batches: list[IndexBatch] = []
+        self._skipped_paths: list[SkippedPath] = []
 
     def add_files(self, batch: IndexBatch) -> None:
         """Add one row per file."""
-        self.count += len(batch.paths)
+        self.row_count += len(batch.paths)
         self._group_bytes += len(batch.groups.first) * GROUP.itemsize
-        self._files.append(batch)
+        self._file_batches.append(batch)
 
     def add_skipped(self, skipped_paths: list[SkippedPath]) -> None:
         """Add one row per path that was not read."""
-        self.count += len(skipped_paths)
-        self._passed += skipped_paths
+        self.row_count += len(skipped_paths)
+        self._skipped_paths += skipped_paths
 
     def take_when_full(self, skipped_paths: list[SkippedPath]) -> Iterator[pa.RecordBatch]:
         """Move all paths from ``skipped_paths`` to the buffer. Yield a batch whenever the buffer is full."""
@@ -84,19 +84,19 @@ class RowBuilder:
 
     @property
     def _is_full(self) -> bool:
-        return self.count + BATCH_UNITS > MAX_BATCH_ROWS or self._group_bytes > MAX_BATCH_BYTES
+        return self.row_count + BATCH_UNITS > MAX_BATCH_ROWS or self._group_bytes > MAX_BATCH_BYTES
 
     def take_batch(self) -> pa.RecordBatch:
         """Return all rows as one record batch, and empty the buffer."""
         file_and_path_batches = [
-            rows_of_columns(
+            make_batch(
                 SCHEMA,
                 len(columns["path"]),
                 {"bookie_id": self._bookie_id, "storage": self._storage, "reused": False, **columns},
             )
             for columns in (
-                *([_file_columns(self._files)] if self._files else []),
-                *([_skipped_path_columns(self._passed)] if self._passed else []),
+                *([_file_columns(self._file_batches)] if self._file_batches else []),
+                *([_skipped_path_columns(self._skipped_paths)] if self._skipped_paths else []),
             )
         ]
         self._clear()
@@ -125,7 +125,7 @@ def _file_columns(batches: list[IndexBatch]) -> dict[str, Any]:
         "page_bytes": np.concatenate([batch.page_bytes for batch in batches]),
         "mtime": pa.array(mtimes, mask=mtimes < 0),
         "stamp": pa.array(
-            np.concatenate([batch.stamps.value for batch in batches]),
+            np.concatenate([batch.stamps.hashes for batch in batches]),
             mask=~np.concatenate([batch.stamps.is_valid for batch in batches]),
         ),
     }
@@ -161,7 +161,7 @@ def read_files(file_groups: Iterable[IndexFiles], threads: int) -> Iterator[Inde
 
     def read(files: IndexFiles) -> list[IndexBatch]:
         if not hasattr(thread_storage, "reader"):
-            thread_storage.reader = IndexReader(fetch_ahead=True)
+            thread_storage.reader = IndexReader(should_prefetch=True)
         return list(thread_storage.reader.read([files]))
 
     pending_batches: deque[Future[list[IndexBatch]]] = deque()
@@ -217,7 +217,7 @@ def _take_last_rows(
         # A disk that was unmounted during the reading would look like one with fewer ledgers.
         skipped_paths.extend(check_versions(part.directories))
     yield from rows.take_when_full(skipped_paths)
-    if rows.count:
+    if rows.row_count:
         yield rows.take_batch()
 
 

@@ -31,7 +31,7 @@ _BOOKIE_DIRECTORY_NAME = re.compile(
 )
 
 
-IDX, ROCKSDB = "idx", "rocksdb"
+INDEX_FILES, ROCKSDB = "idx", "rocksdb"
 """The two kinds of index: ``.idx`` files (Interleaved, Sorted), or RocksDB (DbLedgerStorage)."""
 
 
@@ -46,13 +46,18 @@ class IndexDirectory:
 
     path: str
     version_sha256: str | None
-    storage: str = IDX
+    storage: str = INDEX_FILES
     position: int = 0
     directory_count: int = 1
 
     @classmethod
     def from_version(
-        cls, path: str, version: bytes | None, storage: str = IDX, position: int = 0, directory_count: int = 1
+        cls,
+        path: str,
+        version: bytes | None,
+        storage: str = INDEX_FILES,
+        position: int = 0,
+        directory_count: int = 1,
     ) -> IndexDirectory:
         """Return the directory with the SHA-256 of the given VERSION bytes.
 
@@ -113,7 +118,7 @@ def plan_parts(
         if directory.storage == ROCKSDB
     ]
     bookie_index_files = [
-        (bookie_id, [directory for directory in index_directories if directory.storage == IDX])
+        (bookie_id, [directory for directory in index_directories if directory.storage == INDEX_FILES])
         for bookie_id, index_directories in bookies
     ]
     bookie_index_files = [

@@ -22,20 +22,20 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from auditor.model.cookie import Cookie
-from auditor.sources.bookies.places import DeclaredRole, DirectoryFound
+from auditor.sources.bookies.places import DeclaredRole, FoundDirectory
 
-Key = TypeVar("Key")
+DirectoryKey = TypeVar("DirectoryKey")
 
 NOT_FOUND = "no such directory was found"
 """The reason for a path that no directory resembles."""
 
 
 @dataclass(frozen=True, slots=True)
-class PathMatches(Generic[Key]):
-    """The directory of each matched path, and the reason why each other path has no match (``reasons``)."""
+class PathMatches(Generic[DirectoryKey]):
+    """The directory of each matched path, and why each other path has no match (``reason_by_path``)."""
 
-    directory_by_path: dict[str, Key]
-    reasons: dict[str, str]
+    directory_by_path: dict[str, DirectoryKey]
+    reason_by_path: dict[str, str]
 
 
 def path_parts(path: str) -> tuple[str, ...]:
@@ -61,7 +61,9 @@ def count_shared_parts(path: Sequence[str], directory_parts: Sequence[str]) -> i
     return shared_part_count
 
 
-def match_paths(paths: Sequence[str], parts_by_directory: Mapping[Key, Sequence[str]]) -> PathMatches[Key]:
+def match_paths(
+    paths: Sequence[str], parts_by_directory: Mapping[DirectoryKey, Sequence[str]]
+) -> PathMatches[DirectoryKey]:
     """Match the paths in a cookie with directories.
 
     Args:
@@ -75,11 +77,11 @@ def match_paths(paths: Sequence[str], parts_by_directory: Mapping[Key, Sequence[
     >>> found = {1: ("bk1", "disk1", "ledgers"), 2: ("bk1", "disk2", "ledgers")}
     >>> match_paths(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], found).directory_by_path
     {'/mnt/disk1/ledgers': 1, '/mnt/disk2/ledgers': 2}
-    >>> match_paths(["/mnt/ledgers"], found).reasons
+    >>> match_paths(["/mnt/ledgers"], found).reason_by_path
     {'/mnt/ledgers': 'bk1/disk1/ledgers and bk1/disk2/ledgers could both be this directory'}
     """
-    best_match_by_path: dict[str, tuple[int, Key]] = {}
-    reasons: dict[str, str] = {}
+    best_match_by_path: dict[str, tuple[int, DirectoryKey]] = {}
+    reason_by_path: dict[str, str] = {}
     for path in dict.fromkeys(paths):
         shared_part_counts = {
             key: count_shared_parts(path_parts(path), directory_parts)
@@ -90,13 +92,15 @@ def match_paths(paths: Sequence[str], parts_by_directory: Mapping[Key, Sequence[
             key for key, part_count in shared_part_counts.items() if part_count == most_shared_parts
         ]
         if most_shared_parts == 0:
-            reasons[path] = NOT_FOUND
+            reason_by_path[path] = NOT_FOUND
         elif len(best_matching_keys) > 1:
             rival_directories = sorted("/".join(parts_by_directory[key]) for key in best_matching_keys)
-            reasons[path] = f"{rival_directories[0]} and {rival_directories[1]} could both be this directory"
+            reason_by_path[path] = (
+                f"{rival_directories[0]} and {rival_directories[1]} could both be this directory"
+            )
         else:
             best_match_by_path[path] = (most_shared_parts, best_matching_keys[0])
-    matches: dict[str, Key] = {}
+    matches: dict[str, DirectoryKey] = {}
     for path, (shared_part_count, key) in best_match_by_path.items():
         rival_paths = [
             rival_path
@@ -106,11 +110,11 @@ def match_paths(paths: Sequence[str], parts_by_directory: Mapping[Key, Sequence[
         if all(best_match_by_path[rival_path][0] < shared_part_count for rival_path in rival_paths):
             matches[path] = key
         else:
-            reasons[path] = f"{'/'.join(parts_by_directory[key])} could also be {rival_paths[0]}"
-    return PathMatches(matches, reasons)
+            reason_by_path[path] = f"{'/'.join(parts_by_directory[key])} could also be {rival_paths[0]}"
+    return PathMatches(matches, reason_by_path)
 
 
-Paths = tuple[str, ...]
+PathTuple = tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -121,14 +125,14 @@ class OwnedDirectory:
         found_directory: The directory as it was found.
         cookie: The decoded VERSION file. None if it cannot be read.
         damage: The reason why the VERSION file cannot be read. None if it can be read.
-        place_id: The bookie id of the place that contains the directory. None if the place has no id.
+        place_bookie_id: The bookie id of the place that contains the directory. None if the place has no id.
         declared_roles: The roles of the directory according to inventories.
     """
 
-    found_directory: DirectoryFound
+    found_directory: FoundDirectory
     cookie: Cookie | None
     damage: str | None
-    place_id: str | None
+    place_bookie_id: str | None
     declared_roles: list[DeclaredRole] = field(default_factory=list)
 
     @property
@@ -146,21 +150,23 @@ def match_directories(
     """
     directory_by_path = {directory.found_directory.path: directory for directory in owned_directories}
     matches: dict[str, OwnedDirectory] = {}
-    reasons = dict.fromkeys(paths, "")
+    reason_by_path = dict.fromkeys(paths, "")
     for has_current in (True, False):
         candidate_parts = {
             path: directory.found_directory.parts_in_place
             for path, directory in directory_by_path.items()
             if directory.found_directory.has_current is has_current
         }
-        matched_paths = match_paths(tuple(reasons), candidate_parts)
+        matched_paths = match_paths(tuple(reason_by_path), candidate_parts)
         matches.update(
             (path, directory_by_path[key]) for path, key in matched_paths.directory_by_path.items()
         )
-        reasons = (
-            matched_paths.reasons if has_current else {path: reasons[path] for path in matched_paths.reasons}
+        reason_by_path = (
+            matched_paths.reason_by_path
+            if has_current
+            else {path: reason_by_path[path] for path in matched_paths.reason_by_path}
         )
-    return PathMatches(matches, reasons)
+    return PathMatches(matches, reason_by_path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,18 +175,18 @@ class BookiePaths:
 
     Attributes:
         directory_by_path: The directory of each matched path.
-        reasons: The reason why each unmatched path has no directory.
+        reason_by_path: The reason why each unmatched path has no directory.
         roles: The role of each directory, by the directory's path. For a directory with several roles,
             ledger takes precedence over index, and index over journal.
         journals_differ: Whether the VERSION files contain different lists of journal directories.
         indexes_differ: Whether the VERSION files contain different lists of index directories.
     """
 
-    journal: Paths
-    ledger: Paths
-    index: Paths
+    journal: PathTuple
+    ledger: PathTuple
+    index: PathTuple
     directory_by_path: dict[str, OwnedDirectory]
-    reasons: dict[str, str]
+    reason_by_path: dict[str, str]
     roles: dict[str, str]
     journals_differ: bool = False
     indexes_differ: bool = False
@@ -197,13 +203,13 @@ def paths_of(
         store_cookie: The bookie's cookie in the metadata store, or None if the store has none. It is used
             only if none of the bookie's VERSION files parses.
     """
-    cookies = _decisive_cookies(bookie_id, owned_directories, store_cookie)
+    cookies = _select_role_cookies(bookie_id, owned_directories, store_cookie)
     path_lists = {
         "journal": _distinct_paths(cookie.journal_paths for cookie in cookies),
         "ledger": _distinct_paths(cookie.ledger_dirs for cookie in cookies),
         "index": _distinct_paths(cookie.index_dirs or cookie.ledger_dirs for cookie in cookies),
     }
-    directory_by_path, reasons = _match_all_paths(path_lists, owned_directories)
+    directory_by_path, reason_by_path = _match_all_paths(path_lists, owned_directories)
     roles = {
         directory.found_directory.path: declared_role.role
         for directory in owned_directories
@@ -218,12 +224,12 @@ def paths_of(
     journal_path_lists = {cookie.journal_paths for cookie in cookies}
     index_path_lists = {cookie.index_dirs or cookie.ledger_dirs for cookie in cookies}
     return BookiePaths(
-        path_lists["journal"], path_lists["ledger"], path_lists["index"], directory_by_path, reasons, roles,
-        len(journal_path_lists) > 1, len(index_path_lists) > 1,
+        path_lists["journal"], path_lists["ledger"], path_lists["index"], directory_by_path, reason_by_path,
+        roles, len(journal_path_lists) > 1, len(index_path_lists) > 1,
     )  # fmt: skip
 
 
-def _decisive_cookies(
+def _select_role_cookies(
     bookie_id: str | None, owned_directories: Sequence[OwnedDirectory], store_cookie: Cookie | None
 ) -> list[Cookie]:
     """Return the cookies whose paths the program uses.
@@ -241,13 +247,13 @@ def _decisive_cookies(
     index_disk_cookies = [
         (directory, cookie) for directory, cookie in directory_cookies if not _is_journal(directory, cookie)
     ]
-    decisive_cookies = [cookie for _, cookie in index_disk_cookies if cookie.bookie_id == bookie_id]
-    decisive_cookies = (
-        decisive_cookies
+    role_cookies = [cookie for _, cookie in index_disk_cookies if cookie.bookie_id == bookie_id]
+    role_cookies = (
+        role_cookies
         or [cookie for _, cookie in index_disk_cookies]
         or [cookie for _, cookie in directory_cookies]
     )
-    return decisive_cookies or ([store_cookie] if store_cookie is not None else [])
+    return role_cookies or ([store_cookie] if store_cookie is not None else [])
 
 
 def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
@@ -255,7 +261,7 @@ def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
     if directory.declared_roles:
         return all(declared_role.role == "journal" for declared_role in directory.declared_roles)
 
-    def count_best_match(paths: Iterable[str]) -> int:
+    def count_max_shared_parts(paths: Iterable[str]) -> int:
         return max(
             (
                 count_shared_parts(path_parts(path), directory.found_directory.parts_in_place)
@@ -264,28 +270,28 @@ def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
             default=0,
         )
 
-    return count_best_match(cookie.journal_paths) > count_best_match(
+    return count_max_shared_parts(cookie.journal_paths) > count_max_shared_parts(
         (*cookie.ledger_dirs, *(cookie.index_dirs or ()))
     )
 
 
-def _distinct_paths(path_lists: Iterable[Paths]) -> Paths:
+def _distinct_paths(path_lists: Iterable[PathTuple]) -> PathTuple:
     """Return every path of the lists once. The paths of the most frequent list come first."""
     path_lists_by_frequency = [paths for paths, _ in Counter(path_lists).most_common()]
     return tuple(dict.fromkeys(path for paths in path_lists_by_frequency for path in paths if path))
 
 
 def _match_all_paths(
-    path_lists: dict[str, Paths], owned_directories: Sequence[OwnedDirectory]
+    path_lists: dict[str, PathTuple], owned_directories: Sequence[OwnedDirectory]
 ) -> tuple[dict[str, OwnedDirectory], dict[str, str]]:
     """Match paths with directories by the last parts of the paths.
 
     Match each remaining path by its position in an inventory.
     """
     matched_paths = match_directories(_distinct_paths(path_lists.values()), owned_directories)
-    matches, reasons = matched_paths.directory_by_path, matched_paths.reasons
+    matches, reason_by_path = matched_paths.directory_by_path, matched_paths.reason_by_path
     matched_ids = {id(directory) for directory in matches.values()}
-    for path in tuple(reasons):
+    for path in tuple(reason_by_path):
         candidate_directories = [
             directory
             for directory in owned_directories
@@ -298,5 +304,5 @@ def _match_all_paths(
         ]
         if len(candidate_directories) == 1:
             matches[path] = candidate_directories[0]
-            del reasons[path]
-    return matches, reasons
+            del reason_by_path[path]
+    return matches, reason_by_path

@@ -154,7 +154,7 @@ MAX_VERSION_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class DirectoryFound:
+class FoundDirectory:
     """A directory below a place. If it has a ``current``, it is a bookie's directory.
 
     A directory without ``current`` may be a wiped disk. It matters only if a cookie names it.
@@ -207,7 +207,7 @@ class DirectoryFound:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceFound:
+class FoundPlace:
     """A place and its directories.
 
     Attributes:
@@ -219,11 +219,11 @@ class PlaceFound:
     name: str
     path: str
     names_bookie: bool
-    directories: tuple[DirectoryFound, ...]
+    directories: tuple[FoundDirectory, ...]
     gaps: tuple[tuple[str, str], ...]
 
 
-def find_places(sources: Sequence[str]) -> list[PlaceFound]:
+def find_places(sources: Sequence[str]) -> list[FoundPlace]:
     """List the places of ``sources`` in the given order. Sort the places of each source by name.
 
     A source is a directory with one sub-directory per bookie, or an inventory file (TOML). The function
@@ -240,7 +240,7 @@ def find_places(sources: Sequence[str]) -> list[PlaceFound]:
     return [place for source in sources for place in _list_source_places(source)]
 
 
-def _list_source_places(source: str) -> Iterator[PlaceFound]:
+def _list_source_places(source: str) -> Iterator[FoundPlace]:
     path = Path(source).absolute()  # tasks may run in another working directory
     if path.is_dir():
         yield from _list_bookies_directory(path)
@@ -250,7 +250,7 @@ def _list_source_places(source: str) -> Iterator[PlaceFound]:
         raise UsageError(f"--bookies {source}: no such directory or file")
 
 
-def _list_bookies_directory(source: Path) -> Iterator[PlaceFound]:
+def _list_bookies_directory(source: Path) -> Iterator[FoundPlace]:
     try:
         with os.scandir(source) as entries:
             names = sorted(entry.name for entry in entries if is_directory(entry))
@@ -264,21 +264,21 @@ def _list_bookies_directory(source: Path) -> Iterator[PlaceFound]:
     for name in names:
         if (printable_name := visible_path(name)) != name:
             path = f"{source}/{printable_name}"
-            yield PlaceFound(printable_name, path, False, (), ((path, _NOT_UTF8),))
+            yield FoundPlace(printable_name, path, False, (), ((path, _NOT_UTF8),))
             continue
         directories, gaps = _walk_place(source / name)
-        yield PlaceFound(name, str(source / name), False, tuple(directories), tuple(gaps))
+        yield FoundPlace(name, str(source / name), False, tuple(directories), tuple(gaps))
 
 
-def _list_inventory_places(source: Path) -> Iterator[PlaceFound]:
+def _list_inventory_places(source: Path) -> Iterator[FoundPlace]:
     for bookie_id, declared_roles in read_inventory(source).items():
         directories = tuple(_inspect(role.path, Path(role.path).parts[1:], role) for role in declared_roles)
-        yield PlaceFound(bookie_id, str(source), True, directories, ())
+        yield FoundPlace(bookie_id, str(source), True, directories, ())
 
 
-def _walk_place(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
+def _walk_place(place: Path) -> tuple[list[FoundDirectory], list[tuple[str, str]]]:
     """Return the directories below a place, not below ``current``, and (path, reason) of unlisted paths."""
-    directories: list[DirectoryFound] = []
+    directories: list[FoundDirectory] = []
     gaps: list[tuple[str, str]] = []
     searched_inodes: set[tuple[int, int]] = set()
     directory_queue: deque[tuple[Path, tuple[str, ...]]] = deque([(place, (place.name,))])
@@ -310,14 +310,14 @@ def _walk_place(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]
     return sorted(directories, key=lambda directory: directory.path), gaps
 
 
-def _inspect(path: str, path_parts: tuple[str, ...], declared_role: DeclaredRole | None) -> DirectoryFound:
+def _inspect(path: str, path_parts: tuple[str, ...], declared_role: DeclaredRole | None) -> FoundDirectory:
     current_path = Path(path, "current")
     version, version_error, is_absent_version = _read_version(current_path / "VERSION")
     has_current = current_path.is_dir()
     marked_ms = _marked_ms(current_path)
     has_rocksdb = (current_path / "locations").is_dir() or (current_path / "ledgers").is_dir()
     journal_times, has_log = _list_logs(current_path)
-    return DirectoryFound(
+    return FoundDirectory(
         path=path,
         parts_in_place=path_parts,
         has_current=has_current,

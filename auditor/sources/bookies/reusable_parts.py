@@ -25,7 +25,7 @@ class ReusablePart:
     """A part of the index, and the earlier run's table with the rows of the part's unchanged files."""
 
     part: IndexPart
-    earlier: EarlierTable
+    earlier_table: EarlierTable
 
 
 def read_reusable_part(reusable_part: ReusablePart) -> Iterator[pa.RecordBatch]:
@@ -41,7 +41,7 @@ def read_reusable_part(reusable_part: ReusablePart) -> Iterator[pa.RecordBatch]:
     if any(True for _ in check_versions(part.directories)):
         yield from read_part(part)
         return
-    rows = EarlierRows(reusable_part.earlier, part.bookie_id)
+    rows = EarlierRows(reusable_part.earlier_table, part.bookie_id)
     if part.storage == ROCKSDB:
         for directory in part.directories:
             yield from _read_if_changed(part, directory, rows)
@@ -68,7 +68,7 @@ def _find_strays_if_unchanged(directory: IndexDirectory, rows: EarlierRows) -> l
     skipped_paths = list(find_directory_faults(directory.path))
     if any(skipped_path.state != IndexState.STRAY for skipped_path in skipped_paths):
         return None
-    stamp = read_database_stamp(f"{directory.path}/current")
-    if stamp is None or not database_unchanged(directory.path, stamp, rows):
+    database_stamp = read_database_stamp(f"{directory.path}/current")
+    if database_stamp is None or not database_unchanged(directory.path, database_stamp, rows):
         return None
     return skipped_paths

@@ -23,10 +23,10 @@ from auditor.errors import UsageError
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead, IndexState
 from auditor.sources.bookies.availability import SCHEMA
-from auditor.sources.bookies.owners import Attribution, attribute
+from auditor.sources.bookies.owners import Attribution, attribute_directories
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IndexPart, plan_parts
-from auditor.sources.bookies.places import PlaceFound, find_places
+from auditor.sources.bookies.places import FoundPlace, find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.spark_source import TableSource
@@ -47,14 +47,14 @@ class UnreadPath(NamedTuple):
     reason: str
 
 
-class FoundIndexes(NamedTuple):
+class IndexSearchResult(NamedTuple):
     """The parts of the indexes to read, and the paths that cannot be read, for the given `OPTIONS`."""
 
     parts: list[IndexPart]
     unread_paths: list[UnreadPath]
 
 
-def find_indexes(options: Mapping[str, str]) -> FoundIndexes:
+def find_indexes(options: Mapping[str, str]) -> IndexSearchResult:
     """Find the bookies in the option ``bookies``, and divide their indexes into about ``tasks`` parts.
 
     ``bookies`` is a directory with one sub-directory per bookie, an inventory file, or a JSON list of such
@@ -85,15 +85,17 @@ def find_indexes(options: Mapping[str, str]) -> FoundIndexes:
         store = _read_store_identities(
             uri, StoreOptions(credentials=credentials_file(options.get("credentials")))
         )
-    attribution = attribute(bookie_places, cookie_ids | store.ids, store.cookies, store.instance_id)
+    attribution = attribute_directories(
+        bookie_places, cookie_ids | store.ids, store.cookies, store.instance_id
+    )
     bookie_directories = [(name, bookie.index_directories) for name, bookie in attribution.bookies.items()]
-    return FoundIndexes(
+    return IndexSearchResult(
         plan_parts(bookie_directories, _parse_task_count(options)),
         _find_unread_paths(bookie_places, attribution),
     )
 
 
-def gaps_of(unread_paths: Sequence[UnreadPath]) -> pa.RecordBatch:
+def make_gap_rows(unread_paths: Sequence[UnreadPath]) -> pa.RecordBatch:
     """Return one row of ``availability`` with state ``gap`` for each unread path."""
     rows = [{"state": IndexState.GAP, **unread_path._asdict()} for unread_path in unread_paths]
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
@@ -110,17 +112,18 @@ class _StoreIdentities(NamedTuple):
 def _read_store_identities(uri: str, options: StoreOptions) -> _StoreIdentities:
     with closing(open_store(uri, options)) as store:
         cluster_nodes = store.cluster().nodes
-    names_below: dict[str, list[str]] = {}
+    names_by_parent: dict[str, list[str]] = {}
     for path in cluster_nodes:
         parent, _, name = path.rpartition("/")
-        names_below.setdefault(parent, []).append(name)
+        names_by_parent.setdefault(parent, []).append(name)
     cookies = {
         name: cookie_codec.read(cluster_nodes[f"cookies/{name}"].data)[0]
-        for name in names_below.get("cookies", [])
+        for name in names_by_parent.get("cookies", [])
     }
-    registered_ids = {*names_below.get("available", []), *names_below.get("available/readonly", [])} - {
-        "readonly"
-    }
+    registered_ids = {
+        *names_by_parent.get("available", []),
+        *names_by_parent.get("available/readonly", []),
+    } - {"readonly"}
     instance_node = cluster_nodes.get("INSTANCEID")
     return _StoreIdentities(
         frozenset(registered_ids | set(cookies)),
@@ -129,7 +132,7 @@ def _read_store_identities(uri: str, options: StoreOptions) -> _StoreIdentities:
     )
 
 
-def _find_unread_paths(bookie_places: Sequence[PlaceFound], attribution: Attribution) -> list[UnreadPath]:
+def _find_unread_paths(bookie_places: Sequence[FoundPlace], attribution: Attribution) -> list[UnreadPath]:
     paths_by_owner: dict[str | None, list[str]] = {}
     for directory in attribution.directories:
         paths_by_owner.setdefault(directory.owner, []).append(directory.path)
@@ -245,4 +248,4 @@ class IndexSourceReader(DataSourceReader):
         if isinstance(partition, IndexPartition):
             yield from read_part(partition.part)
         elif isinstance(partition, UnreadPartition):
-            yield gaps_of(partition.unread_paths)
+            yield make_gap_rows(partition.unread_paths)

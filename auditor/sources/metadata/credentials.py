@@ -209,9 +209,9 @@ def read_credentials(path: str | None) -> Credentials:
     if credentials_path is None:
         return Credentials()
     file = SecretFile(Path(credentials_path))
-    zookeeper, etcd = file.top.section("zookeeper"), file.top.section("etcd")
-    oxia = file.top.section("oxia")
-    bookies, ledgers = file.top.section("bookies"), file.top.section("ledgers")
+    zookeeper, etcd = file.top_section.section("zookeeper"), file.top_section.section("etcd")
+    oxia = file.top_section.section("oxia")
+    bookies, ledgers = file.top_section.section("bookies"), file.top_section.section("ledgers")
     credentials = Credentials(
         zookeeper=_zookeeper_credentials(zookeeper) if zookeeper else ZooKeeperCredentials(),
         etcd=_etcd_credentials(etcd) if etcd else EtcdCredentials(),

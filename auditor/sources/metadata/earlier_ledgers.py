@@ -54,11 +54,11 @@ _FIRST_LEDGER_BATCH_ROWS = 1_024
 class LedgerFile(NamedTuple):
     """A file of the earlier run's table ``ledgers``.
 
-    ``first`` is the path of the first ledger in the file.
+    ``first_path`` is the path of the first ledger in the file.
     """
 
     name: str
-    first: str
+    first_path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class EarlierLedgers:
         ]
         boundary_keys = [
             start,
-            *(key_bytes(file_group.files[0].first) for file_group in file_groups[1:]),
+            *(key_bytes(file_group.files[0].first_path) for file_group in file_groups[1:]),
             end,
         ]
         return [
@@ -139,12 +139,12 @@ def find_ledgers(table: str, file_names: Sequence[str]) -> EarlierLedgers:
     with ThreadPoolExecutor(_MAX_OPEN_FILES) as thread_pool:
         reusable_files = list(thread_pool.map(lambda name: _reusable_file(table, name), sorted(file_names)))
     files = tuple(file for file, _ in reusable_files if file is not None)
-    if any(file.first >= next_file.first for file, next_file in pairwise(files)):
+    if any(file.first_path >= next_file.first_path for file, next_file in pairwise(files)):
         raise RunError(f"{table}: its files are not in the order of their keys; audit without --since")
     return EarlierLedgers(table, files, all(whole for _, whole in reusable_files))
 
 
-def earlier_pieces(
+def read_earlier_pieces(
     earlier_ledgers: EarlierLedgers, start: bytes, end: bytes, columns: pa.Schema = LEDGERS
 ) -> Iterator[EarlierPiece]:
     """Yield the rows of the earlier run's files piece by piece.
@@ -158,7 +158,7 @@ def earlier_pieces(
     """
     pending_rows: pa.RecordBatch | None = None
     minimum_key = start
-    for rows in _batches(earlier_ledgers, columns.names):
+    for rows in _read_batches(earlier_ledgers, columns.names):
         first_key, last_key = (key_bytes(rows["path"][row].as_py()) for row in (0, -1))
         is_ascending = pc.all(pc.less(rows["path"][:-1], rows["path"][1:]), min_count=0).as_py()
         if not (is_ascending and minimum_key <= first_key and last_key < end):
@@ -173,7 +173,7 @@ def earlier_pieces(
     yield EarlierPiece(start, end, pending_rows if pending_rows is not None else empty_batch)
 
 
-def _batches(earlier_ledgers: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _read_batches(earlier_ledgers: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the rows that can be reused, in batches. No batch is empty or larger than a piece.
 
     A row can be reused if it has the path that belongs to its ledger id.
@@ -187,8 +187,8 @@ def _batches(earlier_ledgers: EarlierLedgers, columns: Sequence[str]) -> Iterato
             ]
             max_batch_rows = min(batch_row_bounds, default=BATCH_ROWS)
             for batch in file.iter_batches(max_batch_rows, columns=list(columns), use_threads=False):
-                is_listed = _ledger_row_mask(batch)
-                rows = batch if pc.all(is_listed).as_py() else batch.filter(is_listed)
+                is_reusable = _ledger_row_mask(batch)
+                rows = batch if pc.all(is_reusable).as_py() else batch.filter(is_reusable)
                 rows_per_part = min(PIECE_ROWS, max(1, rows.num_rows // (1 + rows.nbytes // PIECE_BYTES)))
                 for start in range(0, rows.num_rows, rows_per_part):
                     yield rows.slice(start, rows_per_part)

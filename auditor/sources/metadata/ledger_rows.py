@@ -19,7 +19,7 @@ from auditor.codecs.ledger_metadata.batch import decode_batch
 from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, LedgerColumns
 from auditor.keys.ledger_tree import ClassifiedPath, LayoutKind, classify, classify_unread_path
 from auditor.keys.plain_paths import ledger_ids
-from auditor.model.columns import rows_of_columns, schema_of
+from auditor.model.columns import make_batch, make_schema
 from auditor.model.states import LISTED, LedgerStatus
 from auditor.sources.metadata.ledger_replicas import REPLICA_TYPE, replicas
 from auditor.sources.metadata.store import NO_TIME, UNKNOWN_COUNT, ZnodeBatch
@@ -43,12 +43,12 @@ def metadata_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
         "rules": _rules_array(columns),
         **damage_arrays(columns),
         **{name: pa.array(getattr(columns, name), mask=is_unread) for name in _NUMBER_COLUMNS},
-        "state": name_column(STATE_NAMES, columns.state),
-        "digest_type": name_column(DIGEST_NAMES, columns.digest_type),
+        "state": make_name_column(STATE_NAMES, columns.state),
+        "digest_type": make_name_column(DIGEST_NAMES, columns.digest_type),
         "metadata_ctime": pa.array(columns.ctime, mask=~columns.has_ctime),
         "custom_metadata": pa.MapArray.from_arrays(
             _list_offsets(columns.custom_counts),
-            name_column(columns.key_names, columns.custom_keys),
+            make_name_column(columns.key_names, columns.custom_keys),
             columns.custom_values,
         ),
         "segments": _segments_array(columns),
@@ -71,12 +71,12 @@ def damage_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
     }
 
 
-def name_column(name_values: Sequence[str | None], name_positions: Longs) -> pa.Array:
+def make_name_column(name_values: Sequence[str | None], name_positions: Longs) -> pa.Array:
     """Return a column of names.
 
     ``name_positions`` has, for each row, the index of the row's name in ``name_values``.
 
-    >>> name_column(["ok", None], np.array([0, 1, 0])).to_pylist()
+    >>> make_name_column(["ok", None], np.array([0, 1, 0])).to_pylist()
     ['ok', None, 'ok']
     """
     return pa.array(name_values, pa.string()).take(pa.array(name_positions))
@@ -94,7 +94,7 @@ def _rules_array(columns: LedgerColumns) -> pa.Array:
 
 
 def _segments_array(columns: LedgerColumns) -> pa.Array:
-    member_names = name_column(columns.bookies, columns.members)
+    member_names = make_name_column(columns.bookies, columns.members)
     ensembles = pa.ListArray.from_arrays(_list_offsets(columns.member_counts), member_names)
     segments = pa.StructArray.from_arrays(
         [pa.array(columns.segment_firsts), ensembles], fields=list(SEGMENT_TYPE)
@@ -106,7 +106,7 @@ def _list_offsets(list_lengths: Longs) -> pa.Array:
     return pa.array(offsets_of(list_lengths).astype(np.int32))
 
 
-LEDGERS = schema_of(
+LEDGERS = make_schema(
     (
         "scope_id",
         pa.int64(),
@@ -183,7 +183,7 @@ _SECOND_SCAN_COLUMNS = (
     "damage",
     "reused",
 )
-LEDGERS_AGAIN = pa.schema([LEDGERS.field(name) for name in _SECOND_SCAN_COLUMNS])
+REREAD_LEDGERS = pa.schema([LEDGERS.field(name) for name in _SECOND_SCAN_COLUMNS])
 """Columns of `LEDGERS` that a second scan reads. They are enough to find the ledgers that changed."""
 
 _VALUE_COLUMNS = (
@@ -219,7 +219,7 @@ def ledger_rows(
     """Turn a batch of znodes of the ledger tree into rows of ``schema``.
 
     Directories give no row. Damaged, misplaced and unreadable znodes do give a row. With the schema
-    `LEDGERS_AGAIN`, rows cost less than half as much as with `LEDGERS`.
+    `REREAD_LEDGERS`, rows cost less than half as much as with `LEDGERS`.
     """
     root_prefix = f"{root}/" if root != "/" else root
     root_length = len(root_prefix)
@@ -232,20 +232,20 @@ def ledger_rows(
     for row, classified_path in paths_by_row.items():
         if classified_path.kind == "ledger":
             ids[row], scope_ids[row] = classified_path.ledger_id or 0, classified_path.scope_id or 0
-    misplaced_rows = [row for row, place in paths_by_row.items() if place.kind == "malformed"]
+    misplaced_rows = [row for row, parsed_path in paths_by_row.items() if parsed_path.kind == "malformed"]
     is_ledger = np.ones(len(ids), bool)
     is_ledger[[row for row, place in paths_by_row.items() if place.kind != "ledger"]] = False
     ledgers = np.flatnonzero(is_ledger)
     ledger_columns = _decode_rows(batch, paths, ledgers, ids, scope_ids, schema)
-    rows = [rows_of_columns(schema, len(ledgers), ledger_columns)]
+    rows = [make_batch(schema, len(ledgers), ledger_columns)]
     if misplaced_rows:
         rows.append(
-            rows_of_columns(
+            make_batch(
                 schema, len(misplaced_rows), _misplaced_rows(batch, paths, misplaced_rows, paths_by_row)
             )
         )
     if batch.gaps:
-        rows.append(rows_of_columns(schema, len(batch.gaps), _gap_columns(batch, root_length, layout)))
+        rows.append(make_batch(schema, len(batch.gaps), _gap_columns(batch, root_length, layout)))
     return rows[0] if len(rows) == 1 else pa.concat_batches(rows)
 
 
@@ -253,7 +253,7 @@ def _decode_rows(
     batch: ZnodeBatch, paths: TextColumn, positions: Longs, ids: Longs, scope_ids: Longs, schema: pa.Schema
 ) -> dict[str, Any]:
     columns = decode_batch(ByteColumn.from_values(batch.data).take_rows(positions))
-    _refuse_endless(columns)
+    _mark_endless_ledgers(columns)
     row_status = np.full(len(positions), _STATUS_OK)
     row_status[list(columns.rules)] = _STATUS_RULE_BROKEN
     row_status[list(columns.damage)] = _STATUS_UNREADABLE
@@ -263,7 +263,7 @@ def _decode_rows(
         # The path of a ledger is always ASCII.
         "path": paths.octets.take_rows(positions).arrow().cast(pa.string()),
         **_change_columns(batch, positions),
-        "status": name_column(_STATUS_NAMES, row_status),
+        "status": make_name_column(_STATUS_NAMES, row_status),
         **damage_arrays(columns),
     }
     if "value" in schema.names:
@@ -283,7 +283,7 @@ def _decode_rows(
     }
 
 
-def _refuse_endless(columns: LedgerColumns) -> None:
+def _mark_endless_ledgers(columns: LedgerColumns) -> None:
     """Mark ledgers that extend beyond `MAX_ENTRY` as damaged.
 
     No writer can have written so many entries. The entries of one such ledger would need more int32 pieces

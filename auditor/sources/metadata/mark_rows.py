@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from auditor.codecs.store import underreplication
 from auditor.errors import DecodeError
 from auditor.keys import ledger_path
-from auditor.model.columns import schema_of
+from auditor.model.columns import make_schema
 from auditor.model.states import MarkRow
 from auditor.sources.metadata.store import NO_TIME, UNKNOWN_COUNT, ZnodeBatch
 
-MARKS = schema_of(
+MARKS = make_schema(
     ("kind", pa.string(), "mark, lock, directory (of the queue, without marks) or gap (not listed)"),
     ("ledger_id", pa.int64(), "the ledger; null: the name has no ledger id"),
     ("path", pa.string(), "its znode"),

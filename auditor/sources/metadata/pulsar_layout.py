@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from auditor.errors import StoreError
 from auditor.model.ledger_id import LayoutKind
-from auditor.sources.metadata.store import ClusterNodes, MetadataStore, NeighbourStore
+from auditor.sources.metadata.store import ClusterNodes, MetadataStore, SiblingStore
 from auditor.sources.metadata.uri import METADATA_STORE
 
 PULSAR_TREE = "managed-ledgers"
@@ -43,6 +43,6 @@ def _belongs_to_pulsar(store: MetadataStore) -> bool:
     if store.uri.text.startswith(METADATA_STORE):
         return True
     try:
-        return isinstance(store, NeighbourStore) and store.has_neighbour(PULSAR_TREE)
+        return isinstance(store, SiblingStore) and store.has_sibling(PULSAR_TREE)
     except StoreError:
         return False

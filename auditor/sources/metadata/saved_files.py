@@ -45,16 +45,16 @@ UNPACKED_FACTOR, UNPACKED_FREE_BYTES = 250, 64 << 20
 A file with a larger unpacked size is not metadata.
 """
 
-_STEP_BYTES = 4096  # packed bytes to decode at a time; damage loses the output of one step
+_PACKED_STEP_BYTES = 4096  # packed bytes to decode at a time; damage loses the output of one step
 _TAIL_BYTES = 64  # the last packed bytes, with the checksum, are decoded one by one
 
 _COMPRESSION_BY_MAGIC = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
 
 
-def packing(first_bytes: bytes) -> str | None:
+def detect_packing(first_bytes: bytes) -> str | None:
     r"""Return how a file that begins with ``first_bytes`` is packed: gzip, zstd, or None if it is not packed.
 
-    >>> packing(b"\x1f\x8b\x08"), packing(b"{")
+    >>> detect_packing(b"\x1f\x8b\x08"), detect_packing(b"{")
     ('gzip', None)
     """
     return next(
@@ -67,10 +67,10 @@ def packing(first_bytes: bytes) -> str | None:
     )
 
 
-def packing_of(path: Path) -> str | None:
-    """Return how a file is packed, judging by its first bytes; see `packing`. Raises OSError."""
+def file_packing(path: Path) -> str | None:
+    """Return how a file is packed, judging by its first bytes; see `detect_packing`. Raises OSError."""
     with open_regular(path) as file:
-        return packing(file.read(4))
+        return detect_packing(file.read(4))
 
 
 def max_unpacked_bytes(packed_bytes: int) -> int:
@@ -91,7 +91,7 @@ class _SmallStepReader(io.RawIOBase):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._file = open_regular(path)
-        self._tail = path.stat().st_size - _TAIL_BYTES
+        self._tail_offset = path.stat().st_size - _TAIL_BYTES
 
     def readable(self) -> bool:
         """Return True."""
@@ -99,8 +99,8 @@ class _SmallStepReader(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """Return the next few bytes, or no bytes at the end of the file. ``size`` is ignored."""
-        remaining_bytes = self._tail - self._file.tell()
-        return self._file.read(min(remaining_bytes, _STEP_BYTES) if remaining_bytes > 0 else 1)
+        remaining_bytes = self._tail_offset - self._file.tell()
+        return self._file.read(min(remaining_bytes, _PACKED_STEP_BYTES) if remaining_bytes > 0 else 1)
 
     def close(self) -> None:
         """Close the file."""
@@ -120,8 +120,8 @@ class UnpackedFile(io.RawIOBase):
         self._path = path
         self.kind = kind
         self._stream = _open_stream(path, kind)
-        self._pieces = 0
-        self._most = max_unpacked_bytes(path.stat().st_size)
+        self._step_count = 0
+        self._max_bytes = max_unpacked_bytes(path.stat().st_size)
         self._pending_bytes = b""
 
     def readable(self) -> bool:
@@ -137,9 +137,9 @@ class UnpackedFile(io.RawIOBase):
         if not self._pending_bytes and self.damage is None:
             try:
                 self._pending_bytes = self._stream.read(UNPACK_STEP_BYTES)
-                self._pieces += 1
-                if self._pieces * UNPACK_STEP_BYTES > self._most:
-                    self.damage = f"the {self.kind} stream contains more than {self._most:,} bytes"
+                self._step_count += 1
+                if self._step_count * UNPACK_STEP_BYTES > self._max_bytes:
+                    self.damage = f"the {self.kind} stream contains more than {self._max_bytes:,} bytes"
             except OSError as error:
                 self.damage = f"the {self.kind} stream is cut off or damaged ({error})"
                 self._pending_bytes = self._read_bytewise()
@@ -152,7 +152,7 @@ class UnpackedFile(io.RawIOBase):
         """Read the bytes after the last whole step one by one, up to the damage, and return them."""
         unpacked_bytes = bytearray()
         with _open_stream(self._path, self.kind) as stream:
-            for _ in range(self._pieces):
+            for _ in range(self._step_count):
                 stream.read(UNPACK_STEP_BYTES)
             try:
                 while single_byte := stream.read(1):
@@ -181,7 +181,7 @@ def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader
         The stream, and the `UnpackedFile` that reports damage. The latter is None if the file is not
             packed.
     """
-    kind = packing_of(path)
+    kind = file_packing(path)
     if kind is None:
         with open_regular(path) as file:
             file.seek(offset)
@@ -200,7 +200,7 @@ def unpacked_size(path: Path) -> int:
     A packed file is read to its end. For a damaged file, the result is one byte larger than the readable
     content. So a caller that reads this many bytes reaches the damage.
     """
-    if packing_of(path) is None:
+    if file_packing(path) is None:
         return path.stat().st_size
     size = 0
     with open_packed(path) as (file, unpacked_file):
@@ -306,11 +306,11 @@ def wrong_kind_text(expected_kind: str, path: Path, default_advice: str) -> str:
     return f"{path} is not {expected_kind}: it seems to be {kind.kind_text}; {kind.advice or default_advice}"
 
 
-Content = TypeVar("Content")
+StoreContent = TypeVar("StoreContent")
 """Type of the data that a store reads from its files and keeps in memory, on the driver."""
 
 
-class SavedStore(ABC, Generic[Content]):
+class SavedStore(ABC, Generic[StoreContent]):
     """Base class of stores that read metadata from files.
 
     ``_path`` is the file or the directory. At its first use, the store calls `_read_files`. It keeps the
@@ -323,10 +323,10 @@ class SavedStore(ABC, Generic[Content]):
         self.uri = uri
         self.root = uri.root
         self._path = Path(uri.path)
-        self._content: Content | None = None
+        self._content: StoreContent | None = None
 
     @abstractmethod
-    def _read_files(self) -> Content:
+    def _read_files(self) -> StoreContent:
         """Read the files, on the driver, and return the data to keep in memory."""
 
     def has_lost_moment(self) -> bool:
@@ -337,7 +337,7 @@ class SavedStore(ABC, Generic[Content]):
         """Drop the data that was read. If the store is used again, it reads the files again."""
         self._content = None
 
-    def _load(self) -> Content:
+    def _load(self) -> StoreContent:
         if self._content is None:
             self._content = self._read_files()
         return self._content

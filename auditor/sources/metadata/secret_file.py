@@ -32,13 +32,13 @@ class SecretFile:
         self.sections: list[Section] = []
         try:
             with open_regular(path) as stream:
-                self._status = os.fstat(stream.fileno())
+                self._file_status = os.fstat(stream.fileno())
                 values = parse_toml(read_at_most(stream, MAX_TOML_BYTES))
         except OSError as error:
             raise path_error(error, f"{path}: cannot read the credentials: {error.strerror}") from error
         except ValueError as error:
             raise UsageError(f"{path}: not TOML: {error}") from None
-        self.top = Section(self, "", values)
+        self.top_section = Section(self, "", values)
 
     def refuse_unread_keys(self) -> None:
         """Refuse a file that has unknown settings, or that lets other users read a secret.
@@ -54,8 +54,8 @@ class SecretFile:
         if not self.holds_secrets or os.name != "posix":
             return
         # A mounted secret belongs to root and is readable by a group, which cannot change the file.
-        allowed_mode = stat.S_IRGRP if self._status.st_uid == 0 else 0
-        if stat.S_IMODE(self._status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO) & ~allowed_mode:
+        allowed_mode = stat.S_IRGRP if self._file_status.st_uid == 0 else 0
+        if stat.S_IMODE(self._file_status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO) & ~allowed_mode:
             raise UsageError(
                 f"{self.path}: other users may read this file, which contains a secret. Run chmod 600 "
                 "on it, or use an environment variable (password_env)"

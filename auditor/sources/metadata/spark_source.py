@@ -15,7 +15,7 @@ from auditor.errors import UsageError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.earlier_ledgers import ComparableStore, EarlierLedgers
-from auditor.sources.metadata.ledger_rows import LEDGER_VALUES, LEDGERS, LEDGERS_AGAIN, ledger_rows
+from auditor.sources.metadata.ledger_rows import LEDGER_VALUES, LEDGERS, REREAD_LEDGERS, ledger_rows
 from auditor.sources.metadata.mark_rows import MARKS, mark_rows
 from auditor.sources.metadata.store import MetadataStore, Part, StoreOptions, Tree
 from auditor.sources.metadata.stores import choose_layout, open_store
@@ -33,7 +33,7 @@ _NUMBER_OPTIONS: dict[str, tuple[type[int] | type[float], float]] = {
 }
 """Type and smallest value of each numeric option."""
 
-_READING_OPTIONS = ("credentials", *_NUMBER_OPTIONS)
+_READ_OPTION_NAMES = ("credentials", *_NUMBER_OPTIONS)
 
 
 class ReadingOptions(NamedTuple):
@@ -49,8 +49,8 @@ class ReadingOptions(NamedTuple):
 
     def limits_per_task(self, part_count: int) -> StoreOptions:
         """Return the limits for each of ``part_count`` tasks. Concurrent tasks share the rate limit."""
-        readers = part_count if self.max_tasks is None else min(self.max_tasks, part_count)
-        return replace(self.store, rate_limit=self.store.rate_limit / max(1, readers))
+        task_count = part_count if self.max_tasks is None else min(self.max_tasks, part_count)
+        return replace(self.store, rate_limit=self.store.rate_limit / max(1, task_count))
 
 
 def reading_options(source: str, settings: Mapping[str, str], names: Sequence[str]) -> ReadingOptions:
@@ -64,7 +64,7 @@ def reading_options(source: str, settings: Mapping[str, str], names: Sequence[st
     Raises:
         UsageError: an option is unknown, or has an invalid value.
     """
-    option_names = (*names, *_READING_OPTIONS)
+    option_names = (*names, *_READ_OPTION_NAMES)
     for option in settings:
         if option not in option_names:
             raise UsageError(
@@ -171,7 +171,7 @@ class LedgerRereadSource(StoreSource):
     """
 
     tree = Tree.LEDGERS
-    columns = LEDGERS_AGAIN
+    columns = REREAD_LEDGERS
     format_name = "bookkeeper_ledgers_again"
 
 

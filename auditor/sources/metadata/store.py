@@ -305,10 +305,10 @@ class OnePathStore(Protocol):
 
 
 @runtime_checkable
-class NeighbourStore(Protocol):
+class SiblingStore(Protocol):
     """A store that can report trees beside BookKeeper's root, which have the same parent as the root."""
 
-    def has_neighbour(self, name: str) -> bool:
+    def has_sibling(self, name: str) -> bool:
         """Return whether a znode ``name`` exists beside the root. Call `cluster` first.
 
         Raises:
@@ -317,10 +317,10 @@ class NeighbourStore(Protocol):
 
 
 @runtime_checkable
-class NeighbourValueStore(Protocol):
+class SiblingValueStore(Protocol):
     """A saved store that can read values beside the root. A running store is a `OnePathStore` instead."""
 
-    def neighbour_value(self, name: str) -> bytes | None:
+    def sibling_value(self, name: str) -> bytes | None:
         """Return the value of the znode or key ``name`` beside the root, or None if it does not exist.
 
         Call `cluster` first.
@@ -330,14 +330,14 @@ class NeighbourValueStore(Protocol):
         """
 
 
-def neighbour_value(store: MetadataStore, name: str) -> bytes | None:
+def sibling_value(store: MetadataStore, name: str) -> bytes | None:
     """Return the value of the znode or key ``name`` beside the root of any store; None if it does not exist.
 
     Raises:
         StoreError: the value could not be read.
     """
-    if isinstance(store, NeighbourValueStore):
-        return store.neighbour_value(name)
+    if isinstance(store, SiblingValueStore):
+        return store.sibling_value(name)
     assert isinstance(store, OnePathStore)
     path = f"{store.root.rpartition('/')[0]}/{name}"
     for batch in store.read(store.part_of_path(path)):
@@ -362,14 +362,14 @@ class WatchableStore(Protocol):
         """Return parts that contain exactly these paths, and nothing below them."""
 
 
-def tree_of(below_root: str) -> Tree | None:
+def tree_of(relative_path: str) -> Tree | None:
     """Return the tree that contains a path relative to the root, or None for the cluster's own nodes.
 
     >>> tree_of("00/0000/L0001"), tree_of("underreplication/locks/urL0000000001"), tree_of("cookies/bk1:3181")
     (<Tree.LEDGERS: 'ledgers'>, <Tree.MARKS: 'marks'>, None)
     """
-    first_name = below_root.partition("/")[0]
-    if first_name == "underreplication" and "/".join(below_root.split("/", 2)[:2]) in MARK_ROOTS:
+    first_name = relative_path.partition("/")[0]
+    if first_name == "underreplication" and "/".join(relative_path.split("/", 2)[:2]) in MARK_ROOTS:
         return Tree.MARKS
     # ID-...: short-lived nodes of the flat id generator, which are siblings of the ledgers.
     if first_name in CLUSTER_CHILDREN or first_name.startswith("ID-"):

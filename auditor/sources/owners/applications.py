@@ -25,7 +25,7 @@ from urllib.parse import parse_qsl, quote
 import pyarrow as pa
 
 from auditor.errors import DecodeError, UsageError
-from auditor.model.columns import schema_of
+from auditor.model.columns import make_schema
 from auditor.model.options import AuditOptions, parse_texts
 from auditor.sources.metadata.store import NO_TIME, ZnodeBatch
 from auditor.sources.metadata.uri import (
@@ -145,7 +145,7 @@ class Application:
     trees: tuple[str, ...]
     reader: str
 
-    def load(self) -> Reader:
+    def load_reader(self) -> Reader:
         """Import the module in ``reader``, and return the function."""
         module, _, function = self.reader.partition(":")
         reader: Reader = getattr(importlib.import_module(module), function)
@@ -179,14 +179,14 @@ class OwnersUri:
             return f"{self.application}:{self.store}"
         return f"{self.application}:{_with_root(self.store, self.chroot)}"
 
-    def tree(self, name: str) -> str:
+    def tree_uri(self, name: str) -> str:
         """Return the metadata URI of one of the application's trees.
 
-        >>> OwnersUri("pulsar", "zk://h1:2181", "/east").tree("schemas")
+        >>> OwnersUri("pulsar", "zk://h1:2181", "/east").tree_uri("schemas")
         'zk://h1:2181/east/schemas'
-        >>> OwnersUri("pulsar", "dump:///a.jsonl", "").tree("schemas")
+        >>> OwnersUri("pulsar", "dump:///a.jsonl", "").tree_uri("schemas")
         'dump:///a.jsonl?root=/schemas'
-        >>> OwnersUri("pulsar", "metadata-store:oxia://o1:6648/broker", "").tree("schemas")
+        >>> OwnersUri("pulsar", "metadata-store:oxia://o1:6648/broker", "").tree_uri("schemas")
         'metadata-store:oxia://o1:6648/broker?root=/schemas'
         """
         return _with_root(self.store, f"{self.chroot}/{name}")
@@ -227,7 +227,7 @@ def parse_owners_uri(text: str) -> OwnersUri:
         chroot, store = f"/{path}", f"{scheme}://{authority}"
     owners = OwnersUri(application, store, chroot.rstrip("/"))
     for tree in APPLICATIONS[application].trees:
-        parse_metadata_uri(owners.tree(tree))
+        parse_metadata_uri(owners.tree_uri(tree))
     return owners
 
 
@@ -247,24 +247,24 @@ def parse_owners_uris(text: str) -> tuple[OwnersUri, ...]:
     return tuple(dict.fromkeys(parse_owners_uri(uri) for uri in text.split(OWNERS_SEPARATOR) if uri))
 
 
-NOBODY = "none"
+NO_OWNERS = "none"
 """Value of ``--owners`` that skips the search for owners."""
 
 
 def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
     """Return the stores in the option ``--owners``, each once.
 
-    The result is empty if the option is `NOBODY`, and None if the option was not given.
+    The result is empty if the option is `NO_OWNERS`, and None if the option was not given.
 
     Raises:
-        UsageError: a value names no application, its URI is invalid, or a store is named beside `NOBODY`.
+        UsageError: a value names no application, its URI is invalid, or a store is named beside `NO_OWNERS`.
     """
     owner_texts = parse_texts(options.owners)
     if not owner_texts:
         return None
-    if NOBODY in owner_texts:
-        if {*owner_texts} != {NOBODY}:
-            raise UsageError(f"--owners {NOBODY}: excludes any other --owners; remove one of them")
+    if NO_OWNERS in owner_texts:
+        if {*owner_texts} != {NO_OWNERS}:
+            raise UsageError(f"--owners {NO_OWNERS}: excludes any other --owners; remove one of them")
         return ()
     return tuple(dict.fromkeys(parse_owners_uri(text) for text in owner_texts))
 
@@ -282,7 +282,7 @@ def sibling_tree_uri(application: str, metadata: MetadataUri) -> OwnersUri:
     """Return the default place of an application's references: beside BookKeeper's root in the same store.
 
     >>> metadata = parse_metadata_uri("zk+hierarchical://h1:2181;h2/east/ledgers")
-    >>> sibling_tree_uri("pulsar", metadata).tree("schemas")
+    >>> sibling_tree_uri("pulsar", metadata).tree_uri("schemas")
     'zk://h1:2181,h2:2181/east/schemas'
     """
     store_location = quote(metadata.path) if metadata.path else ",".join(metadata.hosts)
@@ -299,7 +299,7 @@ def _with_root(store: str, root: str) -> str:
     return f"{store}?{SAVED_SCHEMES[scheme]}={quote(root)}" if scheme in SAVED_SCHEMES else f"{store}{root}"
 
 
-OWNERS = schema_of(
+OWNERS = make_schema(
     ("application", pa.string(), "application that refers to the ledger: pulsar"),
     ("store", pa.string(), "the store of owners that has the reference, in the form of --owners"),
     (

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from auditor.errors import NoRootError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.model.columns import rows_of_columns
+from auditor.model.columns import make_batch
 from auditor.sources.metadata.spark_source import ReadingOptions, TableSource, reading_options
 from auditor.sources.metadata.store import Part, StoreOptions, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
@@ -92,7 +92,7 @@ class OwnerReader(DataSourceReader):
         if not isinstance(partition, OwnerPartition):
             return  # without parts Spark passes an empty partition of its own
         owners = partition.owners
-        reader = APPLICATIONS[owners.application].load()
+        reader = APPLICATIONS[owners.application].load_reader()
         with closing(open_store(partition.uri, partition.task_options)) as store:
             for batch in store.read(partition.part):
                 yield owner_rows(batch, owners, reader) if self.decodes_values else value_rows(batch, owners)
@@ -108,7 +108,7 @@ class OwnerReader(DataSourceReader):
         return partitions
 
     def _tree_partitions(self, owners: OwnersUri, tree: str) -> list[OwnerPartition]:
-        uri = owners.tree(tree)
+        uri = owners.tree_uri(tree)
         with closing(open_store(uri, self.reading_options.store)) as store:
             # The layout is ignored: it concerns BookKeeper's own tree.
             parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, self.reading_options.parts)
@@ -157,4 +157,4 @@ def value_rows(batch: ZnodeBatch, owners: OwnersUri) -> pa.RecordBatch:
         "damage": [None] * len(rows) + [reason for _, reason in gaps],
         "value": [bytes(batch.data[row]) for row in rows] + [None] * len(gaps),
     }
-    return rows_of_columns(OWNER_VALUES, len(rows) + len(gaps), columns)
+    return make_batch(OWNER_VALUES, len(rows) + len(gaps), columns)

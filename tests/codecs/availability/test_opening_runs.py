@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from auditor.codecs.availability import maximal as module
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.groups import offsets_of
-from auditor.codecs.availability.maximal import openers
+from auditor.codecs.availability.maximal import find_opening_runs
 from tests.codecs.scalar import LONGEST, greedy, packed, runs_of_entries
 
 COUNTS = (st.integers(1, 12), st.integers(1, 5))
@@ -77,5 +77,5 @@ def test_a_set_that_goes_on_exactly_as_the_one_before_it_is_a_set_of_its_own() -
 
 @pytest.mark.parametrize(("entries", "at"), [(range(1_000), [0]), (STRIPED, [0, 1, 1_999])])
 def test_of_a_long_regular_row_its_beginning_and_its_end_are_left(entries: list[int], at: list[int]) -> None:
-    found = openers(np.array(entries), np.array([0]))
+    found = find_opening_runs(np.array(entries), np.array([0]))
     assert [position for piece in found for position in piece.positions.tolist()] == at

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.codecs.availability.fold import fold
-from auditor.codecs.availability.groups import GROUP, HEADER, GroupBatch, Groups
+from auditor.codecs.availability.groups import GROUP, HEADER_STRUCT, GroupBatch, Groups
 from auditor.codecs.availability.wire import (
     decode,
     encode,
@@ -61,7 +61,7 @@ REFUSED_BESIDES = {
 
 
 def record(*groups: Group) -> bytes:
-    return HEADER.pack(0, len(groups)) + packed(groups)
+    return HEADER_STRUCT.pack(0, len(groups)) + packed(groups)
 
 
 @pytest.mark.parametrize(("entries", "golden"), GOLDEN.values(), ids=GOLDEN.keys())
@@ -91,11 +91,11 @@ def test_strict_decoding_reads_all_that_a_server_writes_and_folds_to_the_same_se
             # The server's writer takes any number; no entry has one below 0.
             with pytest.raises(DecodeError, match="begins below entry 0") as refused:
                 decode(bytes_of(vector))
-            assert refused.value.offset == HEADER.size
+            assert refused.value.offset == HEADER_STRUCT.size
             continue
         groups = decode(bytes_of(vector))
         assert expand(groups).tolist() == entries
-        assert encode(groups) == HEADER.pack(0, len(greedy(runs_of_entries(entries)))) + packed(
+        assert encode(groups) == HEADER_STRUCT.pack(0, len(greedy(runs_of_entries(entries)))) + packed(
             greedy(runs_of_entries(entries))
         )
 
@@ -150,11 +150,11 @@ def test_a_cut_record_is_refused_and_never_guessed(entries: list[int], data: st.
     [
         pytest.param(b"", 0, id="nothing at all"),
         pytest.param(bytes(63), 63, id="a short header"),
-        pytest.param(HEADER.pack(1, 0), 0, id="a newer version"),
-        pytest.param(HEADER.pack(-1, 0), 0, id="a negative version"),
-        pytest.param(HEADER.pack(0, -1), 4, id="a negative count"),
-        pytest.param(HEADER.pack(0, 0) + b"\0", 4, id="bytes after the last group"),
-        pytest.param(HEADER.pack(0, 2) + packed([(0, 0, 1, 0)]), 4, id="fewer groups than promised"),
+        pytest.param(HEADER_STRUCT.pack(1, 0), 0, id="a newer version"),
+        pytest.param(HEADER_STRUCT.pack(-1, 0), 0, id="a negative version"),
+        pytest.param(HEADER_STRUCT.pack(0, -1), 4, id="a negative count"),
+        pytest.param(HEADER_STRUCT.pack(0, 0) + b"\0", 4, id="bytes after the last group"),
+        pytest.param(HEADER_STRUCT.pack(0, 2) + packed([(0, 0, 1, 0)]), 4, id="fewer groups than promised"),
         pytest.param(record((9, 1, 2, 3)), 64, id="ends before it starts"),
         pytest.param(record((-1, -1, 1, 0)), 64, id="begins below entry 0"),
         pytest.param(record((-6, 0, 1, 3), (4, 4, 1, 0)), 64, id="begins below entry 0 and repeats"),
@@ -179,7 +179,7 @@ def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int) -> None:
 
 
 def test_reserved_bytes_are_ignored() -> None:
-    assert decode(HEADER.pack(0, 1)[:8] + bytes(range(56)) + packed([(3, 3, 1, 0)])).tolist() == [
+    assert decode(HEADER_STRUCT.pack(0, 1)[:8] + bytes(range(56)) + packed([(3, 3, 1, 0)])).tolist() == [
         (3, 3, 1, 0)
     ]
 

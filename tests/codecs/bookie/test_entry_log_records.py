@@ -66,7 +66,7 @@ def test_a_log_of_a_real_bookie_is_read_entry_by_entry(name: str, entries: int, 
     data = gzip.decompress((LOGS / f"{name}.log.gz").read_bytes())
     found, records = read(data)
     assert found == one_by_one(data)
-    assert (records.end, records.cut) == (len(data), False)
+    assert (records.end, records.is_cut) == (len(data), False)
     assert whole(data, found, records)
     assert (len(found), len({entry[3] for entry in found})) == (entries, ledgers)
     assert all(entry[1] >= 4 + 32 for entry in found)  # ids, LAC, length
@@ -116,7 +116,7 @@ def test_a_log_ends_behind_its_last_whole_record(rest: bytes, cut: bool) -> None
     data = log([(1, 0, 9), (2, 0, 9)], closed=False)
     found, records = read(data + rest)
     assert [entry[3:] for entry in found] == [(1, 0), (2, 0)]
-    assert (records.end, records.cut) == (len(data), cut)
+    assert (records.end, records.is_cut) == (len(data), cut)
 
 
 # what follows two entries; what is wrong with it
@@ -161,7 +161,7 @@ def test_a_log_that_becomes_shorter_while_it_is_read_ends_where_it_ends() -> Non
     left = data[:-5]
     records = EntryLogRecords(lambda offset, length: left[offset : offset + length], len(data))
     assert [entries.ledger_ids.tolist() for entries in records.entries()] == [[1]]
-    assert (records.size, records.cut) == (len(left), True)
+    assert (records.size, records.is_cut) == (len(left), True)
 
 
 ids = st.integers(0, 2**63 - 1)

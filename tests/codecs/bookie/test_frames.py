@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from auditor.codecs.availability import wire as availability
-from auditor.codecs.bookie.wire import HEAD_BYTES, LENGTH, Status, answer, frame_length, read_answer
+from auditor.codecs.bookie.wire import HEAD_BYTES, LENGTH, Status, frame_length, list_answer, read_answer
 
 HOME = Path(__file__).parents[2] / "data" / "frames-4.17.2"
 FRAMES: list[dict[str, Any]] = json.loads(gzip.decompress((HOME / "frames.json.gz").read_bytes()))
@@ -31,7 +31,7 @@ def test_a_listing_has_what_the_bookie_holds(frame: dict[str, Any]) -> None:
         assert frame["storage"] == DB
         assert frame["held"]
         return
-    read = answer(message_of(frame))
+    read = list_answer(message_of(frame))
     assert (read.txn_id, read.ledger_id) == (7, frame["ledger"])
     assert read.status == (Status.EOK if frame["held"] else Status.ENOLEDGER)
     if read.availability is not None:

@@ -42,7 +42,7 @@ def read(data: bytes, start: int = 0) -> tuple[list[tuple[int, int]], int | None
         for records in found.records(start)
         for pair in zip(records.ledger_ids.tolist(), records.entry_ids.tolist(), strict=True)
     ]
-    return pairs, found.end, found.cut
+    return pairs, found.end, found.is_cut
 
 
 def test_what_a_server_wrote_is_read() -> None:
@@ -131,7 +131,7 @@ def test_an_entry_of_another_scope_is_read_with_its_scope() -> None:
             (512 + 27 + 52, -5, 3, 1),
             (512 + 27 + 52 + 52, 7, 1, 0),
         ]
-        assert (journal_read.end, journal_read.cut) == (len(data), False)
+        assert (journal_read.end, journal_read.is_cut) == (len(data), False)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_file_that_became_shorter_ends_where_it_ends_now() -> None:
     data = journal([(1, 0), (1, 1)], 4, spare=0)
     found = Journal.open(lambda offset, length: data[offset : offset + length], len(data) + 1000)
     assert [records.entry_ids.tolist() for records in found.records()] == [[0, 1]]
-    assert (found.end, found.cut, found.size) == (len(data), False, len(data))
+    assert (found.end, found.is_cut, found.size) == (len(data), False, len(data))
 
 
 pairs_written = st.lists(

@@ -15,8 +15,8 @@ from auditor.codecs.bookie.wire import (
     MAX_FRAME_BYTES,
     BookieAnswer,
     Status,
-    answer,
     frame_length,
+    list_answer,
     list_request,
     status_text,
     unaskable_scope_reason,
@@ -64,7 +64,7 @@ def test_a_request_is_byte_for_byte_what_a_real_bookie_answered(ledger_id: int, 
 
 
 def test_a_listing_is_read_as_the_server_wrote_it() -> None:
-    heard = answer(message_of(LISTED))
+    heard = list_answer(message_of(LISTED))
     assert (heard.txn_id, heard.status, heard.ledger_id) == (7, Status.EOK, 0)
     assert heard.availability == LISTED[4 + heard.availability_offset :]
     assert availability.decode(heard.availability).tolist() == RUNS
@@ -83,7 +83,7 @@ def test_a_listing_is_read_as_the_server_wrote_it() -> None:
     ],
 )
 def test_a_refusal_is_read_as_the_server_wrote_it(frame: bytes, heard: BookieAnswer) -> None:
-    assert answer(message_of(frame)) == heard
+    assert list_answer(message_of(frame)) == heard
 
 
 def test_no_other_request_can_be_written() -> None:
@@ -112,14 +112,14 @@ def test_a_request_names_the_ledger_and_itself(txn_id: int, ledger_id: int) -> N
 def test_what_a_server_lists_is_what_is_read(txn_id: int, ledger_id: int, entries: set[int]) -> None:
     runs = np.array([(entry, entry, 1, 0) for entry in sorted(entries)], GROUP)
     value = encode_unfolded(runs)
-    heard = answer(written(txn_id, 0, ledger_id, value))
+    heard = list_answer(written(txn_id, 0, ledger_id, value))
     assert heard == BookieAnswer(txn_id, 0, ledger_id, value, heard.availability_offset)
     assert availability.expand(availability.decode(value)).tolist() == sorted(entries)
 
 
 @given(txn_ids, st.integers(1, 2**31 - 1), ledger_ids)
 def test_every_refusal_is_read_known_or_not(txn_id: int, status: int, ledger_id: int) -> None:
-    assert answer(written(txn_id, status, ledger_id, None)) == BookieAnswer(txn_id, status, ledger_id)
+    assert list_answer(written(txn_id, status, ledger_id, None)) == BookieAnswer(txn_id, status, ledger_id)
     assert str(status) in status_text(status)
 
 
@@ -159,13 +159,13 @@ def test_an_announced_length_has_bounds(length: int, refused: bool) -> None:
 )
 def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason) as damage:
-        answer(damaged)
+        list_answer(damaged)
     assert damage.value.offset == offset
 
 
 @given(st.one_of(st.binary(max_size=40), mutations(LISTED[4:]), mutations(LACKED[4:])))
 def test_nothing_but_typed_errors_comes_out_of_damage(damaged: bytes) -> None:
-    assert within(refusal(answer, damaged), damaged)
+    assert within(refusal(list_answer, damaged), damaged)
 
 
 @given(st.binary(max_size=6))

@@ -152,8 +152,8 @@ def test_a_leaf_that_breaks_the_format_is_left_out_by_itself(content: bytes) -> 
     data = tree(LEAF, (2, 1, content), LEAF)
     at = np.array([3072, 4096, 5120])
     found = elements(data, at, at + 1024)
-    assert found.leaf.tolist() == [0, 2]
-    assert {place: damage.offset for place, damage in found.damaged.items()} == {1: 4096 + 16}
+    assert found.leaf_index.tolist() == [0, 2]
+    assert {place: damage.offset for place, damage in found.error_by_leaf.items()} == {1: 4096 + 16}
 
 
 def test_a_branch_within_a_value_is_refused_wherever_it_lies() -> None:

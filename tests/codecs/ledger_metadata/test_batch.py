@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.codecs.byte_column import ByteColumn
-from auditor.codecs.ledger_metadata.batch import READERS, decode_batch, sound_ledgers
+from auditor.codecs.ledger_metadata.batch import READERS, decode_batch, decode_sound_ledgers
 from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, LedgerColumns
 from auditor.codecs.ledger_metadata.one import MAGIC, parse
 from auditor.codecs.protobuf.fields import MIN_STEP_MESSAGES
@@ -152,7 +152,7 @@ def sound_messages(draw: st.DrawFn, *, escaped: bool = True) -> LedgerMetadataFo
 def together(values: list[bytes], version: int) -> list[bool]:
     """Which of them, all of one format, are read together."""
     read = READERS[version](ByteColumn.from_values(values), len(MAGIC) + 2)
-    return [bool(sound) for sound in sound_ledgers(read)[0]]
+    return [bool(sound) for sound in decode_sound_ledgers(read)[0]]
 
 
 @given(

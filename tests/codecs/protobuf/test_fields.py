@@ -44,7 +44,7 @@ def test_sound_messages_are_read_as_the_library_reads_them(given_: list[bytes], 
     segments = found.blobs[SEGMENT]
     for row, body in enumerate(given_):
         message = LedgerMetadataFormat.FromString(body)
-        assert not found.is_unusual[row]
+        assert not found.needs_strict_parser[row]
         for number, name in NAMES.items():
             assert found.is_present[number][row] == message.HasField(name)
             assert found.numbers[number][row] == getattr(message, name)
@@ -62,7 +62,7 @@ golden = LedgerMetadataFormat(
 def test_what_the_library_refuses_or_reads_otherwise_is_odd(given_: list[bytes], few: int) -> None:
     found = read(given_, few)
     for row, body in enumerate(given_):
-        if found.is_unusual[row]:
+        if found.needs_strict_parser[row]:
             continue
         try:
             message = LedgerMetadataFormat.FromString(body)
@@ -78,8 +78,8 @@ def test_what_the_library_refuses_or_reads_otherwise_is_odd(given_: list[bytes],
 @given(st.lists(st.one_of(bodies, bodies.flatmap(mutations)), max_size=5))
 def test_walks_and_steps_name_the_same_messages_odd_and_read_the_others_alike(given_: list[bytes]) -> None:
     walked, stepped = read(given_, MIN_STEP_MESSAGES), read(given_, 1)
-    fine = ~stepped.is_unusual
-    assert walked.is_unusual.tolist() == stepped.is_unusual.tolist()
+    fine = ~stepped.needs_strict_parser
+    assert walked.needs_strict_parser.tolist() == stepped.needs_strict_parser.tolist()
     for number in NAMES:
         assert walked.numbers[number][fine].tolist() == stepped.numbers[number][fine].tolist()
     for number in (PASSWORD, SEGMENT):
@@ -110,7 +110,7 @@ def test_a_message_of_very_many_fields_is_as_odd_as_its_last(few: int, broken: s
     segments = 3 * MIN_STEP_MESSAGES
     many = bytes.fromhex("3200" * segments + "1803" + "7801" * MIN_STEP_MESSAGES + broken)
     found = read([golden, many, golden], few)
-    assert found.is_unusual.tolist() == [False, odd, False]
+    assert found.needs_strict_parser.tolist() == [False, odd, False]
     assert np.count_nonzero(found.blobs[SEGMENT].owners == 1) == segments
     assert found.numbers[3].tolist() == [300, 3, 300]
 

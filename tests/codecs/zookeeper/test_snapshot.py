@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.zookeeper.snapshot import boundaries, check_seals, nodes_begin, tails
+from auditor.codecs.zookeeper.snapshot import check_seals, find_bounds, find_nodes, tails
 from auditor.errors import DecodeError
 
 DATA = Path(__file__).parents[2] / "data"
@@ -44,16 +44,20 @@ def snapshot(nodes: list[Record], digest: bool = True, last_zxid: bool = True) -
 
 def read(data: bytes, limit: int = 1000, byte_limit: int = 10**9) -> list[Record]:
     view = memoryview(data)
-    at, ended = nodes_begin(view), False
+    at, ended = find_nodes(view), False
     nodes: list[Record] = []
     while not ended:
-        found = boundaries(view, at, limit, byte_limit)
-        fixed = tails(view, found.tail_at).tolist()
+        found = find_bounds(view, at, limit, byte_limit)
+        fixed = tails(view, found.tail_starts).tolist()
         for begin, value, tail, row in zip(
-            found.path_at.tolist(), found.data_at.tolist(), found.tail_at.tolist(), fixed, strict=True
+            found.path_offsets.tolist(),
+            found.data_starts.tolist(),
+            found.tail_starts.tolist(),
+            fixed,
+            strict=True,
         ):
             nodes.append((data[begin : value - 4].decode(), data[value:tail], row))
-        at, ended = found.next, found.ended
+        at, ended = found.next_record, found.has_end_mark
     check_seals(view, at)
     return nodes
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from auditor.checks import ALL
+from auditor.checks import ALL_CHECKS
 from auditor.codecs.availability import coverage as coverage_arithmetic
 from auditor.errors import CoverageLimitError
 from auditor.model.finding import Severity, no_change_status
@@ -154,9 +154,9 @@ def test_links_and_labels_lead_somewhere() -> None:
 
 
 def test_every_check_s_page_can_be_shown() -> None:
-    of = report([tally(check.id, str(check.severity)) for check in ALL], ())
+    of = report([tally(check.id, str(check.severity)) for check in ALL_CHECKS], ())
     shown = " ".join(Elements(render(of, Figures())).text.split())
-    for check in ALL:
+    for check in ALL_CHECKS:
         assert check.title in shown
         for command in check.commands:
             assert command.text in shown

@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 import auditor
 from auditor.errors import StoreError, UsageError
 from auditor.sources.bookies.part_rows import SCHEMA
-from auditor.sources.bookies.spark_source import UnreadPath, find_indexes, gaps_of
+from auditor.sources.bookies.spark_source import UnreadPath, find_indexes, make_gap_rows
 from tests.sources.bookie_corpora import DATA, unpack_bookies
 
 
@@ -104,7 +104,7 @@ def test_metadata_names_a_bookie_whose_own_cookies_are_gone(bookies: Path, dump:
 
 
 def test_what_nobody_owns_is_a_gap_of_nobody() -> None:
-    (row,) = gaps_of([UnreadPath(None, "/disk", "broken")]).to_pylist()
+    (row,) = make_gap_rows([UnreadPath(None, "/disk", "broken")]).to_pylist()
     assert set(row) == set(SCHEMA.names)
     assert Row(**row) == Row(
         **dict.fromkeys(SCHEMA.names) | {"state": "gap", "path": "/disk", "reason": "broken"}

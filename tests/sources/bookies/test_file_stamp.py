@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auditor.sources.bookies.availability import MIN_STAMP_AGE_NS, files_stamp, stamps
+from auditor.sources.bookies.availability import MIN_STAMP_AGE_NS, combine_stamps, compute_stamps
 
 LATER = 60 * 10**9
 
 
 def stamp_of(*paths: Path, now: int | None = None) -> int | None:
-    return files_stamp([(path.name, path.stat()) for path in paths], now or time.time_ns() + LATER)
+    return combine_stamps([(path.name, path.stat()) for path in paths], now or time.time_ns() + LATER)
 
 
 def rewritten(path: Path) -> None:
@@ -62,7 +62,7 @@ def test_several_files_have_another_stamp_when_one_is_added_or_renamed(tmp_path:
     both = stamp_of(one, two)
     assert both == stamp_of(two, one)
     named = [(path.name, path.stat()) for path in (one, two)]
-    renamed = files_stamp([("3.sst", named[0][1]), named[1]], time.time_ns() + LATER)
+    renamed = combine_stamps([("3.sst", named[0][1]), named[1]], time.time_ns() + LATER)
     assert len({both, stamp_of(one), stamp_of(two), stamp_of(), renamed}) == 5
 
 
@@ -71,9 +71,9 @@ def test_several_files_have_another_stamp_when_one_is_added_or_renamed(tmp_path:
 def test_what_was_touched_a_moment_ago_or_in_the_future_has_no_stamp(ago: int, which: str) -> None:
     now = 10**18
     times = {"modified": now - LATER, "changed": now - LATER, which: now - ago}
-    found = stamps([1], [1], [times["modified"]], [times["changed"]], now)
+    found = compute_stamps([1], [1], [times["modified"]], [times["changed"]], now)
     assert found.is_valid.tolist() == [False]
-    assert stamps([1], [1], [now - LATER], [now - LATER], now).is_valid.tolist() == [True]
+    assert compute_stamps([1], [1], [now - LATER], [now - LATER], now).is_valid.tolist() == [True]
 
 
 def test_one_file_of_many_that_changed_a_moment_ago_takes_the_stamp_of_all(tmp_path: Path) -> None:
@@ -85,5 +85,5 @@ def test_one_file_of_many_that_changed_a_moment_ago_takes_the_stamp_of_all(tmp_p
 def test_stamps_of_neighbours_do_not_collide() -> None:
     count = 100_000
     inodes, sizes = np.arange(count) // 10, np.arange(count) % 10
-    values = stamps(inodes.tolist(), sizes.tolist(), [0] * count, [0] * count, 0).value
+    values = compute_stamps(inodes.tolist(), sizes.tolist(), [0] * count, [0] * count, 0).hashes
     assert len(np.unique(values)) == count

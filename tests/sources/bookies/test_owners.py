@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from auditor.model.cookie import Cookie
-from auditor.sources.bookies.owners import AttributedBookie, Attribution, attribute
+from auditor.sources.bookies.owners import AttributedBookie, Attribution, attribute_directories
 from auditor.sources.bookies.places import find_places
 from tests.sources.bookie_corpora import cookie, make_directory, unpack_bookies
 
@@ -18,7 +18,7 @@ TWO = ["/data/ledgers0", "/data/ledgers1"]
 def attributed(
     root: Path, known: set[str], instance: str | None = "cluster", store: dict[str, Cookie] | None = None
 ) -> Attribution:
-    return attribute(find_places([str(root)]), known, store or {}, instance)
+    return attribute_directories(find_places([str(root)]), known, store or {}, instance)
 
 
 def read_of(bookie: AttributedBookie, root: Path) -> tuple[str, list[str]]:
@@ -265,6 +265,6 @@ def test_directories_of_one_bookie_may_come_from_several_sources(tmp_path: Path)
     for disk, name in (("disk1", "ledgers0"), ("disk2", "ledgers1")):
         make_directory(tmp_path / disk / "bk-a_3181" / name, cookie(A, TWO))
     sources = [str(tmp_path / "disk1"), str(tmp_path / "disk2"), str(tmp_path / "disk1")]
-    result = attribute(find_places(sources), {A}, {}, None)
+    result = attribute_directories(find_places(sources), {A}, {}, None)
     assert result.bookies[A].read == "read"
     assert len(result.directories) == 2

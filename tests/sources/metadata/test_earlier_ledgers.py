@@ -11,7 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from auditor.errors import RunError
-from auditor.sources.metadata.earlier_ledgers import PIECE_BYTES, EarlierLedgers, earlier_pieces, find_ledgers
+from auditor.sources.metadata.earlier_ledgers import (
+    PIECE_BYTES,
+    EarlierLedgers,
+    find_ledgers,
+    read_earlier_pieces,
+)
 from auditor.sources.metadata.ledger_rows import LEDGERS
 
 START, END = b"/bk/ledgers/", b"/bk/ledgers0"
@@ -45,7 +50,7 @@ def test_pieces_cover_every_key_once_with_the_rows_that_lie_there(
     assert (len(earlier.files), earlier.whole) == (3, True)
     lots = earlier.group_files(START, END, wanted)
     assert len(lots) == min(3, wanted)
-    cut = [piece for lot, start, end in lots for piece in earlier_pieces(lot, start, end)]
+    cut = [piece for lot, start, end in lots for piece in read_earlier_pieces(lot, start, end)]
     assert (cut[0].start, cut[-1].end) == (START, END)
     assert all(one.end == other.start for one, other in pairwise(cut))
     for piece in cut:
@@ -60,7 +65,7 @@ def test_of_no_rows_there_is_one_piece_of_every_key(tmp_path: Path) -> None:
     assert earlier.files == ()
     assert not earlier.whole
     [(lot, *ends)] = earlier.group_files(START, END, 4)
-    [piece] = earlier_pieces(lot, *ends)
+    [piece] = read_earlier_pieces(lot, *ends)
     assert (piece.start, piece.end, piece.rows.num_rows) == (START, END, 0)
 
 
@@ -79,8 +84,8 @@ def test_only_ledgers_in_their_places_come_and_what_else_there_is_is_told(
 ) -> None:
     earlier = found(tmp_path, [row("01"), row("02"), *odd], [row("05")], statistics=statistics)
     assert earlier.whole == whole
-    assert [file.first[-2:] for file in earlier.files] == ["01", "05"]
-    rows = [each for piece in earlier_pieces(earlier, START, END) for each in piece.rows.to_pylist()]
+    assert [file.first_path[-2:] for file in earlier.files] == ["01", "05"]
+    rows = [each for piece in read_earlier_pieces(earlier, START, END) for each in piece.rows.to_pylist()]
     listed = [each["path"][-2:] for each in odd if each["status"] in ("ok", "broken", "unreadable")]
     assert [each["path"][-2:] for each in rows] == ["01", "02", *listed, "05"]
 
@@ -88,7 +93,7 @@ def test_only_ledgers_in_their_places_come_and_what_else_there_is_is_told(
 def test_large_rows_come_in_small_pieces(tmp_path: Path) -> None:
     large = "x" * (PIECE_BYTES // 3)
     rows = [row(f"{number:02}", "unreadable", damage=large) for number in range(10)]
-    sizes = [piece.rows.num_rows for piece in earlier_pieces(found(tmp_path, rows), START, END)]
+    sizes = [piece.rows.num_rows for piece in read_earlier_pieces(found(tmp_path, rows), START, END)]
     assert sum(sizes) == 10
     assert max(sizes) <= 3
 
@@ -104,7 +109,7 @@ def test_large_rows_come_in_small_pieces(tmp_path: Path) -> None:
 )
 def test_rows_that_are_not_in_order_are_refused(tmp_path: Path, files: list[list[dict[str, Any]]]) -> None:
     with pytest.raises(RunError, match="not in the order of their keys"):
-        list(earlier_pieces(found(tmp_path, *files), START, END))
+        list(read_earlier_pieces(found(tmp_path, *files), START, END))
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:

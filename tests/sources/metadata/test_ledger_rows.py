@@ -10,7 +10,7 @@ from auditor.codecs.availability.wire import expand
 from auditor.keys import etcd, ledger_path
 from auditor.keys.ledger_tree import LayoutKind, to_path
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID, LedgerId
-from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN, ledger_rows
+from auditor.sources.metadata.ledger_rows import LEDGERS, REREAD_LEDGERS, ledger_rows
 from auditor.sources.metadata.store import NO_TIME, Znode, ZnodeBatch
 from auditor.tables.judge_replicas import groups_of
 
@@ -29,8 +29,8 @@ def rows(znodes: dict[str, bytes], gaps: list[tuple[str, str]] | None = None) ->
     found = ledger_rows(batch, "/ledgers", KIND)
     assert found.schema == LEDGERS
     # A second look is a narrower one at the same rows.
-    again = ledger_rows(batch, "/ledgers", KIND, LEDGERS_AGAIN)
-    assert again.equals(found.select(LEDGERS_AGAIN.names))
+    again = ledger_rows(batch, "/ledgers", KIND, REREAD_LEDGERS)
+    assert again.equals(found.select(REREAD_LEDGERS.names))
     result: list[dict[str, Any]] = found.to_pylist()
     return result
 

@@ -15,8 +15,8 @@ from auditor.sources.metadata.saved_files import (
     GZIP,
     UNPACK_STEP_BYTES,
     ZSTD,
+    detect_packing,
     open_packed,
-    packing,
     unpacked_size,
 )
 from tests.examples import examples
@@ -48,7 +48,7 @@ def test_a_packed_file_is_read_from_anywhere_as_what_it_holds(
     offset = data.draw(st.integers(0, len(held)))
     file = tmp_path / "no-ending"
     file.write_bytes(packed(kind, held))
-    assert packing(file.read_bytes()) == kind
+    assert detect_packing(file.read_bytes()) == kind
     assert unpacked_size(file) == len(held)
     assert read(file, offset) == (held[offset:], None)
 

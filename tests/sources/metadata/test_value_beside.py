@@ -10,7 +10,7 @@ from auditor.audit.placement_scan import Placement, read_placement
 from auditor.codecs.pulsar.bookie_racks import decode
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.options import AuditOptions
-from auditor.sources.metadata.store import neighbour_value
+from auditor.sources.metadata.store import sibling_value
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.sources.racks import PULSAR_MAPPING
@@ -26,7 +26,7 @@ WRITTEN = (DATA / "pulsar-racks-4.2.4" / "bookies.json").read_bytes()
 def beside(uri: str) -> bytes | None:
     with closing(open_store(uri)) as store:
         store.cluster()
-        return neighbour_value(store, PULSAR_MAPPING)
+        return sibling_value(store, PULSAR_MAPPING)
 
 
 def placement(uri: str) -> Placement:

@@ -11,7 +11,7 @@ import pytest
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.errors import NoRootError, StoreError, UsageError
-from auditor.sources.metadata.store import NeighbourStore, StoreOptions
+from auditor.sources.metadata.store import SiblingStore, StoreOptions
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.sources.owners.applications import OwnersUri, parse_owners_uri, sibling_tree_uri
@@ -115,20 +115,20 @@ def test_a_store_tells_what_lies_beside_its_root(tmp_path: Path) -> None:
     dump = zookeeper_dump(tmp_path / "dump.jsonl")
     for uri in (f"zk-snapshot://{FILES}", f"dump://{dump}"):
         store = open_store(uri)
-        assert isinstance(store, NeighbourStore)
+        assert isinstance(store, SiblingStore)
         store.cluster()
-        assert store.has_neighbour("managed-ledgers")
-        assert not store.has_neighbour("ledgers2")
+        assert store.has_sibling("managed-ledgers")
+        assert not store.has_sibling("ledgers2")
 
 
 def test_a_running_server_tells_what_lies_beside_its_root(tmp_path: Path) -> None:
     shutil.copytree(FILES, tmp_path / "version-2")
     with EmbeddedZooKeeper(tmp_path) as server:
         store = open_store(f"zk://{server.hosts}/ledgers", StoreOptions())
-        assert isinstance(store, NeighbourStore)
+        assert isinstance(store, SiblingStore)
         store.cluster()
-        assert store.has_neighbour("managed-ledgers")
-        assert not store.has_neighbour("ledgers2")
+        assert store.has_sibling("managed-ledgers")
+        assert not store.has_sibling("ledgers2")
         store.close()
 
 

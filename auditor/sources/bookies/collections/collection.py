@@ -35,10 +35,10 @@ from pyarrow import parquet as pq
 
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import UnreadError
-from auditor.model.columns import schema_of
+from auditor.model.columns import make_schema
 from auditor.model.json_shape import parse_json
 from auditor.sources.bookies.mark_times import JournalTime
-from auditor.sources.bookies.places import LAST_MARK, DeclaredRole, DirectoryFound, PlaceFound
+from auditor.sources.bookies.places import LAST_MARK, DeclaredRole, FoundDirectory, FoundPlace
 from auditor.sources.file_systems import require_file, run_files
 
 MANIFEST = "collection.json"
@@ -105,13 +105,13 @@ class Collection:
 
     def __init__(self, path: str) -> None:
         self.path = path.rstrip("/") or path
-        self.files, self.base = run_files(path)
+        self.files, self.base_path = run_files(path)
 
     def manifest(self) -> CollectionManifest:
         """Read collection.json. Raises `UnreadError` if the file is missing or damaged."""
         try:
-            require_file(self.files, f"{self.base}/{MANIFEST}")
-            with self.files.open_input_stream(f"{self.base}/{MANIFEST}") as stream:
+            require_file(self.files, f"{self.base_path}/{MANIFEST}")
+            with self.files.open_input_stream(f"{self.base_path}/{MANIFEST}") as stream:
                 json_text = stream.read(MAX_MANIFEST_BYTES)
         except FileNotFoundError as error:
             raise UnreadError(self.path, f"was not finished: it has no {MANIFEST}") from error
@@ -131,9 +131,9 @@ class Collection:
         json_text = (
             json.dumps({"schema": MANIFEST_SCHEMA, **asdict(manifest), "tables": tables}, indent=2) + "\n"
         )
-        with self.files.open_output_stream(f"{self.base}/{MANIFEST}.part") as stream:
+        with self.files.open_output_stream(f"{self.base_path}/{MANIFEST}.part") as stream:
             stream.write(json_text.encode())
-        self.files.move(f"{self.base}/{MANIFEST}.part", f"{self.base}/{MANIFEST}")
+        self.files.move(f"{self.base_path}/{MANIFEST}.part", f"{self.base_path}/{MANIFEST}")
 
     def verify(self, manifest: CollectionManifest) -> None:
         """Compare the size of every file, and the row count in its footer, with the manifest. Read no data.
@@ -142,7 +142,7 @@ class Collection:
             UnreadError: a file is missing or truncated. The error names the first such file.
         """
         listed_files = [file for files in manifest.tables.values() for file in files]
-        file_infos = self.files.get_file_info([f"{self.base}/{file.path}" for file in listed_files])
+        file_infos = self.files.get_file_info([f"{self.base_path}/{file.path}" for file in listed_files])
         for file, file_info in zip(listed_files, file_infos, strict=True):
             if file_info.type != fs.FileType.File:
                 raise UnreadError(self.path, f"{file.path} is missing")
@@ -158,8 +158,8 @@ class Collection:
     def count_rows(self, file: CollectedFile) -> int:
         """Return the number of rows in a file, from the file's footer. Raises `UnreadError`."""
         try:
-            require_file(self.files, f"{self.base}/{file.path}")
-            with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
+            require_file(self.files, f"{self.base_path}/{file.path}")
+            with self.files.open_input_file(f"{self.base_path}/{file.path}") as stream:
                 footer = pq.read_metadata(stream)
                 row_groups = range(footer.num_row_groups)
                 max_rows = max((footer.row_group(row_group).num_rows for row_group in row_groups), default=0)
@@ -175,7 +175,7 @@ class Collection:
         """Return the existing Parquet files of a table, with their rows and bytes, for a new manifest."""
         parquet_files = [
             CollectedFile(f"{table}/{file_info.base_name}", 0, file_info.size)
-            for file_info in self.files.get_file_info(fs.FileSelector(f"{self.base}/{table}"))
+            for file_info in self.files.get_file_info(fs.FileSelector(f"{self.base_path}/{table}"))
             if file_info.base_name.endswith(".parquet")
         ]
         return tuple(
@@ -194,8 +194,8 @@ class Collection:
                 remaining_rows -= self.count_rows(file)
                 if remaining_rows < 0:
                     raise UnreadError(self.path, f"{table} has more than {MAX_DIRECTORY_ROWS:,} rows")
-                require_file(self.files, f"{self.base}/{file.path}")
-                with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
+                require_file(self.files, f"{self.base_path}/{file.path}")
+                with self.files.open_input_file(f"{self.base_path}/{file.path}") as stream:
                     for batch in pq.ParquetFile(stream).iter_batches(_BATCH_ROWS):
                         yield from batch.to_pylist()
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
@@ -244,7 +244,7 @@ def _parse_count(count: Any) -> int:
     return count
 
 
-PLACE_SCHEMA = schema_of(
+PLACES_SCHEMA = make_schema(
     (
         "place",
         pa.int32(),
@@ -259,7 +259,7 @@ PLACE_SCHEMA = schema_of(
         "paths below the place that could not be listed, with reasons",
     ),
 )
-DIRECTORY_SCHEMA = schema_of(
+DIRECTORIES_SCHEMA = make_schema(
     ("place", pa.int32(), "number of the place that contains the directory"),
     ("path", pa.string(), "path of the directory"),
     ("inside", pa.list_(pa.string()), "parts of the path below the place, beginning with the place's name"),
@@ -316,8 +316,8 @@ _OPTIONAL_DEFAULTS: dict[str, Any] = {
 _DIRECTORY_FIELDS = (*_REQUIRED_FIELDS, *_OPTIONAL_DEFAULTS)
 
 
-def place_rows(places: Sequence[PlaceFound]) -> list[dict[str, Any]]:
-    """Return one row of `PLACE_SCHEMA` per place. The number of a place is its position in ``places``."""
+def place_rows(places: Sequence[FoundPlace]) -> list[dict[str, Any]]:
+    """Return one row of `PLACES_SCHEMA` per place. The number of a place is its position in ``places``."""
     return [
         {
             "place": place_number,
@@ -331,9 +331,9 @@ def place_rows(places: Sequence[PlaceFound]) -> list[dict[str, Any]]:
 
 
 def directory_rows(
-    place_number: int, place: PlaceFound, piece_by_directory: dict[tuple[int, str], str]
+    place_number: int, place: FoundPlace, piece_by_directory: dict[tuple[int, str], str]
 ) -> list[dict[str, Any]]:
-    """Return rows of `DIRECTORY_SCHEMA` for one place.
+    """Return rows of `DIRECTORIES_SCHEMA` for one place.
 
     Args:
         place_number: The number of the place in the collection.
@@ -359,16 +359,16 @@ def directory_rows(
     return rows
 
 
-def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, Any]]) -> list[PlaceFound]:
+def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, Any]]) -> list[FoundPlace]:
     """Return the places that rows of `place_rows` and `directory_rows` describe.
 
     Raises:
         KeyError, TypeError: the rows are not from `place_rows` and `directory_rows`.
     """
-    directories_by_place: dict[int, list[DirectoryFound]] = {}
+    directories_by_place: dict[int, list[FoundDirectory]] = {}
     for row in directories:
         directories_by_place.setdefault(row["place"], []).append(
-            DirectoryFound(
+            FoundDirectory(
                 **{name: row[name] for name in _REQUIRED_FIELDS},
                 **{name: row.get(name, default_value) for name, default_value in _OPTIONAL_DEFAULTS.items()},
                 parts_in_place=tuple(row["inside"]),
@@ -378,7 +378,7 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
             )
         )
     return [
-        PlaceFound(
+        FoundPlace(
             row["name"],
             row["path"],
             row["names_bookie"],

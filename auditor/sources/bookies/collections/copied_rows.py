@@ -24,13 +24,13 @@ from auditor.sources.bookies.availability import MAX_BATCH_ROWS, SCHEMA
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.file_systems import require_file
-from auditor.spark.table_files import read_bounded
+from auditor.spark.table_files import read_row_groups
 
 _DICTIONARY_COLUMNS = ("bookie_id", "groups", "state", "reason", "storage", "piece")
-_SHARE_BYTES = 64 << 20
+_MAX_SHARE_BYTES = 64 << 20
 
 
-class FileShare(NamedTuple):
+class RowGroupShare(NamedTuple):
     """A share of a file: every ``share_count``-th row group, starting with row group ``first_row_group``."""
 
     file_system: fs.FileSystem
@@ -47,9 +47,9 @@ def copied_bytes(collections: Sequence[tuple[Collection, CollectionManifest]]) -
 def shares(
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
-    group_count: int,
-) -> list[tuple[FileShare, ...]]:
-    """Divide the files of collections into about ``group_count`` groups of roughly equal size in bytes.
+    task_count: int,
+) -> list[tuple[RowGroupShare, ...]]:
+    """Divide the files of collections into about ``task_count`` groups of roughly equal size in bytes.
 
     A large file is divided into several shares. A collection is left out if ``owner_of_piece`` contains
     none of its pieces.
@@ -58,18 +58,18 @@ def shares(
     shares_with_size = []
     for collection, manifest in collections:
         for file in manifest.tables["availability"] if manifest.id in owned_collection_ids else ():
-            share_count = max(1, -(-file.bytes // _SHARE_BYTES))
+            share_count = max(1, -(-file.bytes // _MAX_SHARE_BYTES))
             shares_with_size += [
                 (
-                    FileShare(
-                        collection.files, f"{collection.base}/{file.path}", first_row_group, share_count
+                    RowGroupShare(
+                        collection.files, f"{collection.base_path}/{file.path}", first_row_group, share_count
                     ),
                     file.bytes / share_count,
                 )
                 for first_row_group in range(share_count)
             ]
-    group_target_bytes = sum(share_bytes for _, share_bytes in shares_with_size) / max(1, group_count)
-    share_groups: list[tuple[FileShare, ...]] = []
+    group_target_bytes = sum(share_bytes for _, share_bytes in shares_with_size) / max(1, task_count)
+    share_groups: list[tuple[RowGroupShare, ...]] = []
     share_group, group_bytes = [], 0.0
     for share, share_bytes in shares_with_size:
         share_group.append(share)
@@ -81,12 +81,12 @@ def shares(
 
 
 @dataclass(frozen=True)
-class CopiedRows:
+class CopiedRowsReader:
     """A reader that Spark tasks use to read a group from `shares` as rows of ``availability``."""
 
     owner_of_piece: Mapping[str, PieceOwner]
 
-    def read(self, share_group: Sequence[FileShare]) -> Iterator[pa.RecordBatch]:
+    def read(self, share_group: Sequence[RowGroupShare]) -> Iterator[pa.RecordBatch]:
         """Yield the group's rows of those directories that are in `PieceOwner.roots` of their piece.
 
         Raises:
@@ -97,10 +97,10 @@ class CopiedRows:
             file_columns = pq.read_schema(share.path, filesystem=share.file_system).names
             column_names = [name for name in (*SCHEMA.names, "piece") if name in file_columns]
             row_groups = slice(share.first_row_group, None, share.share_count)
-            for table_rows in read_bounded(
+            for row_group_table in read_row_groups(
                 partial(_open_parquet, share), row_groups, column_names, _DICTIONARY_COLUMNS, MAX_BATCH_ROWS
             ):
-                for batch in table_rows.unify_dictionaries().combine_chunks().to_batches():
+                for batch in row_group_table.unify_dictionaries().combine_chunks().to_batches():
                     yield self._with_owner(batch)
 
     def _with_owner(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -111,7 +111,7 @@ class CopiedRows:
         for owner_code in np.unique(owner_codes).tolist():
             owner = owners[owner_code] if owner_code < len(owners) else None
             if owner is not None:
-                is_owned |= (owner_codes == owner_code) & _mask_below_roots(batch.column("path"), owner.roots)
+                is_owned |= (owner_codes == owner_code) & _is_below_roots(batch.column("path"), owner.roots)
         owner_names = pa.array([owner.bookie_id if owner else None for owner in owners], pa.string())
         columns = {name: batch.column(name) for name in batch.schema.names} | {
             "bookie_id": pa.DictionaryArray.from_arrays(
@@ -128,7 +128,7 @@ class CopiedRows:
         return rows if is_owned.all() else rows.filter(pa.array(is_owned))
 
 
-def _open_parquet(share: FileShare, dictionary_columns: Sequence[str]) -> pq.ParquetFile:
+def _open_parquet(share: RowGroupShare, dictionary_columns: Sequence[str]) -> pq.ParquetFile:
     require_file(share.file_system, share.path)
     return pq.ParquetFile(
         share.path,
@@ -139,10 +139,10 @@ def _open_parquet(share: FileShare, dictionary_columns: Sequence[str]) -> pq.Par
     )
 
 
-def _mask_below_roots(paths: pa.Array, roots: Sequence[str]) -> NDArray[np.bool_]:
-    """Return a mask of the paths that are equal to one of the directories ``roots`` or below one of them."""
+def _is_below_roots(paths: pa.Array, directories: Sequence[str]) -> NDArray[np.bool_]:
+    """Return a mask of the paths that are equal to one of ``directories`` or below one of them."""
     is_in_owned_directory = np.zeros(len(paths), bool)
-    for owned_directory in roots:
+    for owned_directory in directories:
         is_in_directory = pc.or_(
             pc.starts_with(paths, f"{owned_directory}/"), pc.equal(paths, owned_directory)
         )

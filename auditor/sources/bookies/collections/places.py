@@ -24,38 +24,38 @@ from auditor.model.states import BookieRead
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest, places_of
 from auditor.sources.bookies.owners import Attribution
 from auditor.sources.bookies.paths import OwnedDirectory, paths_of
-from auditor.sources.bookies.places import PlaceFound
+from auditor.sources.bookies.places import FoundPlace
 
 
-class NewestCollection:
+class NewestCollections:
     """The newest collection that contains each directory and each place.
 
     The caller adds the collections in order, newest first.
     """
 
     def __init__(self) -> None:
-        self._directories: dict[tuple[str | None, str | None, str], str] = {}
-        self._places: dict[tuple[str, str], str] = {}
+        self._collection_by_key: dict[tuple[str | None, str | None, str], str] = {}
+        self._collection_by_place: dict[tuple[str, str], str] = {}
 
-    def add(self, collection: str, places: Sequence[PlaceFound]) -> None:
+    def add(self, collection: str, places: Sequence[FoundPlace]) -> None:
         """Add a collection and its places. The collection must be older than all that were added before."""
         for place in places:
-            self._places.setdefault((place.name, place.path), collection)
+            self._collection_by_place.setdefault((place.name, place.path), collection)
             for logical_key in _directory_keys(place):
-                self._directories.setdefault(logical_key, collection)
+                self._collection_by_key.setdefault(logical_key, collection)
 
-    def remove_newer_bookies(self, place: PlaceFound, newer_collections: dict[str, str]) -> PlaceFound | None:
+    def drop_newer_bookies(self, place: FoundPlace, newer_collections: dict[str, str]) -> FoundPlace | None:
         """Return a place of an older collection without the bookies that a newer collection contains.
 
         Returns None if no bookie remains. This method adds each removed bookie id to ``newer_collections``,
         with the newer collection that contains the bookie.
         """
         newer_by_bookie = {
-            logical_key[0]: self._directories[logical_key]
+            logical_key[0]: self._collection_by_key[logical_key]
             for logical_key in _directory_keys(place)
-            if logical_key in self._directories
+            if logical_key in self._collection_by_key
         }
-        if (newer_collection := self._places.get((place.name, place.path))) is not None:
+        if (newer_collection := self._collection_by_place.get((place.name, place.path))) is not None:
             newer_by_bookie[None] = newer_collection
         cookies_of_directories = [(directory, directory.cookie[0]) for directory in place.directories]
         newer_collections.update(
@@ -72,7 +72,7 @@ class NewestCollection:
         return replace(place, directories=remaining_directories)
 
 
-def _directory_keys(place: PlaceFound) -> Iterator[tuple[str | None, str | None, str]]:
+def _directory_keys(place: FoundPlace) -> Iterator[tuple[str | None, str | None, str]]:
     """Yield (bookie id, instance id, path on the bookie) for each directory of a place.
 
     All three values come from the VERSION files in the place.
@@ -105,13 +105,13 @@ class CollectedDirectory:
     Attributes:
         path: The directory's path on the host where it was collected.
         piece: The id of the piece that contains the directory's index. None if no index was read.
-        trouble: The reason why the collection cannot be used. None if it can be used.
+        unread_reason: The reason why the collection cannot be used. None if it can be used.
     """
 
     collection: str
     path: str
     piece: str | None
-    trouble: str | None
+    unread_reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class CollectedPlaces:
         notes: One text for each bookie that is read from a newer collection instead of an older one.
     """
 
-    places: tuple[PlaceFound, ...]
+    places: tuple[FoundPlace, ...]
     directories: Mapping[str, CollectedDirectory]
     readable_collections: tuple[tuple[Collection, CollectionManifest], ...]
     unreadable_collections: tuple[tuple[str, str], ...]
@@ -136,8 +136,8 @@ class CollectedPlaces:
 class PieceOwner:
     """The bookie that owns a piece: index directories of one place whose VERSION files name the same bookie.
 
-    ``roots`` are the directories of the piece that belong to this bookie. Their paths are those on the host
-    where they were collected.
+    ``directories`` are the directories of the piece that belong to this bookie. Their paths are those on the
+    host where they were collected.
     """
 
     bookie_id: str
@@ -159,16 +159,16 @@ class PieceOwnership:
 
 @dataclass(frozen=True, slots=True)
 class _OpenCollection:
-    """A collection and its places. ``pieces`` has the piece id of each (place number, directory path)."""
+    """A collection and its places. ``piece_by_path`` maps (place number, directory path) to a piece id."""
 
     path: str
     id: str
     creation_time: int
     collection: Collection
     manifest: CollectionManifest | None
-    trouble: str | None
-    places: list[PlaceFound]
-    pieces: Mapping[tuple[int, str], str]
+    unread_reason: str | None
+    places: list[FoundPlace]
+    piece_by_path: Mapping[tuple[int, str], str]
 
 
 def collected_places(paths: Sequence[str]) -> CollectedPlaces:
@@ -180,21 +180,21 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
     collection_by_id: dict[str, _OpenCollection] = {}
     for collection in map(_open_collection, paths):
         # A copy has the same id. A complete copy replaces a broken one.
-        if collection.id not in collection_by_id or collection_by_id[collection.id].trouble is not None:
+        if collection.id not in collection_by_id or collection_by_id[collection.id].unread_reason is not None:
             collection_by_id[collection.id] = collection
     collections_newest_first = sorted(
         collection_by_id.values(),
-        key=lambda candidate: (candidate.trouble is None, candidate.creation_time, candidate.id),
+        key=lambda opened: (opened.unread_reason is None, opened.creation_time, opened.id),
         reverse=True,
     )
-    places: list[PlaceFound] = []
+    places: list[FoundPlace] = []
     directories: dict[str, CollectedDirectory] = {}
     notes: list[str] = []
-    newest_collections = NewestCollection()
+    newest_collections = NewestCollections()
     for collection in collections_newest_first:
         newer_collections: dict[str, str] = {}
         remaining_places = [
-            newest_collections.remove_newer_bookies(place, newer_collections) for place in collection.places
+            newest_collections.drop_newer_bookies(place, newer_collections) for place in collection.places
         ]
         newest_collections.add(collection.path, collection.places)
         notes += [
@@ -211,8 +211,8 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
                     CollectedDirectory(
                         collection.path,
                         directory.path,
-                        collection.pieces.get((place_number, directory.path)),
-                        collection.trouble,
+                        collection.piece_by_path.get((place_number, directory.path)),
+                        collection.unread_reason,
                     ),
                 )
     return CollectedPlaces(
@@ -221,13 +221,13 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
         readable_collections=tuple(
             (candidate.collection, candidate.manifest)
             for candidate in collections_newest_first
-            if candidate.manifest and candidate.trouble is None
+            if candidate.manifest and candidate.unread_reason is None
         ),
         unreadable_collections=tuple(
             sorted(
-                (candidate.path, candidate.trouble)
+                (candidate.path, candidate.unread_reason)
                 for candidate in collections_newest_first
-                if candidate.trouble is not None
+                if candidate.unread_reason is not None
             )
         ),
         notes=tuple(sorted(notes)),
@@ -242,7 +242,7 @@ def without_collections(collected: CollectedPlaces, reasons: Mapping[str, str]) 
     return replace(
         collected,
         directories={
-            name: replace(directory, trouble=reasons.get(directory.collection, directory.trouble))
+            name: replace(directory, unread_reason=reasons.get(directory.collection, directory.unread_reason))
             for name, directory in collected.directories.items()
         },
         readable_collections=tuple(
@@ -269,15 +269,17 @@ def find_piece_owners(attribution: Attribution, collected: CollectedPlaces) -> P
     overlapping_bookies: list[str] = []
     bookies = {}
     for bookie_id, bookie in attribution.bookies.items():
-        disk_directories, paths_by_piece, troubles = [], dict[str, list[str]](), []
+        disk_directories, paths_by_piece, unread_reasons = [], dict[str, list[str]](), []
         for directory in bookie.index_directories:
             collected_directory = collected.directories.get(directory.path)
             if collected_directory is None:
                 disk_directories.append(directory)
-            elif collected_directory.trouble is not None:
-                troubles.append(f"collection {collected_directory.collection}: {collected_directory.trouble}")
+            elif collected_directory.unread_reason is not None:
+                unread_reasons.append(
+                    f"collection {collected_directory.collection}: {collected_directory.unread_reason}"
+                )
             elif collected_directory.piece is None:
-                troubles.append(f"{directory.path}: no index was collected from it")
+                unread_reasons.append(f"{directory.path}: no index was collected from it")
             else:
                 paths_by_piece.setdefault(collected_directory.piece, []).append(collected_directory.path)
         if len(paths_by_piece) + bool(disk_directories) > 1:
@@ -286,11 +288,11 @@ def find_piece_owners(attribution: Attribution, collected: CollectedPlaces) -> P
             (piece, PieceOwner(bookie_id, tuple(paths))) for piece, paths in paths_by_piece.items()
         )
         changed_bookie = replace(bookie, index_directories=tuple(disk_directories))
-        if troubles:
-            reasons = [*([bookie.reason] if bookie.reason else []), *dict.fromkeys(troubles)]
-            bookie_state = BookieRead.PARTIAL if disk_directories or paths_by_piece else BookieRead.UNREAD
+        if unread_reasons:
+            reasons = [*([bookie.reason] if bookie.reason else []), *dict.fromkeys(unread_reasons)]
+            read_state = BookieRead.PARTIAL if disk_directories or paths_by_piece else BookieRead.UNREAD
             changed_bookie = replace(
-                changed_bookie, read=bookie_state, reason="; ".join(reasons), absent_directories=()
+                changed_bookie, read=read_state, reason="; ".join(reasons), absent_directories=()
             )
         bookies[bookie_id] = changed_bookie
     return PieceOwnership(replace(attribution, bookies=bookies), owner_of_piece, tuple(overlapping_bookies))
@@ -299,23 +301,26 @@ def find_piece_owners(attribution: Attribution, collected: CollectedPlaces) -> P
 def _open_collection(path: str) -> _OpenCollection:
     collection = Collection(path)
     manifest: CollectionManifest | None = None
-    trouble: str | None = None
+    unread_reason: str | None = None
     try:
         manifest = collection.manifest()
         collection.verify(manifest)
     except UnreadError as error:
-        trouble = error.reason
-    places: list[PlaceFound] = []
-    pieces: dict[tuple[int, str], str] = {}
+        unread_reason = error.reason
+    places: list[FoundPlace] = []
+    piece_by_path: dict[tuple[int, str], str] = {}
     try:
         rows = list(collection.read_rows("directories", manifest))
         places = places_of(collection.read_rows("places", manifest), rows)
-        pieces = {(row["place"], row["path"]): row["piece"] for row in rows if row["piece"] is not None}
+        piece_by_path = {
+            (row["place"], row["path"]): row["piece"] for row in rows if row["piece"] is not None
+        }
     except UnreadError as error:
-        trouble = trouble or error.reason
+        unread_reason = unread_reason or error.reason
     except (KeyError, TypeError) as error:
-        trouble = (
-            trouble or f"the collection's table directories is damaged or has a different version: {error}"
+        unread_reason = (
+            unread_reason
+            or f"the collection's table directories is damaged or has a different version: {error}"
         )
     return _OpenCollection(
         path=collection.path,
@@ -323,9 +328,9 @@ def _open_collection(path: str) -> _OpenCollection:
         creation_time=manifest.made if manifest else 0,
         collection=collection,
         manifest=manifest,
-        trouble=trouble,
+        unread_reason=unread_reason,
         places=places,
-        pieces=pieces,
+        piece_by_path=piece_by_path,
     )
 
 
@@ -333,7 +338,7 @@ def _name_in_collection(collection: str, path: str) -> str:
     return f"{collection}{COLLECTION_SEPARATOR}{path}"
 
 
-def _with_collection_paths(collection: str, place: PlaceFound) -> PlaceFound:
+def _with_collection_paths(collection: str, place: FoundPlace) -> FoundPlace:
     """Prefix all paths of a place with the path of its collection.
 
     The last parts of the paths stay the same. The program compares these parts with the configured paths to

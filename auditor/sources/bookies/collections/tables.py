@@ -25,7 +25,7 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from auditor.errors import path_error
-from auditor.model.columns import column, rows_of_columns
+from auditor.model.columns import column, make_batch
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection, CollectionManifest
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.bookies.entry_logs.locations import LOCATIONS as LOCATION_ROWS
@@ -34,10 +34,10 @@ from auditor.sources.bookies.entry_logs.rows import SIZES
 from auditor.sources.bookies.journal.files import NO_JOURNALS, Journals
 from auditor.sources.bookies.journal.tails import SCHEMA as JOURNAL_TAILS
 from auditor.sources.bookies.journal.tails import TailPart
-from auditor.sources.bookies.owners import attribute
+from auditor.sources.bookies.owners import attribute_directories
 from auditor.sources.bookies.part_rows import SCHEMA as INDEX_ROWS
 from auditor.sources.bookies.parts import IndexDirectory
-from auditor.sources.bookies.places import PlaceFound
+from auditor.sources.bookies.places import FoundPlace
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
 from auditor.spark.tasks import translate_file_system_errors
@@ -68,10 +68,10 @@ class Piece:
     @property
     def tail(self) -> TailPart:
         """The piece's journals, to read their entries after the marks. ``bookie_id`` is the piece's id."""
-        return TailPart(self.id, self.journals.directories, self.journals.trouble)
+        return TailPart(self.id, self.journals.directories, self.journals.gap_reason)
 
 
-def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
+def split_into_pieces(collection_id: str, places: Sequence[FoundPlace]) -> list[Piece]:
     """Divide the index directories of ``places`` into pieces. Each directory is in at most one piece.
 
     A directory with an unreadable VERSION file is matched with the paths in the other VERSION files of its
@@ -82,7 +82,9 @@ def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
     for place_number, place in enumerate(places):
         for bookie_place in _group_by_id(place):
             unassigned_directories = tuple(
-                directory for directory in bookie_place.directories if directory.path not in assigned_paths
+                directory
+                for directory in bookie_place.index_directories
+                if directory.path not in assigned_paths
             )
             assigned_paths.update(directory.path for directory in unassigned_directories)
             if unassigned_directories:
@@ -104,13 +106,13 @@ class _PlaceOfBookie(NamedTuple):
     """The index directories, journals and ledger directories that a place contains for one bookie id."""
 
     bookie_id: str | None
-    directories: list[IndexDirectory]
+    index_directories: list[IndexDirectory]
     journals: Journals = NO_JOURNALS
     ledger_directories: tuple[str, ...] = ()
 
 
-def _group_by_id(place: PlaceFound) -> list[_PlaceOfBookie]:
-    attribution = attribute([place], frozenset(), {}, None)
+def _group_by_id(place: FoundPlace) -> list[_PlaceOfBookie]:
+    attribution = attribute_directories([place], frozenset(), {}, None)
     cookie_ids = {row.path: row.cookie_bookie_id for row in attribution.directories}
     id_counts = Counter(sorted(bookie_id for bookie_id in cookie_ids.values() if bookie_id is not None))
     bookie_ids = [bookie_id for bookie_id, _ in id_counts.most_common()]
@@ -121,7 +123,7 @@ def _group_by_id(place: PlaceFound) -> list[_PlaceOfBookie]:
     ]
     bookie_places: list[_PlaceOfBookie] = []
     for bookie_id in bookie_ids:
-        place_attribution = attribute(
+        place_attribution = attribute_directories(
             [replace(place, name=bookie_id, names_bookie=True)], frozenset(bookie_ids), {}, None
         )
         directories, journals = (
@@ -167,25 +169,25 @@ def write_table(
     path = f"{table}/part-00000.parquet"
     rows = 0
     try:
-        collection.files.create_dir(f"{collection.base}/{table}", recursive=True)
+        collection.files.create_dir(f"{collection.base_path}/{table}", recursive=True)
         with (
-            collection.files.open_output_stream(f"{collection.base}/{path}") as stream,
+            collection.files.open_output_stream(f"{collection.base_path}/{path}") as stream,
             # With Parquet's page checksums a reader notices a changed byte.
             pq.ParquetWriter(stream, schema, compression=COMPRESSION, write_page_checksum=True) as writer,
         ):
             for batch in batches:
                 writer.write_batch(batch)
                 rows += batch.num_rows
-        file_info = collection.files.get_file_info(f"{collection.base}/{path}")
+        file_info = collection.files.get_file_info(f"{collection.base_path}/{path}")
     except OSError as error:
         raise path_error(error, f"--out {collection.path}: cannot be written: {error}") from error
     return (CollectedFile(path, rows, file_info.size),)
 
 
-def batches_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def make_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows as record batches.
 
-    >>> [batch.num_rows for batch in batches_of([{"n": 1}, {"n": 2}], pa.schema([("n", pa.int64())]))]
+    >>> [batch.num_rows for batch in make_batches([{"n": 1}, {"n": 2}], pa.schema([("n", pa.int64())]))]
     [2]
     """
     row_iterator = iter(rows)
@@ -197,21 +199,21 @@ def add_piece_columns(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema) ->
     """Return the rows of a batch with the columns of ``schema``, and add the piece's id and bookie id."""
     columns = {name: batch.column(name) for name in batch.schema.names}
     owner_columns = {"bookie_id": piece.bookie_id, PIECE_COLUMN.name: piece.id}
-    return rows_of_columns(schema, batch.num_rows, columns | owner_columns)
+    return make_batch(schema, batch.num_rows, columns | owner_columns)
 
 
-ROOTS_COLUMN = "roots"
+DIRECTORIES_COLUMN = "roots"
 """Name of the column with the directories of a piece that belong to the bookie of the piece."""
 
 
-def collected_rows(
+def read_collected_rows(
     spark: SparkSession,
     table: str,
     schema: pa.Schema,
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
 ) -> DataFrame | None:
-    """Return the rows of a table from collections, and add the columns ``bookie_id`` and `ROOTS_COLUMN`.
+    """Return a table's rows from collections, and add the columns ``bookie_id`` and `DIRECTORIES_COLUMN`.
 
     Only files that a manifest lists are read. If a page changed since it was written, its checksum differs
     and the Spark job fails.
@@ -228,7 +230,7 @@ def collected_rows(
     """
     owned_collection_ids = {piece.rpartition(":")[0] for piece in owner_of_piece}
     paths = [
-        literal_path(f"{collection.path}/{file.path}")
+        escape_glob(f"{collection.path}/{file.path}")
         for collection, manifest in collections
         if manifest.id in owned_collection_ids
         for file in manifest.tables[table]
@@ -238,7 +240,7 @@ def collected_rows(
     rows = _read_parquet(spark, schema, paths)
     owner_rows = spark.createDataFrame(
         [(piece, owner.bookie_id, list(owner.roots)) for piece, owner in owner_of_piece.items()],
-        f"piece string, owner string, {ROOTS_COLUMN} array<string>",
+        f"piece string, owner string, {DIRECTORIES_COLUMN} array<string>",
     )
     return rows.join(F.broadcast(owner_rows), "piece").withColumn("bookie_id", F.col("owner"))
 
@@ -249,22 +251,22 @@ def _read_parquet(spark: SparkSession, schema: pa.Schema, files: Sequence[str]) 
         return reader.option("parquet.page.verify-checksum.enabled", "true").parquet(*files)
 
 
-def literal_path(path: str) -> str:
+def escape_glob(path: str) -> str:
     r"""Return a path with its special characters escaped, because Spark treats a path as a glob pattern.
 
-    >>> print(literal_path("/data/[a]"))
+    >>> print(escape_glob("/data/[a]"))
     /data/\[a\]
     """
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
 
 
-def collected_tails(
+def read_collected_tails(
     spark: SparkSession,
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
 ) -> DataFrame:
     """Return the rows of ``journal_tails`` from collections, each with the bookie that owns its piece."""
-    rows = collected_rows(spark, "journal_tails", TAIL_SCHEMA, collections, owner_of_piece)
+    rows = read_collected_rows(spark, "journal_tails", TAIL_SCHEMA, collections, owner_of_piece)
     if rows is None:
         return spark.createDataFrame([], spark_types(JOURNAL_TAILS))
     return rows.select(*JOURNAL_TAILS.names)
@@ -311,7 +313,7 @@ def rows_of_directories(
     Rows of other directories are left out.
     """
     files = [
-        literal_path(f"{collection.path}/{file.path}")
+        escape_glob(f"{collection.path}/{file.path}")
         for collection, manifest in collections
         for file in manifest.tables[table]
     ]
@@ -321,6 +323,6 @@ def rows_of_directories(
     )
     owned_rows = rows.join(F.broadcast(owner_rows), ["collection", "directory"])
     if "path" in schema.names:
-        path_below = F.substring("path", F.length("directory") + 1, F.length("path"))
-        owned_rows = owned_rows.withColumn("path", F.concat("named", path_below))
+        relative_path = F.substring("path", F.length("directory") + 1, F.length("path"))
+        owned_rows = owned_rows.withColumn("path", F.concat("named", relative_path))
     return owned_rows.withColumn("directory", F.col("named"))

@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.wire import groups_of_entries
 from auditor.codecs.bookie.entry import DIGEST_BYTES, decode_header, digest_matches
 from auditor.codecs.bookie.index_file import HEADER_BYTES
-from auditor.codecs.bookie.length_prefixed import RECORD_IDS, Longs
+from auditor.codecs.bookie.length_prefixed import RECORD_ID_BYTES, Longs
 from auditor.errors import DecodeError, UnreadError
-from auditor.model.columns import rows_of_columns, schema_of
+from auditor.model.columns import make_batch, make_schema
 from auditor.model.states import Probe
 from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.entry_logs.log_files import LogSizes
@@ -47,7 +47,7 @@ from auditor.sources.regular_file import open_regular
 MAX_PROBES = 256
 """Largest number of entries that are looked up in their logs, per batch: one per ledger and log."""
 
-LOCATIONS = schema_of(
+LOCATIONS = make_schema(
     ("bookie_id", pa.string(), "the bookie"),
     ("logger", pa.int32(), "number of the entry logger that wrote the log, as in entry_logs"),
     (
@@ -237,7 +237,7 @@ def _sum_per_log(bookie_id: str, logger: int, batch: EntryLocations, logs: LogSi
         is_missing = np.logical_or(*logs.find_missing(log_ids, offsets))
         if is_missing.any():
             probe_columns["gone"] = _missing_entry_groups(entry_ids, is_missing, first_rows, end_rows)
-    return rows_of_columns(LOCATIONS, len(first_rows), owner_columns | columns | probe_columns)
+    return make_batch(LOCATIONS, len(first_rows), owner_columns | columns | probe_columns)
 
 
 def _missing_entry_groups(
@@ -312,9 +312,9 @@ def _look_up_entry(
     if record_numbers is None:
         return Probe.PAST_END, None
     size, *record_ids = record_numbers
-    if size >= RECORD_IDS and tuple(record_ids) == expected_ids:
+    if size >= RECORD_ID_BYTES and tuple(record_ids) == expected_ids:
         return Probe.OK, None
-    is_entry = size >= RECORD_IDS and offset + size <= log_end and min(record_ids) >= 0
+    is_entry = size >= RECORD_ID_BYTES and offset + size <= log_end and min(record_ids) >= 0
     return Probe.OTHER, (record_ids[0], record_ids[1]) if is_entry else None
 
 

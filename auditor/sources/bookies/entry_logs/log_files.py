@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.bookie.length_prefixed import RECORD_IDS, Longs
+from auditor.codecs.bookie.length_prefixed import RECORD_ID_BYTES, Longs
 from auditor.model.states import LogFileKind
 from auditor.sources.bookies.entry_logs.rows import list_logs
 from auditor.sources.regular_file import open_regular
@@ -91,7 +91,7 @@ class LogSizes(LogPaths):
             return np.ones(len(log_ids), np.bool_), np.zeros(len(log_ids), np.bool_)
         positions = np.minimum(np.searchsorted(self.ids, log_ids), len(self.ids) - 1)
         is_present = self.ids[positions] == log_ids
-        return ~is_present, is_present & (offsets + RECORD_IDS > self.sizes[positions])
+        return ~is_present, is_present & (offsets + RECORD_ID_BYTES > self.sizes[positions])
 
     def read_record(self, log_id: int, offset: int) -> tuple[int, int, int] | None:
         """Return (size, ledger id, entry id) of the record whose entry begins at ``offset``.

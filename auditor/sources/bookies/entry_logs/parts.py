@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from auditor.codecs.bookie.entry_log import METADATA_KEY_BYTES, EntryLogMetadata, decode_metadata
 from auditor.errors import DecodeError, UnreadError
-from auditor.model.columns import column, rows_of_columns
+from auditor.model.columns import column, make_batch
 from auditor.model.states import CacheState, LogFileKind
 from auditor.sources.bookies.entry_logs.reader import LogContents
 from auditor.sources.bookies.entry_logs.rows import (
@@ -46,16 +46,16 @@ CACHE_NAME = "metadata-cache"
 class CachedLog(NamedTuple):
     """The record of one log in the metadata cache.
 
-    ``state`` is None if the log is not in the cache. ``ledgers`` maps each ledger id to the ledger's bytes.
-    It is None if the log is not in the cache or its record cannot be read.
+    ``state`` is None if the log is not in the cache. ``bytes_by_ledger`` maps each ledger id to the ledger's
+    bytes. It is None if the log is not in the cache or its record cannot be read.
     """
 
     state: CacheState | None
     reason: str | None = None
-    ledgers: Mapping[int, int] | None = None
+    bytes_by_ledger: Mapping[int, int] | None = None
 
 
-NOT_CACHED = CachedLog(None)
+NO_CACHE_RECORD = CachedLog(None)
 """The result for a log that is not in the cache, or that cannot be compared with it."""
 
 
@@ -65,28 +65,28 @@ class MetadataCache:
     If the cache cannot be opened, the record of every log has the state ``unreadable``.
     """
 
-    def __init__(self, path: str, database: PyRocksDB | None, trouble: str | None = None) -> None:
+    def __init__(self, path: str, database: PyRocksDB | None, open_error: str | None = None) -> None:
         self._path = path
         self._database = database
-        self._trouble = trouble
+        self._open_error = open_error
 
     def check_record(self, log_id: int, contents: LogContents) -> CachedLog:
         """Compare the cache's record of a log with the ``contents`` of the log, and return the result."""
-        if self._trouble is not None:
-            return CachedLog(CacheState.UNREADABLE, self._trouble)
+        if self._open_error is not None:
+            return CachedLog(CacheState.UNREADABLE, self._open_error)
         if self._database is None:
-            return NOT_CACHED
+            return NO_CACHE_RECORD
         try:
             record_bytes = look_up(self._database, self._path, log_id.to_bytes(METADATA_KEY_BYTES, "big"))
             if record_bytes is None:
-                return NOT_CACHED
+                return NO_CACHE_RECORD
             metadata = decode_metadata(record_bytes)
         except UnreadError as error:
             return CachedLog(CacheState.UNREADABLE, f"{CACHE_NAME}: {error.reason}")
         except DecodeError as damage:
             return CachedLog(CacheState.UNREADABLE, f"{CACHE_NAME}: {damage}")
         if contents.bytes_source is None:
-            return NOT_CACHED
+            return NO_CACHE_RECORD
         ledger_bytes = dict(metadata.ledgers.tolist())
         reason = find_contradiction(log_id, metadata, ledger_bytes, contents)
         return CachedLog(CacheState.WRONG if reason else CacheState.OK, reason, ledger_bytes)
@@ -126,8 +126,8 @@ def find_contradiction(
             log_size = ledger_bytes.get(ledger_id, 0)
             return f"{CACHE_NAME}: lists {cached_size} bytes for ledger {ledger_id}; the log has {log_size}"
     if metadata.remaining != sum(cached_bytes.values()):
-        ledgers_size = sum(cached_bytes.values())
-        return f"{CACHE_NAME}: {metadata.remaining} bytes remain, but its ledgers have {ledgers_size} bytes"
+        cached_total = sum(cached_bytes.values())
+        return f"{CACHE_NAME}: {metadata.remaining} bytes remain, but its ledgers have {cached_total} bytes"
     return None
 
 
@@ -203,10 +203,10 @@ def read_logs_of(part: LogPart) -> Iterator[pa.RecordBatch]:
     try:
         logs = list_logs(part.directory)
     except OSError as error:
-        yield _row_of(part, unlisted_row(part.directory, error))
+        yield _add_owner(part, unlisted_row(part.directory, error))
         return
     for version_change in check_versions([directory]):
-        yield _row_of(part, unlisted_row(part.directory, OSError(version_change.reason)))
+        yield _add_owner(part, unlisted_row(part.directory, OSError(version_change.reason)))
         return
     with open_cache(part.cache or part.directory) as cache:
         yield from _read_slice(part, logs[part.slice_number :: part.slice_count], cache)
@@ -221,15 +221,17 @@ def _read_slice(part: LogPart, logs: Sequence[LogFile], cache: MetadataCache) ->
             part.directory, f"{part.directory}/current/{log.name}", log, scan=True, verify=verify
         )
         remaining_bytes -= contents.size if is_sampled else 0
-        cached_log = cache.check_record(log.log_id, contents) if log.kind == LogFileKind.LOG else NOT_CACHED
-        yield _row_of(part, row | {"cache": cached_log.state, "cache_reason": cached_log.reason})
+        cached_log = (
+            cache.check_record(log.log_id, contents) if log.kind == LogFileKind.LOG else NO_CACHE_RECORD
+        )
+        yield _add_owner(part, row | {"cache": cached_log.state, "cache_reason": cached_log.reason})
         if log.kind == LogFileKind.LOG:
-            for batch in ledger_batches(row, contents, cached_log.ledgers):
+            for batch in ledger_batches(row, contents, cached_log.bytes_by_ledger):
                 columns = dict(zip(SCHEMA.names, batch.columns, strict=True))
                 owner_columns = {"bookie_id": part.bookie_id, "logger": part.logger}
-                yield rows_of_columns(ENTRY_LOGS, batch.num_rows, owner_columns | columns)
+                yield make_batch(ENTRY_LOGS, batch.num_rows, owner_columns | columns)
 
 
-def _row_of(part: LogPart, row: dict[str, object]) -> pa.RecordBatch:
+def _add_owner(part: LogPart, row: dict[str, object]) -> pa.RecordBatch:
     owner_columns = {"bookie_id": part.bookie_id, "logger": part.logger}
-    return rows_of_columns(ENTRY_LOGS, 1, owner_columns | row)
+    return make_batch(ENTRY_LOGS, 1, owner_columns | row)

@@ -34,7 +34,7 @@ from auditor.codecs.bookie.entry_log import (
     is_direct,
 )
 from auditor.codecs.bookie.entry_log_records import EntryLogRecords, extract_ledgers
-from auditor.codecs.bookie.length_prefixed import LENGTH, Longs, ReadAt
+from auditor.codecs.bookie.length_prefixed import LENGTH_STRUCT, Longs, ReadAt
 from auditor.errors import DecodeError
 from auditor.model.amounts import plural
 from auditor.model.states import CollectorScan
@@ -65,8 +65,8 @@ class LogContents:
         damage: The fault of a record. None if there is none.
         map_damage: The fault of the map: it contradicts the entries, or cannot be read. None without a fault.
         is_map_unreadable: Whether the map cannot be read.
-        is_header_astray: Whether the map offset in the header is negative, which no server writes. A garbage
-            collector with a large read buffer then reads wrong ledgers.
+        has_negative_offset: Whether the map offset in the header is negative, which no server writes. A
+            garbage collector with a large read buffer then reads wrong ledgers.
         collector_scan: The result of a collector's scan of the entries. None if the scan misses no record.
         collector_bytes: Bytes of each ledger as the garbage collector counts them: by the map if it accepts
             the map, else by the entries. May name false ledgers. Empty if there is no map and the scan fails.
@@ -89,7 +89,7 @@ class LogContents:
     damage: DecodeError | None = None
     map_damage: DecodeError | None = None
     is_map_unreadable: bool = False
-    is_header_astray: bool = False
+    has_negative_offset: bool = False
     collector_scan: CollectorScan | None = None
     collector_bytes: dict[int, int] = field(default_factory=dict)
 
@@ -188,7 +188,7 @@ class _LogReader:
                 fault = f"the file ends before the ledgers map, expected at byte {header.map_offset}"
                 raise DecodeError("entry log", contents.size, fault)
             # A damaged offset can be past the end. One more length field shows whether the map goes on.
-            max_map_bytes = min(remaining_bytes, header.longest_map + LENGTH.size)
+            max_map_bytes = min(remaining_bytes, header.longest_map + LENGTH_STRUCT.size)
             if max_map_bytes > MAX_MAP_BYTES:
                 fault = (
                     f"the ledgers map has {header.map_ledgers} ledgers and more than {MAX_MAP_BYTES:,} bytes"
@@ -236,7 +236,7 @@ class _LogReader:
         scope_ids, ledger_ids, sizes, entry_counts = _sum_per_ledger(*columns)
         if self._mapped_bytes is not None and not contents.damage:
             self._compare_with_map(self._mapped_bytes, ledger_ids, sizes)
-        contents.bytes_source, contents.is_cut = SCAN_SOURCE, records.cut
+        contents.bytes_source, contents.is_cut = SCAN_SOURCE, records.is_cut
         contents.scope_ids, contents.ledger_ids, contents.bytes, contents.entries = (
             scope_ids,
             ledger_ids,
@@ -247,8 +247,8 @@ class _LogReader:
         contents.map_bytes = records.other_bytes - (contents.header_bytes - HEADER_BYTES)
         contents.size = records.size  # the file may have been truncated meanwhile
         contents.tail_bytes = contents.size - records.end
-        if records.cut_at is not None and contents.damage is None:
-            self._record_cut(records.cut_at)
+        if records.cut_offset is not None and contents.damage is None:
+            self._record_cut(records.cut_offset)
         # The default logger writes no padding, so bytes between its records are a hidden record. In a log of
         # the direct logger a size of 0 ends the scan without an error.
         may_map_be_wrong = self._mapped_bytes is None if contents.is_direct else contents.padding_bytes > 0
@@ -260,7 +260,7 @@ class _LogReader:
 
         Otherwise, the record may be a write that was not finished.
         """
-        length = int.from_bytes(self._read_bytes(cut_offset, LENGTH.size), signed=True)
+        length = int.from_bytes(self._read_bytes(cut_offset, LENGTH_STRUCT.size), signed=True)
         if length > MAX_ENTRY_BYTES:
             self._contents.damage = DecodeError(
                 "entry log", cut_offset, f"a record with an impossible length: {length} bytes"
@@ -278,7 +278,7 @@ class _LogReader:
         if scanned_ledgers is None:
             contents.collector_scan, contents.collector_bytes = CollectorScan.FAILS, ledgers_by_map or {}
             return
-        collector_sums = scanned_ledgers.sums()
+        collector_sums = scanned_ledgers.ledger_sums()
         ledger_bytes = dict(zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), strict=True))
         may_hide_records = (
             contents.damage or contents.is_cut or (contents.padding_bytes and not contents.is_direct)
@@ -332,7 +332,7 @@ class _LogReader:
         )
         offset = contents.map_damage.offset if contents.map_damage else header.map_offset
         contents.map_damage, contents.is_map_unreadable = DecodeError("entry log", offset, reason), False
-        contents.is_header_astray = header.map_offset < 0
+        contents.has_negative_offset = header.map_offset < 0
 
 
 def _sum_per_ledger(

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from auditor.model.columns import column, rows_of_columns, schema_of
+from auditor.model.columns import column, make_batch, make_schema
 from auditor.model.space import DISK_BYTES
 from auditor.model.states import EntryLogState, LogFileKind
 from auditor.sources.bookies.availability import MAX_BATCH_ROWS
@@ -35,7 +35,7 @@ from auditor.sources.bookies.entry_logs.reader import LogContents, read_contents
 from auditor.sources.bookies.parts import is_database
 from auditor.sources.clock import now_ms
 
-SCHEMA = schema_of(
+SCHEMA = make_schema(
     ("directory", pa.string(), "the ledger directory"),
     ("path", pa.string(), "the file, or the directory if it could not be listed"),
     ("log_id", pa.int64(), "id of the log, unique within the bookie (DbLedgerStorage: within the directory)"),
@@ -236,7 +236,7 @@ def ledger_batches(
             columns["collected_bytes"] = [
                 contents.collector_bytes.get(ledger_id, 0) for ledger_id in ledger_ids.tolist()
             ]
-        yield rows_of_columns(SCHEMA, len(ledger_ids), columns)
+        yield make_batch(SCHEMA, len(ledger_ids), columns)
     if collector_only_ids:
         columns = {name: row[name] for name in log_columns} | {
             "scope_id": [0] * len(collector_only_ids),
@@ -244,14 +244,14 @@ def ledger_batches(
             "entry_bytes": [0] * len(collector_only_ids),
             "collected_bytes": [contents.collector_bytes[ledger_id] for ledger_id in collector_only_ids],
         }
-        yield rows_of_columns(SCHEMA, len(collector_only_ids), columns)
+        yield make_batch(SCHEMA, len(collector_only_ids), columns)
 
 
 def state_of(contents: LogContents) -> str:
     """Return the state of a log from its contents."""
     if contents.header is None or (contents.is_map_unreadable and contents.bytes_source is None):
         return EntryLogState.UNREADABLE
-    if contents.is_header_astray:
+    if contents.has_negative_offset:
         return EntryLogState.ASTRAY
     if contents.map_damage is not None:
         return EntryLogState.MAP_UNREADABLE if contents.is_map_unreadable else EntryLogState.MAP_WRONG
@@ -268,7 +268,7 @@ def _unreadable_columns(error: OSError) -> dict[str, Any]:
     return {"state": EntryLogState.UNREADABLE, "reason": error.strerror or str(error)}
 
 
-SIZES = schema_of(
+SIZES = make_schema(
     ("directory", pa.string(), "journal, ledger or index directory"),
     ("journal_bytes", pa.int64(), "bytes of the directory's journal files"),
     ("index_bytes", pa.int64(), "bytes of the directory's .idx files"),
@@ -296,22 +296,22 @@ def sizes_of(directory: str) -> dict[str, Any]:
     >>> sizes_of("/no/such/directory")["reason"]
     'No such file or directory'
     """
-    row: dict[str, Any] = dict.fromkeys(SIZES.names)
-    row |= {"directory": directory, "seen": now_ms()}
+    disk_row: dict[str, Any] = dict.fromkeys(SIZES.names)
+    disk_row |= {"directory": directory, "seen": now_ms()}
     try:
-        status = os.statvfs(directory)
-        row |= {
+        file_system_stats = os.statvfs(directory)
+        disk_row |= {
             "device": os.stat(directory).st_dev,  # noqa: PTH116 -- a name only
-            "capacity_bytes": status.f_blocks * status.f_frsize,
-            "free_bytes": status.f_bavail * status.f_frsize,
+            "capacity_bytes": file_system_stats.f_blocks * file_system_stats.f_frsize,
+            "free_bytes": file_system_stats.f_bavail * file_system_stats.f_frsize,
         }
     except OSError as error:
-        return row | {"reason": error.strerror or str(error)}
+        return disk_row | {"reason": error.strerror or str(error)}
     list_errors: list[str] = []
-    row |= dict.fromkeys((kind.column for kind in DISK_BYTES), 0)
+    disk_row |= dict.fromkeys((kind.column for kind in DISK_BYTES), 0)
     for column_name, file_bytes in _file_sizes(f"{directory}/current", "", list_errors):
-        row[column_name] += file_bytes
-    return row | {"reason": next(iter(list_errors), None)}
+        disk_row[column_name] += file_bytes
+    return disk_row | {"reason": next(iter(list_errors), None)}
 
 
 def read_sizes(directory: str) -> Iterator[pa.RecordBatch]:

@@ -39,13 +39,13 @@ from auditor.codecs.bookie.entry import (
     mac_key,
     master_key,
 )
-from auditor.codecs.bookie.length_prefixed import LENGTH, RECORD_IDS, Longs
+from auditor.codecs.bookie.length_prefixed import LENGTH_STRUCT, RECORD_ID_BYTES, Longs
 from auditor.errors import DecodeError, UnreadError
 from auditor.keys import index_path
-from auditor.model.columns import schema_of
+from auditor.model.columns import make_schema
 from auditor.model.ledger_id import LedgerId
-from auditor.model.states import NotChecked
-from auditor.sources.bookies.availability import splitmix
+from auditor.model.states import UncheckedReason
+from auditor.sources.bookies.availability import mix_hash
 from auditor.sources.bookies.entry_logs.locations import (
     MAX_ENTRY_BYTES,
     EntryLocations,
@@ -86,12 +86,12 @@ class EntrySample:
         if self.percent >= 100:
             return np.ones(len(entry_ids), np.bool_)
         hash_limit = np.uint64(self.percent / 100 * 2**64)
-        entry_hash = splitmix(splitmix(scope_ids.view(np.uint64)) ^ ledger_ids.view(np.uint64))
-        entry_hash = splitmix(entry_hash ^ entry_ids.view(np.uint64))
+        entry_hash = mix_hash(mix_hash(scope_ids.view(np.uint64)) ^ ledger_ids.view(np.uint64))
+        entry_hash = mix_hash(entry_hash ^ entry_ids.view(np.uint64))
         return is_first_entry | (entry_hash < hash_limit)
 
 
-WHOLE_ENTRIES = schema_of(
+WHOLE_ENTRIES = make_schema(
     ("bookie_id", pa.string(), "the bookie"),
     ("logger", pa.int32(), "number of the entry logger that wrote the log, as in entry_logs"),
     ("log_id", pa.int64(), "the log"),
@@ -137,16 +137,16 @@ class Secrets:
     """The password of all ledgers (None if unknown), and the random key that one run uses for its tags."""
 
     password: bytes | None
-    tag_key: bytes
+    tag_hash_key: bytes
 
-    def key_columns(self, stored_key: bytes) -> dict[str, Any]:
+    def make_key_columns(self, stored_key: bytes) -> dict[str, Any]:
         """Return the columns ``key_tag`` and ``key_right`` for a master key. Return {} for a key of zeros.
 
         The server treats a key of zeros as no key.
         """
         if not any(stored_key):
             return {}
-        key_tag = hashlib.blake2b(stored_key, key=self.tag_key, digest_size=8).digest()
+        key_tag = hashlib.blake2b(stored_key, key=self.tag_hash_key, digest_size=8).digest()
         matches_password = (
             None if self.password is None else hmac.compare_digest(stored_key, master_key(self.password))
         )
@@ -169,7 +169,7 @@ class WholeEntryReader:
         credentials: str | None,
     ) -> None:
         self._tag_key = token_bytes(32)
-        self._parts_of = Counter(part.bookie_id for part in parts)
+        self._part_counts = Counter(part.bookie_id for part in parts)
         self._directories = directories
         self._sample = sample
         self._credentials = credentials
@@ -178,7 +178,9 @@ class WholeEntryReader:
         """Yield the rows of `WHOLE_ENTRIES` for one part."""
         password = read_credentials(self._credentials).ledgers.password
         secrets = Secrets(None if password is None else password.encode(), self._tag_key)
-        bookie_sample = replace(self._sample, bytes=-(-self._sample.bytes // self._parts_of[part.bookie_id]))
+        bookie_sample = replace(
+            self._sample, bytes=-(-self._sample.bytes // self._part_counts[part.bookie_id])
+        )
         yield from read_whole_entries(part, self._directories.get(part.bookie_id, ()), bookie_sample, secrets)
 
 
@@ -199,29 +201,31 @@ def read_whole_entries(
     logger, entry_log_directories = logger_and_directories(part, ledger_directories)
     logs = LogPaths(entry_log_directories)
     remaining_bytes = sample.bytes
-    with suppress(OSError, UnreadError), _master_keys(part) as read_master_key:
+    with suppress(OSError, UnreadError), _open_master_keys(part) as read_master_key:
 
         @lru_cache(_MAX_CACHED_KEYS)
-        def key_columns_of(ledger: LedgerId) -> dict[str, Any]:
+        def find_key_columns(ledger: LedgerId) -> dict[str, Any]:
             with suppress(OSError, UnreadError, DecodeError):
-                return secrets.key_columns(read_master_key(ledger))
+                return secrets.make_key_columns(read_master_key(ledger))
             return {}
 
-        for batch in read_location_batches(part):
+        for location_batch in read_location_batches(part):
             sampled_rows = np.flatnonzero(
-                sample.is_in_sample(batch.scope_ids, batch.ledger_ids, batch.entry_ids)
+                sample.is_in_sample(
+                    location_batch.scope_ids, location_batch.ledger_ids, location_batch.entry_ids
+                )
             )
             if len(sampled_rows):
-                sampled_locations = EntryLocations(*(column[sampled_rows] for column in batch))
+                sampled_locations = EntryLocations(*(column[sampled_rows] for column in location_batch))
                 rows, remaining_bytes = _entry_rows(
-                    sampled_locations, logs, remaining_bytes, digest_key, key_columns_of
+                    sampled_locations, logs, remaining_bytes, digest_key, find_key_columns
                 )
                 rows_with_owner = [{"bookie_id": part.bookie_id, "logger": logger} | row for row in rows]
                 yield pa.RecordBatch.from_pylist(rows_with_owner, schema=WHOLE_ENTRIES)
 
 
 @contextmanager
-def _master_keys(part: IndexPart) -> Iterator[Callable[[LedgerId], bytes]]:
+def _open_master_keys(part: IndexPart) -> Iterator[Callable[[LedgerId], bytes]]:
     """Yield a function that looks up the master key of a ledger in the index of a part.
 
     The function returns empty bytes if the index contains no key. It raises OSError, UnreadError and
@@ -260,18 +264,18 @@ def _entry_rows(
     logs: LogPaths,
     remaining_bytes: int,
     digest_key: bytes | None,
-    key_columns_of: Callable[[LedgerId], dict[str, Any]],
+    find_key_columns: Callable[[LedgerId], dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], int]:
     """Read the given entries in the order of their locations.
 
     Return their rows, and how many bytes may still be read.
     """
     rows: list[dict[str, Any]] = []
-    skipped_counts: Counter[NotChecked] = Counter()
+    skipped_counts: Counter[UncheckedReason] = Counter()
     reader = _EntryReader(logs)
     for row_number in np.argsort(entry_locations.locations, kind="stable").tolist():
         if remaining_bytes <= 0:
-            skipped_counts[NotChecked.BUDGET] += 1
+            skipped_counts[UncheckedReason.BUDGET] += 1
             continue
         location = int(entry_locations.locations[row_number])
         ledger = LedgerId(
@@ -280,12 +284,12 @@ def _entry_rows(
         try:
             entry_bytes = reader.read_entry(location >> 32, location & 0xFFFFFFFF)
         except OSError:
-            skipped_counts[NotChecked.LOG] += 1
+            skipped_counts[UncheckedReason.LOG] += 1
             continue
         remaining_bytes -= len(entry_bytes)
         row = _entry_row(
             entry_bytes, ledger, int(entry_locations.entry_ids[row_number]), digest_key
-        ) | key_columns_of(ledger)
+        ) | find_key_columns(ledger)
         rows.append(row | {"log_id": location >> 32, "entry_offset": location & 0xFFFFFFFF})
     reader.close()
     return [
@@ -302,10 +306,10 @@ def _entry_row(
     try:
         header = decode_header(entry_bytes)
     except DecodeError:
-        return entry_columns | {"reason": NotChecked.OTHER}
+        return entry_columns | {"reason": UncheckedReason.OTHER}
     if (header.ledger, header.entry_id) != (ledger, entry_id):
-        found_ids = {"there_ledger_id": header.ledger.id, "there_entry_id": header.entry_id}
-        return entry_columns | {"reason": NotChecked.OTHER} | found_ids
+        stored_ids = {"there_ledger_id": header.ledger.id, "there_entry_id": header.entry_id}
+        return entry_columns | {"reason": UncheckedReason.OTHER} | stored_ids
     payload_offset = header.header_bytes
     payloads = {
         f"payload_{name.lower()}": crc32c(entry_bytes[payload_offset + length :])
@@ -331,7 +335,7 @@ class _EntryReader:
         self._logs = logs
         self._log_id: int | None = None
         self._descriptor: int | None = None
-        self._start, self._block = 0, b""
+        self._block_start, self._block_bytes = 0, b""
 
     def read_entry(self, log_id: int, offset: int) -> bytes:
         """Return the bytes of the entry at an offset, or empty bytes if no entry can begin there.
@@ -343,9 +347,9 @@ class _EntryReader:
             self._open(log_id)
         if self._descriptor is None:
             raise FileNotFoundError(f"log {log_id:x}")
-        size_bytes = self._read_bytes(offset - LENGTH.size, LENGTH.size)
-        size = LENGTH.unpack(size_bytes)[0] if len(size_bytes) == LENGTH.size else 0
-        if not RECORD_IDS <= size <= MAX_ENTRY_BYTES:
+        size_bytes = self._read_bytes(offset - LENGTH_STRUCT.size, LENGTH_STRUCT.size)
+        size = LENGTH_STRUCT.unpack(size_bytes)[0] if len(size_bytes) == LENGTH_STRUCT.size else 0
+        if not RECORD_ID_BYTES <= size <= MAX_ENTRY_BYTES:
             return b""
         entry_bytes = self._read_bytes(offset, size)
         return entry_bytes if len(entry_bytes) == size else b""
@@ -358,7 +362,7 @@ class _EntryReader:
 
     def _open(self, log_id: int) -> None:
         self.close()
-        self._log_id, self._start, self._block = log_id, 0, b""
+        self._log_id, self._block_start, self._block_bytes = log_id, 0, b""
         path = self._logs.path(log_id)
         try:
             self._descriptor = None if path is None else open_descriptor(path)[0]
@@ -367,10 +371,13 @@ class _EntryReader:
 
     def _read_bytes(self, offset: int, length: int) -> bytes:
         assert self._descriptor is not None
-        block_end = self._start + len(self._block)
-        if not self._start <= offset <= offset + length <= block_end:
+        block_end = self._block_start + len(self._block_bytes)
+        if not self._block_start <= offset <= offset + length <= block_end:
             # After a neighbour of the last block, further entries are likely to be near too: read more.
-            is_near_last_block = bool(self._block) and 0 <= offset - block_end < _BLOCK_GAP_BYTES
+            is_near_last_block = bool(self._block_bytes) and 0 <= offset - block_end < _BLOCK_GAP_BYTES
             read_length = max(length, _BLOCK_BYTES if is_near_last_block else 4096)
-            self._start, self._block = offset, os.pread(self._descriptor, read_length, max(0, offset))
-        return self._block[offset - self._start : offset - self._start + length]
+            self._block_start, self._block_bytes = (
+                offset,
+                os.pread(self._descriptor, read_length, max(0, offset)),
+            )
+        return self._block_bytes[offset - self._block_start : offset - self._block_start + length]

@@ -146,7 +146,7 @@ def _list_first_level(
         for leaf in names:
             other_paths = paths_by_leaf.get(leaf)
             file_path = prefix + leaf
-            paths_by_leaf[leaf] = file_path if other_paths is None else [*_as_list(other_paths), file_path]
+            paths_by_leaf[leaf] = file_path if other_paths is None else [*_leaf_list(other_paths), file_path]
     high_byte = _BYTE_BY_NAME.get(os.fsencode(first_name), -1) << 8
     for leaf in sorted(paths_by_leaf):
         leaf_paths = paths_by_leaf[leaf]
@@ -173,7 +173,7 @@ class _LeafBuffer:
     def _clear(self) -> None:
         self.paths: list[bytes] = []
         self._leaves: list[_LeafPaths] = []
-        self._ends: list[int] = [0]
+        self._path_ends: list[int] = [0]
         self._low_bytes: list[int] = []
 
     def add(self, leaf: _LeafPaths, low_bytes: int) -> None:
@@ -191,12 +191,12 @@ class _LeafBuffer:
                 prefix = path + b"/"
                 self.paths += [prefix + name for name in sorted(names)]
         self._leaves.append(leaf)
-        self._ends.append(len(self.paths))
+        self._path_ends.append(len(self.paths))
         self._low_bytes.append(low_bytes)
 
     def take_files(self) -> Iterator[IndexFiles | SkippedPath]:
         """Yield all files in the buffer, and empty the buffer."""
-        paths, file_ends, low_bytes = self.paths, np.array(self._ends), np.array(self._low_bytes)
+        paths, file_ends, low_bytes = self.paths, np.array(self._path_ends), np.array(self._low_bytes)
         leaves = self._leaves
         self._clear()
         ledger_ids = index_path.ledger_ids(paths) if paths else np.zeros(0, np.int64)
@@ -205,21 +205,21 @@ class _LeafBuffer:
         is_misplaced[leaf_of_file[(ledger_ids < 0) | (ledger_ids & 0xFFFF != low_bytes[leaf_of_file])]] = True
         if not all(isinstance(leaf, bytes) for leaf in leaves):
             # If several index directories have a ledger, the server opens the first; the others are strays.
-            _, id_numbers, id_counts = np.unique(ledger_ids, return_inverse=True, return_counts=True)
-            is_misplaced[leaf_of_file[id_counts[id_numbers] > 1]] = True
-        first_file = 0
+            _, id_ranks, id_counts = np.unique(ledger_ids, return_inverse=True, return_counts=True)
+            is_misplaced[leaf_of_file[id_counts[id_ranks] > 1]] = True
+        next_file = 0
         for row in np.flatnonzero(is_misplaced).tolist():
-            if file_ends[row] > first_file:
-                yield IndexFiles(ledger_ids[first_file : file_ends[row]], paths[first_file : file_ends[row]])
-            leaf_paths = [os.fsdecode(path) for path in _as_list(leaves[row])]
+            if file_ends[row] > next_file:
+                yield IndexFiles(ledger_ids[next_file : file_ends[row]], paths[next_file : file_ends[row]])
+            leaf_paths = [os.fsdecode(path) for path in _leaf_list(leaves[row])]
             leaf_path = "/".join(leaf_paths[0].rsplit("/", 2)[1:])
             yield from _list_leaf(self._directories, leaf_paths, leaf_path, third_levels=self.third_levels)
-            first_file = file_ends[row + 1]
-        if len(paths) > first_file:
-            yield IndexFiles(ledger_ids[first_file:], paths[first_file:])
+            next_file = file_ends[row + 1]
+        if len(paths) > next_file:
+            yield IndexFiles(ledger_ids[next_file:], paths[next_file:])
 
 
-def _as_list(leaf: _LeafPaths) -> list[bytes]:
+def _leaf_list(leaf: _LeafPaths) -> list[bytes]:
     return [leaf] if isinstance(leaf, bytes) else leaf
 
 

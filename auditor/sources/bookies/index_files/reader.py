@@ -29,7 +29,7 @@ from auditor.codecs.availability.fold import IncrementalFold, fold_slots
 from auditor.codecs.availability.groups import GroupBatch, Longs
 from auditor.codecs.bookie.index_file import HEADER_BYTES, check_headers
 from auditor.errors import CoverageLimitError
-from auditor.model.states import VANISHED, IndexState
+from auditor.model.states import GONE_REASON, IndexState
 from auditor.sources.bookies.availability import FileFault, IndexBatch, IndexFiles, modification_times
 from auditor.sources.regular_file import open_descriptor
 
@@ -63,18 +63,18 @@ class IndexReader:
     the same time.
     """
 
-    def __init__(self, fetch_ahead: bool = False) -> None:
-        self._fetch_ahead = fetch_ahead
+    def __init__(self, should_prefetch: bool = False) -> None:
+        self._should_prefetch = should_prefetch
         self._slots = np.zeros(
             max(BATCH_UNITS * UNIT_BYTES + 2 * UNIT_BYTES + MAX_SLOT_BYTES, CHUNK_BYTES) // SLOT_BYTES,
             np.int64,
         )
-        self._buffer_bytes = self._slots.view(np.uint8)
-        self._buffer_units = self._buffer_bytes.reshape(-1, UNIT_BYTES)
-        self._bytes = self._slots.data.cast("B")
+        self._byte_array = self._slots.view(np.uint8)
+        self._buffer_units = self._byte_array.reshape(-1, UNIT_BYTES)
+        self._byte_view = self._slots.data.cast("B")
         # The buffers for preadv, one list for each unit, made only once.
         self._read_buffers = [
-            [self._bytes[offset : offset + HEADER_BYTES + MAX_SLOT_BYTES]]
+            [self._byte_view[offset : offset + HEADER_BYTES + MAX_SLOT_BYTES]]
             for offset in range(0, BATCH_UNITS * UNIT_BYTES, UNIT_BYTES)
         ]
 
@@ -85,7 +85,7 @@ class IndexReader:
         """
         batch = _UnfinishedBatch()
         for files in file_groups:
-            if self._fetch_ahead:
+            if self._should_prefetch:
                 for path in files.paths:
                     _prefetch(path)
             file_index, file_count = 0, len(files.paths)
@@ -95,7 +95,7 @@ class IndexReader:
                 read_count = len(batch.first_units) - earlier_file_count
                 batch.add(files, file_index, file_index + read_count)
                 file_index += read_count
-                if is_large or batch.end >= BATCH_UNITS:
+                if is_large or batch.end_unit >= BATCH_UNITS:
                     if batch.first_units:
                         yield self._finish_batch(batch)
                     batch = _UnfinishedBatch()
@@ -116,7 +116,7 @@ class IndexReader:
             batch.first_units,
             batch.lengths,
             batch.statuses,
-            batch.end,
+            batch.end_unit,
         )
         is_large = False
         for path in paths:
@@ -144,15 +144,15 @@ class IndexReader:
             first_buffer_units.append(next_buffer_unit)
             lengths.append(read_bytes)
             next_buffer_unit += (read_bytes + UNIT_BYTES - 1) // UNIT_BYTES or 1
-        batch.end = next_buffer_unit
+        batch.end_unit = next_buffer_unit
         return is_large
 
     def _finish_batch(self, batch: _UnfinishedBatch) -> IndexBatch:
         lengths, first_buffer_units = np.array(batch.lengths, np.int64), np.array(batch.first_units, np.int64)
-        faults = _file_faults(self._buffer_bytes, first_buffer_units * UNIT_BYTES, lengths, batch.read_errors)
+        faults = _file_faults(self._byte_array, first_buffer_units * UNIT_BYTES, lengths, batch.read_errors)
         self._buffer_units[first_buffer_units] = 0
-        self._buffer_units[batch.end] = 0
-        end_slots = np.append(first_buffer_units[1:], batch.end) * UNIT_BYTES // SLOT_BYTES
+        self._buffer_units[batch.end_unit] = 0
+        end_slots = np.append(first_buffer_units[1:], batch.end_unit) * UNIT_BYTES // SLOT_BYTES
         slot_ends = (first_buffer_units * UNIT_BYTES + lengths) // SLOT_BYTES
         slot_ends[[row for row, fault in faults.items() if fault.state == IndexState.UNREADABLE]] = 0
         for row in np.flatnonzero(slot_ends != end_slots).tolist():
@@ -161,12 +161,12 @@ class IndexReader:
             ] = 0
         mtimes, stamps = modification_times(batch.statuses, batch.start_ns)
         return IndexBatch(
-            scope_ids=np.repeat(batch.scope_ids, batch.counts),
+            scope_ids=np.repeat(batch.scope_ids, batch.file_counts),
             ledger_ids=np.concatenate(batch.ledger_ids),
             paths=batch.paths,
             groups=fold_slots(
                 self._slots,
-                np.append(first_buffer_units, batch.end) * (UNIT_BYTES // SLOT_BYTES)
+                np.append(first_buffer_units, batch.end_unit) * (UNIT_BYTES // SLOT_BYTES)
                 + HEADER_BYTES // SLOT_BYTES,
             ),
             faults=faults,
@@ -218,7 +218,7 @@ class IndexReader:
         """Yield the slots of a large file in chunks, each with its byte offset. Skip holes in the file."""
         offset = HEADER_BYTES
         while (offset := next_data_offset(descriptor, offset)) >= 0:
-            read_bytes = _read_whole(descriptor, self._bytes[:CHUNK_BYTES], offset)
+            read_bytes = _read_whole(descriptor, self._byte_view[:CHUNK_BYTES], offset)
             if read_bytes >= SLOT_BYTES:
                 yield offset, self._slots[: read_bytes // SLOT_BYTES]
             if read_bytes < CHUNK_BYTES:
@@ -235,18 +235,18 @@ class _UnfinishedBatch:
         self.lengths: list[int] = []
         self.statuses: list[os.stat_result | None] = []
         self.read_errors: dict[int, tuple[str, int]] = {}
-        self.end = 0
+        self.end_unit = 0
         self.paths: list[bytes] = []
         self.ledger_ids: list[Longs] = []
         self.scope_ids: list[int] = []
-        self.counts: list[int] = []
+        self.file_counts: list[int] = []
 
     def add(self, files: IndexFiles, start: int, end: int) -> None:
         """Add the ledgers and paths of the files ``start:end``, which were read."""
         self.paths += files.paths[start:end]
         self.ledger_ids.append(files.ledger_ids[start:end])
         self.scope_ids.append(files.scope_id)
-        self.counts.append(end - start)
+        self.file_counts.append(end - start)
 
 
 _NO_GROUPS = GroupBatch.from_tuples([[]])
@@ -255,7 +255,7 @@ _START_OFFSETS = np.zeros(1, np.int64)
 
 def _error_reason(error: OSError) -> str:
     """Return the reason why a file could not be read, as text."""
-    return VANISHED if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+    return GONE_REASON if isinstance(error, FileNotFoundError) else error.strerror or str(error)
 
 
 def _chunk_groups(offset: int, slots: NDArray[np.int64]) -> GroupBatch:
@@ -272,7 +272,10 @@ def _chunk_groups(offset: int, slots: NDArray[np.int64]) -> GroupBatch:
 
 
 def _file_faults(
-    header_bytes: NDArray[np.uint8], starts: Longs, lengths: Longs, read_errors: dict[int, tuple[str, int]]
+    header_bytes: NDArray[np.uint8],
+    start_offsets: Longs,
+    lengths: Longs,
+    read_errors: dict[int, tuple[str, int]],
 ) -> dict[int, FileFault]:
     """Return the fault of each faulty file, by the file's position in the batch.
 
@@ -285,7 +288,7 @@ def _file_faults(
     }
     header_errors = {
         row: FileFault(IndexState.UNREADABLE, error.reason, error.offset)
-        for row, error in check_headers(header_bytes, starts, lengths).items()
+        for row, error in check_headers(header_bytes, start_offsets, lengths).items()
     }
     return (
         cut_files

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from auditor.codecs.availability.fold import distinct
+from auditor.codecs.availability.fold import distinct_pairs
 from auditor.codecs.bookie.journal import MASTER_KEY, Journal
 from auditor.codecs.bookie.length_prefixed import Longs
 from auditor.errors import DecodeError
@@ -30,7 +30,7 @@ ENTRY_BYTES = 3 * 8  # its scope, ledger and entry id
 MAX_KEPT_ENTRIES = MAX_KEPT_BYTES // ENTRY_BYTES
 """Largest number of entries of one journal after its mark that are kept in memory."""
 
-ENTRIES, MASTER_KEYS = "entries", "master keys"
+ENTRY_RECORDS, MASTER_KEY_RECORDS = "entries", "master keys"
 
 _DEDUPLICATE_ENTRIES = 4 << 20  # number of entries after which duplicates are dropped
 
@@ -52,7 +52,7 @@ class JournalEntries(NamedTuple):
 
     Attributes:
         master_keys: The number of records that contain a ledger's master key.
-        cut: Whether the file ends inside a record.
+        is_cut: Whether the file ends inside a record.
         damage: The fault of the bytes that follow these entries. No server can have written such bytes.
             None if the file is not damaged.
         replay_error: The error with which a server's replay ends at the damage. None if the replay
@@ -63,7 +63,7 @@ class JournalEntries(NamedTuple):
     ledger_ids: Longs
     entry_ids: Longs
     master_keys: int
-    cut: bool
+    is_cut: bool
     damage: DecodeError | None
     replay_error: ReplayError | None = None
 
@@ -133,7 +133,7 @@ def read_entries(path: str, start: int) -> JournalEntries:
                 if has_many_duplicates and not any(
                     scope_id_batch.any() for scope_id_batch in scope_id_batches
                 ):  # no server writes other scopes
-                    distinct_ids = distinct(
+                    distinct_ids = distinct_pairs(
                         np.concatenate(ledger_id_batches), np.concatenate(entry_id_batches)
                     )
                     ledger_id_batches, entry_id_batches, entry_count = (
@@ -146,7 +146,7 @@ def read_entries(path: str, start: int) -> JournalEntries:
                     raise DecodeError(
                         "journal", int(records.offsets[-1]), f"more than {MAX_KEPT_ENTRIES} entries"
                     )
-            ends_inside_record = journal.cut
+            ends_inside_record = journal.is_cut
         except DecodeError as error:
             damage, ends_inside_record = error, False
             # An invalid version is the only damage for which Journal.open fails.
@@ -170,8 +170,8 @@ def find_record_kind(path: str) -> str | None:
     """Return the kind of records in a journal file.
 
     Returns:
-        `ENTRIES` if the file contains an entry. Otherwise `MASTER_KEYS` if it contains a master key. None
-        if it contains neither.
+        `ENTRY_RECORDS` if the file contains an entry. Otherwise `MASTER_KEY_RECORDS` if it contains a master
+        key. None if it contains neither.
 
     Raises:
         OSError: the file cannot be read.
@@ -184,9 +184,9 @@ def find_record_kind(path: str) -> str | None:
             lambda offset, length: os.pread(descriptor, length, offset), size
         ).records():
             if len(records.entries().entry_ids):
-                return ENTRIES
+                return ENTRY_RECORDS
             if (records.entry_ids == MASTER_KEY).any():
-                record_kind = MASTER_KEYS
+                record_kind = MASTER_KEY_RECORDS
     return record_kind
 
 
@@ -205,12 +205,12 @@ class Journals:
     """The journals of a bookie in configured order, and the times of its marks. Times are in ms.
 
     Attributes:
-        trouble: The reason why the entries in the journals cannot be fully determined. None if they can.
+        gap_reason: The reason why the entries in the journals cannot be fully determined. None if they can.
         index_date: A time up to which the index has all entries, and the evidence for it. Later entries may
             be only in the journals. None if no evidence dates the marks.
         clean_stop_ms: The time when the bookie wrote its last mark, if it then stopped cleanly with all
             entries in its index. None if it did not stop cleanly.
-        mark_ms: The time when the newest mark was written. None if it is unknown.
+        newest_mark_ms: The time when the newest mark was written. None if it is unknown.
         index_written_ms: The oldest of the times of RocksDB's last write to each index directory. None if
             none of these times is known.
         directories_without_mark: The ledger directories whose lastMark files cannot be read or decoded. The
@@ -218,10 +218,10 @@ class Journals:
     """
 
     directories: tuple[JournalDirectory, ...] = ()
-    trouble: str | None = "none of the bookie's directories was found"
+    gap_reason: str | None = "none of the bookie's directories was found"
     index_date: DatedIndex | None = None
     clean_stop_ms: int | None = None
-    mark_ms: int | None = None
+    newest_mark_ms: int | None = None
     index_written_ms: int | None = None
     directories_without_mark: tuple[str, ...] = ()
 
@@ -232,13 +232,13 @@ class Journals:
 
     def limit_by_index(self, index_date: DatedIndex | None) -> DatedIndex | None:
         """Return ``index_date``, or an earlier time if the index's files are older than the newest mark."""
-        return limit_by_index_write(index_date, self.index_written_ms, self.mark_ms)
+        return limit_by_index_write(index_date, self.index_written_ms, self.newest_mark_ms)
 
 
 NO_JOURNALS = Journals()
 
 
-def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> Journals:
+def find_journals(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> Journals:
     """Return the journals of a bookie, given the directories that match its configured paths.
 
     Args:
@@ -255,32 +255,32 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
         directory.found_directory.marked_ms if directory is not None else None
         for directory in ledger_directories
     ]
-    known_mark_times = [marked_ms for marked_ms in mark_times if marked_ms is not None]
+    known_mark_times = [mark_time_ms for mark_time_ms in mark_times if mark_time_ms is not None]
     has_all_marks = bool(ledger_directories) and all(
         directory is not None
         and directory.found_directory.unclean is False
         and directory.found_directory.marks
         for directory in ledger_directories
     )
-    troubles = list(_journal_troubles(bookie_id, paths, instance_id))
+    gap_reasons = list(_find_gap_reasons(bookie_id, paths, instance_id))
     replay_start_marks = replay_marks(mark_by_name_lists, len(paths.journal))
     directories = (
         ()
-        if troubles
+        if gap_reasons
         else tuple(
             JournalDirectory(
                 journal_directory.found_directory.path,
                 hashlib.sha256(journal_directory.found_directory.version or b"").hexdigest(),
-                *mark,
+                *replay_mark,
             )
-            for journal_directory, mark in zip(
+            for journal_directory, replay_mark in zip(
                 (paths.directory_by_path[path] for path in paths.journal), replay_start_marks, strict=True
             )
         )
     )
     return Journals(
         directories=directories,
-        trouble="; ".join(troubles) or None,
+        gap_reason="; ".join(gap_reasons) or None,
         index_date=limit_by_index_write(
             find_index_date(list(zip(mark_by_name_lists, mark_times, strict=True)), _journal_times(paths)),
             oldest_index_write_ms(paths),
@@ -289,7 +289,7 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
         clean_stop_ms=min(known_mark_times)
         if has_all_marks and len(known_mark_times) == len(mark_times)
         else None,
-        mark_ms=max(known_mark_times, default=None),
+        newest_mark_ms=max(known_mark_times, default=None),
         index_written_ms=oldest_index_write_ms(paths),
         directories_without_mark=tuple(
             directory.found_directory.path
@@ -333,7 +333,7 @@ def _journal_times(paths: BookiePaths) -> list[tuple[str, tuple[JournalTime, ...
     ]
 
 
-def _journal_troubles(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> Iterator[str]:
+def _find_gap_reasons(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> Iterator[str]:
     if not paths.journal:
         yield "no VERSION file lists the journal directories of this bookie"
     if paths.journals_differ:
@@ -341,19 +341,19 @@ def _journal_troubles(bookie_id: str, paths: BookiePaths, instance_id: str | Non
     for path in paths.ledger:
         # The greatest mark may be in the missing directory.
         if path not in paths.directory_by_path:
-            yield f"ledger directory {path} (its lastMark is needed): {paths.reasons[path]}"
+            yield f"ledger directory {path} (its lastMark is needed): {paths.reason_by_path[path]}"
     for path in paths.journal:
         directory = paths.directory_by_path.get(path)
-        trouble = (
-            paths.reasons[path]
+        gap_reason = (
+            paths.reason_by_path[path]
             if directory is None
-            else _directory_trouble(bookie_id, directory, instance_id)
+            else _find_directory_fault(bookie_id, directory, instance_id)
         )
-        if trouble is not None:
-            yield f"journal directory {path}: {trouble}"
+        if gap_reason is not None:
+            yield f"journal directory {path}: {gap_reason}"
 
 
-def _directory_trouble(bookie_id: str, directory: OwnedDirectory, instance_id: str | None) -> str | None:
+def _find_directory_fault(bookie_id: str, directory: OwnedDirectory, instance_id: str | None) -> str | None:
     path, cookie = directory.found_directory.path, directory.cookie
     if not directory.found_directory.has_current:
         return f"{path} has no subdirectory current/"
@@ -361,8 +361,8 @@ def _directory_trouble(bookie_id: str, directory: OwnedDirectory, instance_id: s
         return f"{path} has no readable VERSION file: {directory.damage}"
     if cookie.bookie_id != bookie_id:
         return f"the VERSION file of {path} has bookie id {cookie.bookie_id}"
-    if directory.place_id not in (None, bookie_id):
-        return f"{path} is at the path of bookie {directory.place_id}"
+    if directory.place_bookie_id not in (None, bookie_id):
+        return f"{path} is at the path of bookie {directory.place_bookie_id}"
     if None not in (instance_id, cookie.instance_id) and cookie.instance_id != instance_id:
         return f"the VERSION file of {path} belongs to another cluster, {cookie.instance_id}"
     return None

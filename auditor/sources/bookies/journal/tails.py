@@ -31,13 +31,13 @@ from auditor.codecs.availability.groups import GROUP, GroupBatch, Longs
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.codecs.byte_column import binary_array
 from auditor.errors import DecodeError
-from auditor.model.columns import rows_of_columns, schema_of
+from auditor.model.columns import make_batch, make_schema
 from auditor.model.states import ReplayError, TailState
 from auditor.sources.bookies.availability import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from auditor.sources.bookies.index_files.listing import check_versions
 from auditor.sources.bookies.journal.files import (
-    ENTRIES,
-    MASTER_KEYS,
+    ENTRY_RECORDS,
+    MASTER_KEY_RECORDS,
     JournalDirectory,
     JournalEntries,
     JournalFile,
@@ -53,7 +53,7 @@ NO_RECORDS_REASON = (
     "the journal has no records: it is unknown whether the bookie writes entries to it (journalWriteData)"
 )
 
-SCHEMA = schema_of(
+SCHEMA = make_schema(
     ("bookie_id", pa.string(), "the bookie"),
     (
         "scope_id",
@@ -244,9 +244,9 @@ def _find_no_proof_reason(journals: Sequence[_DirectoryTail]) -> str | None:
             record_kind = find_record_kind(file.path)
         except (OSError, DecodeError):
             continue  # a file before the mark may be deleted at any time
-        if record_kind == ENTRIES:
+        if record_kind == ENTRY_RECORDS:
             return None
-        if record_kind == MASTER_KEYS:
+        if record_kind == MASTER_KEY_RECORDS:
             return NO_ENTRIES_REASON
     return NO_RECORDS_REASON
 
@@ -290,7 +290,7 @@ def _rows_of_scope(
             "groups": groups,
             "state": TailState.OK,
         }
-        yield rows_of_columns(SCHEMA, end_row - first_row, columns)
+        yield make_batch(SCHEMA, end_row - first_row, columns)
         first_row = end_row
 
 
@@ -299,7 +299,7 @@ def _directory_row(bookie_id: str, journal: _DirectoryTail, start_ms: int) -> di
     return {
         "bookie_id": bookie_id,
         "groups": b"",
-        "state": TailState.GONE
+        "state": TailState.NO_FILE
         if journal.lacks_mark_file
         else TailState.GAP
         if journal.reason

@@ -32,7 +32,7 @@ from auditor.sources.bookies.rocksdb.scan import Rows, Strings, UnexpectedRows
 KEY_BYTES, VALUE_BYTES = 16, 8
 
 
-class LedgerSets(NamedTuple):
+class EntrySets(NamedTuple):
     """Complete ledgers in ascending order of ids, and the entries of each ledger.
 
     ``failure_by_id`` has the reason for each ledger with entries too irregular to fold into groups.
@@ -42,10 +42,10 @@ class LedgerSets(NamedTuple):
     groups: GroupBatch
     failure_by_id: dict[int, str]
 
-    def slice_ledgers(self, start: int, end: int) -> LedgerSets:
+    def slice_ledgers(self, start: int, end: int) -> EntrySets:
         """Return the ledgers at the positions ``start:end``.
 
-        >>> sets = LedgerSets(np.array([5, 7]), GroupBatch.from_tuples([[], [(1, 1, 1, 0)]]), {})
+        >>> sets = EntrySets(np.array([5, 7]), GroupBatch.from_tuples([[], [(1, 1, 1, 0)]]), {})
         >>> sets.slice_ledgers(1, 2).groups.first.tolist()
         [1]
         """
@@ -58,12 +58,12 @@ class LedgerSets(NamedTuple):
             groups.period[group_rows],
             offsets - offsets[0],
         )
-        return LedgerSets(self.ids[start:end], sliced_groups, self.failure_by_id)
+        return EntrySets(self.ids[start:end], sliced_groups, self.failure_by_id)
 
 
 def fold_locations(
     batches: Iterable[Rows], unexpected_rows: UnexpectedRows, signed_ids: bool = False
-) -> Iterator[LedgerSets]:
+) -> Iterator[EntrySets]:
     """Fold the rows of ``locations`` into one set of entries per ledger.
 
     Args:
@@ -79,11 +79,11 @@ def fold_locations(
             continue
         ledger_bounds = _ledger_bounds(ledger_of_row)
         ledger_ids = ledger_of_row[ledger_bounds[:-1]].astype(np.int64)
-        ledger_sets = LedgerSets(ledger_ids, fold_entries(entry_ids.astype(np.int64), ledger_bounds), {})
+        entry_sets = EntrySets(ledger_ids, fold_entries(entry_ids.astype(np.int64), ledger_bounds), {})
         first_row = 0
         if open_ledger is not None:
             if open_ledger.ledger_id == ledger_ids[0]:
-                open_ledger.add(ledger_sets.slice_ledgers(0, 1).groups)
+                open_ledger.add(entry_sets.slice_ledgers(0, 1).groups)
                 first_row = 1
             if first_row == 0 or len(ledger_ids) > 1:
                 yield open_ledger.finish()
@@ -91,9 +91,9 @@ def fold_locations(
         if first_row < len(ledger_ids):
             last_row = len(ledger_ids) - 1
             if first_row < last_row:
-                yield ledger_sets.slice_ledgers(first_row, last_row)
+                yield entry_sets.slice_ledgers(first_row, last_row)
             open_ledger = _OpenLedger(int(ledger_ids[last_row]))
-            open_ledger.add(ledger_sets.slice_ledgers(last_row, last_row + 1).groups)
+            open_ledger.add(entry_sets.slice_ledgers(last_row, last_row + 1).groups)
     if open_ledger is not None:
         yield open_ledger.finish()
 
@@ -103,28 +103,28 @@ class _OpenLedger:
 
     def __init__(self, ledger_id: int) -> None:
         self.ledger_id = ledger_id
-        self._gathered = IncrementalFold()
-        self._failed: dict[int, str] = {}
+        self._fold = IncrementalFold()
+        self._failures: dict[int, str] = {}
 
     def add(self, groups: GroupBatch) -> None:
-        if not self._failed:
+        if not self._failures:
             try:
-                self._gathered.add(groups)
+                self._fold.add(groups)
             except CoverageLimitError as error:
                 self._record_failure(error)
 
-    def finish(self) -> LedgerSets:
+    def finish(self) -> EntrySets:
         groups = GroupBatch.from_tuples([[]])
-        if not self._failed:
+        if not self._failures:
             try:
-                groups = self._gathered.result()
+                groups = self._fold.result()
             except CoverageLimitError as error:
                 self._record_failure(error)
-        return LedgerSets(np.array([self.ledger_id]), groups, self._failed)
+        return EntrySets(np.array([self.ledger_id]), groups, self._failures)
 
     def _record_failure(self, error: CoverageLimitError) -> None:
-        self._failed[self.ledger_id] = str(error)
-        self._gathered = IncrementalFold()
+        self._failures[self.ledger_id] = str(error)
+        self._fold = IncrementalFold()
 
 
 BigEndianLongs = NDArray[np.int64]
@@ -211,12 +211,12 @@ class StorageFlags:
     """The flags of a bookie's storage. They are complete only after all rows of ``ledgers`` were read."""
 
     def __init__(self) -> None:
-        self.value = 0
+        self.flag_bits = 0
 
     @property
     def needs_integrity_check(self) -> bool:
         """Whether the bookie still has to check which entries it has lost."""
-        return bool(self.value & ledger_data.NEEDS_INTEGRITY_CHECK)
+        return bool(self.flag_bits & ledger_data.NEEDS_INTEGRITY_CHECK)
 
 
 def indexed_ledgers(
@@ -250,7 +250,7 @@ def _read_rows(rows: Rows, flags: StorageFlags, unexpected_rows: UnexpectedRows)
     ledger_ids = keys.leading_bytes(row_numbers, 8).ravel().view(">i8").astype(np.int64)
     for row in row_numbers[ledger_ids == ledger_data.FLAGS_KEY]:
         try:
-            flags.value |= ledger_data.flags(values.item(int(row)))
+            flags.flag_bits |= ledger_data.flags(values.string(int(row)))
         except DecodeError as error:
             unexpected_rows.add(rows, np.array([row]), f"invalid storage flags ({error.reason})")
     is_ledger_key = ledger_ids >= 0  # all other negative numbers are reserved
@@ -262,7 +262,7 @@ def _read_rows(rows: Rows, flags: StorageFlags, unexpected_rows: UnexpectedRows)
     ]
     for ledger_position in np.flatnonzero(~has_plain_data):
         try:
-            ledger = ledger_data.decode(values.item(int(row_numbers[ledger_position])))
+            ledger = ledger_data.decode(values.string(int(row_numbers[ledger_position])))
         except DecodeError as error:
             states[ledger_position] = BROKEN
             reason_by_id[int(ledger_ids[ledger_position])] = str(error)
@@ -284,7 +284,7 @@ class JoinedLedgers(NamedTuple):
 
 
 def join_ledgers(
-    locations: Iterator[LedgerSets], ledgers: Iterator[IndexedLedgers]
+    locations: Iterator[EntrySets], ledgers: Iterator[IndexedLedgers]
 ) -> Iterator[JoinedLedgers]:
     """Yield every ledger that is in at least one of the two databases, once each.
 
@@ -307,19 +307,19 @@ def join_ledgers(
         ]
         last_id = min(last_ids)
         ready_sets, location_sets = (
-            _split_after(location_sets, last_id) if location_sets is not None else (_NO_LEDGER_SETS, None)
+            _split_after(location_sets, last_id) if location_sets is not None else (_NO_ENTRY_SETS, None)
         )
         ready_ledgers, index_ledgers = (
             _split_after(index_ledgers, last_id) if index_ledgers is not None else (_NO_INDEXED_LEDGERS, None)
         )
-        yield _join_sets(ready_sets, ready_ledgers)
+        yield _join_entry_sets(ready_sets, ready_ledgers)
 
 
-_NO_LEDGER_SETS = LedgerSets(np.zeros(0, np.int64), GroupBatch.from_tuples([]), {})
+_NO_ENTRY_SETS = EntrySets(np.zeros(0, np.int64), GroupBatch.from_tuples([]), {})
 _NO_INDEXED_LEDGERS = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
 
 
-SortedLedgers = TypeVar("SortedLedgers", LedgerSets, IndexedLedgers)
+SortedLedgers = TypeVar("SortedLedgers", EntrySets, IndexedLedgers)
 
 
 def _split_after(sorted_ledgers: SortedLedgers, last_id: int) -> tuple[SortedLedgers, SortedLedgers]:
@@ -327,22 +327,22 @@ def _split_after(sorted_ledgers: SortedLedgers, last_id: int) -> tuple[SortedLed
     return sorted_ledgers.slice_ledgers(0, end), sorted_ledgers.slice_ledgers(end, len(sorted_ledgers.ids))
 
 
-def _join_sets(ledger_sets: LedgerSets, index_ledgers: IndexedLedgers) -> JoinedLedgers:
-    reason_by_id = index_ledgers.reasons | ledger_sets.failure_by_id
-    if np.array_equal(ledger_sets.ids, index_ledgers.ids):
-        ledger_ids, groups, states = ledger_sets.ids, ledger_sets.groups, index_ledgers.states
+def _join_entry_sets(entry_sets: EntrySets, index_ledgers: IndexedLedgers) -> JoinedLedgers:
+    reason_by_id = index_ledgers.reasons | entry_sets.failure_by_id
+    if np.array_equal(entry_sets.ids, index_ledgers.ids):
+        ledger_ids, groups, states = entry_sets.ids, entry_sets.groups, index_ledgers.states
     else:
-        ledger_ids = np.union1d(ledger_sets.ids, index_ledgers.ids)
+        ledger_ids = np.union1d(entry_sets.ids, index_ledgers.ids)
         group_counts = np.zeros(len(ledger_ids), np.int64)
-        group_counts[np.searchsorted(ledger_ids, ledger_sets.ids)] = np.diff(ledger_sets.groups.offsets)
-        set_groups = ledger_sets.groups
+        group_counts[np.searchsorted(ledger_ids, entry_sets.ids)] = np.diff(entry_sets.groups.offsets)
+        set_groups = entry_sets.groups
         groups = GroupBatch(
             set_groups.first, set_groups.last, set_groups.size, set_groups.period, offsets_of(group_counts)
         )
         states = np.full(len(ledger_ids), UNLISTED, np.uint8)
         states[np.searchsorted(ledger_ids, index_ledgers.ids)] = index_ledgers.states
-    if ledger_sets.failure_by_id:
-        states = np.where(np.isin(ledger_ids, list(ledger_sets.failure_by_id)), np.uint8(BROKEN), states)
+    if entry_sets.failure_by_id:
+        states = np.where(np.isin(ledger_ids, list(entry_sets.failure_by_id)), np.uint8(BROKEN), states)
     return JoinedLedgers(ledger_ids, groups, states, reason_by_id)
 
 

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.groups import GROUP, Longs, offsets_of
 from auditor.codecs.byte_column import binary_array
 from auditor.errors import DamagedError, UnreadError
-from auditor.model.columns import rows_of_columns
+from auditor.model.columns import make_batch
 from auditor.model.states import IndexState
-from auditor.sources.bookies.availability import MAX_BATCH_BYTES, MAX_BATCH_ROWS, SCHEMA, files_stamp
+from auditor.sources.bookies.availability import MAX_BATCH_BYTES, MAX_BATCH_ROWS, SCHEMA, combine_stamps
 from auditor.sources.bookies.index_files.listing import STRAY_REASON, SkippedPath
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, list_current
 from auditor.sources.bookies.rocksdb.ledgers import (
@@ -42,8 +42,8 @@ from auditor.sources.bookies.rocksdb.ledgers import (
 )
 from auditor.sources.bookies.rocksdb.scan import UnexpectedRows, file_statuses, open_rocksdb, scan
 
-CHECK_NEEDED_REASON = "NEEDS_INTEGRITY_CHECK is set: the bookie has yet to check which entries it lost"
-UNCLEAR_STORAGE = (
+INTEGRITY_CHECK_REASON = "NEEDS_INTEGRITY_CHECK is set: the bookie has yet to check which entries it lost"
+UNCLEAR_STORAGE_REASON = (
     "index files next to a DbLedgerStorage index: it is unclear which of the two the bookie uses"
 )
 
@@ -75,13 +75,15 @@ def read_databases(
         return
     database_stamp = read_database_stamp(current_path)
     unexpected_locations, unexpected_ledgers = UnexpectedRows(locations_path), UnexpectedRows(ledgers_path)
-    flags = StorageFlags()
+    storage_flags = StorageFlags()
 
     def read_default_scope() -> Iterator[tuple[int, JoinedLedgers]]:
         with open_rocksdb(locations_path) as locations_db, open_rocksdb(ledgers_path) as ledgers_db:
-            location_sets = fold_locations(scan(locations_db, locations_path), unexpected_locations)
-            ledgers_in_index = indexed_ledgers(scan(ledgers_db, ledgers_path), flags, unexpected_ledgers)
-            yield from ((0, ledger_batch) for ledger_batch in join_ledgers(location_sets, ledgers_in_index))
+            entry_sets = fold_locations(scan(locations_db, locations_path), unexpected_locations)
+            ledgers_in_index = indexed_ledgers(
+                scan(ledgers_db, ledgers_path), storage_flags, unexpected_ledgers
+            )
+            yield from ((0, ledger_batch) for ledger_batch in join_ledgers(entry_sets, ledgers_in_index))
 
     yield from _RowBuffer(bookie_id, directory, locations_path, database_stamp).read_batches(
         read_default_scope(), skipped_paths
@@ -99,8 +101,8 @@ def read_databases(
         )
         skipped_paths.extend(unexpected_other_scopes.rows())
     skipped_paths.extend([*unexpected_locations.rows(), *unexpected_ledgers.rows()])
-    if flags.needs_integrity_check and directory.position == 0:
-        skipped_paths.append(SkippedPath(None, ledgers_path, IndexState.GAP, CHECK_NEEDED_REASON))
+    if storage_flags.needs_integrity_check and directory.position == 0:
+        skipped_paths.append(SkippedPath(None, ledgers_path, IndexState.GAP, INTEGRITY_CHECK_REASON))
 
 
 def read_database_stamp(current_path: str) -> int | None:
@@ -120,7 +122,7 @@ def read_database_stamp(current_path: str) -> int | None:
                 ]
             except UnreadError:
                 return None  # the reader of the database reports the reason
-    return files_stamp(named_statuses, start_ns)
+    return combine_stamps(named_statuses, start_ns)
 
 
 def find_directory_faults(directory: str) -> Iterator[SkippedPath]:
@@ -142,7 +144,7 @@ def find_directory_faults(directory: str) -> Iterator[SkippedPath]:
         SkippedPath(None, f"{current_path}/{name}", IndexState.STRAY, STRAY_REASON) for name in stray_names
     )
     if has_index_files:
-        yield SkippedPath(None, current_path, IndexState.GAP, UNCLEAR_STORAGE)
+        yield SkippedPath(None, current_path, IndexState.GAP, UNCLEAR_STORAGE_REASON)
     for database_name, other_name in (("locations", "ledgers"), ("ledgers", "locations")):
         if not Path(current_path, database_name).is_dir():
             yield SkippedPath(
@@ -170,10 +172,10 @@ class _RowBuffer:
 
     def _clear(self) -> None:
         self.count = 0
-        self._scopes: list[Longs] = []
-        self._ids: list[Longs] = []
-        self._codes: list[NDArray[np.int64]] = []
-        self._groups: list[bytes] = []
+        self._scope_ids: list[Longs] = []
+        self._ledger_ids: list[Longs] = []
+        self._state_codes: list[NDArray[np.int64]] = []
+        self._entry_groups: list[bytes] = []
         self._group_bytes: list[Longs] = []
         self._code_by_state = {
             state_and_reason: state_code for state_code, state_and_reason in enumerate(_STATE_REASONS)
@@ -181,7 +183,7 @@ class _RowBuffer:
 
     @property
     def is_full(self) -> bool:
-        return self.count >= MAX_BATCH_ROWS or sum(map(len, self._groups)) > MAX_BATCH_BYTES
+        return self.count >= MAX_BATCH_ROWS or sum(map(len, self._entry_groups)) > MAX_BATCH_BYTES
 
     def read_batches(
         self, ledgers: Iterator[tuple[int, JoinedLedgers]], skipped_paths: list[SkippedPath]
@@ -229,10 +231,10 @@ class _RowBuffer:
             entry_groups = entry_groups[np.repeat(~is_unreadable, entry_group_counts)]
             entry_group_counts = np.where(is_unreadable, 0, entry_group_counts)
         self.count += len(ledger_batch.ids)
-        self._scopes.append(np.full(len(ledger_batch.ids), scope_id))
-        self._ids.append(ledger_batch.ids)
-        self._codes.append(state_codes)
-        self._groups.append(entry_groups.tobytes())
+        self._scope_ids.append(np.full(len(ledger_batch.ids), scope_id))
+        self._ledger_ids.append(ledger_batch.ids)
+        self._state_codes.append(state_codes)
+        self._entry_groups.append(entry_groups.tobytes())
         self._group_bytes.append(entry_group_counts * GROUP.itemsize)
 
     def _state_code(self, state: str, reason: str) -> int:
@@ -241,13 +243,13 @@ class _RowBuffer:
     def take_batch(self) -> pa.RecordBatch:
         """Return all rows as one record batch, and empty the buffer."""
         row_count, group_end_offsets = self.count, offsets_of(np.concatenate(self._group_bytes))
-        state_codes = pa.array(np.concatenate(self._codes))
+        state_codes = pa.array(np.concatenate(self._state_codes))
         states, reasons = (pa.array(column, pa.string()) for column in zip(*self._code_by_state, strict=True))
         columns = {
             "bookie_id": self._bookie_id,
-            "scope_id": np.concatenate(self._scopes),
-            "ledger_id": np.concatenate(self._ids),
-            "groups": binary_array(b"".join(self._groups), group_end_offsets),
+            "scope_id": np.concatenate(self._scope_ids),
+            "ledger_id": np.concatenate(self._ledger_ids),
+            "groups": binary_array(b"".join(self._entry_groups), group_end_offsets),
             "state": states.take(state_codes),
             "reason": reasons.take(state_codes),
             "path": self._path,
@@ -256,4 +258,4 @@ class _RowBuffer:
             "reused": False,
         }
         self._clear()
-        return rows_of_columns(SCHEMA, row_count, columns)
+        return make_batch(SCHEMA, row_count, columns)

@@ -152,8 +152,8 @@ def _copy_files(directory: str, scratch_path: str, listing: FileListing) -> None
         manifest = decode(_copy_file(directory, scratch_path, name, MAX_MANIFEST_BYTES), name)
     except DecodeError as error:
         raise DamagedError(path, error.reason, error.offset) from None
-    for table in manifest.tables.values():
-        _link_table(directory, scratch_path, table)
+    for sst_file in manifest.tables.values():
+        _link_sst_file(directory, scratch_path, sst_file)
     _check_logs(directory, int(name.removeprefix("MANIFEST-")), manifest, logs, sizes)
 
 
@@ -174,8 +174,8 @@ def _copy_file(directory: str, scratch_path: str, name: str, max_bytes: int) -> 
     return file_bytes
 
 
-def _link_table(directory: str, scratch_path: str, table: TableFile) -> None:
-    name = f"{table.number:06}.sst"
+def _link_sst_file(directory: str, scratch_path: str, sst_file: TableFile) -> None:
+    name = f"{sst_file.number:06}.sst"
     path = Path(directory, name)
     try:
         size = path.stat().st_size
@@ -183,9 +183,9 @@ def _link_table(directory: str, scratch_path: str, table: TableFile) -> None:
         raise DamagedError(str(path), "listed in the MANIFEST, but missing") from None
     except OSError as error:
         raise UnreadError(str(path), error.strerror or str(error)) from error
-    if size != table.bytes:
+    if size != sst_file.bytes:
         raise DamagedError(
-            str(path), f"{size} bytes; the MANIFEST lists {table.bytes}", min(size, table.bytes)
+            str(path), f"{size} bytes; the MANIFEST lists {sst_file.bytes}", min(size, sst_file.bytes)
         )
     Path(scratch_path, name).symlink_to(path.absolute())
 
@@ -218,7 +218,7 @@ def _check_logs(
             record_spans.append((number, record_span))
     if record_spans and record_spans[0][1].first > manifest.last_sequence + 1:
         number, record_span = record_spans[0]
-        raise _sequence_gap(directory, number, manifest.last_sequence + 1, record_span)
+        raise _gap_error(directory, number, manifest.last_sequence + 1, record_span)
     # Without a write no sequence number shows a missing log. Then the log that the MANIFEST names must
     # exist. If this number is below the MANIFEST's own number, the log may never have existed: a recovery can
     # use up a number without a log.
@@ -227,10 +227,10 @@ def _check_logs(
         raise DamagedError(f"{directory}/{log_number:06}.log", "needed by the MANIFEST, but missing")
     for (_, previous_span), (number, record_span) in pairwise(record_spans):
         if record_span.first != previous_span.end:
-            raise _sequence_gap(directory, number, previous_span.end, record_span)
+            raise _gap_error(directory, number, previous_span.end, record_span)
 
 
-def _sequence_gap(
+def _gap_error(
     directory: str, number: int, expected_sequence_number: int, record_span: RecordSpan
 ) -> DamagedError:
     return DamagedError(
@@ -246,7 +246,7 @@ BATCH_BYTES = 64 << 20
 
 _CORRUPTION = "Corruption"  # prefix of RocksDB's error texts about damaged bytes
 _SCRATCH_PATH = re.compile(rf"\S*{SCRATCH_NAME_PREFIX}[^/\s]*")
-_TABLE_OFFSET = re.compile(r"\bin (\S+\.sst) offset ([0-9]+)")
+_SST_OFFSET = re.compile(r"\bin (\S+\.sst) offset ([0-9]+)")
 
 
 class Strings(NamedTuple):
@@ -255,10 +255,10 @@ class Strings(NamedTuple):
     data: NDArray[np.uint8]
     offsets: NDArray[np.int32]
 
-    def item(self, row: int) -> bytes:
+    def string(self, row: int) -> bytes:
         """Return one string.
 
-        >>> Strings(np.frombuffer(b"abc", np.uint8), np.array([0, 1, 3], np.int32)).item(1)
+        >>> Strings(np.frombuffer(b"abc", np.uint8), np.array([0, 1, 3], np.int32)).string(1)
         b'bc'
         """
         return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes()
@@ -351,7 +351,7 @@ def _typed_error(directory: str, message: str) -> UnreadError:
     message = _SCRATCH_PATH.sub(directory, message)
     if _CORRUPTION not in message:
         return UnreadError(directory, message)
-    table_match = _TABLE_OFFSET.search(message)
+    table_match = _SST_OFFSET.search(message)
     return (
         DamagedError(table_match[1], message, int(table_match[2]))
         if table_match
@@ -383,7 +383,7 @@ class UnexpectedRows:
         Messages never show values, because some values contain the master key of a ledger.
         """
         if len(row_numbers) and not self.count:
-            key = rows.keys.item(int(row_numbers[0]))
+            key = rows.keys.string(int(row_numbers[0]))
             ellipsis = "..." if len(key) > MAX_SHOWN_KEY_BYTES else ""
             self.first_example = f"{row_kind} (key {key[:MAX_SHOWN_KEY_BYTES].hex()}{ellipsis})"
         self.count += len(row_numbers)

@@ -55,13 +55,13 @@ SASL_SECTION = "[bookies.sasl] of the credentials file"
 class BookieAccess:
     """The TLS and login settings for connections to bookies. Each process creates its own with `read_access`.
 
-    ``context`` is set if and only if ``tls`` is set. If ``tls`` and ``sasl`` are both None, the connection
-    is unencrypted and without a login.
+    ``ssl_context`` is set if and only if ``tls`` is set. If ``tls`` and ``sasl`` are both None, the
+    connection is unencrypted and without a login.
     """
 
     tls: Tls | None = None
     sasl: Sasl | None = None
-    context: ssl.SSLContext | None = None
+    ssl_context: ssl.SSLContext | None = None
 
     @property
     def refusal_text(self) -> str:
@@ -126,23 +126,23 @@ def read_access(credentials: str | None) -> BookieAccess:
 
 def _tls_context(tls: Tls) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=tls.ca)
+        ssl_context = ssl.create_default_context(cafile=tls.ca)
     except (OSError, ValueError):
         raise UsageError(f"bookies.tls.ca: {tls.ca} contains no PEM certificate") from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = tls.check_hostname
+    ssl_context.minimum_version = ssl.TLSVersion.TLSv1_2
+    ssl_context.check_hostname = tls.check_hostname
     if not tls.verify:
-        context.verify_mode = ssl.CERT_NONE
+        ssl_context.verify_mode = ssl.CERT_NONE
     if tls.certificate is not None:
         try:
             # Without a password OpenSSL would ask for it at the terminal if the key is encrypted.
-            context.load_cert_chain(tls.certificate, tls.key, tls.key_password or "")
+            ssl_context.load_cert_chain(tls.certificate, tls.key, tls.key_password or "")
         except (OSError, ValueError):
             raise UsageError(
                 f"bookies.tls.certificate: {tls.certificate} and its key are not a PEM pair, or key_password "
                 "does not open the key. docs/secured.md describes how to convert JKS and PKCS12"
             ) from None
-    return context
+    return ssl_context
 
 
 async def start_session(
@@ -187,7 +187,7 @@ async def start_tls(
 
     ``host`` is the name to verify. It is the host that the bookie registered.
     """
-    assert access.context is not None
+    assert access.ssl_context is not None
     try:
         async with asyncio.timeout(timeout_s):
             writer.write(start_tls_request(0))
@@ -198,9 +198,9 @@ async def start_tls(
                     f"the bookie refuses TLS ({status_text(answer.status)} to START_TLS), and {TLS_SECTION} "
                     "allows no other connection. Configure TLS on the bookie, or remove the section",
                 )
-            await writer.start_tls(access.context, server_hostname=host)
+            await writer.start_tls(access.ssl_context, server_hostname=host)
     except (TimeoutError, IncompleteReadError, OSError, ValueError, DecodeError) as error:
-        _raise_unread(error, address_text, "START_TLS", timeout_s, access)
+        _raise_handshake_error(error, address_text, "START_TLS", timeout_s, access)
 
 
 async def log_in(
@@ -248,10 +248,10 @@ async def log_in(
             ) from None
         raise UnreadError(address_text, f"no answer to AUTH within {limit_seconds:g} s") from None
     except (IncompleteReadError, OSError, ValueError, DecodeError) as error:
-        _raise_unread(error, address_text, "AUTH", limit_seconds, access)
+        _raise_handshake_error(error, address_text, "AUTH", limit_seconds, access)
 
 
-class Requirement(StrEnum):
+class AuthRequirement(StrEnum):
     """The kind of authentication that a bookie requires of every client."""
 
     LOGIN = "login"  # SASL, over TLS or not
@@ -261,7 +261,7 @@ class Requirement(StrEnum):
 
 async def find_requirement(
     reader: StreamReader, writer: StreamWriter, address_text: str, timeout_s: float
-) -> Requirement:
+) -> AuthRequirement:
     """Find out which authentication a bookie requires, after it refused a read.
 
     The program sends an empty first token. A bookie with SASL answers it with a challenge (DIGEST-MD5) or
@@ -278,16 +278,16 @@ async def find_requirement(
             async with asyncio.timeout(limit_seconds):
                 writer.write(auth_request(1, b""))
                 if (await _read_answer(reader, AUTH, 1)).status == Status.EOK:
-                    return Requirement.LOGIN
+                    return AuthRequirement.LOGIN
         except TimeoutError:
-            return Requirement.LOGIN
+            return AuthRequirement.LOGIN
         async with asyncio.timeout(limit_seconds):
             writer.write(start_tls_request(0))
             if (await _read_answer(reader, START_TLS, 0)).status == Status.EOK:
-                return Requirement.CERTIFICATE
-            return Requirement.OTHER
+                return AuthRequirement.CERTIFICATE
+            return AuthRequirement.OTHER
     except (TimeoutError, IncompleteReadError, OSError, DecodeError) as error:
-        _raise_unread(error, address_text, "START_TLS", limit_seconds, CLEAR_ACCESS)
+        _raise_handshake_error(error, address_text, "START_TLS", limit_seconds, CLEAR_ACCESS)
 
 
 async def _refuses_reads(
@@ -324,7 +324,7 @@ async def _read_frame(reader: StreamReader) -> bytes:
     return await reader.readexactly(frame_bytes)
 
 
-def _raise_unread(
+def _raise_handshake_error(
     error: Exception, address_text: str, step_name: str, limit_seconds: float, access: BookieAccess
 ) -> NoReturn:
     """Raise an `UnreadError` or `RefusedError` for the ``error`` that ended a handshake."""

@@ -75,7 +75,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
     Attributes:
         give_up_reason: The reason why the client stopped asking. Subjects without an answer are then
             unknown. None while the client still asks.
-        refuses: Whether the client stopped because the bookie refuses its login or all its requests.
+        is_refused: Whether the client stopped because the bookie refuses its login or all its requests.
         operations: The numbers of connections and requests, by name.
     """
 
@@ -88,17 +88,17 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
     def __init__(self, host: str, port: int, options: StoreOptions) -> None:
         self.give_up_reason: str | None = None
-        self.refuses = False
+        self.is_refused = False
         self.operations: Counter[str] = Counter()
         self._host = host
         self._port = port
         self._options = options
-        self._limit = RateLimit(options.rate_limit)
+        self._limiter = RateLimit(options.rate_limit)
         self._access: BookieAccess | None = None
         self._wire_protocols = deque(self.wire_protocols())
         self._connection: BookieConnection[Subject, Answer] | None = None
         self._failed_connects = 0  # connections opened since the last answer
-        self._has_understood = False  # the bookie answered in this protocol version
+        self._has_answered = False  # the bookie answered in this protocol version
         self._has_mute_connection = False  # a connection got no answer to any request
         self._silent_count = 0
         self._replies: list[Reply] = []
@@ -131,7 +131,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         """Return whether an earlier answer makes a request about this ledger or entry unnecessary."""
         return False
 
-    def mute_bookie_reason(self, silent_count: int) -> str | None:
+    def find_stop_reason(self, silent_count: int) -> str | None:
         """Return why to stop after ``silent_count`` ledgers or entries got no answer, or None if not."""
         return None
 
@@ -184,7 +184,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
         await asyncio.gather(*(ask_next() for _ in range(self._options.in_flight)))
         if silent_subjects and not unanswered_subjects and await self._still_answers(connection):
-            self._note_silence(silent_subjects)
+            self._record_silence(silent_subjects)
             return []
         return silent_subjects + unanswered_subjects
 
@@ -200,7 +200,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
                 return
             except TimeoutError:
                 if await self._still_answers(connection):
-                    self._note_silence([subject])
+                    self._record_silence([subject])
                     return
                 break_reason = f"no answer within {self._options.timeout_s:g} s to any request"
             except UnreadError as error:
@@ -217,7 +217,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             if attempt_number < MAX_BUSY_ATTEMPTS - 1:
                 await asyncio.sleep(FIRST_PAUSE_S * 2**attempt_number)
         status = self.status(answer)
-        if status in _OTHER_VERSION_STATUSES and len(self._wire_protocols) > 1 and not self._has_understood:
+        if status in _OTHER_VERSION_STATUSES and len(self._wire_protocols) > 1 and not self._has_answered:
             connection.end_with_reason(
                 f"the bookie refused this version of the protocol: {status_text(status)}"
             )
@@ -230,16 +230,16 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             self._replies.append(self.reply_from_answer(subject, answer))
 
     def _stop_on_refusal(self, reason: str) -> None:
-        self.give_up_reason, self.refuses = reason, True
+        self.give_up_reason, self.is_refused = reason, True
 
     async def _request(self, connection: BookieConnection[Subject, Answer], subject: Subject) -> Answer:
-        wait_seconds = self._limit.due(1)
+        wait_seconds = self._limiter.reserve(1)
         if wait_seconds:
             await asyncio.sleep(wait_seconds)
         self.operations[self.REQUEST_NAME] += 1
         answer = await connection.ask(subject)
         if self.status(answer) not in _OTHER_VERSION_STATUSES:
-            self._failed_connects, self._has_understood = 0, True
+            self._failed_connects, self._has_answered = 0, True
         return answer
 
     async def _still_answers(self, connection: BookieConnection[Subject, Answer]) -> bool:
@@ -253,7 +253,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             return False  # connection.end_error has the reason
         return connection.end_error is None
 
-    def _note_silence(self, subjects: list[Subject]) -> None:
+    def _record_silence(self, subjects: list[Subject]) -> None:
         """Record that some ledgers or entries got no answer, although the connection works."""
         self._silent_count += len(subjects)
         silent_subject_reason = (
@@ -261,7 +261,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             f"{self.SUBJECT_NOUN}"
         )
         self._replies += [self.unknown_reply(subject, silent_subject_reason) for subject in subjects]
-        stop_reason = self.mute_bookie_reason(self._silent_count)
+        stop_reason = self.find_stop_reason(self._silent_count)
         if stop_reason is not None:
             self.give_up_reason = stop_reason
         elif self._silent_count >= MAX_SILENT_SUBJECTS:
@@ -302,7 +302,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         Return whether the client has switched. Silence is no reason to switch. A bookie that does not know
         a version says so or closes the connection.
         """
-        if self._has_understood or self._has_mute_connection or len(self._wire_protocols) < 2:
+        if self._has_answered or self._has_mute_connection or len(self._wire_protocols) < 2:
             return False
         self._wire_protocols.popleft()
         self._failed_connects = 0

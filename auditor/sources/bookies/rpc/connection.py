@@ -92,7 +92,7 @@ class BookieConnection(Generic[Subject, Answer]):
     end_error: UnreadError | None = None
     _sent_count: int = 0
     _waiting_requests: dict[Hashable, tuple[Subject, Future[Answer]]] = field(default_factory=dict)
-    _late_keys: set[Hashable] = field(default_factory=set)
+    _timed_out_keys: set[Hashable] = field(default_factory=set)
     _receive_task: asyncio.Task[None] | None = None
 
     async def ask(self, subject: Subject) -> Answer:
@@ -105,7 +105,7 @@ class BookieConnection(Generic[Subject, Answer]):
         if self._receive_task is None:
             self._receive_task = asyncio.create_task(self._receive())
         if self.end_error is not None:
-            raise self._new_end_error()
+            raise self._copy_end_error()
         self._sent_count += 1
         request_key = self.wire.request_key(self._sent_count, subject)
         answer_future: Future[Answer] = asyncio.get_running_loop().create_future()
@@ -116,11 +116,11 @@ class BookieConnection(Generic[Subject, Answer]):
                 await self.writer.drain()
                 return await answer_future
         except TimeoutError:
-            self._late_keys.add(request_key)
+            self._timed_out_keys.add(request_key)
             raise
         except OSError as error:
             self._end_with_error(self.access.connection_error(self.address_text, error))
-            raise self._new_end_error() from error
+            raise self._copy_end_error() from error
         finally:
             del self._waiting_requests[request_key]
             if answer_future.done() and not answer_future.cancelled():
@@ -135,7 +135,7 @@ class BookieConnection(Generic[Subject, Answer]):
             self.end_error = error
         for _, answer_future in self._waiting_requests.values():
             if not answer_future.done():
-                answer_future.set_exception(self._new_end_error())
+                answer_future.set_exception(self._copy_end_error())
         self.writer.close()
 
     async def close(self) -> None:
@@ -147,7 +147,7 @@ class BookieConnection(Generic[Subject, Answer]):
                 await self._receive_task
         await wait_closed(self.writer)
 
-    def _new_end_error(self) -> UnreadError:
+    def _copy_end_error(self) -> UnreadError:
         assert self.end_error is not None
         return type(self.end_error)(self.address_text, self.end_error.reason)
 
@@ -157,8 +157,8 @@ class BookieConnection(Generic[Subject, Answer]):
                 answer_length = frame_length(await self.reader.readexactly(LENGTH.size))
                 await self._receive_answer(answer_length)
         except IncompleteReadError as error:
-            cut_note = " in the middle of an answer" if error.partial else ""
-            self.end_with_reason(f"the bookie closed the connection{cut_note}")
+            partial_note = " in the middle of an answer" if error.partial else ""
+            self.end_with_reason(f"the bookie closed the connection{partial_note}")
         except OSError as error:
             self._end_with_error(self.access.connection_error(self.address_text, error))
         except DecodeError as error:
@@ -181,13 +181,13 @@ class BookieConnection(Generic[Subject, Answer]):
     def _deliver_answer(self, request_key: Hashable, answer: Answer) -> None:
         subject, answer_future = self._waiting_requests.get(request_key, (None, None))
         if subject is None or answer_future is None or answer_future.done():
-            if request_key in self._late_keys:
-                self._late_keys.discard(request_key)
+            if request_key in self._timed_out_keys:
+                self._timed_out_keys.discard(request_key)
                 return  # the answer came after the time-out
             raise DecodeError("bookie's answer", 0, f"it is for request {request_key}, which was never sent")
-        mismatch = self.wire.find_mismatch(subject, answer)
-        if mismatch is not None:
-            raise mismatch
+        mismatch_error = self.wire.find_mismatch(subject, answer)
+        if mismatch_error is not None:
+            raise mismatch_error
         answer_future.set_result(answer)
 
 
@@ -259,7 +259,7 @@ Endpoint = Address | str
 """The host and port of a bookie, or the reason why it has none."""
 
 SHARED_ADDRESS_REASON = "another bookie is registered with the same address: answers cannot be attributed"
-NOT_REGISTERED = "not registered: its address is unknown"
+NOT_REGISTERED_REASON = "not registered: its address is unknown"
 _MAX_PORT = 65_535
 
 
@@ -278,10 +278,12 @@ def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]
         if row.get("ephemeral") is False:
             continue  # a leftover, perhaps with the address of another bookie
         # While a bookie turns read-only it is registered twice; either registration may have the address.
-        if isinstance(endpoint_by_id.get(row["bookie_id"], NOT_REGISTERED), str):
+        if isinstance(endpoint_by_id.get(row["bookie_id"], NOT_REGISTERED_REASON), str):
             endpoint_by_id[row["bookie_id"]] = _endpoint(row)
     bookies_per_endpoint = Counter(endpoint_by_id.values())
-    endpoint_by_bookie = {bookie_id: endpoint_by_id.get(bookie_id, NOT_REGISTERED) for bookie_id in bookies}
+    endpoint_by_bookie = {
+        bookie_id: endpoint_by_id.get(bookie_id, NOT_REGISTERED_REASON) for bookie_id in bookies
+    }
     return {
         # An answer does not name the bookie, so entries that one lacks would count as lost by the other.
         bookie_id: SHARED_ADDRESS_REASON
@@ -291,7 +293,7 @@ def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]
     }
 
 
-def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
+def possible_replicas(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
     """Return one row (scope_id, ledger_id, bookie_id) for each ledger that a bookie in ``bookies`` may hold.
 
     For a closed ledger, the result omits bookies of the ensemble that should hold none of its entries. Such

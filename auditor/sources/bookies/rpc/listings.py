@@ -34,14 +34,14 @@ from auditor.codecs.bookie.wire import (
     VERSION,
     BookieAnswer,
     Status,
-    answer,
+    list_answer,
     list_request,
     status_text,
     unaskable_scope_reason,
 )
 from auditor.codecs.byte_column import binary_array
 from auditor.errors import DecodeError
-from auditor.model.columns import LEDGER, rows_of_columns
+from auditor.model.columns import LEDGER, make_batch
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.rpc.client import (
@@ -73,14 +73,14 @@ class ListReply:
     Attributes:
         groups: The entries as the bookie listed them, not folded. None without a usable answer.
         reason: The reason why ``groups`` is None. None if ``groups`` is set.
-        offset: The offset of the fault in the answer, in bytes. None if the answer has no fault.
+        fault_offset: The offset of the fault in the answer, in bytes. None if the answer has no fault.
         answered: The time when the bookie answered, in ms. None if it did not answer.
     """
 
     ledger_id: int
     groups: Groups | None
     reason: str | None = None
-    offset: int | None = None
+    fault_offset: int | None = None
     answered: int | None = None
 
 
@@ -103,7 +103,7 @@ class ListRequest:
 
     def decode_answer(self, kept_bytes: bytes, answer_length: int) -> tuple[Hashable, BookieAnswer]:
         """Decode an answer. Return the number of its request, and the answer."""
-        bookie_answer = answer(kept_bytes)
+        bookie_answer = list_answer(kept_bytes)
         return bookie_answer.txn_id, bookie_answer
 
     def find_mismatch(self, subject: int, answer: BookieAnswer) -> DecodeError | None:
@@ -151,7 +151,7 @@ class ListingClient(BookieClient[int, BookieAnswer, ListReply]):
         """Return whether the listings of the current call have reached `CHUNK_BYTES`."""
         return self._listed_bytes >= CHUNK_BYTES
 
-    def mute_bookie_reason(self, silent_count: int) -> str | None:
+    def find_stop_reason(self, silent_count: int) -> str | None:
         """Return a reason if the bookie seems to use DbLedgerStorage, which never lists entries."""
         if self._has_listed or silent_count < MAX_SILENT_REQUESTS:
             return None
@@ -181,19 +181,19 @@ class ListingClient(BookieClient[int, BookieAnswer, ListReply]):
         try:
             groups = availability.decode(answer.availability)
         except DecodeError as damage:
-            offset = answer.availability_offset + damage.offset
-            return ListReply(subject, None, f"{damage.what}: {damage.reason}", offset, answer_ms)
+            fault_offset = answer.availability_offset + damage.offset
+            return ListReply(subject, None, f"{damage.what}: {damage.reason}", fault_offset, answer_ms)
         return ListReply(subject, groups, answered=answer_ms)
 
 
 _NO_ENTRIES: Groups = availability.decode(bytes(64))
 
 
-STORAGE = "rpc"
-RPC_PATH = "rpc:"
+RPC_STORAGE = "rpc"
+NO_ADDRESS_PATH = "rpc:"
 """The path in rows of a bookie without an address."""
 
-ASKABLE_ROWS = "state != 'gap' and scope_id = 0"
+ASKABLE_CONDITION = "state != 'gap' and scope_id = 0"
 """SQL condition for rows that a bookie can be asked about. It excludes gaps and ledgers outside scope 0."""
 
 
@@ -221,7 +221,8 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
     requests = one_bookie_per_partition(reachable_pairs.select("bookie_id", *LEDGER), len(addresses), *LEDGER)
     rows = requests.mapInArrow(partial(rpc_rows, addresses=addresses, options=options), schema)
     gap_table = pa.Table.from_batches(
-        [_gap_row(name, RPC_PATH, unreachable_bookies[name]) for name in sorted(unreachable_bookies)], SCHEMA
+        [_gap_row(name, NO_ADDRESS_PATH, unreachable_bookies[name]) for name in sorted(unreachable_bookies)],
+        SCHEMA,
     )
     return rows.unionByName(pairs.sparkSession.createDataFrame(gap_table, schema))
 
@@ -270,16 +271,16 @@ def _rows(bookie_id: str, path: str, replies: list[tuple[int, ListReply]]) -> pa
         "groups": binary_array(folded_groups.tobytes(), folded_groups.offsets * GROUP.itemsize),
         "state": [IndexState.UNREADABLE if reply.groups is None else IndexState.OK for _, reply in replies],
         "reason": [reply.reason for _, reply in replies],
-        "offset": [reply.offset for _, reply in replies],
+        "offset": [reply.fault_offset for _, reply in replies],
         "path": path,
-        "storage": STORAGE,
+        "storage": RPC_STORAGE,
         "answered": [reply.answered for _, reply in replies],
         "reused": False,
     }
-    return rows_of_columns(SCHEMA, len(replies), columns)
+    return make_batch(SCHEMA, len(replies), columns)
 
 
 def _gap_row(bookie_id: str, path: str, reason: str) -> pa.RecordBatch:
     """Return the row of a bookie that the client cannot ask, or has stopped asking."""
-    gap_columns = {"state": IndexState.GAP, "reason": reason, "path": path, "storage": STORAGE}
-    return rows_of_columns(SCHEMA, 1, {"bookie_id": bookie_id, "groups": b"", **gap_columns})
+    gap_columns = {"state": IndexState.GAP, "reason": reason, "path": path, "storage": RPC_STORAGE}
+    return make_batch(SCHEMA, 1, {"bookie_id": bookie_id, "groups": b"", **gap_columns})

@@ -9,12 +9,12 @@ from enum import StrEnum
 
 from auditor.codecs.bookie.wire import IMPOSSIBLE_LEDGER, VERSION, VERSION_2, Status, status_text
 from auditor.errors import RefusedError, UnreadError
-from auditor.sources.bookies.rpc.access import CLEAR_ACCESS, BookieAccess, Requirement, find_requirement
+from auditor.sources.bookies.rpc.access import CLEAR_ACCESS, AuthRequirement, BookieAccess, find_requirement
 from auditor.sources.bookies.rpc.connection import Address, connect, open_connection, wait_closed
 from auditor.sources.bookies.rpc.reads import Entry, ReadRequest
 
 
-class Reception(StrEnum):
+class ProbeOutcome(StrEnum):
     """A bookie's reaction to this client."""
 
     SERVED = "served"
@@ -31,7 +31,7 @@ class ProbeResult:
     ``reason`` says why the bookie serves no reads. It is empty if the bookie serves reads.
     """
 
-    reception: Reception
+    outcome: ProbeOutcome
     reason: str = ""
 
 
@@ -58,14 +58,14 @@ async def _probe(host: str, port: int, access: BookieAccess, timeout_s: float) -
         older_version_result = await _read_status(host, port, VERSION_2, access, timeout_s)
         probe_result = probe_result if isinstance(older_version_result, UnreadError) else older_version_result
     if isinstance(probe_result, RefusedError):
-        return ProbeResult(Reception.REFUSED, probe_result.reason)
+        return ProbeResult(ProbeOutcome.REFUSED, probe_result.reason)
     if isinstance(probe_result, UnreadError):
-        return ProbeResult(Reception.SILENT, probe_result.reason)
+        return ProbeResult(ProbeOutcome.SILENT, probe_result.reason)
     if probe_result != Status.EUA:
-        return ProbeResult(Reception.SERVED)
+        return ProbeResult(ProbeOutcome.SERVED)
     if access.tls is not None or access.sasl is not None:
-        return ProbeResult(Reception.REFUSED, f"{access.refusal_text}: {status_text(probe_result)}")
-    return await _requirement(host, port, timeout_s)
+        return ProbeResult(ProbeOutcome.REFUSED, f"{access.refusal_text}: {status_text(probe_result)}")
+    return await _probe_requirement(host, port, timeout_s)
 
 
 async def _read_status(
@@ -88,31 +88,31 @@ async def _read_status(
 
 
 _RESULT_BY_REQUIREMENT = {
-    Requirement.LOGIN: ProbeResult(
-        Reception.LOGIN_REQUIRED,
+    AuthRequirement.LOGIN: ProbeResult(
+        ProbeOutcome.LOGIN_REQUIRED,
         "the bookie requires a login by SASL; add [bookies.sasl] to the credentials file",
     ),
-    Requirement.CERTIFICATE: ProbeResult(
-        Reception.CERTIFICATE_REQUIRED,
+    AuthRequirement.CERTIFICATE: ProbeResult(
+        ProbeOutcome.CERTIFICATE_REQUIRED,
         "the bookie requires TLS and a client certificate with one of its roles; add [bookies.tls] to the "
         "credentials file",
     ),
-    Requirement.OTHER: ProbeResult(
-        Reception.REFUSED,
+    AuthRequirement.OTHER: ProbeResult(
+        ProbeOutcome.REFUSED,
         "the bookie requires an authentication that bkaudit does not support: neither SASL nor certificates",
     ),
 }
 
 
-async def _requirement(host: str, port: int, timeout_s: float) -> ProbeResult:
+async def _probe_requirement(host: str, port: int, timeout_s: float) -> ProbeResult:
     try:
         address_text, reader, writer = await connect(host, port, timeout_s)
     except UnreadError as error:
-        return ProbeResult(Reception.REFUSED, f"{CLEAR_ACCESS.refusal_text} ({error.reason})")
+        return ProbeResult(ProbeOutcome.REFUSED, f"{CLEAR_ACCESS.refusal_text} ({error.reason})")
     try:
         return _RESULT_BY_REQUIREMENT[await find_requirement(reader, writer, address_text, timeout_s)]
     except UnreadError:
-        return ProbeResult(Reception.REFUSED, CLEAR_ACCESS.refusal_text)
+        return ProbeResult(ProbeOutcome.REFUSED, CLEAR_ACCESS.refusal_text)
     finally:
         writer.close()
         await wait_closed(writer)

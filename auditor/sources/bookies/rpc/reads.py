@@ -38,7 +38,7 @@ from auditor.codecs.bookie.wire import (
     unaskable_scope_reason,
 )
 from auditor.errors import DecodeError
-from auditor.model.columns import schema_of
+from auditor.model.columns import make_schema
 from auditor.model.states import WitnessAnswer
 from auditor.sources.bookies.rpc.client import (
     BookieClient,
@@ -53,7 +53,7 @@ from auditor.sources.metadata.store import StoreOptions
 from auditor.spark.part_tables import spark_types
 from auditor.spark.types import DataFrame
 
-_ANSWER_OF_STATUS: dict[int, WitnessAnswer] = {
+_ANSWER_BY_STATUS: dict[int, WitnessAnswer] = {
     Status.EOK: WitnessAnswer.SERVED,
     Status.ENOENTRY: WitnessAnswer.NO_SUCH_ENTRY,
     Status.ENOLEDGER: WitnessAnswer.NO_SUCH_LEDGER,
@@ -74,14 +74,14 @@ class ReadReply:
     Attributes:
         reason: The reason for the answers unknown and refused. None for any other answer.
         answered: The time when the bookie answered, in ms. None if it did not answer.
-        requests: The number of requests that were sent for this entry.
+        request_count: The number of requests that were sent for this entry.
     """
 
     entry: Entry
     answer: WitnessAnswer
     reason: str | None = None
     answered: int | None = None
-    requests: int = 0
+    request_count: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,11 @@ class ReadRequest:
 
     def find_mismatch(self, subject: Entry, answer: ReadAnswer) -> DecodeError | None:
         """Return an error if the answer names a different entry. Otherwise return None."""
-        answer_key = (answer.ledger_id, answer.entry_id)
-        if answer_key in (subject, (None, None)):
+        answered_entry = (answer.ledger_id, answer.entry_id)
+        if answered_entry in (subject, (None, None)):
             return None
         reason = (
-            f"it is for entry {answer_key[1]} of ledger {answer_key[0]}; the request was for "
+            f"it is for entry {answered_entry[1]} of ledger {answered_entry[0]}; the request was for "
             f"entry {subject[1]} of ledger {subject[0]}"
         )
         return DecodeError("bookie's answer", 0, reason)
@@ -125,7 +125,7 @@ class ReadRequest:
 class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
     """A client that reads entries from one bookie. A subject is an entry (see `BookieClient`).
 
-    ``requests`` counts the requests that were sent for each entry.
+    ``request_counts`` counts the requests that were sent for each entry.
     """
 
     REQUEST_NAME = "read_entry"
@@ -138,7 +138,7 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
     def __init__(self, host: str, port: int, options: StoreOptions) -> None:
         super().__init__(host, port, options)
         self._absent_ledgers: set[int] = set()  # ledgers for which the bookie answered "no such ledger"
-        self.requests: Counter[Entry] = Counter()
+        self.request_counts: Counter[Entry] = Counter()
 
     def wire_protocols(self) -> tuple[Wire[Entry, ReadAnswer], ...]:
         """Return protocol version 3, and then version 2 for bookies that do not speak version 3."""
@@ -161,12 +161,12 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
 
         The reply's answer is ``refused`` if the bookie refuses this client. Otherwise, it is ``unknown``.
         """
-        answer = WitnessAnswer.REFUSED if self.refuses else WitnessAnswer.UNKNOWN
-        return ReadReply(subject, answer, reason, requests=self.requests[subject])
+        answer = WitnessAnswer.REFUSED if self.is_refused else WitnessAnswer.UNKNOWN
+        return ReadReply(subject, answer, reason, request_count=self.request_counts[subject])
 
     def reply_from_answer(self, subject: Entry, answer: ReadAnswer) -> ReadReply:
         """Return the reply for an entry from the bookie's answer."""
-        entry_answer = _ANSWER_OF_STATUS.get(answer.status, WitnessAnswer.UNKNOWN)
+        entry_answer = _ANSWER_BY_STATUS.get(answer.status, WitnessAnswer.UNKNOWN)
         if entry_answer is WitnessAnswer.NO_SUCH_LEDGER:
             self._absent_ledgers.add(subject.ledger_id)
         reason = (
@@ -174,14 +174,14 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
             if entry_answer is WitnessAnswer.UNKNOWN
             else None
         )
-        return ReadReply(subject, entry_answer, reason, now_ms(), self.requests[subject])
+        return ReadReply(subject, entry_answer, reason, now_ms(), self.request_counts[subject])
 
     async def _request(self, connection: BookieConnection[Entry, ReadAnswer], subject: Entry) -> ReadAnswer:
-        self.requests[subject] += 1
+        self.request_counts[subject] += 1
         return await super()._request(connection, subject)
 
 
-WITNESS = schema_of(
+WITNESS = make_schema(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("entry_id", pa.int64(), "the entry that was asked for"),
@@ -268,7 +268,7 @@ def _rows(bookie_id: str, replies: list[ReadReply], scope_id: int = 0) -> pa.Rec
             "answer": reply.answer.value,
             "reason": reply.reason,
             "answered": reply.answered,
-            "requests": reply.requests,
+            "requests": reply.request_count,
         }
         for reply in replies
     ]

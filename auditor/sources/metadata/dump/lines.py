@@ -19,20 +19,20 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.dump.records import (
     LINE_LIMIT,
     DamagedLineError,
-    Frame,
+    FrameChecker,
     FrameLineError,
     next_line,
     not_a_dump_error,
+    read_dump_records,
     recognise,
-    records_of,
 )
 from auditor.sources.metadata.other_roots import other_roots_sentence, roots_of
 from auditor.sources.metadata.pulsar_layout import PULSAR_TREE
-from auditor.sources.metadata.saved_files import SavedStore, open_packed, packing_of, unpacked_size
+from auditor.sources.metadata.saved_files import SavedStore, file_packing, open_packed, unpacked_size
 from auditor.sources.metadata.store import Part, Tree, Znode, ZnodeBatch, tree_of, znode_batches
 from auditor.sources.metadata.uri import MetadataUri
 
-PACKED_PARTS = 4
+MAX_PACKED_PARTS = 4
 """Largest number of parts of a packed dump. Reading one part unpacks the whole file."""
 
 
@@ -63,7 +63,7 @@ class WholeDump(NamedTuple):
     nodes: list[Znode]
     gaps: list[tuple[str, str]]
     newest_record: Znode | None
-    frame: Frame
+    frame: FrameChecker
     last_path: str | None
 
 
@@ -88,7 +88,7 @@ class LineStore(SavedStore[WholeDump]):
         self._unread_siblings: dict[str, str] = {}
 
     @abstractmethod
-    def parse(self, line: bytes) -> Znode:
+    def decode_line(self, line: bytes) -> Znode:
         """Decode one line of the dump into a znode.
 
         Raises:
@@ -102,14 +102,14 @@ class LineStore(SavedStore[WholeDump]):
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Cut the file into byte ranges of equal size, at most ``part_count`` of them.
 
-        A line belongs to the range in which it begins. A packed file is cut into at most `PACKED_PARTS`
+        A line belongs to the range in which it begins. A packed file is cut into at most `MAX_PACKED_PARTS`
         ranges.
         """
         if tree is Tree.MARKS and not self.keeps_marks:
             return []
         dump_bytes = self._unpacked_size
         if self._is_packed():
-            part_count = min(part_count, PACKED_PARTS)
+            part_count = min(part_count, MAX_PACKED_PARTS)
         part_bytes = max(1, -(-dump_bytes // max(1, part_count)))
         return [
             DumpPart(tree, start, min(start + part_bytes, dump_bytes))
@@ -122,17 +122,17 @@ class LineStore(SavedStore[WholeDump]):
         records = self._read_records(part.start, part.end)
         return znode_batches(record for record in records if self._may_concern_tree(record, part.tree))
 
-    def has_neighbour(self, name: str) -> bool:
+    def has_sibling(self, name: str) -> bool:
         """Return whether the dump has a node ``name`` beside the root, or any path below that node.
 
-        See `NeighbourStore.has_neighbour`.
+        See `NeighbourStore.has_sibling`.
         """
         return name in self._siblings
 
-    def neighbour_value(self, name: str) -> bytes | None:
+    def sibling_value(self, name: str) -> bytes | None:
         """Return the value of the node ``name`` beside the root.
 
-        See `NeighbourValueStore.neighbour_value`.
+        See `NeighbourValueStore.sibling_value`.
         """
         if name in self._unread_siblings:
             raise StoreError(f"{self._path}: {self._unread_siblings[name]}")
@@ -148,7 +148,7 @@ class LineStore(SavedStore[WholeDump]):
         gaps: list[tuple[str, str]] = []
         newest_record: Znode | None = None
         record: Znode | tuple[str, str] | None = None
-        frame, dump_bytes = Frame(), self._unpacked_size
+        frame, dump_bytes = FrameChecker(), self._unpacked_size
         for record in self._read_records(0, dump_bytes, frame):
             if not isinstance(record, Znode):
                 gaps.append(record)
@@ -163,7 +163,7 @@ class LineStore(SavedStore[WholeDump]):
             )
             if len(record.path) > len(self.root) + 1 and self.tree_of(record.path) is None:
                 nodes.append(record)
-        frame.finish(dump_bytes)
+        frame.check_end(dump_bytes)
         gaps += [(self.root, f"line at byte {offset}: {reason}") for offset, reason in frame.faults]
         last_path = record.path if isinstance(record, Znode) else None
         return WholeDump(
@@ -209,7 +209,7 @@ class LineStore(SavedStore[WholeDump]):
 
     def _is_packed(self) -> bool:
         with self._with_store_errors():
-            return packing_of(self._path) is not None
+            return file_packing(self._path) is not None
 
     @contextmanager
     def _with_store_errors(self) -> Iterator[None]:
@@ -236,35 +236,35 @@ class LineStore(SavedStore[WholeDump]):
         return tree is Tree.WHOLE or self.tree_of(record[0]) is tree
 
     def _read_records(
-        self, start: int, end: int, frame: Frame | None = None
+        self, start: int, end: int, frame: FrameChecker | None = None
     ) -> Iterator[Znode | tuple[str, str]]:
         """Yield a znode or a gap for each line of the byte range, if its path is at or below the root.
 
         A line belongs to the byte range if it begins there. ``frame`` checks the first and last line of the
         dump, and counts all records. Lines with a path beside the root are not yielded. Instead, this
-        object records their names and values for `has_neighbour` and `neighbour_value`.
+        object records their names and values for `has_sibling` and `sibling_value`.
         """
         root_prefix, parent = self.root + "/", self.root.rpartition("/")[0] + "/"
-        frame = frame or Frame()
+        frame = frame or FrameChecker()
         for offset, line in self._read_lines(start, end):
             if isinstance(line, str):
-                frame.record(offset)
+                frame.count_record(offset)
                 yield self.root, f"line at byte {offset}: {line}"
                 continue
             try:
-                znode = self.parse(line)
+                znode = self.decode_line(line)
             except FrameLineError as frame_error:
-                frame.line(offset, frame_error.frame)
+                frame.check_line(offset, frame_error.frame)
                 continue
             except DamagedLineError as damage:
-                frame.record(offset)
+                frame.count_record(offset)
                 path = self.root if damage.path is None else damage.path
                 if path == self.root or path.startswith(root_prefix):
                     yield path, f"line at byte {offset}: {damage.reason}"
                 elif path.startswith(parent):
                     self._unread_siblings[path[len(parent) :]] = f"line at byte {offset}: {damage.reason}"
                 continue
-            frame.record(offset)
+            frame.count_record(offset)
             if znode.path == self.root or znode.path.startswith(root_prefix):
                 yield znode
             elif znode.path.startswith(parent):
@@ -306,7 +306,7 @@ class LineStore(SavedStore[WholeDump]):
             damage: (path, reason) of the places that could not be read.
         """
         recognise(self.uri)
-        cluster_roots = roots_of(record["path"] for record in records_of(self._path))
+        cluster_roots = roots_of(record["path"] for record in read_dump_records(self._path))
         store = self.uri.text.partition("?")[0]
         advice = other_roots_sentence(store, cluster_roots, self.root_parameter) or advice
         damage_note = f" ({len(damage)} places could not be read, first: {damage[0][1]})" if damage else ""

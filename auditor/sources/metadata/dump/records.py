@@ -49,10 +49,10 @@ JSON numbers up to this limit are exact. The limit is a time in the year 287396.
 """
 
 
-def is_frame(record: object) -> bool:
+def is_frame_line(record: object) -> bool:
     """Return whether a JSON value is the first or last line of a dump rather than a record.
 
-    >>> is_frame({"end": {"nodes": 3}}), is_frame({"path": "/a"})
+    >>> is_frame_line({"end": {"nodes": 3}}), is_frame_line({"path": "/a"})
     (True, False)
     """
     return (
@@ -66,22 +66,23 @@ def first_line(time: int) -> bytes:
     >>> first_line(5)
     b'{"begin":{"time":5}}\\n'
     """
-    return line_of({BEGIN_FIELD: {TIME_FIELD: time}})
+    return encode_line({BEGIN_FIELD: {TIME_FIELD: time}})
 
 
 def last_line(records: int) -> bytes:
     """Return the last line of a dump, for a dump with ``records`` records."""
-    return line_of({END_FIELD: {NODE_COUNT_FIELD: records}})
+    return encode_line({END_FIELD: {NODE_COUNT_FIELD: records}})
 
 
 @dataclass
-class Frame:
+class FrameChecker:
     """A checker of a dump's first line, last line and number of records.
 
     The caller passes it the lines one by one. ``faults`` has the faults found so far, as (offset, reason).
 
-    >>> frame = Frame()
-    >>> frame.line(0, {"begin": {}}); frame.record(14); frame.line(40, {"end": {"nodes": 2}})
+    >>> frame = FrameChecker()
+    >>> frame.check_line(0, {"begin": {}}); frame.count_record(14)
+    >>> frame.check_line(40, {"end": {"nodes": 2}})
     >>> frame.is_complete, frame.faults
     (False, [(40, 'cut off or changed: its "end" line counts 2 records, but 1 are present')])
     """
@@ -97,13 +98,13 @@ class Frame:
         """Return whether the dump has an ``end`` line and no faults, such as a wrong number of records."""
         return self.has_last_line and not self.faults
 
-    def record(self, offset: int) -> None:
+    def count_record(self, offset: int) -> None:
         """Count a record at byte ``offset``. Records that cannot be read are counted too."""
         if self.has_last_line and not self.faults:
             self.faults.append((offset, 'a record after the "end" line of the dump'))
         self.records += 1
 
-    def line(self, offset: int, frame: dict[str, Any]) -> None:
+    def check_line(self, offset: int, frame: dict[str, Any]) -> None:
         """Check a ``begin`` or ``end`` line at byte ``offset``. ``frame`` is its JSON object."""
         if BEGIN_FIELD in frame:
             if self.has_first_line or self.has_last_line or self.records:
@@ -129,7 +130,7 @@ class Frame:
             self.faults.append((offset, f"cut off or changed: {counts_text}"))
         self.has_last_line = True
 
-    def finish(self, offset: int) -> None:
+    def check_end(self, offset: int) -> None:
         """Check that a dump with a ``begin`` line also had an ``end`` line.
 
         ``offset`` is the end of the file, in bytes.
@@ -147,8 +148,8 @@ UNREAD_FIELD = "unread"
 """Field of a record that has a reason instead of data."""
 
 _INT64_LIMIT = 2**63
-_SURROGATE = re.compile("[\ud800-\udfff]")  # a lone surrogate, which JSON allows, is not UTF-8
-_REASON_LIMIT = 1000  # characters; the maker of a dump may have written anything
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # a lone surrogate, which JSON allows, is not UTF-8
+_MAX_REASON_CHARS = 1000  # characters; the maker of a dump may have written anything
 
 
 class DamagedLineError(ValueError):
@@ -174,10 +175,10 @@ class FrameLineError(DamagedLineError):
         self.frame = frame
 
 
-def json_record(line: bytes) -> dict[str, Any]:
+def decode_record(line: bytes) -> dict[str, Any]:
     """Parse a line as a JSON object with a path.
 
-    >>> json_record(b'{"path": "/a", "x": 1}')["x"]
+    >>> decode_record(b'{"path": "/a", "x": 1}')["x"]
     1
 
     Raises:
@@ -188,21 +189,21 @@ def json_record(line: bytes) -> dict[str, Any]:
         record: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DamagedLineError(None, f"not JSON: {error}") from error
-    if is_frame(record):
+    if is_frame_line(record):
         raise FrameLineError(record)
     path = record.get("path") if isinstance(record, dict) else None
-    if not isinstance(path, str) or not path.startswith("/") or _SURROGATE.search(path):
+    if not isinstance(path, str) or not path.startswith("/") or _LONE_SURROGATE.search(path):
         raise DamagedLineError(None, "not a JSON object with a path")
     if UNREAD_FIELD in record:
-        reason = str(record[UNREAD_FIELD])[:_REASON_LIMIT].encode(errors="backslashreplace").decode()
+        reason = str(record[UNREAD_FIELD])[:_MAX_REASON_CHARS].encode(errors="backslashreplace").decode()
         raise DamagedLineError(path, f"not read when the dump was made: {reason}")
     return dict(record)
 
 
-def line_of(record: dict[str, Any]) -> bytes:
+def encode_line(record: dict[str, Any]) -> bytes:
     """Return the line of a record.
 
-    >>> line_of({"path": "/a"})
+    >>> encode_line({"path": "/a"})
     b'{"path":"/a"}\\n'
     """
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"
@@ -211,9 +212,9 @@ def line_of(record: dict[str, Any]) -> bytes:
 def unread_record(path: str, reason: str) -> dict[str, Any]:
     """Return the record for a path that could not be read. The record contains ``reason``.
 
-    When `json_record` parses the line of this record, it raises an error with the same reason.
+    When `decode_record` parses the line of this record, it raises an error with the same reason.
 
-    >>> json_record(line_of(unread_record("/a", "not authorised")))
+    >>> decode_record(encode_line(unread_record("/a", "not authorised")))
     Traceback (most recent call last):
         ...
     auditor.sources.metadata.dump.records.DamagedLineError: not read when the dump was made: not authorised
@@ -222,11 +223,11 @@ def unread_record(path: str, reason: str) -> dict[str, Any]:
 
 
 def base64_text(data: bytes) -> str:
-    """Return bytes as base64 text. `base64_of` decodes it."""
+    """Return bytes as base64 text. `decode_base64` decodes it."""
     return base64.b64encode(data).decode()
 
 
-def base64_of(record: dict[str, Any], name: str) -> bytes:
+def decode_base64(record: dict[str, Any], name: str) -> bytes:
     """Decode the base64 text in the field ``name`` of a record, and return the bytes."""
     encoded_text = record.get(name)
     if not isinstance(encoded_text, str):
@@ -237,7 +238,7 @@ def base64_of(record: dict[str, Any], name: str) -> bytes:
         raise DamagedLineError(record["path"], f"{name} is not base64: {error}") from error
 
 
-def int64s_of(record: dict[str, Any], field_names: tuple[str, ...]) -> list[int]:
+def read_int64s(record: dict[str, Any], field_names: tuple[str, ...]) -> list[int]:
     """Return the values of the fields ``field_names`` of a record. All must be 64-bit integers."""
     int_values = [record.get(name) for name in field_names]
     for name, int_value in zip(field_names, int_values, strict=True):
@@ -261,7 +262,7 @@ def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
     return None, line_length
 
 
-def records_of(path: Path) -> Iterator[dict[str, Any]]:
+def read_dump_records(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the records of a dump, without its first and last line. Raises OSError.
 
     Lines that cannot be read are skipped. If the first bytes show that the file has another known format,
@@ -274,7 +275,7 @@ def records_of(path: Path) -> Iterator[dict[str, Any]]:
         while line_length:
             line, line_length = next_line(file)
             try:
-                record = json_record(line or b"")
+                record = decode_record(line or b"")
             except DamagedLineError:
                 continue
             if "modRevision" in record or "czxid" in record:
@@ -283,7 +284,7 @@ def records_of(path: Path) -> Iterator[dict[str, Any]]:
 
 def first_record(path: Path) -> dict[str, Any] | None:
     """Return the first record of a dump, or None if the file has no record. Raises OSError."""
-    return next(records_of(path), None)
+    return next(read_dump_records(path), None)
 
 
 def recognise(metadata_uri: MetadataUri) -> None:

@@ -23,9 +23,15 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 import pyarrow as pa
 
 from auditor.codecs.ledger_metadata.one import without_password
-from auditor.errors import UsageError, named_target
+from auditor.errors import UsageError, name_target
 from auditor.keys import etcd
-from auditor.sources.metadata.dump.records import UNREAD_FIELD, first_line, last_line, line_of, unread_record
+from auditor.sources.metadata.dump.records import (
+    UNREAD_FIELD,
+    encode_line,
+    first_line,
+    last_line,
+    unread_record,
+)
 from auditor.sources.metadata.dump.store import key_record, oxia_record, znode_record
 from auditor.sources.metadata.etcd.key_ranges import is_ledger
 from auditor.sources.metadata.saved_files import GZIP, ZSTD
@@ -40,20 +46,20 @@ Record = dict[str, Any]
 class SaveRequest:
     """The content of a store to save: the cluster's root, and the existing trees beside it.
 
-    ``siblings`` has the names of these trees. If ``passwords`` is False, the passwords are removed from
-    ledger metadata.
+    ``sibling_trees`` has the names of these trees. If ``keeps_passwords`` is False, the passwords are removed
+    from ledger metadata.
     """
 
     uri: MetadataUri
-    siblings: tuple[str, ...]
-    passwords: bool
+    sibling_trees: tuple[str, ...]
+    keeps_passwords: bool
     options: StoreOptions
 
     @property
     def trees(self) -> tuple[str, ...]:
-        """Return the absolute paths of the trees in ``siblings``."""
+        """Return the absolute paths of the trees in ``sibling_trees``."""
         parent_path = self.uri.root.rpartition("/")[0]
-        return tuple(f"{parent_path}/{name}" for name in self.siblings)
+        return tuple(f"{parent_path}/{name}" for name in self.sibling_trees)
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class StoreRecords:
     batches: Iterator[list[Record]]
 
 
-class Reader(Protocol):
+class RecordReader(Protocol):
     """A function that starts to read the records of a store."""
 
     def __call__(self, request: SaveRequest) -> StoreRecords:
@@ -112,17 +118,17 @@ def save(
         UsageError: the store is already a saved one.
         StoreError: the store cannot be read.
     """
-    if request.uri.scheme not in READERS:
+    if request.uri.scheme not in READER_BY_SCHEME:
         raise UsageError(
             f"{request.uri}: already saved; a dump needs a running store: zk://, etcd:// or metadata-store:oxia://"
         )
     check_reachable(request.uri, request.options)
-    store_records = READERS[request.uri.scheme](request)
+    store_records = READER_BY_SCHEME[request.uri.scheme](request)
     dump_file.write(first_line(store_records.time))
     records = unread_count = 0
     gaps: list[tuple[str, str]] = []
     for batch in store_records.batches:
-        dump_file.write(b"".join(map(line_of, batch)))
+        dump_file.write(b"".join(map(encode_line, batch)))
         records += len(batch)
         unread_gaps = [(record["path"], record[UNREAD_FIELD]) for record in batch if UNREAD_FIELD in record]
         unread_count += len(unread_gaps)
@@ -146,9 +152,9 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     descriptor, temporary_path = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with (
-            named_target(path),
+            name_target(path),
             os.fdopen(descriptor, "wb") as unpacked_file,
-            _open_packing(unpacked_file, COMPRESSIONS_BY_SUFFIX.get(path.suffix)) as file,
+            _open_compressed(unpacked_file, COMPRESSIONS_BY_SUFFIX.get(path.suffix)) as file,
         ):
             yield file
         Path(temporary_path).replace(path)
@@ -157,7 +163,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _open_packing(unpacked_file: BinaryIO, compression: str | None) -> Iterator[BinaryIO]:
+def _open_compressed(unpacked_file: BinaryIO, compression: str | None) -> Iterator[BinaryIO]:
     if compression is None:
         yield unpacked_file
         return
@@ -166,7 +172,7 @@ def _open_packing(unpacked_file: BinaryIO, compression: str | None) -> Iterator[
 
 
 def read_zookeeper(request: SaveRequest) -> StoreRecords:
-    """Read a running ZooKeeper; see `Reader`."""
+    """Read a running ZooKeeper; see `RecordReader`."""
     from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
 
     with closing(ZooKeeperStore(request.uri, request.options)) as store:
@@ -188,14 +194,14 @@ def _znode_batches(request: SaveRequest) -> Iterator[list[Record]]:
         # `walk` reads the last top first.
         for znodes, gaps in walk(znode_reader, [TopZnode(path) for path in reversed([root, *present_trees])]):
             records = [
-                znode_record(znode._replace(data=_without_passwords(znode.path, znode.data, request)))
+                znode_record(znode._replace(data=_remove_passwords(znode.path, znode.data, request)))
                 for znode in znodes
             ]
             yield records + [unread_record(*unread_gap) for unread_gap in gaps]
 
 
-def _without_passwords(path: str, data: bytes, request: SaveRequest) -> bytes:
-    if request.passwords or not data or not _is_ledger(path, request.uri):
+def _remove_passwords(path: str, data: bytes, request: SaveRequest) -> bytes:
+    if request.keeps_passwords or not data or not _is_ledger(path, request.uri):
         return data
     return without_password(data)
 
@@ -210,7 +216,7 @@ def _is_ledger(path: str, metadata_uri: MetadataUri) -> bool:
 
 
 def read_etcd(request: SaveRequest) -> StoreRecords:
-    """Read a running etcd; see `Reader`."""
+    """Read a running etcd; see `RecordReader`."""
     from auditor.sources.metadata.etcd.live import EtcdStore, PathEtcdStore
 
     store_class = PathEtcdStore if request.uri.scheme == ETCD_WITH_PATH_KEYS else EtcdStore
@@ -233,14 +239,14 @@ def _key_batches(request: SaveRequest, revision: int) -> Iterator[list[Record]]:
             for start_key, end_key in ((key, key + b"\0"), etcd.children(parent_path, name)):
                 for page in pages.read(start_key, end_key, revision):
                     records = [
-                        key_record(key, _without_passwords(etcd.key_text(key), data, request), *key_numbers)
+                        key_record(key, _remove_passwords(etcd.key_text(key), data, request), *key_numbers)
                         for key, data, *key_numbers in zip(*page.keys, strict=True)
                     ]
                     yield records + [unread_record(*unread_gap) for unread_gap in page.gaps]
 
 
 def read_oxia(request: SaveRequest) -> StoreRecords:
-    """Read a running Oxia; see `Reader`."""
+    """Read a running Oxia; see `RecordReader`."""
     from auditor.sources.metadata.oxia.live import OxiaStore
 
     with closing(OxiaStore(request.uri, request.options)) as store:
@@ -252,15 +258,15 @@ def _oxia_batches(request: SaveRequest) -> Iterator[list[Record]]:
 
     with closing(OxiaStore(request.uri, request.options)) as store:
         for tree in (request.uri.root, *request.trees):
-            for znodes, gaps in store.read_whole(tree):
+            for znodes, gaps in store.read_subtree(tree):
                 records = [
-                    oxia_record(znode._replace(data=_without_passwords(znode.path, znode.data, request)))
+                    oxia_record(znode._replace(data=_remove_passwords(znode.path, znode.data, request)))
                     for znode in znodes
                 ]
                 yield records + [unread_record(*unread_gap) for unread_gap in gaps]
 
 
-READERS: Mapping[str, Reader] = {
+READER_BY_SCHEME: Mapping[str, RecordReader] = {
     "zk": read_zookeeper,
     "etcd": read_etcd,
     ETCD_WITH_PATH_KEYS: read_etcd,

@@ -35,19 +35,19 @@ from auditor.keys import etcd
 from auditor.sources.metadata.dump.lines import LineStore
 from auditor.sources.metadata.dump.records import (
     DamagedLineError,
-    base64_of,
     base64_text,
+    decode_base64,
+    decode_record,
     first_record,
-    int64s_of,
-    json_record,
-    records_of,
+    read_dump_records,
+    read_int64s,
 )
 from auditor.sources.metadata.etcd.key_ranges import (
     NO_MARKS_NOTE,
     NO_TIMES_NOTE,
-    by_node_name,
     is_ledger,
     key_znode,
+    nodes_by_name,
     nodes_of_root,
 )
 from auditor.sources.metadata.store import (
@@ -67,35 +67,35 @@ _KEY_NUMBER_FIELDS = ("createRevision", "modRevision", "lease", "version")
 _DEFAULT_KEY_FIELDS = {"lease": OWNER_UNKNOWN}
 
 
-def key_of_line(line: bytes) -> Znode:
+def decode_key_line(line: bytes) -> Znode:
     """Decode one line of an etcd dump into a znode.
 
-    >>> key_of_line(b'{"path": "/a", "key": "L2E=", "data": "YQ==", "createRevision": 1, "modRevision": 2,'
-    ...            b' "version": 2, "lease": 0}').version
+    >>> decode_key_line(b'{"path": "/a", "key": "L2E=", "data": "YQ==", "createRevision": 1,'
+    ...                 b' "modRevision": 2, "version": 2, "lease": 0}').version
     2
     """
-    record = json_record(line)
+    record = decode_record(line)
     if "czxid" in record:
         raise StoreError(
             f"this dump mixes two stores: it begins with etcd's modRevision, and {record['path']} has "
             "ZooKeeper's czxid. Save each store to its own file"
         )
-    path = etcd.key_text(base64_of(record, "key"))
+    path = etcd.key_text(decode_base64(record, "key"))
     if path != record["path"]:
         # Either of them could be right.
         raise DamagedLineError(None, "path and key disagree")
     return key_znode(
-        path, base64_of(record, "data"), *int64s_of(_DEFAULT_KEY_FIELDS | record, _KEY_NUMBER_FIELDS)
+        path, decode_base64(record, "data"), *read_int64s(_DEFAULT_KEY_FIELDS | record, _KEY_NUMBER_FIELDS)
     )
 
 
 def key_record(key: bytes, data: bytes, *key_numbers: int) -> dict[str, Any]:
-    """Return the dump record of an etcd key. `key_of_line` decodes the line of this record.
+    """Return the dump record of an etcd key. `decode_key_line` decodes the line of this record.
 
     ``key_numbers`` are createRevision, modRevision, lease and version, in this order.
 
-    >>> from auditor.sources.metadata.dump.records import line_of
-    >>> key_of_line(line_of(key_record(b"/a", b"a", 1, 2, 0, 2))).data
+    >>> from auditor.sources.metadata.dump.records import encode_line
+    >>> decode_key_line(encode_line(key_record(b"/a", b"a", 1, 2, 0, 2))).data
     b'a'
     """
     record = {"path": etcd.key_text(key), "key": base64_text(key), "data": base64_text(data)}
@@ -109,8 +109,8 @@ class EtcdDumpStore(LineStore):
     keeps_times = False
     note = NO_MARKS_NOTE
     root_parameter = "scope"
-    parse = staticmethod(key_of_line)
-    names = staticmethod(by_node_name)  # turns the cluster's own keys into ZooKeeper's names
+    decode_line = staticmethod(decode_key_line)
+    to_nodes = staticmethod(nodes_by_name)  # turns the cluster's own keys into ZooKeeper's names
     required_names: tuple[str, ...] = ("layout", "bookies", "cookies", "underreplication")
     bookie_parent_names: tuple[str, ...] = ("bookies", "cookies")
 
@@ -134,7 +134,7 @@ class EtcdDumpStore(LineStore):
             )
         revision = f"revision {max(newest_record.czxid, newest_record.mzxid)}"
         nodes, is_complete, truncation_reason = (
-            self.names(self.root, whole_dump.nodes),
+            self.to_nodes(self.root, whole_dump.nodes),
             whole_dump.frame.is_complete,
             self._cut_reason(whole_dump),
         )
@@ -159,7 +159,7 @@ class PathEtcdDumpStore(EtcdDumpStore):
     note = NO_TIMES_NOTE
     root_parameter = "root"
     tree_of = LineStore.tree_of
-    names = staticmethod(nodes_of_root)
+    to_nodes = staticmethod(nodes_of_root)
     required_names = ("LAYOUT", "cookies")  # available itself has no key
     bookie_parent_names = ("available", "cookies")
 
@@ -204,20 +204,20 @@ def open_dump(uri: MetadataUri) -> MetadataStore:
         record = first_record(Path(uri.path))
         if not record or "modRevision" not in record:
             return ZooKeeperDumpStore(uri)
-        first_records = islice(records_of(Path(uri.path)), MAX_RECORDS_SEARCHED)
+        first_records = islice(read_dump_records(Path(uri.path)), MAX_RECORDS_SEARCHED)
         return (PathEtcdDumpStore if has_paths(first_records, uri.root) else EtcdDumpStore)(uri)
     except OSError:
         return ZooKeeperDumpStore(uri)
 
 
-def znode_of_line(line: bytes) -> Znode:
+def decode_znode_line(line: bytes) -> Znode:
     """Decode one line of a ZooKeeper or Oxia dump into a znode.
 
-    >>> znode_of_line(b'{"path": "/a", "data": "YQ==", "czxid": 1, "mzxid": 2, "ctime": 3, "mtime": 4,'
+    >>> decode_znode_line(b'{"path": "/a", "data": "YQ==", "czxid": 1, "mzxid": 2, "ctime": 3, "mtime": 4,'
     ...            b' "version": 5, "ephemeralOwner": 0}').data
     b'a'
     """
-    record = json_record(line)
+    record = decode_record(line)
     if "modRevision" in record:
         raise StoreError(
             f"this dump mixes two stores: it begins with ZooKeeper's czxid, and {record['path']} has etcd's "
@@ -225,10 +225,12 @@ def znode_of_line(line: bytes) -> Znode:
         )
     child_version = record.get("cversion")
     created_children = child_version if type(child_version) is int and child_version >= 0 else UNKNOWN_COUNT
-    key_numbers = int64s_of(_DEFAULT_ZNODE_FIELDS | record | _owner_of_session(record), _ZNODE_NUMBER_FIELDS)
-    znode = Znode(record["path"], base64_of(record, "data"), *key_numbers)
+    key_numbers = read_int64s(
+        _DEFAULT_ZNODE_FIELDS | record | _owner_of_session(record), _ZNODE_NUMBER_FIELDS
+    )
+    znode = Znode(record["path"], decode_base64(record, "data"), *key_numbers)
     if _MODIFICATIONS_FIELD in record:
-        [modifications] = int64s_of(record, (_MODIFICATIONS_FIELD,))
+        [modifications] = read_int64s(record, (_MODIFICATIONS_FIELD,))
         return znode._replace(made=modifications + 1, modifications=modifications)
     return znode._replace(made=created_children)
 
@@ -242,18 +244,18 @@ def _owner_of_session(record: dict[str, Any]) -> dict[str, int]:
         return {}
     if record[_SESSION_FIELD] is None:
         return {"ephemeralOwner": 0}
-    [session] = int64s_of(record, (_SESSION_FIELD,))
+    [session] = read_int64s(record, (_SESSION_FIELD,))
     return {"ephemeralOwner": owner_of_session(session)}
 
 
 def znode_record(znode: Znode) -> dict[str, Any]:
-    """Return the dump record of a ZooKeeper znode. `znode_of_line` decodes the line of this record.
+    """Return the dump record of a ZooKeeper znode. `decode_znode_line` decodes the line of this record.
 
     ``znode.made`` and ``znode.children`` must not be `UNKNOWN_COUNT`.
 
-    >>> from auditor.sources.metadata.dump.records import line_of
+    >>> from auditor.sources.metadata.dump.records import encode_line
     >>> znode = Znode("/a", b"a", 1, 2, 3, 4, 5, 0, made=7, children=3)
-    >>> znode_record(znode)["cversion"], znode_of_line(line_of(znode_record(znode))).data
+    >>> znode_record(znode)["cversion"], decode_znode_line(encode_line(znode_record(znode))).data
     (11, b'a')
     """
     key_numbers = (znode.czxid, znode.mzxid, znode.ctime, znode.mtime, znode.version, znode.ephemeral_owner)
@@ -268,11 +270,11 @@ def znode_record(znode: Znode) -> dict[str, Any]:
 
 
 def oxia_record(znode: Znode) -> dict[str, Any]:
-    """Return the dump record of a znode from Oxia. `znode_of_line` decodes the line of this record.
+    """Return the dump record of a znode from Oxia. `decode_znode_line` decodes the line of this record.
 
-    >>> from auditor.sources.metadata.dump.records import line_of
+    >>> from auditor.sources.metadata.dump.records import encode_line
     >>> znode = Znode("/a", b"a", 0, 2, 3, 4, 2, 1, made=8, modifications=7)
-    >>> oxia_record(znode)["session"], znode_of_line(line_of(oxia_record(znode))) == znode
+    >>> oxia_record(znode)["session"], decode_znode_line(encode_line(oxia_record(znode))) == znode
     (0, True)
     """
     session = znode.ephemeral_owner - 1 if znode.ephemeral_owner else None
@@ -285,7 +287,7 @@ def oxia_record(znode: Znode) -> dict[str, Any]:
 class ZooKeeperDumpStore(LineStore):
     """A store that reads a dump of ZooKeeper or Oxia."""
 
-    parse = staticmethod(znode_of_line)
+    decode_line = staticmethod(decode_znode_line)
     keeps_times = True
     required_names = ("LAYOUT", "available", "cookies")
     bookie_parent_names = ("available", "cookies")

@@ -180,9 +180,10 @@ class _Endpoint:
 class EtcdClient:
     """A client that sends range requests to the first endpoint that answers.
 
-    The client connects at the first request. `begin` sends a request, and `finish` waits for its answer. So
-    several requests can be in flight, and the caller limits their number. ``operations`` counts
-    connections, token requests, range and count requests, keys read, retries and changes of the endpoint.
+    The client connects at the first request. `send_request` sends a request, and `receive_answer` waits for
+    its answer. So several requests can be in flight, and the caller limits their number. ``operations``
+    counts connections, token requests, range and count requests, keys read, retries and changes of the
+    endpoint.
     """
 
     def __init__(
@@ -194,21 +195,21 @@ class EtcdClient:
         self._options = options
         self._sleep = sleep
         self._limit = RateLimit(options.rate_limit, sleep=sleep)
-        self._place = 0
-        self._current: _Endpoint | None = None
+        self._host_index = 0
+        self._open_endpoint: _Endpoint | None = None
 
     @property
     def name(self) -> str:
         """Return a name of this etcd for messages. It lists the endpoints."""
         return f"etcd at {','.join(self._hosts)}"
 
-    def begin(self, range_request: EtcdRangeRequest) -> PendingAnswer:
+    def send_request(self, range_request: EtcdRangeRequest) -> PendingAnswer:
         """Send a range request as soon as the rate limit allows it."""
         self.operations["count" if range_request.count_only else "range"] += 1
         self._limit.take(1)
         return self._send(range_request)
 
-    def finish(self, pending_answer: PendingAnswer) -> EtcdAnswer:
+    def receive_answer(self, pending_answer: PendingAnswer) -> EtcdAnswer:
         """Wait for an answer. If the endpoint is lost, send the request to the other endpoints.
 
         Raises:
@@ -241,7 +242,7 @@ class EtcdClient:
 
     def ask(self, range_request: EtcdRangeRequest) -> EtcdAnswer:
         """Send a range request and wait for its answer."""
-        return self.finish(self.begin(range_request))
+        return self.receive_answer(self.send_request(range_request))
 
     def version(self) -> str:
         """Return the etcd version of the current endpoint.
@@ -282,9 +283,9 @@ class EtcdClient:
 
     def close(self) -> None:
         """Close the connection. A later request opens a new one."""
-        if self._current is not None:
-            self._current.close()
-            self._current = None
+        if self._open_endpoint is not None:
+            self._open_endpoint.close()
+            self._open_endpoint = None
 
     def _send(self, range_request: EtcdRangeRequest, failures: int = 0) -> PendingAnswer:
         while True:
@@ -300,11 +301,13 @@ class EtcdClient:
                 self._leave_endpoint(endpoint, failures, error)
 
     def _endpoint(self) -> _Endpoint:
-        if self._current is None:
+        if self._open_endpoint is None:
             credentials = read_credentials(self._options.credentials).etcd
-            self._current = _Endpoint(self._hosts[self._place], credentials, self._options.timeout_s)
+            self._open_endpoint = _Endpoint(
+                self._hosts[self._host_index], credentials, self._options.timeout_s
+            )
             self.operations["connect"] += 1
-        return self._current
+        return self._open_endpoint
 
     def _leave_endpoint(self, endpoint: _Endpoint, failures: int, error: grpc.RpcError) -> None:
         """Move from a failed endpoint to the next one, unless another request has already done so.
@@ -317,9 +320,9 @@ class EtcdClient:
             raise self._unreachable_error(error) from error
         if endpoint_number == 0:
             self._sleep(ROUND_WAITS_S[finished_rounds - 1])
-        if endpoint is self._current:
+        if endpoint is self._open_endpoint:
             self.close()
-            self._place = (self._place + 1) % len(self._hosts)
+            self._host_index = (self._host_index + 1) % len(self._hosts)
             self.operations["failover"] += len(self._hosts) > 1
 
     def _answer(self, range_request: EtcdRangeRequest, response: Any) -> EtcdAnswer:
@@ -372,8 +375,8 @@ class EtcdClient:
                 f"{self.name}: no answer within {self._options.timeout_s:g} s; raise --timeout if it is slow"
             )
         tls = read_credentials(self._options.credentials).etcd.tls
-        if (tls_problem_text := tls_problem(self._hosts[self._place], tls, "etcd.tls")) is not None:
-            return StoreError(f"{self._hosts[self._place]}: {tls_problem_text}")
+        if (tls_problem_text := tls_problem(self._hosts[self._host_index], tls, "etcd.tls")) is not None:
+            return StoreError(f"{self._hosts[self._host_index]}: {tls_problem_text}")
         if any(handshake_message in details.lower() for handshake_message in _HANDSHAKE_MESSAGES):
             return StoreError(f"{self.name}: no TLS connection: {details}")
         return StoreError(f"cannot reach {self.name}: {details}; check the hosts of the metadata URI")

@@ -40,7 +40,7 @@ MAX_SPAN_CUTS = 500
 """Largest number of cuts, to limit the work for unusual ids. It is enough for 50 million keys in a bucket.
 """
 
-_ID_LIMIT = 1 << 128
+_NUMBER_LIMIT = 1 << 128
 _UINT64_LIMIT = 1 << 64
 
 KeyCounter = Callable[[Sequence[tuple[bytes, bytes]]], list[int]]
@@ -58,13 +58,13 @@ class KeySpan(NamedTuple):
     keys: int
 
 
-def key_of(etcd_scope: str, ledger_number: int) -> bytes:
+def make_ledger_key(etcd_scope: str, ledger_number: int) -> bytes:
     """Return the key of the ledger with the 128-bit number ``ledger_number``.
 
     The upper half of the number is the scope of the ledger, and the lower half is its id. Keys sort in the
     order of these numbers.
 
-    >>> key_of("/bk", 1 << 64)
+    >>> make_ledger_key("/bk", 1 << 64)
     b'/bk/ledgers/00000000-0000-0001-0000-000000000000'
     """
     return etcd.key_bytes(f"{etcd_scope}/{etcd.to_path(LedgerId.parse(f'{ledger_number:032x}'))}")
@@ -83,17 +83,19 @@ def ledger_spans(
     """
     whole_span = KeySpan(*etcd.children(etcd_scope, etcd.LEDGERS_KEY), 0)
     edge_keys = [
-        key_of(etcd_scope, ledger_number)
+        make_ledger_key(etcd_scope, ledger_number)
         for ledger_number in (*range(0, _UINT64_LIMIT // 2, 8 << 56), _UINT64_LIMIT // 2, _UINT64_LIMIT)
     ]
     cut_spans = _cut_at_edges(whole_span, edge_keys[1:], count_keys)
     target_keys = _target_keys(sum(span.keys for span in cut_spans), task_count)
-    bucket_keys = [key_of(etcd_scope, bucket_number << 56) for bucket_number in range(1, etcd.BUCKET_COUNT)]
+    bucket_keys = [
+        make_ledger_key(etcd_scope, bucket_number << 56) for bucket_number in range(1, etcd.BUCKET_COUNT)
+    ]
     uncut_spans: list[KeySpan] = []
     for span in cut_spans:
         uncut_spans += _cut_at_edges(span, bucket_keys, count_keys) if span.keys > target_keys else [span]
     return _cut_to_size(
-        uncut_spans, target_keys, lambda span: _halve(etcd_scope, span, count_keys, read_first_key)
+        uncut_spans, target_keys, lambda span: _halve_span(etcd_scope, span, count_keys, read_first_key)
     )
 
 
@@ -171,7 +173,7 @@ def _join_small_spans(span_group: Sequence[KeySpan]) -> list[KeySpan]:
     return joined_spans
 
 
-def _halve(
+def _halve_span(
     etcd_scope: str, span: KeySpan, count_keys: KeyCounter, read_first_key: FirstKeyReader
 ) -> Sequence[KeySpan]:
     """Cut a span into two spans, each with about half of the keys and with at least one key.
@@ -186,17 +188,19 @@ def _halve(
     first_number = int(ledger.qualified_name, 16)
 
     def boundary_at(id_bits: int) -> bytes:
-        return min(key_of(etcd_scope, min(first_number + (1 << id_bits), _ID_LIMIT - 1)), span.end)
+        return min(
+            make_ledger_key(etcd_scope, min(first_number + (1 << id_bits), _NUMBER_LIMIT - 1)), span.end
+        )
 
-    suitable_id_bits, unsuitable_id_bits, left_key_count = 0, 128, 1
-    while unsuitable_id_bits - suitable_id_bits > 1:
-        tried_id_bits = (suitable_id_bits + unsuitable_id_bits) // 2
+    low_id_bits, high_id_bits, left_key_count = 0, 128, 1
+    while high_id_bits - low_id_bits > 1:
+        tried_id_bits = (low_id_bits + high_id_bits) // 2
         (tried_key_count,) = count_keys([(span.start, boundary_at(tried_id_bits))])
         if tried_key_count * 2 <= span.keys:
-            suitable_id_bits, left_key_count = tried_id_bits, tried_key_count
+            low_id_bits, left_key_count = tried_id_bits, tried_key_count
         else:
-            unsuitable_id_bits = tried_id_bits
-    boundary_key = boundary_at(suitable_id_bits)
+            high_id_bits = tried_id_bits
+    boundary_key = boundary_at(low_id_bits)
     if not span.start < boundary_key < span.end:
         return ()
     return KeySpan(span.start, boundary_key, left_key_count), KeySpan(
@@ -218,11 +222,13 @@ def path_ledger_spans(
     """
     (total_keys,) = count_keys([(start, end)])
 
-    def cut(span: KeySpan) -> Sequence[KeySpan]:
+    def cut_at_digits(span: KeySpan) -> Sequence[KeySpan]:
         edge_keys = _digit_edges(span, read_first_key)
         return _cut_at_edges(span, edge_keys, count_keys) if edge_keys else ()
 
-    return _cut_to_size([KeySpan(start, end, total_keys)], _target_keys(total_keys, task_count), cut)
+    return _cut_to_size(
+        [KeySpan(start, end, total_keys)], _target_keys(total_keys, task_count), cut_at_digits
+    )
 
 
 def _digit_edges(span: KeySpan, read_first_key: FirstKeyReader) -> Sequence[bytes]:
@@ -279,12 +285,12 @@ def is_ledger(root: str, path: str) -> bool:
     return path.startswith(f"{root}/{etcd.LEDGERS_KEY}/")
 
 
-def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
+def nodes_by_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
     """Return a dict that maps ZooKeeper names (`auditor.keys.etcd.node_name`) to the keys of etcd.
 
     Keys that have no ZooKeeper name are omitted.
 
-    >>> list(by_node_name("/bk", [key_znode("/bk/bookies/writable/b:3181", b"", 2, 2, 7, 1)]))
+    >>> list(nodes_by_name("/bk", [key_znode("/bk/bookies/writable/b:3181", b"", 2, 2, 7, 1)]))
     ['available/b:3181']
     """
     nodes: dict[str, Znode] = {}

@@ -32,10 +32,10 @@ from auditor.sources.metadata.etcd.key_ranges import (
     NO_MARKS_NOTE,
     NO_TIMES_NOTE,
     KeySpan,
-    by_node_name,
     group_spans,
-    key_of,
     ledger_spans,
+    make_ledger_key,
+    nodes_by_name,
     nodes_of_root,
     path_ledger_spans,
 )
@@ -60,7 +60,7 @@ from auditor.sources.metadata.store import (
 )
 from auditor.sources.metadata.uri import MetadataUri
 
-_SINGLE_KEYS = (
+_SINGLE_KEY_NAMES = (
     "layout",
     "instanceid",
     "cookies",
@@ -94,7 +94,7 @@ class EtcdStore(PinnedEtcd):
             return [self._part(etcd.children(etcd_scope, name), pinned_moment)]
         key_spans = ledger_spans(self.root, *self._key_counter_and_reader(pinned_moment), part_count)
         return [
-            self._part(_group_edges(part_spans), pinned_moment)
+            self._part(_span_edges(part_spans), pinned_moment)
             for part_spans in group_spans(key_spans, part_count)
         ]
 
@@ -139,7 +139,7 @@ class EtcdStore(PinnedEtcd):
 
     def _nodes(self, pinned_moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
         key_ranges = [etcd.children(self.root, relative_path) for relative_path in _PARENT_PATHS]
-        key_batches, gaps = self._read_ranges(pinned_moment, _SINGLE_KEYS, key_ranges)
+        key_batches, gaps = self._read_ranges(pinned_moment, _SINGLE_KEY_NAMES, key_ranges)
         if (
             not any(keys.names for keys in key_batches)
             and self._pages.first_key(*etcd.children(self.root, "ledgers"), pinned_moment.revision) is None
@@ -148,10 +148,10 @@ class EtcdStore(PinnedEtcd):
                 f"there is no BookKeeper cluster below {self.root} in {self._client.name}. End the metadata "
                 "URI with the cluster's scope, exactly as in BookKeeper's configuration"
             )
-        return by_node_name(self.root, znodes_of(key_batches)), gaps
+        return nodes_by_name(self.root, znodes_of(key_batches)), gaps
 
 
-def _group_edges(part_spans: list[KeySpan]) -> tuple[bytes, ...]:
+def _span_edges(part_spans: list[KeySpan]) -> tuple[bytes, ...]:
     return (part_spans[0].start, *(span.end for span in part_spans))
 
 
@@ -171,10 +171,11 @@ class PathEtcdStore(PinnedEtcd):
         """
         pinned_moment = self._moment = self._moment or self._pin_moment()
         if tree is Tree.WHOLE:
-            return [self._part(_keys_below(self.root), pinned_moment, tree)]
+            return [self._part(_key_range_below(self.root), pinned_moment, tree)]
         if tree is Tree.MARKS:
             return [
-                self._part(_keys_below(f"{self.root}/{name}"), pinned_moment, tree) for name in MARK_ROOTS
+                self._part(_key_range_below(f"{self.root}/{name}"), pinned_moment, tree)
+                for name in MARK_ROOTS
             ]
         parts: list[Part] = []
         for start, end in _key_ranges_without_marks(self.root):
@@ -182,23 +183,23 @@ class PathEtcdStore(PinnedEtcd):
                 start, end, *self._key_counter_and_reader(pinned_moment), part_count
             )
             parts += [
-                self._part(_group_edges(part_spans), pinned_moment, tree)
+                self._part(_span_edges(part_spans), pinned_moment, tree)
                 for part_spans in group_spans(path_spans, part_count)
             ]
         return parts
 
-    def has_neighbour(self, name: str) -> bool:
-        """Return whether any key exists below the path ``name`` beside the root; see `NeighbourStore`."""
+    def has_sibling(self, name: str) -> bool:
+        """Return whether any key exists below the path ``name`` beside the root; see `SiblingStore`."""
         pinned_moment = self._moment = self._moment or self._pin_moment()
-        sibling_store_path = f"{self.root.rpartition('/')[0]}/{name}"
-        return self._pages.first_key(*_keys_below(sibling_store_path), pinned_moment.revision) is not None
+        sibling_path = f"{self.root.rpartition('/')[0]}/{name}"
+        return self._pages.first_key(*_key_range_below(sibling_path), pinned_moment.revision) is not None
 
     def _nodes(self, pinned_moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
         key_ranges = [
             key_range for name in CLUSTER_CHILDREN for key_range in _key_ranges_without_marks(self.root, name)
         ]
         key_batches, gaps = self._read_ranges(pinned_moment, CLUSTER_CHILDREN, key_ranges)
-        first_key = self._pages.first_key(*_keys_below(self.root), pinned_moment.revision)
+        first_key = self._pages.first_key(*_key_range_below(self.root), pinned_moment.revision)
         if first_key is None:
             raise StoreError(
                 f"there is no BookKeeper cluster below {self.root} in {self._client.name}; end the metadata "
@@ -221,7 +222,7 @@ def count_path_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptio
     return LedgerCount(keys, False)
 
 
-def _keys_below(path: str) -> tuple[bytes, bytes]:
+def _key_range_below(path: str) -> tuple[bytes, bytes]:
     parent, _, name = path.rpartition("/")
     return etcd.children(parent, name)
 
@@ -231,10 +232,10 @@ def _key_ranges_without_marks(root: str, name: str | None = None) -> list[tuple[
 
     If ``name`` is given, return only the ranges below this child of the root.
     """
-    start, end = _keys_below(f"{root}/{name}" if name else root)
+    start, end = _key_range_below(f"{root}/{name}" if name else root)
     key_ranges = []
     for excluded_root in sorted(MARK_ROOTS):
-        excluded_start, excluded_end = _keys_below(f"{root}/{excluded_root}")
+        excluded_start, excluded_end = _key_range_below(f"{root}/{excluded_root}")
         if start < excluded_start < end:
             key_ranges.append((start, excluded_start))
             start = excluded_end
@@ -251,7 +252,7 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
     start, end = etcd.children(etcd_scope, etcd.LEDGERS_KEY)
     bucket_edges = [
         start,
-        *(key_of(etcd_scope, bucket << 56) for bucket in range(8, etcd.BUCKET_COUNT, 8)),
+        *(make_ledger_key(etcd_scope, bucket << 56) for bucket in range(8, etcd.BUCKET_COUNT, 8)),
         end,
     ]
     with closing(EtcdClient(uri.hosts, options)) as client:

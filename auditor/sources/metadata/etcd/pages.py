@@ -60,7 +60,7 @@ class Page:
         return cls(Keys(*columns), [gap for page in pages for gap in page.gaps])
 
 
-def batch_of(page: Page, pinned_ms: int) -> ZnodeBatch:
+def make_page_batch(page: Page, pinned_ms: int) -> ZnodeBatch:
     """Return a page as a `ZnodeBatch`.
 
     ``pinned_ms`` is the time when the revision of the page was pinned, in ms.
@@ -98,13 +98,13 @@ class EtcdPages:
 
     def __init__(self, client: EtcdClient, options: StoreOptions) -> None:
         self._client = client
-        self._in_flight = max(1, options.in_flight)
+        self._max_in_flight = max(1, options.in_flight)
         # At most one second's share of the rate, so that a low rate gives no bursts. At least one key: to
         # etcd 0 means no limit.
         page_keys = max(1, int(options.rate_limit)) if options.rate_limit else MAX_PAGE_KEYS
-        self._largest = min(MAX_PAGE_KEYS, page_keys)
-        self._largest = max(1, self._largest)
-        self._limit = min(FIRST_PAGE_KEYS, self._largest)
+        self._max_limit = min(MAX_PAGE_KEYS, page_keys)
+        self._max_limit = max(1, self._max_limit)
+        self._page_limit = min(FIRST_PAGE_KEYS, self._max_limit)
 
     def read(self, start: bytes, end: bytes, revision: int) -> Iterator[Page]:
         """Yield the keys from ``start`` on and before ``end``, in order, page by page.
@@ -114,20 +114,20 @@ class EtcdPages:
         Raises:
             CompactedError, StoreError: see `EtcdClient.finish`.
         """
-        yield from self._counted_pages(EtcdRangeRequest(start, end, revision, self._limit))
+        yield from self._read_counted_pages(EtcdRangeRequest(start, end, revision, self._page_limit))
 
     @property
     def can_request_ahead(self) -> bool:
         """Return whether the reader may send a second request before the first answer has been used."""
-        return self._in_flight > 1
+        return self._max_in_flight > 1
 
     def ask_for_changes(self, start: bytes, end: bytes, revision: int, since_revision: int) -> PendingAnswer:
         """Request the keys of a range that changed at revision ``since_revision`` or later.
 
         Pass the result to `receive_changes`, which waits for the answer.
         """
-        return self._client.begin(
-            EtcdRangeRequest(start, end, revision, self._limit, since_revision=since_revision)
+        return self._client.send_request(
+            EtcdRangeRequest(start, end, revision, self._page_limit, since_revision=since_revision)
         )
 
     def receive_changes(self, pending_answer: PendingAnswer) -> ChangedKeys | None:
@@ -150,18 +150,18 @@ class EtcdPages:
 
     def names(self, start: bytes, end: bytes, revision: int) -> Iterator[Keys]:
         """Yield the keys of a range like `read`, but without their values."""
-        for page in self._counted_pages(
-            EtcdRangeRequest(start, end, revision, self._largest, keys_only=True)
+        for page in self._read_counted_pages(
+            EtcdRangeRequest(start, end, revision, self._max_limit, keys_only=True)
         ):
             yield page.keys
 
-    def _counted_pages(self, range_request: EtcdRangeRequest) -> Iterator[Page]:
+    def _read_counted_pages(self, range_request: EtcdRangeRequest) -> Iterator[Page]:
         """Yield all pages of a range.
 
         Raise an error if the pages do not have as many keys as the server counts in the range.
         """
         received_count = expected_count = 0
-        for page, answer in self._read_pages(self._client.begin(range_request)):
+        for page, answer in self._read_pages(self._client.send_request(range_request)):
             received_count += len(answer.keys.names)
             expected_count = max(expected_count, answer.count)
             yield page
@@ -180,11 +180,11 @@ class EtcdPages:
         while True:
             range_request = pending_answer.range_request
             try:
-                answer = self._client.finish(pending_answer)
+                answer = self._client.receive_answer(pending_answer)
             except TooLargeError:
                 if range_request.limit > 1:
-                    self._limit = max(1, range_request.limit // 2)
-                    pending_answer = self._client.begin(replace(range_request, limit=self._limit))
+                    self._page_limit = max(1, range_request.limit // 2)
+                    pending_answer = self._client.send_request(replace(range_request, limit=self._page_limit))
                     continue
                 page, answer = self._read_large_page(range_request)
             else:
@@ -194,23 +194,25 @@ class EtcdPages:
             if not (answer.has_more and answer.keys.names):
                 yield page, answer
                 return
-            page_limit = range_request.limit if range_request.keys_only else self._limit
+            page_limit = range_request.limit if range_request.keys_only else self._page_limit
             next_request = replace(range_request, start=answer.keys.names[-1] + b"\0", limit=page_limit)
-            next_pending_answer = self._client.begin(next_request) if self.can_request_ahead else None
+            next_pending_answer = self._client.send_request(next_request) if self.can_request_ahead else None
             yield page, answer
-            pending_answer = next_pending_answer or self._client.begin(next_request)
+            pending_answer = next_pending_answer or self._client.send_request(next_request)
 
     def count_keys(self, key_ranges: Sequence[tuple[bytes, bytes]], revision: int) -> list[int]:
         """Return the number of keys in each range, without reading the keys."""
         key_counts: list[int] = []
         pending_answers: deque[PendingAnswer] = deque()
         for start, end in key_ranges:
-            if len(pending_answers) >= self._in_flight:
-                key_counts.append(self._client.finish(pending_answers.popleft()).count)
+            if len(pending_answers) >= self._max_in_flight:
+                key_counts.append(self._client.receive_answer(pending_answers.popleft()).count)
             pending_answers.append(
-                self._client.begin(EtcdRangeRequest(start, end, revision, count_only=True))
+                self._client.send_request(EtcdRangeRequest(start, end, revision, count_only=True))
             )
-        return key_counts + [self._client.finish(pending_answer).count for pending_answer in pending_answers]
+        return key_counts + [
+            self._client.receive_answer(pending_answer).count for pending_answer in pending_answers
+        ]
 
     def first_key(self, start: bytes, end: bytes, revision: int) -> bytes | None:
         """Return the first key of a range, or None if the range is empty."""
@@ -232,4 +234,4 @@ class EtcdPages:
         if answer.keys.names:
             fitting_key_count = TARGET_PAGE_BYTES * len(answer.keys.names) // max(1, answer.size)
             # At most twice the last page: later values may be larger.
-            self._limit = max(1, min(fitting_key_count, 2 * self._limit, self._largest))
+            self._page_limit = max(1, min(fitting_key_count, 2 * self._page_limit, self._max_limit))

@@ -45,12 +45,12 @@ from auditor.errors import CompactedError
 from auditor.keys import etcd
 from auditor.keys.etcd import key_text
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.model.columns import rows_of_columns
+from auditor.model.columns import make_batch
 from auditor.sources.clock import now_ms
-from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, EarlierPiece, earlier_pieces
+from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, EarlierPiece, read_earlier_pieces
 from auditor.sources.metadata.etcd.client import EtcdClient, EtcdRangeRequest, Keys, PendingAnswer
 from auditor.sources.metadata.etcd.key_ranges import FirstKeyReader, KeyCounter, key_znode
-from auditor.sources.metadata.etcd.pages import EtcdPages, Page, batch_of
+from auditor.sources.metadata.etcd.pages import EtcdPages, Page, make_page_batch
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import (
     MAX_RESTARTS,
@@ -87,13 +87,14 @@ class ChangedRowsPart(Part):
     end: bytes
     moment: Moment
     cluster_id: int
-    earlier: EarlierLedgers
+    earlier_ledgers: EarlierLedgers
 
 
 class _PieceRequest(NamedTuple):
     """A piece of earlier rows, and a request for the keys that changed in the range of the piece.
 
-    The answer has the changes at revision ``since`` or later. ``pending`` is None if the piece has no rows.
+    The answer has the changes at revision ``min_revision`` or later. ``pending_answer`` is None if the piece
+    has no rows.
     """
 
     piece: EarlierPiece
@@ -119,14 +120,14 @@ class ChangedRowsReader:
         """
         part = self._part
         piece_requests: deque[_PieceRequest] = deque()
-        for piece in earlier_pieces(part.earlier, part.start, part.end, self._columns):
-            piece_requests.append(self._send(piece))
+        for piece in read_earlier_pieces(part.earlier_ledgers, part.start, part.end, self._columns):
+            piece_requests.append(self._send_request(piece))
             while len(piece_requests) > self._pages.can_request_ahead:
-                yield from self._read(piece_requests.popleft())
+                yield from self._read_piece(piece_requests.popleft())
         for piece_request in piece_requests:
-            yield from self._read(piece_request)
+            yield from self._read_piece(piece_request)
 
-    def _send(self, piece: EarlierPiece) -> _PieceRequest:
+    def _send_request(self, piece: EarlierPiece) -> _PieceRequest:
         """Request the keys that changed in the range of a piece."""
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
         if not len(versions):
@@ -138,7 +139,7 @@ class ChangedRowsReader:
             piece, min_revision, self._pages.ask_for_changes(piece.start, piece.end, revision, min_revision)
         )
 
-    def _read(self, piece_request: _PieceRequest) -> Iterator[pa.RecordBatch]:
+    def _read_piece(self, piece_request: _PieceRequest) -> Iterator[pa.RecordBatch]:
         changed_rows = self._changed_rows(piece_request)
         if changed_rows is not None:
             yield changed_rows
@@ -161,10 +162,10 @@ class ChangedRowsReader:
             return None
         is_unchanged = (versions < min_revision) & ~current_versions.contain_paths(piece.rows)
         unchanged_count = changed_keys.count - len(page.keys.names) - len(page.gaps)
-        if not self._part.earlier.whole or int(is_unchanged.sum()) != unchanged_count:
-            listed = self._list_versions(piece, min_revision)
-            is_unchanged &= listed.match_versions(piece.rows)
-            if int(is_unchanged.sum()) != len(listed.paths) or len(listed.paths) != unchanged_count:
+        if not self._part.earlier_ledgers.whole or int(is_unchanged.sum()) != unchanged_count:
+            listed_keys = self._list_versions(piece, min_revision)
+            is_unchanged &= listed_keys.match_versions(piece.rows)
+            if int(is_unchanged.sum()) != len(listed_keys.paths) or len(listed_keys.paths) != unchanged_count:
                 return None
         return self._merge(piece.rows, np.flatnonzero(is_unchanged), page)
 
@@ -183,7 +184,7 @@ class ChangedRowsReader:
         columns = {name: rows[name] for name in self._columns.names}
         columns |= {"mtime": self._part.moment.time, "reused": True}
         changed_rows = self._decode_page(page)
-        all_rows = pa.concat_batches([rows_of_columns(self._columns, rows.num_rows, columns), changed_rows])
+        all_rows = pa.concat_batches([make_batch(self._columns, rows.num_rows, columns), changed_rows])
         insert_positions = [
             bisect_left(rows["path"], path, key=pa.StringScalar.as_py)
             for path in changed_rows["path"].to_pylist()
@@ -196,7 +197,7 @@ class ChangedRowsReader:
         )
 
     def _decode_page(self, page: Page) -> pa.RecordBatch:
-        batch = batch_of(page, self._part.moment.time)
+        batch = make_page_batch(page, self._part.moment.time)
         return ledger_rows(batch, self._root, LayoutKind.ETCD, self._columns)
 
 
@@ -315,7 +316,7 @@ class PinnedEtcd(ABC):
             for page in self._pages.read(start, end, part.moment.revision):
                 tree_page = page if part.tree is Tree.WHOLE else _select_tree(page, self.root, part.tree)
                 if tree_page.keys.names or tree_page.gaps:
-                    yield batch_of(tree_page, part.moment.time)
+                    yield make_page_batch(tree_page, part.moment.time)
 
     def has_lost_moment(self) -> bool:
         """Return whether etcd no longer keeps the pinned revision; see `MetadataStore.has_lost_moment`."""
@@ -345,7 +346,7 @@ class PinnedEtcd(ABC):
         )
 
     def _read_ranges(
-        self, moment: Moment, names: Iterable[str], ranges: Iterable[tuple[bytes, bytes]]
+        self, moment: Moment, names: Iterable[str], key_ranges: Iterable[tuple[bytes, bytes]]
     ) -> tuple[list[Keys], list[tuple[str, str]]]:
         """Read single keys by their names below the root, and all keys in some ranges.
 
@@ -353,7 +354,7 @@ class PinnedEtcd(ABC):
         """
         single_keys = (etcd.key_bytes(f"{self.root}/{name}") for name in names)
         batches = [self._client.ask(EtcdRangeRequest(key, b"", moment.revision)).keys for key in single_keys]
-        pages = [page for key_range in ranges for page in self._pages.read(*key_range, moment.revision)]
+        pages = [page for key_range in key_ranges for page in self._pages.read(*key_range, moment.revision)]
         return batches + [page.keys for page in pages], [gap for page in pages for gap in page.gaps]
 
     def _part(self, edges: tuple[bytes, ...], moment: Moment, tree: Tree = Tree.WHOLE) -> EtcdPart:

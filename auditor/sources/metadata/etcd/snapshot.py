@@ -28,8 +28,8 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.etcd.key_ranges import (
     NO_MARKS_NOTE,
     NO_TIMES_NOTE,
-    by_node_name,
     key_znode,
+    nodes_by_name,
     nodes_of_root,
 )
 from auditor.sources.metadata.etcd.snapshot_index import EtcdSnapshotIndex, KeyKind, build_index, find_roots
@@ -54,8 +54,8 @@ _STALE_REASON = "later changes could not be read: the record may have changed, o
 class LeavesPart(Part):
     """A part of leaf pages of the database.
 
-    ``size`` and ``transaction`` show whether the file is still the one that was indexed. ``changes`` is the
-    number of changes in these pages. The first ``unsure_count`` changes come before damage in the file.
+    ``size`` and ``transaction`` show whether the file is still the one that was indexed. ``change_count`` is
+    the number of changes in these pages. The first ``unsure_count`` changes come before damage in the file.
     """
 
     file: str
@@ -63,7 +63,7 @@ class LeavesPart(Part):
     transaction: int
     start: NDArray[np.int64]
     end: NDArray[np.int64]
-    changes: int
+    change_count: int
     last_changes: bytes  # a bit for every change: see `Leaves.last_changes`
     unsure_count: int
     tree: Tree = Tree.WHOLE  # keys of other trees are skipped
@@ -92,15 +92,15 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
 
     keeps_marks = False
     keeps_times = False
-    kind = KeyKind.UUIDS
+    key_kind = KeyKind.UUIDS
     note = NO_MARKS_NOTE
     markers: tuple[str, ...] = CLUSTER_MARKERS
     root_parameter = "scope"
-    names = staticmethod(by_node_name)  # turns the cluster's own keys into ZooKeeper's names
+    to_nodes = staticmethod(nodes_by_name)  # turns the cluster's own keys into ZooKeeper's names
 
     def __init__(self, uri: MetadataUri) -> None:
         super().__init__(uri)
-        self._kind = self.kind
+        self._key_kind = self.key_kind
         self._keys = 0
 
     def cluster(self) -> ClusterNodes:
@@ -109,7 +109,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
         ``scan_time`` is the modification time of the file. The keys of ``nodes`` are ZooKeeper's names of
         znodes (`auditor.keys.etcd.node_name`).
         """
-        snapshot_state = self._load_keys(self.kind)
+        snapshot_state = self._load_keys(self.key_kind)
         revision_text = f"revision {snapshot_state.index.revision}"
         return ClusterNodes(
             snapshot_state.nodes,
@@ -126,7 +126,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
         """
         if tree is Tree.MARKS and not self.keeps_marks:
             return []
-        snapshot_state = self._load_keys(KeyKind.ALL_KEYS if tree is Tree.WHOLE else self.kind)
+        snapshot_state = self._load_keys(KeyKind.ALL_KEYS if tree is Tree.WHOLE else self.key_kind)
         gaps: list[Part] = [GapsPart(snapshot_state.gaps)] if snapshot_state.gaps else []
         tree_to_split = tree if snapshot_state.index.kind is KeyKind.PATH_KEYS else Tree.WHOLE
         return [*gaps, *self._leaf_parts(snapshot_state, part_count, tree_to_split)]
@@ -144,21 +144,21 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
         with map_file(Path(part.file)) as data:
             _require_same_file(data, part)
             is_last_change = np.unpackbits(
-                np.frombuffer(part.last_changes, np.uint8), count=part.changes
+                np.frombuffer(part.last_changes, np.uint8), count=part.change_count
             ).astype(bool)
             change_start = 0
             for first_leaf in range(0, len(part.start), LEAVES_PER_READ):
                 leaf_range = slice(first_leaf, first_leaf + LEAVES_PER_READ)
                 leaf_elements = elements(data, part.start[leaf_range], part.end[leaf_range])
-                if leaf_elements.damaged:
+                if leaf_elements.error_by_leaf:
                     raise StoreError(f"{part.file} changed while it was read")
                 last_change_rows = np.flatnonzero(
-                    is_last_change[change_start : change_start + len(leaf_elements.leaf)]
+                    is_last_change[change_start : change_start + len(leaf_elements.leaf_index)]
                 )
                 keys = key_spans(data, leaf_elements)
                 leaf_columns = (
-                    leaf_elements.value_at,
-                    leaf_elements.value_end,
+                    leaf_elements.value_offsets,
+                    leaf_elements.value_ends,
                     revisions(data, leaf_elements).main_revisions,
                     *keys,
                 )
@@ -167,14 +167,14 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
                 )
                 stale_risks = (last_change_rows + change_start < part.unsure_count).tolist()
                 yield from znode_batches(self._znodes_and_gaps(data, change_rows, stale_risks, part.tree))
-                change_start += len(leaf_elements.leaf)
-            if change_start != part.changes:
+                change_start += len(leaf_elements.leaf_index)
+            if change_start != part.change_count:
                 raise StoreError(f"{part.file} changed while it was read")
 
-    def neighbour_value(self, name: str) -> bytes | None:
+    def sibling_value(self, name: str) -> bytes | None:
         """Return the value of the key ``name`` beside the root. This passes over the file once more.
 
-        See `NeighbourValueStore.neighbour_value`.
+        See `NeighbourValueStore.sibling_value`.
         """
         path = f"{self.root.rpartition('/')[0]}/{name}"
         try:
@@ -217,37 +217,37 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
             ]
         leaves_per_part = min(MAX_PART_LEAVES, max(1, -(-len(used_leaves) // max(1, part_count))))
         for first_leaf in range(0, len(used_leaves), leaves_per_part):
-            chosen_leaves = used_leaves[first_leaf : first_leaf + leaves_per_part]
+            part_leaves = used_leaves[first_leaf : first_leaf + leaves_per_part]
             last_change_bits = np.concatenate(
                 [
                     leaf_pages.last_changes[
                         change_ends[leaf_number] - leaf_pages.counts[leaf_number] : change_ends[leaf_number]
                     ]
-                    for leaf_number in chosen_leaves
+                    for leaf_number in part_leaves
                 ]
             )
             unsure_count = int(
-                leaf_pages.counts[chosen_leaves][change_ends[chosen_leaves] <= leaf_pages.unsure_count].sum()
+                leaf_pages.counts[part_leaves][change_ends[part_leaves] <= leaf_pages.unsure_count].sum()
             )
             yield LeavesPart(
                 str(self._path),
                 snapshot_state.size,
                 snapshot_state.meta.transaction,
-                leaf_pages.start[chosen_leaves],
-                leaf_pages.end[chosen_leaves],
+                leaf_pages.start[part_leaves],
+                leaf_pages.end[part_leaves],
                 len(last_change_bits),
                 np.packbits(last_change_bits).tobytes(),
                 unsure_count,
                 tree,
             )
 
-    def _load_keys(self, kind: KeyKind) -> _SnapshotState:
-        """Return the content of the file, indexed for keys of the kind ``kind``.
+    def _load_keys(self, key_kind: KeyKind) -> _SnapshotState:
+        """Return the content of the file, indexed for keys of the kind ``key_kind``.
 
         Read the file again if the present index is for another kind.
         """
-        if self._kind is not kind:
-            self._kind, self._content = kind, None
+        if self._key_kind is not key_kind:
+            self._key_kind, self._content = key_kind, None
         return self._load()
 
     def _advice(self) -> str:
@@ -261,13 +261,13 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
         )
 
     def _read_files(self) -> _SnapshotState:
-        kind = self._kind
+        key_kind = self._key_kind
         try:
             with map_file(self._path) as data:
                 modified_ms = self._path.stat().st_mtime_ns // 1_000_000
                 database_meta = read_meta(data)
                 incompleteness_reasons, notes = _completeness_problems(data, database_meta)
-                index = build_index(data, database_meta, self.root, kind)
+                index = build_index(data, database_meta, self.root, key_kind)
                 notes += index.notes
                 if index.damage:
                     more_damage_note = f" (and {len(index.damage) - 1} more)" if len(index.damage) > 1 else ""
@@ -279,9 +279,9 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
         gaps = tuple(
             [(self.root, f"{self._path.name}: {reason}") for reason in incompleteness_reasons] + unread_gaps
         )
-        if not (nodes or index.leaves.last_changes.any()) and not (kind is KeyKind.ALL_KEYS and gaps):
+        if not (nodes or index.leaves.last_changes.any()) and not (key_kind is KeyKind.ALL_KEYS and gaps):
             first_gap_note = f" ({gaps[0][1]})" if gaps else ""
-            if kind is KeyKind.ALL_KEYS:
+            if key_kind is KeyKind.ALL_KEYS:
                 raise NoRootError(f"{self._path} has no key below {self.root}")
             raise StoreError(
                 f"there is no BookKeeper cluster below {self.root} in {self._path}; "
@@ -289,7 +289,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
             )
         messages = (self.note, *(f"{self._path.name}: {note}" for note in (*notes, *incompleteness_reasons)))
         return _SnapshotState(
-            size, database_meta, index, self.names(self.root, nodes), gaps, messages, modified_ms
+            size, database_meta, index, self.to_nodes(self.root, nodes), gaps, messages, modified_ms
         )
 
 
@@ -297,17 +297,17 @@ class PathEtcdSnapshotStore(EtcdSnapshotStore):
     """A metadata store that reads a saved etcd with ZooKeeper's paths as keys, as in Pulsar's layout."""
 
     keeps_marks = True
-    kind = KeyKind.PATH_KEYS
+    key_kind = KeyKind.PATH_KEYS
     note = NO_TIMES_NOTE
     markers = PATH_MARKERS
     root_parameter = "root"
-    names = staticmethod(nodes_of_root)
+    to_nodes = staticmethod(nodes_of_root)
 
-    def has_neighbour(self, name: str) -> bool:
-        """Return whether any key exists below the path ``name`` beside the root; see `NeighbourStore`."""
-        neighbour = EtcdSnapshotStore(replace(self.uri, root=f"{self.root.rpartition('/')[0]}/{name}"))
+    def has_sibling(self, name: str) -> bool:
+        """Return whether any key exists below the path ``name`` beside the root; see `SiblingStore`."""
+        sibling = EtcdSnapshotStore(replace(self.uri, root=f"{self.root.rpartition('/')[0]}/{name}"))
         try:
-            return bool(neighbour.parts(Tree.WHOLE, LayoutKind.ETCD, 1))
+            return bool(sibling.parts(Tree.WHOLE, LayoutKind.ETCD, 1))
         except NoRootError:
             return False
 

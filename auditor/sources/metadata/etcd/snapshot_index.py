@@ -31,7 +31,7 @@ from auditor.codecs.etcd.bbolt import (
     items,
     leaves,
     read_meta,
-    windows,
+    read_windows,
 )
 from auditor.codecs.etcd.mvcc import (
     COMPACT_REVISION_KEYS,
@@ -153,7 +153,7 @@ def _add_leaves(data: memoryview, pass_state: _PassState, spans: list[PageSpan])
     leaf_starts, leaf_ends = np.array(spans, np.int64).T
     leaf_elements = elements(data, leaf_starts, leaf_ends)
     first_leaf = pass_state.leaves
-    for leaf_number, damage in leaf_elements.damaged.items():
+    for leaf_number, damage in leaf_elements.error_by_leaf.items():
         pass_state.record_damage(damage, first_leaf + leaf_number + 1)
     key_revisions = revisions(data, leaf_elements)
     key_at, key_ends = key_spans(data, leaf_elements)
@@ -161,9 +161,9 @@ def _add_leaves(data: memoryview, pass_state: _PassState, spans: list[PageSpan])
     is_valid &= ~_find_unordered(pass_state, key_revisions, is_valid)
     for row in np.flatnonzero(~is_valid).tolist():
         reason = "not a change of a key, or older than the previous change"
-        offset = int(leaf_elements.key_at[row])
+        offset = int(leaf_elements.key_offsets[row])
         pass_state.record_damage(
-            DecodeError("etcd snapshot", offset, reason), first_leaf + int(leaf_elements.leaf[row]) + 1
+            DecodeError("etcd snapshot", offset, reason), first_leaf + int(leaf_elements.leaf_index[row]) + 1
         )
     change_kinds = np.full(len(is_valid), _OTHER_CHANGE, np.uint8)
     rows = np.flatnonzero(is_valid)
@@ -183,7 +183,7 @@ def _add_leaves(data: memoryview, pass_state: _PassState, spans: list[PageSpan])
     pass_state.start.append(leaf_starts)
     pass_state.end.append(leaf_ends)
     pass_state.leaves += len(spans)
-    pass_state.counts.append(np.bincount(leaf_elements.leaf, minlength=len(spans)))
+    pass_state.counts.append(np.bincount(leaf_elements.leaf_index, minlength=len(spans)))
     pass_state.kinds.append(change_kinds)
     pass_state.changes += len(change_kinds)
 
@@ -211,7 +211,7 @@ def _keys_below(
     if not len(scope):
         return key_at >= 0
     rows = np.flatnonzero(key_ends - key_at >= len(scope))
-    rows = rows[(windows(data, key_at[rows], len(scope)) == np.frombuffer(scope, np.uint8)).all(axis=1)]
+    rows = rows[(read_windows(data, key_at[rows], len(scope)) == np.frombuffer(scope, np.uint8)).all(axis=1)]
     suffix_offsets = key_at[rows] + len(scope)
     file_bytes = np.frombuffer(data, np.uint8)
     is_root = suffix_offsets == key_ends[rows]
@@ -225,7 +225,7 @@ def _uuid_identities(
     """Return a mask of the keys that are ledgers of BookKeeper's driver, and the two halves of their ids."""
     prefix = np.frombuffer(scope + f"/{etcd.LEDGERS_KEY}/".encode(), np.uint8)
     rows = np.flatnonzero(key_ends - key_at == len(prefix) + _UUID_LENGTH)
-    names = windows(data, key_at[rows], len(prefix) + _UUID_LENGTH)
+    names = read_windows(data, key_at[rows], len(prefix) + _UUID_LENGTH)
     digits = _NIBBLE_OF_BYTE[names[:, len(prefix) + _DIGIT_OFFSETS]]
     is_uuid = (names[:, : len(prefix)] == prefix).all(axis=1)
     is_uuid &= (names[:, len(prefix) + _DASH_OFFSETS] == ord("-")).all(axis=1) & (digits != _NO_DIGIT).all(
@@ -256,13 +256,13 @@ def _hash_keys(
         for mark_root in MARK_ROOTS:
             prefix = np.frombuffer(b"/" + mark_root.encode() + b"/", np.uint8)
             rows = np.flatnonzero(key_ends - key_at - len(scope) > len(prefix))
-            prefix_matches = windows(data, key_at[rows] + len(scope), len(prefix)) == prefix
+            prefix_matches = read_windows(data, key_at[rows] + len(scope), len(prefix)) == prefix
             is_ledger[rows] |= prefix_matches.all(axis=1)
     key_starts, lengths = key_at[is_ledger], (key_ends - key_at)[is_ledger]
     high_bits, low_bits = np.zeros(len(key_starts), np.uint64), np.zeros(len(key_starts), np.uint64)
     for length in np.unique(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
-        names = windows(data, key_starts[rows], length)
+        names = read_windows(data, key_starts[rows], length)
         # Each half is the sum of bytes times random factors. A fixed seed gives every run the same hashes.
         factors = np.random.default_rng(length).integers(0, 2**64, (2, length), np.uint64, endpoint=False)
         for hash_half, byte_factors in ((high_bits, factors[0]), (low_bits, factors[1])):
@@ -288,10 +288,10 @@ def _add_other_keys(
     lengths = key_ends[rows] - key_at[rows]
     for length in np.unique(lengths).tolist():
         rows_of_length = rows[lengths == length][::-1]
-        names = windows(data, key_at[rows_of_length], length).view(f"S{length}").ravel()
+        names = read_windows(data, key_at[rows_of_length], length).view(f"S{length}").ravel()
         for row in rows_of_length[np.unique(names, return_index=True)[1]].tolist():
             key = bytes(data[int(key_at[row]) : int(key_ends[row])])
-            span = PageSpan(int(leaf_elements.value_at[row]), int(leaf_elements.value_end[row]))
+            span = PageSpan(int(leaf_elements.value_offsets[row]), int(leaf_elements.value_ends[row]))
             pass_state.other_keys[key] = (pass_state.changes + row, span, bool(key_revisions.is_deleted[row]))
 
 
@@ -305,7 +305,7 @@ def _make_index(data: memoryview, meta: Meta, pass_state: _PassState) -> EtcdSna
     for key, (change_number, span, is_deleted) in pass_state.other_keys.items():
         if is_deleted:
             continue
-        if _is_of_tree(key, pass_state):
+        if _is_in_tree(key, pass_state):
             last_changes[change_number] = True  # not a ledger's key; `classify` decides later
         else:
             keys[key] = span
@@ -321,7 +321,7 @@ def _make_index(data: memoryview, meta: Meta, pass_state: _PassState) -> EtcdSna
     return EtcdSnapshotIndex(pass_state.kind, pages, keys, revision, pass_state.damage, notes)
 
 
-def _is_of_tree(key: bytes, pass_state: _PassState) -> bool:
+def _is_in_tree(key: bytes, pass_state: _PassState) -> bool:
     """Return whether a key that is not at a ledger's path belongs to a tree that tasks read."""
     if pass_state.kind is KeyKind.UUIDS:
         return key.startswith(pass_state.scope + f"/{etcd.LEDGERS_KEY}/".encode())
@@ -394,7 +394,7 @@ def _add_markers(
     for marker in markers:
         suffix_bytes = np.frombuffer(f"/{marker}".encode(), np.uint8)
         candidate_rows = np.flatnonzero((key_at >= 0) & (key_ends - key_at > len(suffix_bytes)))
-        name_endings = windows(data, key_ends[candidate_rows] - len(suffix_bytes), len(suffix_bytes))
+        name_endings = read_windows(data, key_ends[candidate_rows] - len(suffix_bytes), len(suffix_bytes))
         rows += candidate_rows[(name_endings == suffix_bytes).all(axis=1)].tolist()
     for row in sorted(rows):
         presence[bytes(data[int(key_at[row]) : int(key_ends[row])])] = not is_deleted[row]

@@ -41,7 +41,7 @@ SERVICES = {
 }
 """Names of the gRPC service, newest first. The first name that a server accepts shows its release."""
 
-_HASHES = 2**32
+_HASH_COUNT = 2**32
 _SINGLE_KEY_CHANGES = {0, 1, 2}
 """Kinds of changes to one key: created, modified, deleted. Kind 3 is the deletion of a range of keys."""
 
@@ -65,12 +65,12 @@ class Assignments(NamedTuple):
 class NotifiedWrite:
     """One write to a shard: its offset in the shard's log, and the paths that it changed.
 
-    ``has_range`` is True if the write deleted a range of keys. ``paths`` does not contain these keys.
+    ``deletes_range`` is True if the write deleted a range of keys. ``paths`` does not contain these keys.
     """
 
     offset: int
     paths: tuple[str, ...]
-    has_range: bool
+    deletes_range: bool
 
 
 class SentCall(NamedTuple):
@@ -88,7 +88,7 @@ class ShardAnswer(Generic[Item]):
         self._client = client
         self._shard = shard
         self._question = question
-        self._sent = self._send()
+        self._sent_call = self._send()
 
     def batches(self) -> Iterator[list[Item]]:
         """Yield the received items, one list for each message.
@@ -100,25 +100,25 @@ class ShardAnswer(Generic[Item]):
         try:
             while True:
                 try:
-                    for message in self._sent.messages:
-                        items = self._items(message)
+                    for message in self._sent_call.messages:
+                        items = self._decode(message)
                         if items:
                             failures = 0
-                            self._question = self._question.continued_after(items)
+                            self._question = self._question.resume_after(items)
                             self._client.count(items)
                             yield items
                 except grpc.RpcError as error:
-                    self._client.leave_leader(self._sent, self._shard, failures, error)
+                    self._client.leave_leader(self._sent_call, self._shard, failures, error)
                     failures += 1
-                    self._sent = self._send()
+                    self._sent_call = self._send()
                     continue
                 if missing_text := self._question.missing_items_text():
                     raise StoreError(f"{self._client.name}: {missing_text}")
                 return
         finally:
-            self._sent.messages.cancel()
+            self._sent_call.messages.cancel()
 
-    def _items(self, message: Any) -> list[Item]:
+    def _decode(self, message: Any) -> list[Item]:
         try:
             return self._question.items(message)
         except StoreError as error:
@@ -126,7 +126,7 @@ class ShardAnswer(Generic[Item]):
 
     def _send(self) -> SentCall:
         request = self._question.request(self._shard.number)
-        return self._client.send(self._shard, self._question.method, self._question.answer, request)
+        return self._client.send(self._shard, self._question.method, self._question.answer_type, request)
 
 
 class OxiaClient:
@@ -134,7 +134,7 @@ class OxiaClient:
 
     It connects at the first question. `begin` does not wait, so several questions can be in flight. The
     caller limits their number. ``operations`` counts connections, calls by kind, records and keys received,
-    and retries. ``service`` is the accepted service name. ``answered`` is True after any answer or refusal.
+    and retries. ``service`` is the accepted service name. ``has_answer`` is True after any answer or refusal.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class OxiaClient:
         self.operations: Counter[str] = Counter()
         self.namespace = namespace
         self.service: str | None = None
-        self.answered = False
+        self.has_answer = False
         self._hosts = tuple(hosts)
         self._options = options
         self._sleep = sleep
@@ -188,7 +188,7 @@ class OxiaClient:
         """Send a question, and return all items of the answer; see `begin`."""
         return [item for batch in self.begin(shard, question).batches() for item in batch]
 
-    def offset(self, shard: ShardRange) -> int:
+    def log_offset(self, shard: ShardRange) -> int:
         """Return the offset of the newest entry in a shard's log.
 
         Raises:
@@ -279,9 +279,9 @@ class OxiaClient:
         self._assignments = None
 
     def _notifications(self, shard: ShardRange, offset: int | None) -> Generator[NotifiedWrite, None, None]:
-        """Yield the writes to a shard after the offset ``offset``. The generator never ends by itself.
+        """Yield the writes to a shard after the offset ``log_offset``. The generator never ends by itself.
 
-        If ``offset`` is None, the first item has no paths. It has only the current offset of the log.
+        If ``log_offset`` is None, the first item has no paths. It has only the current offset of the log.
         """
         failures = 0
         while True:
@@ -349,14 +349,14 @@ class OxiaClient:
             assignments_call = self._call(host, "GetShardAssignments", pb.OxiaShards, request, service)
             try:
                 message = next(iter(assignments_call), None)
-                self.service, self.answered = service, True
+                self.service, self.has_answer = service, True
                 return _assignments(self.name, self.namespace, message)
             except UnicodeDecodeError as error:  # the library notices it when the text is asked for
                 raise StoreError(f"{self.name}: the names of its shards and leaders are not text") from error
             except grpc.RpcError as error:
                 is_unknown_service = error.code() is grpc.StatusCode.UNIMPLEMENTED
                 if not is_unknown_service and not is_temporary(error):
-                    self.service, self.answered = service, True
+                    self.service, self.has_answer = service, True
                 if not is_unknown_service or service == list(SERVICES)[-1]:
                     raise
             finally:
@@ -394,7 +394,7 @@ def _assignments(name: str, namespace: str, message: Any) -> Assignments:
         if not leader:
             raise UnsettledError(f"{name}: shard {number} has no leader now; try again later")
         expected_hash = high + 1
-    if expected_hash != _HASHES:
-        raise UnsettledError(f"{name}: its shards end at hash {expected_hash} of {_HASHES}")
+    if expected_hash != _HASH_COUNT:
+        raise UnsettledError(f"{name}: its shards end at hash {expected_hash} of {_HASH_COUNT}")
     shards = tuple(ShardRange(number, low, high) for low, high, number, _ in ranges)
     return Assignments(shards, {number: leader for _, _, number, leader in ranges})

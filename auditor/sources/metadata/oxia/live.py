@@ -199,15 +199,15 @@ class OxiaStore:
         for znodes, gaps in walk_records(self._client, part.directories, self._options.in_flight, is_in_tree):
             yield ZnodeBatch.from_znodes(znodes, gaps)
 
-    def read_whole(self, path: str) -> Iterator[RecordBatch]:
+    def read_subtree(self, path: str) -> Iterator[RecordBatch]:
         """Yield the record at a path, and all records below it."""
         yield from self._records([path])
         yield from self._walk([Directory(path, 1, self._client.shards())])
 
-    def has_neighbour(self, name: str) -> bool:
+    def has_sibling(self, name: str) -> bool:
         """Return whether a record exists at the path ``name`` beside the root, or directly below this path.
 
-        See `NeighbourStore`.
+        See `SiblingStore`.
         """
         return self._exists(f"{self.root.rpartition('/')[0]}/{name}")
 
@@ -337,7 +337,7 @@ def probe(host: str, options: StoreOptions) -> Server:
         try:
             client.shards()
         except StoreError as error:
-            if not client.answered:
+            if not client.has_answer:
                 return Server(host, False, failure_reason=str(error))
             problem_text = str(error)
         version = SERVICES.get(client.service or "")

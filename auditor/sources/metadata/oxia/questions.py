@@ -67,7 +67,7 @@ class ShardQuestion(Protocol[Item]):
     """A question to one shard. The answer may consist of any number of messages."""
 
     method: ClassVar[str]
-    answer: ClassVar[Any]
+    answer_type: ClassVar[Any]
 
     def request(self, shard: int) -> Any:
         """Return the protobuf message to send."""
@@ -79,7 +79,7 @@ class ShardQuestion(Protocol[Item]):
             StoreError: the message does not match the question.
         """
 
-    def continued_after(self, items: list[Any]) -> Self:
+    def resume_after(self, items: list[Any]) -> Self:
         """Return the question for the items that follow ``items``, which were received already."""
 
     def missing_items_text(self) -> str | None:
@@ -100,7 +100,7 @@ class ChildRecords:
     start: bytes | None = None
 
     method: ClassVar[str] = "RangeScan"
-    answer: ClassVar[Any] = pb.OxiaRecords
+    answer_type: ClassVar[Any] = pb.OxiaRecords
 
     def request(self, shard: int) -> Any:
         """See `ShardQuestion.request`."""
@@ -110,8 +110,8 @@ class ChildRecords:
         """See `ShardQuestion.items`."""
         return [_record(record, _require_child_key(self.path, record.key)) for record in message.records]
 
-    def continued_after(self, items: list[OxiaRecord]) -> Self:
-        """See `ShardQuestion.continued_after`."""
+    def resume_after(self, items: list[OxiaRecord]) -> Self:
+        """See `ShardQuestion.resume_after`."""
         return replace(self, start=items[-1].key + b"\0")
 
     def missing_items_text(self) -> str | None:
@@ -130,7 +130,7 @@ class ChildKeys:
     start: bytes | None = None
 
     method: ClassVar[str] = "List"
-    answer: ClassVar[Any] = pb.OxiaKeys
+    answer_type: ClassVar[Any] = pb.OxiaKeys
 
     def request(self, shard: int) -> Any:
         """See `ShardQuestion.request`."""
@@ -140,8 +140,8 @@ class ChildKeys:
         """See `ShardQuestion.items`."""
         return [_require_child_key(self.path, key) for key in message.keys]
 
-    def continued_after(self, items: list[bytes]) -> Self:
-        """See `ShardQuestion.continued_after`."""
+    def resume_after(self, items: list[bytes]) -> Self:
+        """See `ShardQuestion.resume_after`."""
         return replace(self, start=items[-1] + b"\0")
 
     def missing_items_text(self) -> str | None:
@@ -150,7 +150,7 @@ class ChildKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordsAt:
+class RecordsByKey:
     """A question for the records at some keys.
 
     The items of the answer are in the order of ``keys``. An item is None if the shard does not have its
@@ -160,7 +160,7 @@ class RecordsAt:
     keys: tuple[bytes, ...]
 
     method: ClassVar[str] = "Read"
-    answer: ClassVar[Any] = pb.OxiaRecords
+    answer_type: ClassVar[Any] = pb.OxiaRecords
 
     def request(self, shard: int) -> Any:
         """See `ShardQuestion.request`."""
@@ -176,8 +176,8 @@ class RecordsAt:
         key_record_pairs = zip(self.keys, message.records, strict=False)
         return [_record_at(record, key) for key, record in key_record_pairs]
 
-    def continued_after(self, items: list[OxiaRecord | None]) -> Self:
-        """See `ShardQuestion.continued_after`."""
+    def resume_after(self, items: list[OxiaRecord | None]) -> Self:
+        """See `ShardQuestion.resume_after`."""
         return replace(self, keys=self.keys[len(items) :])
 
     def missing_items_text(self) -> str | None:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from auditor.keys.etcd import key_bytes, key_text
 from auditor.sources.metadata.oxia.client import OxiaClient, ShardAnswer, ShardRange
-from auditor.sources.metadata.oxia.questions import ChildKeys, ChildRecords, OxiaRecord, RecordsAt
+from auditor.sources.metadata.oxia.questions import ChildKeys, ChildRecords, OxiaRecord, RecordsByKey
 from auditor.sources.metadata.store import Znode
 from auditor.sources.metadata.tree_shape import DEPTH_LIMIT, LEAF_NAME
 
@@ -54,7 +54,7 @@ def read_records(client: OxiaClient, paths: Sequence[str], batch: int) -> Iterat
     """
     for start in range(0, len(paths), batch):
         keys = tuple(map(key_bytes, paths[start : start + batch]))
-        for answer in [client.begin(shard, RecordsAt(keys)) for shard in client.shards()]:
+        for answer in [client.begin(shard, RecordsByKey(keys)) for shard in client.shards()]:
             for records in answer.batches():
                 if znodes := [record.znode() for record in records if record is not None]:
                     yield RecordBatch(znodes, [])

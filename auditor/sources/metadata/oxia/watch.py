@@ -24,21 +24,21 @@ class NotificationWatch:
 
     def __init__(self, client: OxiaClient, root: str) -> None:
         self._client = client
-        self._below = f"{root}/"
+        self._path_prefix = f"{root}/"
         self._offsets: dict[ShardRange, int] = {}
-        self._unknown: str | None = None
+        self._unknown_reason: str | None = None
         try:
-            self._offsets = {shard: client.offset(shard) for shard in client.shards()}
+            self._offsets = {shard: client.log_offset(shard) for shard in client.shards()}
         except StoreError as error:
-            self._unknown = f"the ledgers could not be watched: {error}"
+            self._unknown_reason = f"the ledgers could not be watched: {error}"
 
     def changed_ledgers(self) -> LedgerChanges:
         """Return the ledger paths that changed since the watch started.
 
         The result includes all changes before this call, and possibly some later ones.
         """
-        if self._unknown is not None:
-            return LedgerChanges((), self._unknown)
+        if self._unknown_reason is not None:
+            return LedgerChanges((), self._unknown_reason)
         try:
             return LedgerChanges(tuple(sorted(self._changed_paths())))
         except StoreError as error:
@@ -54,13 +54,13 @@ class NotificationWatch:
         if set(self._client.renew_assignments()) != set(self._offsets):
             raise StoreError("the shards of the namespace changed")
         for shard, start_offset in self._offsets.items():
-            end_offset = self._client.offset(shard)
+            end_offset = self._client.log_offset(shard)
             if end_offset < start_offset:
                 raise StoreError(f"the log of shard {shard.number} is shorter than before")
             if end_offset - start_offset > MAX_CHANGED_PATHS:
                 raise StoreError(f"there were more than {MAX_CHANGED_PATHS:,} writes to shard {shard.number}")
             for write in self._client.changes(shard, start_offset, end_offset):
-                if write.has_range:
+                if write.deletes_range:
                     raise StoreError("a range of records was deleted, and Oxia does not say which records")
                 changed_paths.update(path for path in write.paths if self._is_ledger(path))
             if len(changed_paths) > MAX_CHANGED_PATHS:
@@ -70,4 +70,4 @@ class NotificationWatch:
         return changed_paths
 
     def _is_ledger(self, path: str) -> bool:
-        return path.startswith(self._below) and tree_of(path[len(self._below) :]) is Tree.LEDGERS
+        return path.startswith(self._path_prefix) and tree_of(path[len(self._path_prefix) :]) is Tree.LEDGERS

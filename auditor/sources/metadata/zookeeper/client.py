@@ -19,8 +19,13 @@ from auditor.errors import DecodeError, StoreError
 from auditor.sources.clock import RateLimit
 from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.metadata.store import StoreOptions
-from auditor.sources.metadata.zookeeper.requests import Answer, NodeData, Operation
-from auditor.sources.metadata.zookeeper.session import CONNECTION_ERRORS, NotReachedError, Session, reason_of
+from auditor.sources.metadata.zookeeper.requests import NodeData, Operation, PathAnswer
+from auditor.sources.metadata.zookeeper.session import (
+    CONNECTION_ERRORS,
+    NotReachedError,
+    Session,
+    failure_reason,
+)
 
 NO_NODE = -101
 NO_AUTH = -102
@@ -33,7 +38,7 @@ MAX_REQUEST_BYTES = 256 * 1024
 A server closes the connection if a request is larger than jute.maxbuffer.
 """
 
-_CODES = {NO_NODE: "no such znode", NO_AUTH: "not authorised to read it"}
+_REASON_BY_CODE = {NO_NODE: "no such znode", NO_AUTH: "not authorised to read it"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +76,8 @@ class ZooKeeperReader:
         self._options = options
         self._limit = RateLimit(options.rate_limit)
         self._session: Session | None = None
-        self._multi_read: bool | None = None  # None: not known for this connection yet
-        self._probe = probe_path
+        self._has_multi_read: bool | None = None  # None: not known for this connection yet
+        self._probe_path = probe_path
         self._newest_zxid = 0
 
     @property
@@ -91,13 +96,13 @@ class ZooKeeperReader:
             self.close()
             self._newest_zxid = zxid
 
-    def catch_up(self) -> None:
+    def sync_with_leader(self) -> None:
         """Wait until the reader's server has every transaction that the leader had when this wait began."""
         if self._session is None:
             return  # the next connection syncs too
         self.operations["sync"] += 1
         try:
-            self._session.sync(self._probe)
+            self._session.sync(self._probe_path)
         except NotReachedError:
             self.close()
 
@@ -121,11 +126,11 @@ class ZooKeeperReader:
         """End the session. A later read opens a new one."""
         if self._session is not None:
             self._newest_zxid = self.last_zxid
-            session, self._session, self._multi_read = self._session, None, None
+            session, self._session, self._has_multi_read = self._session, None, None
             session.close()
 
-    def _ask(self, operation: Operation, paths: Sequence[str]) -> list[Answer | FailedRead]:
-        answers: list[Answer | FailedRead] = [FailedRead(None, "not asked")] * len(paths)
+    def _ask(self, operation: Operation, paths: Sequence[str]) -> list[PathAnswer | FailedRead]:
+        answers: list[PathAnswer | FailedRead] = [FailedRead(None, "not asked")] * len(paths)
         unsent_chunks = deque(self._chunks(paths))
         sent_chunks: deque[tuple[_PathChunk, list[Any]]] = deque()
         single_chunk_count = 0  # chunks to ask one at a time
@@ -183,7 +188,7 @@ class ZooKeeperReader:
         return chunks if paths else []
 
     def _split_or_record(
-        self, path_chunk: _PathChunk, read_error: Exception, answers: list[Answer | FailedRead]
+        self, path_chunk: _PathChunk, read_error: Exception, answers: list[PathAnswer | FailedRead]
     ) -> list[_PathChunk]:
         """Return the chunks to request again after the request for ``path_chunk`` failed.
 
@@ -200,19 +205,19 @@ class ZooKeeperReader:
         path_chunk.attempts += 1
         if path_chunk.attempts < MAX_ATTEMPTS:
             return [path_chunk]
-        reason = reason_of(read_error, self._options.timeout_s)
+        reason = failure_reason(read_error, self._options.timeout_s)
         answers[path_chunk.path_positions[0]] = FailedRead(getattr(read_error, "code", None), reason)
         return []
 
     def _send(self, session: Session, operation: Operation, paths: list[str]) -> list[Any]:
-        if self._multi_read:
+        if self._has_multi_read:
             self.operations["multi_read"] += 1
             return [session.multi_read(operation, paths)]
         self.operations["get" if operation is Operation.GET_DATA else "get_children"] += len(paths)
         return [session.read(operation, path) for path in paths]
 
-    def _receive(self, session: Session, pending_requests: list[Any]) -> list[Answer]:
-        if self._multi_read:
+    def _receive(self, session: Session, pending_requests: list[Any]) -> list[PathAnswer]:
+        if self._has_multi_read:
             return session.answers(pending_requests[0])
         return [session.answer(pending_request) for pending_request in pending_requests]
 
@@ -223,16 +228,16 @@ class ZooKeeperReader:
             may_reconnect: True if no answer is pending. In this case, a session that has moved to another
                 server is replaced.
         """
-        if self._session is not None and self._session.moved and may_reconnect:
+        if self._session is not None and self._session.has_moved and may_reconnect:
             self.close()
         for _ in range(MAX_ATTEMPTS):
             session = self._session = self._session or self._open_session()
-            if self._multi_read is not None:
+            if self._has_multi_read is not None:
                 return session
             self.operations["multi_read"] += 1
             try:
-                session.answers(session.multi_read(Operation.GET_DATA, [self._probe]))
-                self._multi_read = True
+                session.answers(session.multi_read(Operation.GET_DATA, [self._probe_path]))
+                self._has_multi_read = True
                 return session
             except UnimplementedError:
                 break
@@ -241,7 +246,7 @@ class ZooKeeperReader:
         # A server before 3.6 answers "unimplemented" and ends the session.
         self.close()
         session = self._session = self._open_session()
-        self._multi_read = False
+        self._has_multi_read = False
         return session
 
     def _open_session(self) -> Session:
@@ -259,7 +264,7 @@ class ZooKeeperReader:
                 session = Session(self._hosts, self._options.timeout_s, credentials, self._newest_zxid)
                 # A server that lags behind its leader may not have older ledgers yet.
                 self.operations["sync"] += 1
-                session.sync(self._probe)
+                session.sync(self._probe_path)
                 return session
             except NotReachedError as read_error:
                 if session is not None:
@@ -276,9 +281,9 @@ class ZooKeeperReader:
         raise AssertionError("the last attempt returns or raises")
 
 
-def _failed_read(answer: Answer | FailedRead) -> FailedRead:
+def _failed_read(answer: PathAnswer | FailedRead) -> FailedRead:
     if isinstance(answer, FailedRead):
         return answer
     if isinstance(answer, int):
-        return FailedRead(answer, _CODES.get(answer, f"ZooKeeper error {answer}"))
+        return FailedRead(answer, _REASON_BY_CODE.get(answer, f"ZooKeeper error {answer}"))
     return FailedRead(None, "the server sent an answer to another kind of request")

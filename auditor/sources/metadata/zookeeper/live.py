@@ -60,7 +60,7 @@ With 10,000 children each, this takes seconds.
 class SubtreesPart(Part):
     """A part of subtrees, and of single znodes whose children are in other parts.
 
-    ``tops`` has the top znodes of the subtrees, and the single znodes.
+    ``top_znodes`` has the top znodes of the subtrees, and the single znodes.
     """
 
     tops: tuple[TopZnode, ...]
@@ -68,7 +68,7 @@ class SubtreesPart(Part):
 
 
 @dataclass(frozen=True)
-class ShareOfRootPart(Part):
+class RootSharePart(Part):
     """A part of some children of the root, with everything below them.
 
     A child is in this part if the hash of its name modulo ``share_count`` is ``share_number``.
@@ -103,11 +103,11 @@ class ZooKeeperStore:
         is never earlier than the latest ctime or mtime of the znodes, which come from the servers' clocks.
         """
         # A second scan on the same connection must see everything that exists when it begins.
-        self._reader.catch_up()
+        self._reader.sync_with_leader()
         newest_time = self._check_root()
         gaps: list[tuple[str, str]] = []
         names = [name for name in CLUSTER_CHILDREN if name != "underreplication"]
-        top_znodes = [TopZnode(f"{self.root}/{name}") for name in names] + self._underreplication_tops(gaps)
+        top_znodes = [TopZnode(f"{self.root}/{name}") for name in names] + self._replication_znodes(gaps)
         answers = self._reader.data([top_znode.path for top_znode in top_znodes])
         # Most of them are optional: `walk` must not take an absent one for a deleted one.
         top_znodes = [
@@ -128,12 +128,12 @@ class ZooKeeperStore:
 
         See `MetadataStore.parts`.
         """
-        self._reader.catch_up()
+        self._reader.sync_with_leader()
         part_count = max(1, part_count)
         if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
             self._check_root()
             return [
-                ShareOfRootPart(part_number, part_count, self._reader.last_zxid)
+                RootSharePart(part_number, part_count, self._reader.last_zxid)
                 for part_number in range(part_count)
             ]
         level_paths = self._tree_root_paths(tree)
@@ -146,9 +146,9 @@ class ZooKeeperStore:
             level_paths = [
                 child_path for path in level_paths for child_path in children_by_path.get(path, [path])
             ]
-        return self._distribute_tops([*map(TopZnode, level_paths), *listed_znodes], part_count)
+        return self._group_znodes([*map(TopZnode, level_paths), *listed_znodes], part_count)
 
-    def _distribute_tops(self, top_znodes: list[TopZnode], part_count: int) -> list[Part]:
+    def _group_znodes(self, top_znodes: list[TopZnode], part_count: int) -> list[Part]:
         znode_groups = [tuple(top_znodes[group_number::part_count]) for group_number in range(part_count)]
         return [
             SubtreesPart(znode_group, self._reader.last_zxid) for znode_group in znode_groups if znode_group
@@ -204,10 +204,8 @@ class ZooKeeperStore:
 
         See `WatchableStore.parts_of_paths`.
         """
-        self._reader.catch_up()
-        return self._distribute_tops(
-            [TopZnode(path, is_recursive=False) for path in paths], max(1, part_count)
-        )
+        self._reader.sync_with_leader()
+        return self._group_znodes([TopZnode(path, is_recursive=False) for path in paths], max(1, part_count))
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
@@ -215,9 +213,9 @@ class ZooKeeperStore:
         Answers are accepted only from a server that has seen the zxid at which the parts were cut. If a
         server is behind this zxid, existing ledgers would look deleted.
         """
-        assert isinstance(part, (ShareOfRootPart, SubtreesPart))
+        assert isinstance(part, (RootSharePart, SubtreesPart))
         self._reader.require_zxid(part.zxid)
-        if isinstance(part, ShareOfRootPart):
+        if isinstance(part, RootSharePart):
             names = self._children(self.root)
             top_znodes = [
                 TopZnode(f"{self.root}/{name}")
@@ -230,8 +228,8 @@ class ZooKeeperStore:
         for znodes, gaps in walk(self._reader, top_znodes):
             yield ZnodeBatch.from_znodes(znodes, gaps)
 
-    def has_neighbour(self, name: str) -> bool:
-        """Return whether the znode ``name`` exists beside the root; see `NeighbourStore.has_neighbour`."""
+    def has_sibling(self, name: str) -> bool:
+        """Return whether the znode ``name`` exists beside the root; see `NeighbourStore.has_sibling`."""
         path = f"{self.root.rpartition('/')[0]}/{name}"
         (answer,) = self._reader.data([path])
         if not isinstance(answer, FailedRead) or answer.code == NO_AUTH:
@@ -286,7 +284,7 @@ class ZooKeeperStore:
             )
         return StoreError(f"cannot read {location}: {failed_read.reason}")
 
-    def _underreplication_tops(self, gaps: list[tuple[str, str]]) -> list[TopZnode]:
+    def _replication_znodes(self, gaps: list[tuple[str, str]]) -> list[TopZnode]:
         """Return the znodes to read at and below ``underreplication``, without marks and locks.
 
         Marks and locks are left out, because their number grows with the number of ledgers.

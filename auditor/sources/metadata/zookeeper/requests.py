@@ -30,12 +30,12 @@ from typing import NamedTuple
 
 from auditor.errors import DecodeError
 
-_HEADER = struct.Struct("!iBi")
+_HEADER_STRUCT = struct.Struct("!iBi")
 _INT32 = struct.Struct("!i")
-_STAT = struct.Struct("!qqqqiiiqiiq")
-_HEADER_BYTES, _STAT_BYTES = _HEADER.size, _STAT.size
-_ERROR = -1
-_MULTI_END = _HEADER.pack(-1, 1, -1)
+_STAT_STRUCT = struct.Struct("!qqqqiiiqiiq")
+_HEADER_BYTES, _STAT_BYTES = _HEADER_STRUCT.size, _STAT_STRUCT.size
+_ERROR_TYPE = -1
+_END_HEADER = _HEADER_STRUCT.pack(-1, 1, -1)
 
 
 class Stat(NamedTuple):
@@ -68,9 +68,9 @@ class Operation(IntEnum):
     GET_CHILDREN = 8
 
 
-_GET_DATA = Operation.GET_DATA.value
+_GET_DATA_TYPE = Operation.GET_DATA.value
 
-Answer = NodeData | list[str] | int
+PathAnswer = NodeData | list[str] | int
 """The answer for one path: its data, the names of its children, or an error code (-101: no such znode)."""
 
 
@@ -89,22 +89,26 @@ class MultiRead:
 
     def serialize(self) -> bytes:
         """Return the request's body."""
-        header = _HEADER.pack(self.operation, 0, -1)
+        header = _HEADER_STRUCT.pack(self.operation, 0, -1)
         request_parts = []
         for path in self.paths:
             path_bytes = path.encode()
             request_parts += [header, _INT32.pack(len(path_bytes)), path_bytes, b"\0"]
-        return b"".join(request_parts) + _MULTI_END
+        return b"".join(request_parts) + _END_HEADER
 
-    def deserialize(self, buffer: bytes, offset: int) -> list[Answer]:
+    def deserialize(self, buffer: bytes, offset: int) -> list[PathAnswer]:
         """Return one answer for each path, in the order of the paths.
 
         Raises:
             DecodeError: the response does not follow the format, or the numbers of answers and paths
                 differ.
         """
-        answers: list[Answer] = []
-        unpack_header, unpack_int32, unpack_stat = _HEADER.unpack_from, _INT32.unpack_from, _STAT.unpack_from
+        answers: list[PathAnswer] = []
+        unpack_header, unpack_int32, unpack_stat = (
+            _HEADER_STRUCT.unpack_from,
+            _INT32.unpack_from,
+            _STAT_STRUCT.unpack_from,
+        )
         make_tuple = tuple.__new__
         try:
             while True:
@@ -112,7 +116,7 @@ class MultiRead:
                 if is_last_header:
                     break
                 offset += _HEADER_BYTES
-                if answer_type == _GET_DATA:
+                if answer_type == _GET_DATA_TYPE:
                     # The hot path: tens of millions of these answers in a large cluster.
                     value_length = unpack_int32(buffer, offset)[0]
                     data_start = offset + 4
@@ -133,10 +137,10 @@ class MultiRead:
         return answers
 
 
-def _decode_answer(buffer: bytes, offset: int, answer_type: int) -> tuple[Answer, int]:
+def _decode_answer(buffer: bytes, offset: int, answer_type: int) -> tuple[PathAnswer, int]:
     (count_or_code,) = _INT32.unpack_from(buffer, offset)
     offset += _INT32.size
-    if answer_type == _ERROR:
+    if answer_type == _ERROR_TYPE:
         return count_or_code, offset
     if answer_type == Operation.GET_CHILDREN:
         # Each name takes four bytes at least, so a wrong count ends here before it costs memory.

@@ -37,10 +37,10 @@ from auditor.sources.kerberos_errors import is_kerberos_error, kerberos_problem
 from auditor.sources.metadata.credentials import Sasl, Tls, ZooKeeperCredentials
 from auditor.sources.metadata.zookeeper.requests import (
     AddWatch,
-    Answer,
     MultiRead,
     NodeData,
     Operation,
+    PathAnswer,
     Stat,
     WatchEvent,
 )
@@ -82,16 +82,16 @@ class Session:
     def __init__(
         self, hosts: str, timeout_s: float, credentials: ZooKeeperCredentials, newest_zxid: int
     ) -> None:
-        self.moved = False
-        self._refused = False
+        self.has_moved = False
+        self._is_refused = False
         self._hosts = hosts
         self._timeout_s = timeout_s
         self._service = credentials.sasl.service if credentials.sasl else "zookeeper"
         _require_kerberos_ticket(hosts, credentials.sasl)
-        self._trouble = _ConnectionErrors()
+        self._last_errors = _ConnectionErrors()
         logger = logging.Logger(__name__, logging.INFO)
         logger.parent = _LOGGER
-        logger.addHandler(self._trouble)
+        logger.addHandler(self._last_errors)
         self._client: Any = KazooClient(  # kazoo has no types
             hosts,
             timeout=timeout_s,
@@ -112,7 +112,7 @@ class Session:
             if not isinstance(error, WriterNotClosedException):  # else its thread closes it, as in `close`
                 self._client.close()
             self._raise_refusal(error)
-            raise NotReachedError(f"no connection within {timeout_s:g} s{self._trouble}") from error
+            raise NotReachedError(f"no connection within {timeout_s:g} s{self._last_errors}") from error
 
     @property
     def last_zxid(self) -> int:
@@ -134,13 +134,13 @@ class Session:
             RuntimeError,
         ) as error:  # RuntimeError: an answer to another request
             self._raise_refusal(error)
-            raise NotReachedError(f"{reason_of(error, self._timeout_s)}{self._trouble}") from error
+            raise NotReachedError(f"{failure_reason(error, self._timeout_s)}{self._last_errors}") from error
 
     def multi_read(self, operation: Operation, paths: list[str]) -> Any:
         """Send one multiRead request for all paths. Pass the result to `answers`."""
         return self._send(MultiRead(operation, paths))
 
-    def ask(self, request: MultiRead) -> list[Answer]:
+    def ask(self, request: MultiRead) -> list[PathAnswer]:
         """Send a request, and return the server's answers.
 
         kazoo's own thread calls the request's ``deserialize``. At that time, it has handled all events that
@@ -164,14 +164,14 @@ class Session:
             StoreError: the server refuses the credentials.
         """
 
-        def event(buffer: bytes, offset: int) -> None:
+        def read_event(buffer: bytes, offset: int) -> None:
             try:
                 listener(WatchEvent.read(buffer, offset))
             except DecodeError:
-                self.moved = True  # an event is lost
+                self.has_moved = True  # an event is lost
 
         # kazoo drops an event unless there is a watcher of exactly its path.
-        self._client._connection._read_watch_event = event
+        self._client._connection._read_watch_event = read_event
         self._wait_for_answer(self._send(AddWatch(path)))
 
     def read(self, operation: Operation, path: str) -> Any:
@@ -180,7 +180,7 @@ class Session:
             return self._client.get_async(path)
         return self._client.get_children_async(path)
 
-    def answers(self, pending: Any) -> list[Answer]:
+    def answers(self, pending: Any) -> list[PathAnswer]:
         """Wait for the server's answers to a request that `multi_read` sent.
 
         Raises:
@@ -188,10 +188,10 @@ class Session:
                 exceptions of `CONNECTION_ERRORS` are possible too.
             StoreError: the server refuses the credentials.
         """
-        response: list[Answer] = self._wait_for_answer(pending)
+        response: list[PathAnswer] = self._wait_for_answer(pending)
         return response
 
-    def answer(self, pending: Any) -> Answer:
+    def answer(self, pending: Any) -> PathAnswer:
         """Wait for the server's answer to a request that `read` sent.
 
         The answer has the same form as one of the answers that `answers` returns.
@@ -209,7 +209,7 @@ class Session:
 
     def close(self) -> None:
         """End the session."""
-        self.moved = True
+        self.has_moved = True
         try:
             self._client.stop()
         except WriterNotClosedException:
@@ -230,9 +230,9 @@ class Session:
             self._raise_refusal(error)
             raise
         except (DecodeError, RuntimeError) as error:  # kazoo: an answer to another request
-            self.moved = True  # no further answer of this server can be trusted
+            self.has_moved = True  # no further answer of this server can be trusted
             raise ConnectionLoss(f"{GARBAGE_REASON}: {error}") from error
-        if self.moved:
+        if self.has_moved:
             # Another server, perhaps one that is behind, may have sent this answer.
             raise ConnectionLoss("the connection moved to another server")
         return response
@@ -242,14 +242,14 @@ class Session:
 
         kazoo's own thread calls this method before it connects to another server.
         """
-        self._refused = self._refused or self._client.client_state == KeeperState.AUTH_FAILED
-        self.moved = self.moved or connection_state != KazooState.CONNECTED
+        self._is_refused = self._is_refused or self._client.client_state == KeeperState.AUTH_FAILED
+        self.has_moved = self.has_moved or connection_state != KazooState.CONNECTED
 
     def _raise_refusal(self, error: Exception) -> None:
-        if self._trouble.kerberos is not None:
-            problem = kerberos_problem(self._trouble.kerberos, f"{self._service}/HOST")
+        if self._last_errors.kerberos is not None:
+            problem = kerberos_problem(self._last_errors.kerberos, f"{self._service}/HOST")
             raise StoreError(f"ZooKeeper at {self._hosts}: {problem}") from error
-        if self._refused or isinstance(error, REFUSAL_ERRORS):
+        if self._is_refused or isinstance(error, REFUSAL_ERRORS):
             raise StoreError(
                 f"not authorised: ZooKeeper at {self._hosts} refuses these credentials; "
                 "check user, password and mechanism in the --credentials file"
@@ -272,7 +272,7 @@ def _disconnect_on_garbage(method: Callable[..., Any]) -> Callable[..., Any]:
     return raise_on_refusal
 
 
-def reason_of(error: Exception, timeout_s: float) -> str:
+def failure_reason(error: Exception, timeout_s: float) -> str:
     """Return a text that says why a request failed."""
     if isinstance(error, KazooTimeoutError):
         return f"no answer within {timeout_s:g} s; raise --timeout if it is slow"
@@ -284,13 +284,13 @@ class _ConnectionErrors(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._last = ""
+        self._last_message = ""
         self.kerberos: BaseException | None = None  # the last Kerberos error of a login
 
     def emit(self, log_record: logging.LogRecord) -> None:
         # "Connection dropped: ...", "Connection time-out: ..."; other messages only say that kazoo gives up.
         if log_record.getMessage().startswith("Connection "):
-            self._last = log_record.getMessage()
+            self._last_message = log_record.getMessage()
         # Without a ticket kazoo fails to begin a login, or raises "Unknown error" from the Kerberos error.
         raised_error = log_record.exc_info[1] if log_record.exc_info else None
         for error in (raised_error, *(log_record.args if isinstance(log_record.args, tuple) else ())):
@@ -301,7 +301,7 @@ class _ConnectionErrors(logging.Handler):
             )
 
     def __str__(self) -> str:
-        return f" ({self._last})" if self._last else ""
+        return f" ({self._last_message})" if self._last_message else ""
 
 
 def _digest(credentials: ZooKeeperCredentials) -> list[tuple[str, str]]:

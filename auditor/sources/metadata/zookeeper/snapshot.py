@@ -44,7 +44,7 @@ from auditor.sources.metadata.zookeeper.snapshot_index import (
 SNAPSHOT_ATTEMPTS = 100
 """Largest number of snapshots to try for a valid one, as in ZooKeeper (``FileSnap.deserialize``)."""
 
-COMPRESSED_PARTS = 4
+MAX_COMPRESSED_PARTS = 4
 """Largest number of parts of a compressed snapshot: each part unpacks the whole file again."""
 
 PART_BYTES = 512 * 1024  # Spark warns above 1 MB a task
@@ -74,13 +74,13 @@ class ZnodesPart(Part):
 class _SnapshotState:
     """The data that the driver keeps in memory. Ledgers that the logs do not change are not part of it.
 
-    ``state`` has the znodes that the driver has computed, by path.
+    ``znode_by_path`` has the znodes that the driver has computed, by path.
     """
 
     file: Path
     index: ZooKeeperSnapshotIndex
     replay: Replay
-    state: dict[str, Znode]
+    znode_by_path: dict[str, Znode]
     gaps: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
 
@@ -93,7 +93,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
 
     def __init__(self, uri: MetadataUri) -> None:
         super().__init__(uri)
-        self._records = 0
+        self._record_count = 0
 
     def cluster(self) -> ClusterNodes:
         """Read the files once, on the driver; see `MetadataStore.cluster`."""
@@ -102,7 +102,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
         nodes = {path[name_start:]: znode for path, znode in snapshot_state.index.cluster.items()}
         nodes |= {
             path[name_start:]: znode
-            for path, znode in snapshot_state.state.items()
+            for path, znode in snapshot_state.znode_by_path.items()
             if tree_of(path[name_start:]) is None
         }
         new_children = snapshot_state.replay.new_children()
@@ -111,7 +111,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
             name: znode._replace(made=max(znode.made, 0) + new_children[znode.path])
             for name, znode in nodes.items()
         }
-        change_times = [max(znode.ctime, znode.mtime) for znode in snapshot_state.state.values()]
+        change_times = [max(znode.ctime, znode.mtime) for znode in snapshot_state.znode_by_path.values()]
         scan_time = max([snapshot_state.index.newest_time, *change_times])
         return ClusterNodes(
             nodes, scan_time, hex(snapshot_state.replay.zxid), snapshot_state.gaps, snapshot_state.notes
@@ -131,14 +131,14 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
             if tree in trees
         ]
         if snapshot_state.file.suffix in (".gz", ".snappy"):
-            part_count = min(part_count, COMPRESSED_PARTS)
+            part_count = min(part_count, MAX_COMPRESSED_PARTS)
         slices_per_part = max(1, -(-len(slice_parts) // max(1, part_count)))
         file = str(snapshot_state.file)
         parts: list[Part] = [
             SlicesPart(file, tree, tuple(slice_parts[slice_start : slice_start + slices_per_part]))
             for slice_start in range(0, len(slice_parts), slices_per_part)
         ]
-        return parts + self._parts_of(snapshot_state, tree)
+        return parts + self._znode_parts(snapshot_state, tree)
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
@@ -157,24 +157,24 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
         except DecodeError as damage:
             raise StoreError(f"{part.file} changed while it was read: {damage}") from damage
 
-    def has_neighbour(self, name: str) -> bool:
+    def has_sibling(self, name: str) -> bool:
         """Return whether the znode ``name`` exists beside the root after the last transaction.
 
-        See `NeighbourStore.has_neighbour`.
+        See `NeighbourStore.has_sibling`.
         """
-        return self.neighbour_value(name) is not None
+        return self.sibling_value(name) is not None
 
-    def neighbour_value(self, name: str) -> bytes | None:
+    def sibling_value(self, name: str) -> bytes | None:
         """Return the data of the znode ``name`` beside the root after the last transaction.
 
-        See `NeighbourValueStore.neighbour_value`.
+        See `NeighbourValueStore.sibling_value`.
         """
         snapshot_state = self._load()
-        return (snapshot_state.index.neighbours | snapshot_state.replay.neighbours).get(name)
+        return (snapshot_state.index.siblings | snapshot_state.replay.siblings).get(name)
 
     def operations(self) -> dict[str, int]:
         """Return the number of records that were read from slices."""
-        return {"records": self._records}
+        return {"records": self._record_count}
 
     def _read_files(self) -> _SnapshotState:
         snapshots, logs = snapshots_and_logs(self._path)
@@ -206,12 +206,12 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
             return _SnapshotState(file, index, replay, existing_znodes, tuple(gaps), (*notes, *replay.notes))
         raise StoreError(f"no valid snapshot in {self._path}: {'; '.join(notes)}")
 
-    def _parts_of(self, snapshot_state: _SnapshotState, tree: Tree) -> list[Part]:
+    def _znode_parts(self, snapshot_state: _SnapshotState, tree: Tree) -> list[Part]:
         name_start = len(self.root) + 1
         parts: list[Part] = []
         part_znodes: list[Znode] = []
         part_bytes = 0
-        for path, znode in sorted(snapshot_state.state.items()):
+        for path, znode in sorted(snapshot_state.znode_by_path.items()):
             if tree is Tree.WHOLE or tree_of(path[name_start:]) is tree:
                 part_znodes.append(znode)
                 part_bytes += len(path) + len(znode.data) + 64
@@ -226,7 +226,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
         self, data: memoryview, slice_: Slice, base_paths: frozenset[str], tree: Tree
     ) -> Iterator[ZnodeBatch]:
         record_bounds = read_slice(data, slice_)
-        self._records += slice_.count
+        self._record_count += slice_.count
         rows = rows_at_or_below(data, record_bounds, self.root)
         is_ledger = find_certain_ledgers(data, record_bounds, rows, self.root)
         if tree is Tree.WHOLE:
@@ -242,14 +242,14 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
             )
             # Nothing is copied: the batch is a view of the file.
             chunk_offset, chunk_end = (
-                int(record_bounds.path_at[chunk_rows[0]]),
-                int(record_bounds.tail_at[chunk_rows[-1]]),
+                int(record_bounds.path_offsets[chunk_rows[0]]),
+                int(record_bounds.tail_starts[chunk_rows[-1]]),
             )
             file_octets = np.frombuffer(data[chunk_offset:chunk_end], np.uint8)
             paths = ByteColumn(
                 file_octets,
-                record_bounds.path_at[chunk_rows] - chunk_offset,
-                record_bounds.path_end[chunk_rows] - chunk_offset,
+                record_bounds.path_offsets[chunk_rows] - chunk_offset,
+                record_bounds.path_ends[chunk_rows] - chunk_offset,
             )
             # A path that is not UTF-8 cannot be a ledger's. The batch keeps it, to count as malformed.
             path_texts = TextColumn(paths)
@@ -262,13 +262,13 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
             if not is_in_tree.any():
                 continue
             chunk_rows = chunk_rows[is_in_tree]
-            stat_columns = tails(data, record_bounds.tail_at[chunk_rows])
+            stat_columns = tails(data, record_bounds.tail_starts[chunk_rows])
             yield ZnodeBatch(
                 TextColumn(paths.take_rows(np.flatnonzero(is_in_tree))),
                 ByteColumn(
                     file_octets,
-                    record_bounds.data_at[chunk_rows] - chunk_offset,
-                    record_bounds.tail_at[chunk_rows] - chunk_offset,
+                    record_bounds.data_starts[chunk_rows] - chunk_offset,
+                    record_bounds.tail_starts[chunk_rows] - chunk_offset,
                 ),
                 stat_columns["mzxid"].astype(np.int64),
                 stat_columns["ctime"].astype(np.int64),

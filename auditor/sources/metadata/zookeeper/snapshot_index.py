@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.codecs.byte_column import ByteColumn, have_prefix
-from auditor.codecs.zookeeper.snapshot import Boundaries, boundaries, check_seals, nodes_begin, owners, tails
+from auditor.codecs.zookeeper.snapshot import Boundaries, check_seals, find_bounds, find_nodes, owners, tails
 from auditor.codecs.zookeeper.txnlog import (
     CloseSession,
     Create,
@@ -79,7 +79,7 @@ class ZooKeeperSnapshotIndex:
     newest_time: int = 0
     has_root: bool = False
     unreadable_offsets: list[int] = field(default_factory=list)  # offsets of records whose path is not UTF-8
-    neighbours: dict[str, bytes] = field(default_factory=dict)  # data of znodes beside the root, by name
+    siblings: dict[str, bytes] = field(default_factory=dict)  # data of znodes beside the root, by name
 
 
 def build_index(data: memoryview, root: str, changed_paths: set[str]) -> ZooKeeperSnapshotIndex:
@@ -90,12 +90,12 @@ def build_index(data: memoryview, root: str, changed_paths: set[str]) -> ZooKeep
     """
     index = ZooKeeperSnapshotIndex()
     changed_path_bytes = {path.encode() for path in changed_paths}
-    offset, has_end_mark = nodes_begin(data), False
+    offset, has_end_mark = find_nodes(data), False
     while not has_end_mark:
-        record_bounds = boundaries(data, offset, SLICE_RECORDS, SLICE_BYTES)
-        if len(record_bounds.data_at):
+        record_bounds = find_bounds(data, offset, SLICE_RECORDS, SLICE_BYTES)
+        if len(record_bounds.data_starts):
             _add_slice(index, data, record_bounds, root, changed_path_bytes)
-        offset, has_end_mark = record_bounds.next, record_bounds.ended
+        offset, has_end_mark = record_bounds.next_record, record_bounds.has_end_mark
     check_seals(data, offset)
     return index
 
@@ -108,9 +108,9 @@ def read_znodes(
     For a record whose path is not UTF-8, yield the offset of the record instead.
     """
     path_offsets, data_offsets, tail_offsets = (
-        record_bounds.path_at[rows].tolist(),
-        record_bounds.data_at[rows].tolist(),
-        record_bounds.tail_at[rows],
+        record_bounds.path_offsets[rows].tolist(),
+        record_bounds.data_starts[rows].tolist(),
+        record_bounds.tail_starts[rows],
     )
     stat_columns = tails(data, tail_offsets)
     # On disk cversion counts creations of children alone.
@@ -135,7 +135,7 @@ def read_znodes(
 def rows_at_or_below(data: memoryview, record_bounds: Boundaries, root: str) -> NDArray[np.int64]:
     """Return the positions of the records whose path is ``root`` or is below ``root``."""
     file_bytes, root_bytes = np.frombuffer(data, np.uint8), root.encode()
-    path_offsets, path_ends = record_bounds.path_at, record_bounds.path_end
+    path_offsets, path_ends = record_bounds.path_offsets, record_bounds.path_ends
     rows = np.flatnonzero(
         (path_ends - path_offsets >= len(root_bytes)) & have_prefix(file_bytes, path_offsets, root_bytes)
     )
@@ -156,8 +156,8 @@ def find_certain_ledgers(
     classify the few rows outside the mask one by one.
     """
     file_bytes = np.frombuffer(data, np.uint8)
-    name_starts = record_bounds.path_at[rows] + len(root.encode()) + 1
-    name_ends = record_bounds.path_end[rows]
+    name_starts = record_bounds.path_offsets[rows] + len(root.encode()) + 1
+    name_ends = record_bounds.path_ends[rows]
     first_bytes, second_bytes = file_bytes[name_starts], file_bytes[name_starts + 1]
     is_digit = (first_bytes >= _ZERO_BYTE) & (first_bytes <= _NINE_BYTE)
     is_ledger: NDArray[np.bool_] = is_digit | (
@@ -176,22 +176,22 @@ def _sibling_values(
     ``rows`` are the positions of the records at or below the root. These records are skipped.
     """
     parent_bytes = root.rpartition("/")[0].encode() + b"/"
-    is_outside_root = np.ones(len(record_bounds.path_at), np.bool_)
+    is_outside_root = np.ones(len(record_bounds.path_offsets), np.bool_)
     is_outside_root[rows] = False
-    path_lengths = record_bounds.path_end - record_bounds.path_at
+    path_lengths = record_bounds.path_ends - record_bounds.path_offsets
     sibling_rows = np.flatnonzero(
         is_outside_root
         & (path_lengths > len(parent_bytes))
         & (path_lengths <= len(parent_bytes) + MAX_SIBLING_NAME_BYTES)
     )
-    neighbours: dict[str, bytes] = {}
+    siblings: dict[str, bytes] = {}
     for row in sibling_rows.tolist():
-        path = bytes(data[record_bounds.path_at[row] : record_bounds.path_end[row]])
+        path = bytes(data[record_bounds.path_offsets[row] : record_bounds.path_ends[row]])
         name = path[len(parent_bytes) :]
         if path.startswith(parent_bytes) and b"/" not in name:
-            sibling_value = bytes(data[record_bounds.data_at[row] : record_bounds.tail_at[row]])
-            neighbours[name.decode(errors="replace")] = sibling_value
-    return neighbours
+            sibling_value = bytes(data[record_bounds.data_starts[row] : record_bounds.tail_starts[row]])
+            siblings[name.decode(errors="replace")] = sibling_value
+    return siblings
 
 
 def _add_slice(
@@ -202,13 +202,13 @@ def _add_slice(
     changed_paths: set[bytes],
 ) -> None:
     rows = rows_at_or_below(data, record_bounds, root)
-    index.neighbours |= _sibling_values(data, record_bounds, root, rows)
-    stat_columns = tails(data, record_bounds.tail_at[rows])
+    index.siblings |= _sibling_values(data, record_bounds, root, rows)
+    stat_columns = tails(data, record_bounds.tail_starts[rows])
     is_ledger = find_certain_ledgers(data, record_bounds, rows, root)
     is_in_base = owners(stat_columns) != 0
     if changed_paths:
         paths = ByteColumn(
-            np.frombuffer(data, np.uint8), record_bounds.path_at[rows], record_bounds.path_end[rows]
+            np.frombuffer(data, np.uint8), record_bounds.path_offsets[rows], record_bounds.path_ends[rows]
         )
         is_in_base |= paths.are_members(changed_paths)
     trees = {Tree.LEDGERS} if bool((is_ledger & ~is_in_base).any()) else set()
@@ -236,7 +236,7 @@ def _add_slice(
     index.newest_time = (
         max(index.newest_time, int(newest_times.max())) if newest_times.size else index.newest_time
     )
-    index.slices.append((Slice(record_bounds.begin, len(record_bounds.data_at)), frozenset(trees)))
+    index.slices.append((Slice(record_bounds.first_record, len(record_bounds.data_starts)), frozenset(trees)))
     index.base_paths_by_slice.append(frozenset(slice_base_paths))
 
 
@@ -246,9 +246,9 @@ def read_slice(data: memoryview, slice_: Slice) -> Boundaries:
     Raises:
         DecodeError: the file is not the one that was indexed.
     """
-    record_bounds = boundaries(data, slice_.offset, slice_.count, len(data))
-    if len(record_bounds.data_at) != slice_.count:
-        reason = f"{slice_.count} records expected, {len(record_bounds.data_at)} found"
+    record_bounds = find_bounds(data, slice_.offset, slice_.count, len(data))
+    if len(record_bounds.data_starts) != slice_.count:
+        reason = f"{slice_.count} records expected, {len(record_bounds.data_starts)} found"
         raise DecodeError("ZooKeeper snapshot", slice_.offset, reason)
     return record_bounds
 
@@ -272,9 +272,7 @@ class Replay:
     operations: list[tuple[int, int, Operation]] = field(default_factory=list)  # zxid, time in ms, operation
     missing_reasons: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    neighbours: dict[str, bytes | None] = field(
-        default_factory=dict
-    )  # the same by name; None: it was deleted
+    siblings: dict[str, bytes | None] = field(default_factory=dict)  # the same by name; None: it was deleted
 
     def paths(self) -> set[str]:
         """Return every path that an operation names."""
@@ -381,7 +379,7 @@ def _add_record(replay: Replay, transaction: Transaction, root: str, log: ZxidFi
             not isinstance(operation, CloseSession)
             and operation.path.rpartition("/")[0] == root.rpartition("/")[0]
         ):
-            replay.neighbours[operation.path.rpartition("/")[2]] = (
+            replay.siblings[operation.path.rpartition("/")[2]] = (
                 None if isinstance(operation, Delete) else operation.data
             )
     if len(replay.operations) > MAX_REPLAYED_OPERATIONS:

@@ -36,14 +36,19 @@ from auditor.sources.metadata.store import BATCH_ZNODES, LedgerChanges, StoreOpt
 from auditor.sources.metadata.tree_shape import DEPTH_LIMIT, DIVISIBLE_PATHS, LEAF_NAME
 from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
 from auditor.sources.metadata.zookeeper.requests import (
-    Answer,
     EventType,
     MultiRead,
     NodeData,
     Operation,
+    PathAnswer,
     WatchEvent,
 )
-from auditor.sources.metadata.zookeeper.session import CONNECTION_ERRORS, NotReachedError, Session, reason_of
+from auditor.sources.metadata.zookeeper.session import (
+    CONNECTION_ERRORS,
+    NotReachedError,
+    Session,
+    failure_reason,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,16 +199,17 @@ _ZNODE_EVENT_TYPES = frozenset(EventType)
 class _CountedRead(MultiRead):
     """A getData request for some znodes that also records the number of their child events.
 
-    ``counts`` has, for each znode, the number of events about its children that arrived before the answer.
+    ``event_counts`` has, for each znode, the number of events about its children that arrived before the
+    answer.
     """
 
     def __init__(self, paths: list[str], child_event_counts: Mapping[str, int]) -> None:
         super().__init__(Operation.GET_DATA, paths)
-        self._changes = child_event_counts
-        self.counts: list[int] = []
+        self._child_events = child_event_counts
+        self.event_counts: list[int] = []
 
-    def deserialize(self, buffer: bytes, offset: int) -> list[Answer]:
-        self.counts = [self._changes.get(path, 0) for path in self.paths]
+    def deserialize(self, buffer: bytes, offset: int) -> list[PathAnswer]:
+        self.event_counts = [self._child_events.get(path, 0) for path in self.paths]
         return super().deserialize(buffer, offset)
 
 
@@ -217,21 +223,21 @@ class TreeWatch:
     def __init__(self, hosts: Sequence[str], root: str, options: StoreOptions, newest_zxid: int) -> None:
         self.operations: Counter[str] = Counter()
         self._root = root
-        self._below = root if root == "/" else f"{root}/"
-        self._batch = options.batch
+        self._path_prefix = root if root == "/" else f"{root}/"
+        self._batch_size = options.batch
         self._timeout_s = options.timeout_s
         self._limit = RateLimit(options.rate_limit)
-        self._changes: Counter[str] = Counter()  # children made and deleted, by their parent
-        self._before: dict[str, int] = {}
-        self._moved: set[str] = set()
+        self._child_events: Counter[str] = Counter()  # children made and deleted, by their parent
+        self._first_cversions: dict[str, int] = {}
+        self._changed_paths: set[str] = set()
         self._session: Session | None = None
-        self._unknown: str | None = None
+        self._unknown_reason: str | None = None
         try:
             self._session = self._open_session(hosts, options, newest_zxid)
         except UnimplementedError:
-            self._unknown = "this ZooKeeper cannot watch a tree; this requires version 3.6"
+            self._unknown_reason = "this ZooKeeper cannot watch a tree; this requires version 3.6"
         except (NotReachedError, StoreError, DecodeError, *CONNECTION_ERRORS, ZookeeperError) as error:
-            self._unknown = f"the ledgers could not be watched: {self._lost_reason(error)}"
+            self._unknown_reason = f"the ledgers could not be watched: {self._lost_reason(error)}"
 
     def changed_ledgers(self) -> LedgerChanges:
         """End the watch, and return the ledger paths that changed since it started.
@@ -240,7 +246,7 @@ class TreeWatch:
         """
         session = self._session
         if session is None:
-            return LedgerChanges((), self._unknown or "the watch of the ledgers ended too early")
+            return LedgerChanges((), self._unknown_reason or "the watch of the ledgers ended too early")
         cversions: dict[str, int] = {}
         try:
             # The server sends all earlier events before the answer to sync.
@@ -248,17 +254,23 @@ class TreeWatch:
             self.operations["sync"] += 1
             cversions = self._count_inner_znodes(session)
         except (NotReachedError, StoreError, DecodeError, *CONNECTION_ERRORS, ZookeeperError) as error:
-            self._unknown = f"the connection of the watch broke or was refused: {self._lost_reason(error)}"
+            self._unknown_reason = (
+                f"the connection of the watch broke or was refused: {self._lost_reason(error)}"
+            )
         self.close()  # no more events after this
         unreported_paths = sorted(
-            path for path, cversion in cversions.items() if cversion != self._before.get(path, 0)
+            path for path, cversion in cversions.items() if cversion != self._first_cversions.get(path, 0)
         )
-        if self._unknown is None and unreported_paths:
-            self._unknown = f"ZooKeeper did not report every change below {unreported_paths[0]}"
-        if self._unknown is None and len(self._moved) > MAX_CHANGED_PATHS:
-            self._unknown = f"more than {MAX_CHANGED_PATHS:,} ledger records changed since the first scan"
+        if self._unknown_reason is None and unreported_paths:
+            self._unknown_reason = f"ZooKeeper did not report every change below {unreported_paths[0]}"
+        if self._unknown_reason is None and len(self._changed_paths) > MAX_CHANGED_PATHS:
+            self._unknown_reason = (
+                f"more than {MAX_CHANGED_PATHS:,} ledger records changed since the first scan"
+            )
         return (
-            LedgerChanges((), self._unknown) if self._unknown else LedgerChanges(tuple(sorted(self._moved)))
+            LedgerChanges((), self._unknown_reason)
+            if self._unknown_reason
+            else LedgerChanges(tuple(sorted(self._changed_paths)))
         )
 
     def close(self) -> None:
@@ -274,7 +286,7 @@ class TreeWatch:
         try:
             session.watch(self._root, self._on_event)
             self.operations["watch"] += 1
-            self._before = self._count_inner_znodes(session)
+            self._first_cversions = self._count_inner_znodes(session)
         except BaseException:  # Ctrl-C too: an unreferenced session would go on connecting
             session.close()
             raise
@@ -286,13 +298,17 @@ class TreeWatch:
             return
         path = event.path
         if event.type != EventType.CHANGED:
-            self._changes[path.rpartition("/")[0] or "/"] += 1
+            self._child_events[path.rpartition("/")[0] or "/"] += 1
             # A created or deleted znode's own cversion starts at 0 again.
-            self._changes.pop(path, None)
-            self._before.pop(path, None)
-        relative_path = path[len(self._below) :]
-        if relative_path and tree_of(relative_path) is Tree.LEDGERS and len(self._moved) <= MAX_CHANGED_PATHS:
-            self._moved.add(path)
+            self._child_events.pop(path, None)
+            self._first_cversions.pop(path, None)
+        relative_path = path[len(self._path_prefix) :]
+        if (
+            relative_path
+            and tree_of(relative_path) is Tree.LEDGERS
+            and len(self._changed_paths) <= MAX_CHANGED_PATHS
+        ):
+            self._changed_paths.add(path)
 
     def _count_inner_znodes(self, session: Session) -> dict[str, int]:
         """Return a number for each inner znode: its cversion minus the count of events about its children.
@@ -307,9 +323,11 @@ class TreeWatch:
                 raise StoreError(f"there are more than {MAX_INNER_ZNODES:,} inner znodes")
             present_paths = []
             for paths in self._chunks(level_paths):
-                multi_read = _CountedRead(paths, self._changes)
+                multi_read = _CountedRead(paths, self._child_events)
                 answers = session.ask(multi_read)
-                for path, answer, child_event_count in zip(paths, answers, multi_read.counts, strict=True):
+                for path, answer, child_event_count in zip(
+                    paths, answers, multi_read.event_counts, strict=True
+                ):
                     if isinstance(answer, NodeData):
                         cversions[path] = (answer.stat.cversion - child_event_count) & _UINT32_MASK
                         present_paths.append(path)
@@ -327,7 +345,7 @@ class TreeWatch:
         inner_paths = [
             path
             for path in level_paths
-            if path == self._root or divisible_path.fullmatch(path[len(self._below) :])
+            if path == self._root or divisible_path.fullmatch(path[len(self._path_prefix) :])
         ]
         for paths in self._chunks(inner_paths):
             answers = session.ask(MultiRead(Operation.GET_CHILDREN, paths))
@@ -337,16 +355,18 @@ class TreeWatch:
                 if not isinstance(names, list):
                     raise StoreError(f"{path} cannot be listed: ZooKeeper error {names}")
                 if path == self._root:
-                    yield from (f"{self._below}{name}" for name in names if divisible_path.fullmatch(name))
+                    yield from (
+                        f"{self._path_prefix}{name}" for name in names if divisible_path.fullmatch(name)
+                    )
                 else:
                     yield from (f"{path}/{name}" for name in names if not LEAF_NAME.fullmatch(name))
 
     def _lost_reason(self, error: Exception) -> str:
-        return str(error) if isinstance(error, StoreError) else reason_of(error, self._timeout_s)
+        return str(error) if isinstance(error, StoreError) else failure_reason(error, self._timeout_s)
 
     def _chunks(self, paths: Sequence[str]) -> Iterator[list[str]]:
-        for chunk_start in range(0, len(paths), self._batch):
-            path_chunk = list(paths[chunk_start : chunk_start + self._batch])
+        for chunk_start in range(0, len(paths), self._batch_size):
+            path_chunk = list(paths[chunk_start : chunk_start + self._batch_size])
             self._limit.take(len(path_chunk))
             self.operations["multi_read"] += 1
             yield path_chunk

@@ -19,7 +19,7 @@ from auditor.errors import UsageError
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections import copied_rows
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection, CollectionManifest
-from auditor.sources.bookies.collections.copied_rows import CopiedRows, FileShare, shares
+from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, RowGroupShare, shares
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.bookies.collections.tables import LOG_SCHEMA, rows_of_directories
 from tests.sources.bookie_corpora import unpack_bookies
@@ -52,7 +52,7 @@ def owners(whole: Whole) -> dict[str, PieceOwner]:
 
 def copied(whole: Whole, owners: Mapping[str, PieceOwner], wanted: int = 2) -> list[dict[str, Any]]:
     lots = shares([whole], owners, wanted)
-    batches = [batch for lot in lots for batch in CopiedRows(owners).read(lot)]
+    batches = [batch for lot in lots for batch in CopiedRowsReader(owners).read(lot)]
     assert all(batch.schema.names == SCHEMA.names for batch in batches)
     return [row for batch in batches for row in batch.to_pylist()]
 
@@ -61,7 +61,7 @@ def one_by_one(whole: Whole, owners: Mapping[str, PieceOwner]) -> list[dict[str,
     """Each row by itself, under the owner of its piece where it lies in a directory that counts."""
     [file] = whole[1].tables["availability"]
     found = []
-    for row in pq.read_table(Path(whole[0].base, file.path)).to_pylist():
+    for row in pq.read_table(Path(whole[0].base_path, file.path)).to_pylist():
         owner = owners.get(row["piece"])
         if owner and any(row["path"] == root or row["path"].startswith(f"{root}/") for root in owner.roots):
             here = {**row, "bookie_id": owner.bookie_id, "stamp": None, "reused": False}
@@ -82,11 +82,11 @@ def test_a_file_is_read_once_in_however_many_shares(
     whole: Whole, owners: dict[str, PieceOwner], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     [file] = whole[1].tables["availability"]
-    table = pq.read_table(Path(whole[0].base, file.path))
+    table = pq.read_table(Path(whole[0].base_path, file.path))
     pq.write_table(table, tmp_path / "cut.parquet", row_group_size=7)
     cut = CollectedFile("cut.parquet", file.rows, 1000)
     manifest = replace(whole[1], tables={**whole[1].tables, "availability": (cut,)})
-    monkeypatch.setattr(copied_rows, "_SHARE_BYTES", 300)
+    monkeypatch.setattr(copied_rows, "_MAX_SHARE_BYTES", 300)
     collection = Collection(str(tmp_path))
     lots = shares([(collection, manifest)], owners, 2)
     assert [share.first_row_group for lot in lots for share in lot] == [0, 1, 2, 3]
@@ -99,9 +99,11 @@ def test_columns_that_an_older_collection_lacks_are_null(
     whole: Whole, owners: dict[str, PieceOwner], tmp_path: Path
 ) -> None:
     [file] = whole[1].tables["availability"]
-    table = pq.read_table(Path(whole[0].base, file.path)).drop_columns(["answered", "mtime"])
+    table = pq.read_table(Path(whole[0].base_path, file.path)).drop_columns(["answered", "mtime"])
     pq.write_table(table, tmp_path / "old.parquet")
-    [batch] = CopiedRows(owners).read([FileShare(fs.LocalFileSystem(), str(tmp_path / "old.parquet"), 0, 1)])
+    [batch] = CopiedRowsReader(owners).read(
+        [RowGroupShare(fs.LocalFileSystem(), str(tmp_path / "old.parquet"), 0, 1)]
+    )
     assert batch.column("mtime").null_count == batch.num_rows > 0
 
 
@@ -118,7 +120,9 @@ def test_a_row_without_piece_or_path_is_nobodys(owners: dict[str, PieceOwner], t
     ]
     schema = pa.schema([*SCHEMA.remove_metadata(), pa.field("piece", pa.string())])
     pq.write_table(pa.Table.from_pylist(rows, schema), tmp_path / "odd.parquet")
-    [batch] = CopiedRows(owners).read([FileShare(fs.LocalFileSystem(), str(tmp_path / "odd.parquet"), 0, 1)])
+    [batch] = CopiedRowsReader(owners).read(
+        [RowGroupShare(fs.LocalFileSystem(), str(tmp_path / "odd.parquet"), 0, 1)]
+    )
     assert batch.column("ledger_id").to_pylist() == [1, 2]
     assert batch.column("bookie_id").to_pylist() == ["a:1", "a:1"]
 
@@ -127,19 +131,23 @@ def test_a_byte_that_changed_since_is_noticed(
     whole: Whole, owners: dict[str, PieceOwner], tmp_path: Path
 ) -> None:
     [file] = whole[1].tables["availability"]
-    path = Path(whole[0].base, file.path)
+    path = Path(whole[0].base_path, file.path)
     groups = pq.read_metadata(path).row_group(0).column(3)
     data = bytearray(path.read_bytes())
     data[(groups.dictionary_page_offset or groups.data_page_offset) + groups.total_compressed_size - 1] ^= 1
     (tmp_path / "x.parquet").write_bytes(data)
     with pytest.raises(OSError, match="CRC checksum verification failed"):
-        list(CopiedRows(owners).read([FileShare(fs.LocalFileSystem(), str(tmp_path / "x.parquet"), 0, 1)]))
+        list(
+            CopiedRowsReader(owners).read(
+                [RowGroupShare(fs.LocalFileSystem(), str(tmp_path / "x.parquet"), 0, 1)]
+            )
+        )
 
 
 def test_a_collection_under_a_uri_is_read_as_one_at_a_path(
     whole: Whole, owners: dict[str, PieceOwner]
 ) -> None:
-    remote = (Collection(f"file://{whole[0].base}"), whole[1])
+    remote = (Collection(f"file://{whole[0].base_path}"), whole[1])
     assert sorted(copied(remote, owners), key=repr) == sorted(copied(whole, owners), key=repr)
 
 

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.sources.bookies.collections.collection import (
-    DIRECTORY_SCHEMA,
-    PLACE_SCHEMA,
+    DIRECTORIES_SCHEMA,
+    PLACES_SCHEMA,
     directory_rows,
     place_rows,
     places_of,
 )
-from auditor.sources.bookies.places import DeclaredRole, DirectoryFound, PlaceFound, read_marks
+from auditor.sources.bookies.places import DeclaredRole, FoundDirectory, FoundPlace, read_marks
 
 numbers = st.integers(0, 2**31 - 1)
 longs = st.integers(-(2**63), 2**63 - 1)
@@ -23,7 +23,7 @@ declared = st.builds(
     DeclaredRole, st.text(), st.sampled_from(["journal", "ledger", "index"]), numbers, numbers
 )
 directories = st.builds(
-    DirectoryFound,
+    FoundDirectory,
     path=st.text().map("/no/such/place/{}".format).filter(lambda path: "\0" not in path),
     parts_in_place=st.lists(st.text(), max_size=3).map(tuple),
     has_current=st.booleans(),
@@ -38,7 +38,7 @@ directories = st.builds(
     unclean=st.none() | st.booleans(),
 )
 places = st.builds(
-    PlaceFound,
+    FoundPlace,
     st.text(),
     st.text(),
     st.booleans(),
@@ -48,12 +48,12 @@ places = st.builds(
 
 
 @given(st.lists(places, max_size=3))
-def test_places_come_back_as_they_were_through_their_tables(found: list[PlaceFound]) -> None:
+def test_places_come_back_as_they_were_through_their_tables(found: list[FoundPlace]) -> None:
     tables = [
-        pa.Table.from_pylist(place_rows(found), PLACE_SCHEMA),
+        pa.Table.from_pylist(place_rows(found), PLACES_SCHEMA),
         pa.Table.from_pylist(
             [row for number, place in enumerate(found) for row in directory_rows(number, place, {})],
-            DIRECTORY_SCHEMA,
+            DIRECTORIES_SCHEMA,
         ),
     ]
     assert places_of(*(table.to_pylist() for table in tables)) == found

@@ -12,7 +12,7 @@ from auditor.codecs.pulsar.managed_cursor import decode_position
 from auditor.demo.sample import extract
 from auditor.errors import DecodeError, UnreadError
 from auditor.sources.bookies.entry_logs.locations import find_location, read_body
-from auditor.sources.bookies.parts import IDX, ROCKSDB
+from auditor.sources.bookies.parts import INDEX_FILES, ROCKSDB
 
 DATA = Path(__file__).parents[3] / "data" / "pulsar-a" / "bookies.tar.gz"
 LEDGER, LAST, COMPACTED = 46, 6, 51
@@ -102,6 +102,6 @@ def test_damage_is_refused_where_it_begins(tmp_path: Path) -> None:
 def test_an_index_file_says_where_an_entry_lies(tmp_path: Path) -> None:
     index = tmp_path / "7.idx"
     index.write_bytes(bytes(1024) + struct.pack(">qqq", 0, 77, 88))
-    assert [find_location(str(index), IDX, 7, entry) for entry in range(4)] == [None, 77, 88, None]
+    assert [find_location(str(index), INDEX_FILES, 7, entry) for entry in range(4)] == [None, 77, 88, None]
     with pytest.raises(UnreadError):
-        find_location(str(tmp_path / "8.idx"), IDX, 8, 0)
+        find_location(str(tmp_path / "8.idx"), INDEX_FILES, 8, 0)

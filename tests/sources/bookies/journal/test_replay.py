@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from auditor.sources.bookies.journal.files import Journals
-from auditor.sources.bookies.owners import attribute
+from auditor.sources.bookies.owners import attribute_directories
 from auditor.sources.bookies.places import find_places
 
 A, B = "bk-a:3181", "bk-b:3181"
@@ -41,7 +41,7 @@ def directory(path: Path, cookie: bytes | None, marks: dict[str, tuple[int, int]
 
 
 def journals(root: Path, bookie: str = A) -> Journals:
-    return attribute(find_places([str(root)]), {A, B}, {}, CLUSTER).bookies[bookie].journals
+    return attribute_directories(find_places([str(root)]), {A, B}, {}, CLUSTER).bookies[bookie].journals
 
 
 def test_the_greatest_mark_of_all_ledger_directories_counts(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_the_greatest_mark_of_all_ledger_directories_counts(tmp_path: Path) -> N
         900,
     )
     # What the older disk's index shows may be as old as its own mark.
-    assert (found.trouble, found.index_time, found.mark_ms) == (None, 4000, 70_000)
+    assert (found.gap_reason, found.index_time, found.newest_mark_ms) == (None, 4000, 70_000)
 
 
 def test_each_of_several_journals_has_its_own_mark(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_bookie_without_dirty_went_down_cleanly_when_it_wrote_its_oldest_last_
         directory(tmp_path / "bk-a_3181" / name, two, {"lastMark": (5000, 900)})
     os.utime(tmp_path / "bk-a_3181/ledgers1/current/lastMark", (60, 60))
     found = journals(tmp_path)
-    assert (found.clean_stop_ms, found.mark_ms) == (60_000, 70_000)
+    assert (found.clean_stop_ms, found.newest_mark_ms) == (60_000, 70_000)
     (tmp_path / "bk-a_3181/ledgers0/current/DIRTY").touch()
     assert journals(tmp_path).clean_stop_ms is None
 
@@ -111,8 +111,8 @@ def test_a_journal_directory_that_is_not_surely_the_bookies_is_not_read(
         directory(tmp_path / "bk-a_3181/journal", cookie or None)
     found = journals(tmp_path)
     assert found.directories == ()
-    assert found.trouble is not None
-    assert reason in found.trouble
+    assert found.gap_reason is not None
+    assert reason in found.gap_reason
 
 
 def test_a_journal_that_lies_in_anothers_place_is_read_for_nobody(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_journal_that_lies_in_anothers_place_is_read_for_nobody(tmp_path: Path
         directory(tmp_path / place / "ledgers0", version(bookie), {"lastMark": (5000, 900)})
         directory(tmp_path / place / "journal", version(other))
     for bookie, place in ((A, "bk-b:3181"), (B, "bk-a:3181")):
-        trouble = journals(tmp_path, bookie).trouble
+        trouble = journals(tmp_path, bookie).gap_reason
         assert trouble is not None
         assert f"is at the path of bookie {place}" in trouble
 
@@ -130,7 +130,7 @@ def test_one_journal_of_two_that_is_missing_leaves_none_to_be_read(tmp_path: Pat
     directory(tmp_path / "bk-a_3181/j0", cookie)
     directory(tmp_path / "bk-a_3181/ledgers0", cookie, {"lastMark.0": (5000, 1), "lastMark.1": (3000, 2)})
     found = journals(tmp_path)
-    assert found.trouble == "journal directory /data/j1: no such directory was found"
+    assert found.gap_reason == "journal directory /data/j1: no such directory was found"
 
 
 def test_a_ledger_directory_that_is_missing_may_have_the_greatest_mark(tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_a_ledger_directory_that_is_missing_may_have_the_greatest_mark(tmp_path:
     directory(tmp_path / "bk-a_3181/journal", two)
     directory(tmp_path / "bk-a_3181/ledgers0", two, {"lastMark": (5000, 900)})
     found = journals(tmp_path)
-    assert found.trouble is not None
-    assert found.trouble.startswith("ledger directory /data/ledgers1 (its lastMark is needed)")
+    assert found.gap_reason is not None
+    assert found.gap_reason.startswith("ledger directory /data/ledgers1 (its lastMark is needed)")
     assert (found.index_time, found.clean_stop_ms) == (None, None)
 
 
@@ -150,7 +150,7 @@ def test_disks_that_name_different_journals_leave_none_to_be_read(tmp_path: Path
     )
     other = version(A, ("ledgers0", "ledgers1"), journals="/data/journal,/data/more")
     directory(tmp_path / "bk-a_3181/ledgers1", other, {"lastMark": (5000, 900)})
-    trouble = journals(tmp_path).trouble
+    trouble = journals(tmp_path).gap_reason
     assert trouble is not None
     assert "the VERSION files of this bookie list different journal directories" in trouble
 

@@ -171,7 +171,7 @@ def test_what_is_not_all_is_said_and_what_was_read_is_held(
     tmp_path: Path,
 ) -> None:
     found, [row] = tail(directory(tmp_path, files, mark))
-    state = TailState.GONE if "is missing" in reason else TailState.GAP
+    state = TailState.NO_FILE if "is missing" in reason else TailState.GAP
     assert (found, row["state"], row["offset"]) == (held, state, offset)
     assert reason in row["reason"]
 
@@ -195,7 +195,7 @@ def test_one_journal_of_two_that_is_not_whole_is_said_and_the_other_held(tmp_pat
     other = directory(tmp_path / "j1", {MADE + 3: journal([(3, 8)])})
     held, rows = tail(one, other)
     assert held == {2: [(0, 0, 1, 0)], 3: [(8, 8, 1, 0)]}
-    assert [row["state"] for row in rows] == [TailState.OK, TailState.GONE]
+    assert [row["state"] for row in rows] == [TailState.OK, TailState.NO_FILE]
     assert [(row["files_below"], row["files"]) for row in rows] == [(0, 1), (0, 1)]
 
 

@@ -49,7 +49,7 @@ def read(path: Path) -> dict[bytes, bytes]:
     with open_rocksdb(str(path)) as database:
         for rows in scan(database, str(path)):
             for row in range(len(rows.keys.offsets) - 1):
-                found[rows.keys.item(row)] = rows.values.item(row)
+                found[rows.keys.string(row)] = rows.values.string(row)
     return found
 
 

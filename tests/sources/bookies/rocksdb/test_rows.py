@@ -185,7 +185,11 @@ def test_index_files_beside_the_databases_leave_open_which_is_used(tmp_path: Pat
     assert states(read_directory(root)) == {1: "ok"}  # a conversion leaves empty directories
     (root / "current/0/1/1.idx").write_bytes(bytes(2048))
     [row] = read_directory(root)
-    assert (row["ledger_id"], row["state"], row["reason"]) == (None, "gap", rocksdb_rows.UNCLEAR_STORAGE)
+    assert (row["ledger_id"], row["state"], row["reason"]) == (
+        None,
+        "gap",
+        rocksdb_rows.UNCLEAR_STORAGE_REASON,
+    )
 
 
 def test_what_rebuild_tools_set_aside_is_passed_over_and_strays_are_named(tmp_path: Path) -> None:

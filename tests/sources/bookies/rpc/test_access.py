@@ -19,7 +19,7 @@ from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
 from auditor.errors import UsageError
 from auditor.sources.bookies.rpc import access
 from auditor.sources.bookies.rpc import client as bookie_client
-from auditor.sources.bookies.rpc.access import Requirement, find_requirement, read_access
+from auditor.sources.bookies.rpc.access import AuthRequirement, find_requirement, read_access
 from auditor.sources.bookies.rpc.reads import Entry, ReadClient, ReadReply
 from auditor.sources.metadata.store import StoreOptions
 from tests.codecs.bookie.test_handshake import answer
@@ -100,7 +100,7 @@ def test_a_bookie_that_does_not_answer_start_tls_is_asked_nothing_else(
 ) -> None:
     file.write_text("[bookies.tls]\n")
     replies, client, frames = heard(bookie, file)
-    assert (replies, client.refuses) == ([], False)
+    assert (replies, client.is_refused) == ([], False)
     assert words in str(client.give_up_reason)
     assert set(operations(frames)) == {9}
     assert client.operations["connect"] == bookie_client.MAX_FAILED_CONNECTIONS
@@ -109,7 +109,7 @@ def test_a_bookie_that_does_not_answer_start_tls_is_asked_nothing_else(
 def test_silence_to_everything_is_no_refusal_of_the_login(file: Path) -> None:
     file.write_text(SASL)
     replies, client, frames = heard(silent, file)
-    assert (replies, client.refuses) == ([], False)
+    assert (replies, client.is_refused) == ([], False)
     assert "no answer to AUTH within 0.3 s" in str(client.give_up_reason)
     assert set(operations(frames)) == {5, 1}
 
@@ -125,7 +125,7 @@ def test_silence_to_auth_and_a_refused_read_is_a_login_that_is_not_taken(file: P
 
     file.write_text(SASL)
     replies, client, frames = heard(refusing, file)
-    assert (replies, client.refuses, client.operations["connect"]) == ([], True, 1)
+    assert (replies, client.is_refused, client.operations["connect"]) == ([], True, 1)
     assert "the bookie rejects the login: no answer to AUTH within 0.3 s" in str(client.give_up_reason)
     assert operations(frames) == [5, 5, 1]
     assert SECRET not in str(client.give_up_reason)
@@ -142,7 +142,7 @@ def test_a_bookie_that_does_not_know_the_password_is_not_believed(file: Path) ->
 
     file.write_text(SASL)
     replies, client, frames = heard(impostor, file)
-    assert (replies, client.refuses) == ([], True)
+    assert (replies, client.is_refused) == ([], True)
     assert "DIGEST-MD5 failed: Invalid server auth response" in str(client.give_up_reason)
     assert operations(frames) == [5, 5]
 
@@ -158,7 +158,7 @@ def test_a_challenge_that_cannot_be_read_is_a_failed_login(challenge: bytes, fil
 
     file.write_text(SASL)
     replies, client, _ = heard(mumbling, file)
-    assert (replies, client.refuses) == ([], True)
+    assert (replies, client.is_refused) == ([], True)
     assert "DIGEST-MD5 failed: " in str(client.give_up_reason)
     assert SECRET not in str(client.give_up_reason)
 
@@ -197,22 +197,22 @@ def test_an_answer_to_no_question_ends_the_connection(message: bytes, words: str
     file.write_text("[bookies.tls]\n")
     _, client, _ = heard(confused, file)
     assert words in str(client.give_up_reason)
-    assert not client.refuses
+    assert not client.is_refused
 
 
 @pytest.mark.parametrize(
     ("statuses", "wanted"),
     [
-        ([(5, 0)], Requirement.LOGIN),
-        ([(5, None)], Requirement.LOGIN),  # GSSAPI says nothing to a token that is none
-        ([(5, 502), (9, 0)], Requirement.CERTIFICATE),
-        ([(5, 502), (9, 404)], Requirement.OTHER),
+        ([(5, 0)], AuthRequirement.LOGIN),
+        ([(5, None)], AuthRequirement.LOGIN),  # GSSAPI says nothing to a token that is none
+        ([(5, 502), (9, 0)], AuthRequirement.CERTIFICATE),
+        ([(5, 502), (9, 404)], AuthRequirement.OTHER),
     ],
 )
 def test_what_a_bookie_wants_is_found_out(
-    statuses: list[tuple[int, int | None]], wanted: Requirement
+    statuses: list[tuple[int, int | None]], wanted: AuthRequirement
 ) -> None:
-    async def find() -> Requirement:
+    async def find() -> AuthRequirement:
         frames: Frames = []
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -250,14 +250,14 @@ def test_the_sections_for_bookies_mean_what_they_say(file: Path) -> None:
     file.write_text('[bookies.tls]\n[bookies.sasl]\nmechanism = "DIGEST-MD5"\nuser = "a"\npassword = "b"\n')
     found = read_access(str(file))
     assert found.tls is not None
-    assert found.context is not None
+    assert found.ssl_context is not None
     # As BookKeeper's own client: the authority always, the host name on request.
-    assert (found.context.check_hostname, found.context.verify_mode) == (False, ssl.CERT_REQUIRED)
-    assert found.context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert (found.ssl_context.check_hostname, found.ssl_context.verify_mode) == (False, ssl.CERT_REQUIRED)
+    assert found.ssl_context.minimum_version == ssl.TLSVersion.TLSv1_2
     assert found.sasl is not None
     assert found.sasl.service == "bookkeeper"
     file.write_text("[bookies.tls]\ncheck_hostname = true\n")
-    context = read_access(str(file)).context
+    context = read_access(str(file)).ssl_context
     assert context is not None
     assert context.check_hostname
     file.write_text("[etcd.tls]\n")

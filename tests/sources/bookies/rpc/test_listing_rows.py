@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.rpc import client as bookie_client
-from auditor.sources.bookies.rpc.connection import NOT_REGISTERED, Endpoint
-from auditor.sources.bookies.rpc.listings import ASKABLE_ROWS, rpc_availability, rpc_rows
+from auditor.sources.bookies.rpc.connection import NOT_REGISTERED_REASON, Endpoint
+from auditor.sources.bookies.rpc.listings import ASKABLE_CONDITION, rpc_availability, rpc_rows
 from auditor.sources.metadata.store import StoreOptions
 from tests.codecs.scalar import greedy, packed, runs_of_entries
 from tests.examples import examples
@@ -134,7 +134,7 @@ def test_spark_asks_each_bookie_over_one_connection_and_names_the_absent(spark: 
     with FakeBookie(holds["a"]) as a, FakeBookie(holds["b"]) as b, FakeBookie(holds["c"]) as c:
         running = {"a": a, "b": b, "c": c}
         endpoints: dict[str, Endpoint] = {name: (each.host, each.port) for name, each in running.items()}
-        endpoints["gone"] = NOT_REGISTERED
+        endpoints["gone"] = NOT_REGISTERED_REASON
         pairs = [(0, ledger, name) for ledger in range(45) for name in endpoints]
         table = rpc_availability(pairs_of(spark, pairs), endpoints, OPTIONS)
         found = table.collect()
@@ -145,7 +145,7 @@ def test_spark_asks_each_bookie_over_one_connection_and_names_the_absent(spark: 
     assert all(field.metadata["comment"] for field in table.schema)
     gaps = [row for row in found if row.state == "gap"]
     assert [(row.bookie_id, row.reason, row.path, row.ledger_id) for row in gaps] == [
-        ("gone", NOT_REGISTERED, "rpc:", None)
+        ("gone", NOT_REGISTERED_REASON, "rpc:", None)
     ]
     assert {(r.bookie_id, r.ledger_id): bytes(r.groups) for r in found if r.state == "ok"} == {
         (name, ledger): listing(holds[name].get(ledger, ())) for name in running for ledger in range(45)
@@ -154,9 +154,11 @@ def test_spark_asks_each_bookie_over_one_connection_and_names_the_absent(spark: 
 
 def test_the_rows_that_are_counted_as_asked_are_those_of_requests(spark: SparkSession) -> None:
     with FakeBookie({5: [0], 6: [0, 1]}) as bookie:
-        endpoints: dict[str, Endpoint] = {"b": (bookie.host, bookie.port), "gone": NOT_REGISTERED}
+        endpoints: dict[str, Endpoint] = {"b": (bookie.host, bookie.port), "gone": NOT_REGISTERED_REASON}
         pairs = [(0, 5, "b"), (9, 5, "b"), (0, 6, "b"), (0, 7, "b"), (0, 5, "gone")]
-        found = rpc_availability(pairs_of(spark, pairs), endpoints, OPTIONS).where(ASKABLE_ROWS).collect()
+        found = (
+            rpc_availability(pairs_of(spark, pairs), endpoints, OPTIONS).where(ASKABLE_CONDITION).collect()
+        )
         assert sorted(row.ledger_id for row in found) == sorted(bookie.asked) == [5, 6, 7]
 
 

@@ -396,7 +396,7 @@ def test_a_listing_that_is_damaged_is_that_ledgers_alone_and_says_where() -> Non
     assert client.give_up_reason is None
     assert bookie.connections == 1
     assert [ledger for ledger, each in heard.items() if each.groups is None] == [5]
-    assert (heard[5].reason, heard[5].offset) == ("availability: version 1, not 0", 19)
+    assert (heard[5].reason, heard[5].fault_offset) == ("availability: version 1, not 0", 19)
     assert heard[5].answered is not None
 
 

@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
 from auditor.sources.bookies.rpc.connection import (
-    NOT_REGISTERED,
+    NOT_REGISTERED_REASON,
     SHARED_ADDRESS_REASON,
     endpoints,
-    every_replica,
+    possible_replicas,
 )
 from auditor.sources.metadata.store import ClusterNodes, Znode
 from auditor.tables.registry import registrations
@@ -65,7 +65,7 @@ def test_a_bookie_without_an_address_has_a_reason(bookie_id: str, data: bytes, r
 
 
 def test_who_is_not_registered_is_not_asked_though_its_id_is_an_address() -> None:
-    assert endpoints(registered(("bk2:3181", b"")), ["bk1:3181"]) == {"bk1:3181": NOT_REGISTERED}
+    assert endpoints(registered(("bk2:3181", b"")), ["bk1:3181"]) == {"bk1:3181": NOT_REGISTERED_REASON}
 
 
 def test_one_that_is_registered_twice_is_asked_where_either_says() -> None:
@@ -103,16 +103,16 @@ def test_a_bookie_is_asked_for_ledgers_of_which_it_may_hold_something(spark: Spa
         ],
         LEDGERS,
     )
-    found = every_replica(ledgers, ["a"])
+    found = possible_replicas(ledgers, ["a"])
     assert found.columns == ["scope_id", "ledger_id", "bookie_id"]
     assert sorted(map(tuple, found.collect())) == [(0, 1, "a"), (0, 4, "a"), (0, 5, "a"), (7, 1, "a")]
-    assert every_replica(ledgers, []).collect() == []
+    assert possible_replicas(ledgers, []).collect() == []
 
 
 def test_a_registration_that_nothing_keeps_alive_is_no_address() -> None:
     said = info(("h", 3181, RPC))
     left = registrations(ClusterNodes({"available/old": Znode("/l/old", said, 1, 1, 1, 1, 0, 0)}, 0, "0"))
     assert endpoints([*left, *registered(("new", said))], ["old", "new"]) == {
-        "old": NOT_REGISTERED,
+        "old": NOT_REGISTERED_REASON,
         "new": ("h", 3181),
     }

@@ -63,7 +63,7 @@ def test_what_a_bookie_says_of_entries_is_heard() -> None:
     assert client.give_up_reason is None
     assert client.operations == {"connect": 1, "read_entry": 5}
     assert all(each.answered is not None and each.answered >= before for each in heard.values())
-    assert all(each.requests == 1 and each.reason is None for each in heard.values())
+    assert all(each.request_count == 1 and each.reason is None for each in heard.values())
     assert {request.version for request in bookie.requests} == {3}
 
 
@@ -121,7 +121,7 @@ def test_one_entry_without_an_answer_is_unknown_and_no_other() -> None:
     assert "no answer within 0.5 s, though the bookie answers for other entries" in str(
         heard[Entry(1, 1)].reason
     )
-    assert (heard[Entry(1, 1)].answered, heard[Entry(1, 1)].requests) == (None, 1)
+    assert (heard[Entry(1, 1)].answered, heard[Entry(1, 1)].request_count) == (None, 1)
 
 
 def test_a_bookie_that_never_answers_is_given_up_and_not_tried_in_another_version() -> None:
@@ -222,7 +222,7 @@ def test_a_busy_bookie_is_asked_again_and_not_for_ever() -> None:
     with FakeBookie(HOLDS, busy) as bookie:
         heard, _ = asked(bookie, WANTED[:2])
     assert set(said(heard).values()) == {UNKNOWN}
-    assert [each.requests for each in heard.values()] == [bookie_client.MAX_BUSY_ATTEMPTS] * 2
+    assert [each.request_count for each in heard.values()] == [bookie_client.MAX_BUSY_ATTEMPTS] * 2
 
 
 STRANGE = {

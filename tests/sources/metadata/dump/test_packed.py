@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.dump.lines import PACKED_PARTS
+from auditor.sources.metadata.dump.lines import MAX_PACKED_PARTS
 from auditor.sources.metadata.store import MetadataStore, Tree
 from auditor.sources.metadata.stores import open_store
 
@@ -44,7 +44,7 @@ def test_a_packed_dump_is_the_dump(kind: str, corpus: str, wanted: int, tmp_path
     assert found(other, wanted)[Tree.LEDGERS][0]
     of_one, of_other = one.cluster(), other.cluster()
     assert (of_one.nodes, of_one.position, of_one.gaps) == (of_other.nodes, of_other.position, ())
-    assert len(other.parts(Tree.LEDGERS, LayoutKind.FLAT, 1000)) == PACKED_PARTS
+    assert len(other.parts(Tree.LEDGERS, LayoutKind.FLAT, 1000)) == MAX_PACKED_PARTS
 
 
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.dump.records import LINE_LIMIT
-from auditor.sources.metadata.dump.store import key_of_line, znode_of_line
+from auditor.sources.metadata.dump.store import decode_key_line, decode_znode_line
 from auditor.sources.metadata.store import OWNER_UNKNOWN, MetadataStore, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
 from tests.examples import examples
@@ -162,9 +162,9 @@ def test_hostile_bytes_never_crash_and_never_shorten_silently(tmp_path: Path, da
 
 def test_a_dump_need_not_say_whose_a_znode_is() -> None:
     record = json.loads(line("/ledgers/available/bk1:3181", ephemeralOwner=7))
-    assert znode_of_line(json.dumps(record).encode()).ephemeral_owner == 7
+    assert decode_znode_line(json.dumps(record).encode()).ephemeral_owner == 7
     del record["ephemeralOwner"]
-    assert znode_of_line(json.dumps(record).encode()).ephemeral_owner == OWNER_UNKNOWN
+    assert decode_znode_line(json.dumps(record).encode()).ephemeral_owner == OWNER_UNKNOWN
     key = {"path": "/a", "key": "L2E=", "data": "", "createRevision": 1, "modRevision": 2, "version": 2}
-    assert key_of_line(json.dumps(key).encode()).ephemeral_owner == OWNER_UNKNOWN
-    assert key_of_line(json.dumps(key | {"lease": 0}).encode()).ephemeral_owner == 0
+    assert decode_key_line(json.dumps(key).encode()).ephemeral_owner == OWNER_UNKNOWN
+    assert decode_key_line(json.dumps(key | {"lease": 0}).encode()).ephemeral_owner == 0

@@ -111,10 +111,10 @@ def test_questions_on_their_way_survive_their_endpoint(tmp_path: Path) -> None:
         reader = EtcdClient([member.host for member in members], StoreOptions(timeout_s=5))
         revision = reader.ask(ALL).revision
         asked = EtcdRangeRequest(b"/bk/", b"/bk0", revision)
-        sent = [reader.begin(asked) for _ in range(2)]
+        sent = [reader.send_request(asked) for _ in range(2)]
         members[0].stop()
-        sent += [reader.begin(asked) for _ in range(2)]
-        assert [reader.finish(pending).count for pending in sent] == [20] * 4
+        sent += [reader.send_request(asked) for _ in range(2)]
+        assert [reader.receive_answer(pending).count for pending in sent] == [20] * 4
         assert reader.operations["failover"] >= 1
         reader.close()
 

@@ -260,11 +260,11 @@ class Meddler(EtcdClient):
     server: Etcd
     times = 0
 
-    def begin(self, asked: EtcdRangeRequest) -> PendingAnswer:
+    def send_request(self, asked: EtcdRangeRequest) -> PendingAnswer:
         if asked.revision and self.times:
             self.times -= 1
             self.server.compact(self.server.load([("/bk/underreplication", b"")]))
-        return super().begin(asked)
+        return super().send_request(asked)
 
 
 def test_the_clusters_own_keys_are_read_again_when_compacted_meanwhile(

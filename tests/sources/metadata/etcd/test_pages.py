@@ -102,11 +102,11 @@ def test_a_low_rate_makes_small_pages(server: Etcd, client: EtcdClient) -> None:
 class Forgetful(EtcdClient):
     """Leaves a key out of a page, as no etcd should."""
 
-    def finish(self, pending: object) -> EtcdAnswer:
+    def receive_answer(self, pending: object) -> EtcdAnswer:
         keys = Keys([b"/bk/ledgers/0", b"/bk/ledgers/1"], [b"", b""], [1, 1], [1, 1], [0, 0], [1, 1])
         return EtcdAnswer(keys, 3, False, 100, 7)
 
-    def begin(self, asked: EtcdRangeRequest) -> object:  # type: ignore[override]
+    def send_request(self, asked: EtcdRangeRequest) -> object:  # type: ignore[override]
         return type("Sent", (), {"range_request": asked})()
 
 

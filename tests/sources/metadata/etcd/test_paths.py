@@ -16,7 +16,7 @@ from auditor.errors import NoRootError, StoreError
 from auditor.keys.etcd import key_text
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.etcd.live import PathEtcdStore
-from auditor.sources.metadata.store import MetadataStore, NeighbourStore, StoreOptions, Tree, tree_of
+from auditor.sources.metadata.store import MetadataStore, SiblingStore, StoreOptions, Tree, tree_of
 from auditor.sources.metadata.stores import choose_layout, count_ledgers, open_store
 from tests.codecs.bbolt_writer import History
 from tests.servers.etcd import running
@@ -108,9 +108,9 @@ def test_each_tree_is_what_lies_there(stores: Stores, form: int) -> None:
 @pytest.mark.parametrize("form", range(3))
 def test_owners_lie_beside_it(stores: Stores, form: int) -> None:
     store = open_store(stores.uris[form])
-    assert isinstance(store, NeighbourStore)
+    assert isinstance(store, SiblingStore)
     store.cluster()
-    assert (store.has_neighbour("managed-ledgers"), store.has_neighbour("managed")) == (True, False)
+    assert (store.has_sibling("managed-ledgers"), store.has_sibling("managed")) == (True, False)
     store.close()
 
 

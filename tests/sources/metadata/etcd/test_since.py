@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.sources.metadata.etcd.live import EtcdStore
-from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
+from auditor.sources.metadata.ledger_rows import REREAD_LEDGERS
 from auditor.sources.metadata.store import History
 from tests.examples import examples
 from tests.servers.etcd import Etcd, running
@@ -117,8 +117,8 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_read_gives(
             store.cluster()
             before, now = since(store, earlier, wanted), store.history()
             assert told(before) == told(whole(store))
-            again = since(store, earlier, wanted, LEDGERS_AGAIN)
-            assert told(again) == told(whole(store, columns=LEDGERS_AGAIN))
+            again = since(store, earlier, wanted, REREAD_LEDGERS)
+            assert told(again) == told(whole(store, columns=REREAD_LEDGERS))
             assert now.continues(then)
             then = now
         store.close()

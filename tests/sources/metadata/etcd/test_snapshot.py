@@ -225,7 +225,7 @@ def test_ledgers_changed_last_behind_a_lost_page_are_certain_and_those_before_ar
     pages = leaf_pages(bytes(file))
     lost = pages[len(pages) // 2]
     found = elements(memoryview(bytes(file)), np.array([lost.start]), np.array([lost.end]))
-    revisions = [int.from_bytes(file[at : at + 8], "big") for at in found.key_at.tolist()]
+    revisions = [int.from_bytes(file[at : at + 8], "big") for at in found.key_offsets.tolist()]
     file[lost.start] ^= 0xFF  # the page's number
     ledgers, _ = expected(history)
     store = store_of(bytes(file), tmp_path)
@@ -283,7 +283,7 @@ def values(file: bytes) -> set[int]:
         for leaf in leaves(data, meta, root):
             assert isinstance(leaf, PageSpan)
             found = elements(data, np.array([leaf.start]), np.array([leaf.end]))
-            for begin, end in zip(found.value_at.tolist(), found.value_end.tolist(), strict=True):
+            for begin, end in zip(found.value_offsets.tolist(), found.value_ends.tolist(), strict=True):
                 inside |= set(range(begin, end))
     return inside
 

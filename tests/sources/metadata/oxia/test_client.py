@@ -14,7 +14,7 @@ import pytest
 from auditor.codecs.protobuf.pb import oxia_pb2 as pb
 from auditor.errors import StoreError, UsageError
 from auditor.sources.metadata.oxia.client import OxiaClient
-from auditor.sources.metadata.oxia.questions import ChildKeys, ChildRecords, RecordsAt
+from auditor.sources.metadata.oxia.questions import ChildKeys, ChildRecords, RecordsByKey
 from auditor.sources.metadata.store import StoreOptions
 from tests.servers.oxia_double import NEW, OLD, OxiaDouble
 
@@ -56,7 +56,7 @@ def test_both_names_of_the_service_and_any_number_of_shards_are_read(service: st
 def test_single_records_are_found_in_whatever_shard_they_are() -> None:
     keys = (b"/ledgers/00/0000/L0003", b"/ledgers/none", b"/ledgers/00/0000/L0001")
     with filled(shard_count=4).serving() as double, connected(double) as client:
-        answers = [client.ask(shard, RecordsAt(keys)) for shard in client.shards()]
+        answers = [client.ask(shard, RecordsByKey(keys)) for shard in client.shards()]
     values = [{record.value for record in column if record} for column in zip(*answers, strict=True)]
     assert values == [{b"L0003"}, set(), {b"L0001"}]
 
@@ -215,7 +215,7 @@ def test_an_answer_that_does_not_belong_to_its_question_is_refused(
     questions: dict[str, Any] = {
         "_scan": ChildRecords("/ledgers/00/0000"),
         "_list": ChildKeys("/ledgers/00/0000"),
-        "_read": RecordsAt((b"/ledgers/a",)),
+        "_read": RecordsByKey((b"/ledgers/a",)),
     }
     with filled().serving() as double, connected(double) as client, pytest.raises(StoreError, match=words):
         client.ask(client.shards()[0], questions[method])

@@ -24,7 +24,7 @@ from auditor.sources.metadata.store import (
     StoreOptions,
     Tree,
     WatchableStore,
-    neighbour_value,
+    sibling_value,
     tree_of,
 )
 from auditor.sources.metadata.stores import (
@@ -149,8 +149,8 @@ def test_owners_lie_beside_it_and_are_those_of_zookeeper(double: OxiaDouble, tmp
     with closing(open_store(double.uri(), OPTIONS)) as store:
         assert isinstance(store, OxiaStore)
         cluster = store.cluster()
-        assert (store.has_neighbour("managed-ledgers"), store.has_neighbour("managed")) == (True, False)
-        assert neighbour_value(store, "none") is None
+        assert (store.has_sibling("managed-ledgers"), store.has_sibling("managed")) == (True, False)
+        assert sibling_value(store, "none") is None
         assert not has_pulsar_layout(store, cluster)
     found = [
         sorted(

@@ -54,7 +54,7 @@ def imported(module: Path) -> set[str]:
 
 def test_the_reader_offers_nothing_but_reads() -> None:
     public = {name for name in vars(ZooKeeperReader) if not name.startswith("_")}
-    assert public == {"data", "children", "last_zxid", "require_zxid", "catch_up", "close"}
+    assert public == {"data", "children", "last_zxid", "require_zxid", "sync_with_leader", "close"}
     public = {name for name in vars(Session) if not name.startswith("_")}
     assert public == {
         *("sync", "multi_read", "read", "answers", "answer", "last_zxid", "close"),

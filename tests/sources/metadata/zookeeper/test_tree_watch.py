@@ -21,7 +21,7 @@ from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.keys import ledger_path
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN, ledger_rows
+from auditor.sources.metadata.ledger_rows import REREAD_LEDGERS, ledger_rows
 from auditor.sources.metadata.store import LedgerChanges, Part, StoreOptions, Tree
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.zookeeper import tree
@@ -61,9 +61,9 @@ def opened(server: EmbeddedZooKeeper, root: str, **options: Any) -> ZooKeeperSto
 
 def rows(store: ZooKeeperStore, parts: list[Part]) -> pa.Table:
     batches = [
-        ledger_rows(batch, store.root, KIND, LEDGERS_AGAIN) for part in parts for batch in store.read(part)
+        ledger_rows(batch, store.root, KIND, REREAD_LEDGERS) for part in parts for batch in store.read(part)
     ]
-    return pa.Table.from_batches(batches, LEDGERS_AGAIN)
+    return pa.Table.from_batches(batches, REREAD_LEDGERS)
 
 
 def whole(store: ZooKeeperStore, wanted: int = 2) -> pa.Table:
