@@ -62,8 +62,8 @@ def run_stages(
         values: The values that no stage produces.
         progress: Receives the number and name of each stage when the stage begins.
         last_stage: The last stage to run.
-        finished_stage: The last stage that an interrupted run finished, so that its tables exist. None if
-            there is no interrupted run.
+        finished_stage: The last stage that an interrupted run finished. The tables of the stages up to this
+            one exist and are reused. None if there is no interrupted run.
         save_finished: Called after each stage that the interrupted run had not finished.
     """
     names = [stage.name for stage in stages]

@@ -99,11 +99,12 @@ def doubted_answer_pairs(tables: Tables, earlier_holds: DataFrame) -> frozenset[
 def doubted_foresight_pairs(
     tables: Tables, unread_records: Collection[str]
 ) -> frozenset[tuple[str, str | None]]:
-    """Return (gc-would-delete-live, bookie id) for each bookie that may delete a needed copy.
+    """Return ("gc-would-delete-live", bookie id) for each bookie that may delete a needed copy.
 
-    An earlier hold of that check on such a bookie stays in force. A bookie deletes copies during garbage
-    collection. ``unread_records`` are bookies with copies of ledgers whose metadata records could not be
-    decoded. The ensembles of such a ledger are unknown, and so is the number of copies that it should have.
+    A hold forbids actions. If the check gc-would-delete-live of an earlier run placed a hold on such a
+    bookie, the hold stays in force. A bookie deletes copies during garbage collection. ``unread_records``
+    are bookies with copies of ledgers whose metadata records could not be decoded. The ensembles of such a
+    ledger are unknown, and so is the number of copies that it should have.
     """
     doubted_bookies = {
         *unread_records,

@@ -32,8 +32,8 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
         Reports ledgers whose last entry or length in the topic's ledger list differs from their metadata.
 
     Why it matters:
-        If the topic's list has too many entries, readers fail past the ledger's end. If it has too few,
-        readers miss the rest.
+        If the list gives the ledger too many entries, readers fail past the ledger's end. If it gives too
+        few, readers miss the rest.
 
     How sure:
         Confirmed: both records are written once, when the ledger is closed.

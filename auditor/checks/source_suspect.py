@@ -15,8 +15,8 @@ def source_suspect(roster: Roster) -> Findings:
 
     What it finds:
         Reports bookies with one of these faults:
-        - The bookie's newest file is over an hour older than the metadata. Its index lacks all ledgers that
-          the bookie received after this file.
+        - The bookie's newest file is over an hour older than the metadata, and its index lacks all later
+          ledgers.
         - The bookie's tables from `bkaudit collect` are over an hour older than the metadata, or have a
           future time.
         - The directories of all bookies have a different instance id from the cookies in the store.

@@ -9,7 +9,7 @@ def stale_segment(tables: Tables) -> DataFrame:
     """A bookie of a ledger holds entries of a segment whose ensemble does not contain the bookie.
 
     What it finds:
-        Reports entries in column `stale` of the table `judged`.
+        Reports entries of a segment on a bookie that is only in other ensembles of the ledger.
 
     Why it matters:
         BookKeeper frees the entries' space only when the ledger is deleted.

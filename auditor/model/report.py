@@ -345,8 +345,9 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
 
     Args:
         report: the report.
-        fail_on: lowest severity of the findings that give code 1, or "new". If there is no previous run,
-            all findings are new. Unaccepted findings of `DATA_LOSS` count with any value.
+        fail_on: lowest severity of the findings that give code 1. With "new", only new and worsened
+            findings of error or above do; all findings are new if there is no previous run. Unaccepted
+            findings of `DATA_LOSS` count in each case.
         fail_on_suspect: treat findings of any confidence as confirmed.
     """
     undecodable_count = report.counts.get(UNDECODABLE_CHECK, 0)

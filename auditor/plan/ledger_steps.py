@@ -212,8 +212,8 @@ def _delete_steps(plan_facts: PlanFacts, groups: FindingGroups) -> Iterator[Plan
         undo_text="restore the metadata from its dump; this works until a bookie garbage-collects the ledger",
         preconditions=[
             "the topics' owner confirms that they were deleted on purpose and will not be restored",
-            "run plan check right before, and delete ledgers one by one: the command asks for confirmation "
-            "of each",
+            "run `bkaudit plan check` right before the deletion. Delete ledgers one by one: the command asks "
+            "for confirmation of each",
         ],
         ledgers=[rows[ledger_id].as_planned_ledger() for ledger_id in ledger_ids], ledger_count=ledger_count,
         expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,

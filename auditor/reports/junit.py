@@ -3,7 +3,7 @@
 A test case fails if its check has unsuppressed findings of `warning` or worse. The same findings make a
 verdict "not healthy". A check without such findings is a skipped test case if it lacked some of its input
 (`auditor.reports.blind_spots`). Possible causes are gaps in the metadata, an unread bookie, or a store
-without marks.
+that has no under-replication marks.
 """
 
 from datetime import UTC, datetime

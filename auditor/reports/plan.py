@@ -145,7 +145,7 @@ def _headline(plan: RepairPlan, now_ms: int | None) -> str:
         )
     step_count = sum(step.kind is not ActionKind.WAIT for step in plan.steps)
     wait_count = len(plan.steps) - step_count
-    headline = f"{plural(step_count, 'step')} to do, {wait_count} to wait, {len(plan.refused)} refused"
+    headline = f"{plural(step_count, 'step')} to do, {wait_count} waiting, {len(plan.refused)} refused"
     return headline if plan.complete else f"{headline}; the run was incomplete, so more steps may be needed"
 
 

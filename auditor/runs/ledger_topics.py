@@ -18,8 +18,8 @@ def topics_of(run: RunReader, ledger_keys: NDArray[np.int64]) -> pa.DictionaryAr
 
     Args:
         run: A finished run. All topics are null if the run did not read owners.
-        ledger_keys: Scope and id of each ledger, as an array of shape (n, 2). Only ledgers of scope 0 can
-            have a topic.
+        ledger_keys: Scope and id of each ledger, as an array of shape (n, 2). The scope is the upper half
+            of a 128-bit id. Pulsar's ids have 64 bits, so only ledgers of scope 0 can have a topic.
     """
     topic_codes = np.full(len(ledger_keys), _NO_TOPIC, np.int32)
     numbers_by_topic: dict[str, int] = {}

@@ -32,12 +32,14 @@ def test_directories_with_anothers_ledgers_are_told_once_a_bookie(spark: SparkSe
     first, second = find("disk-content-mismatch", asked)
     assert (first.where, first.severity, first.confidence) == ((None, "bk1"), "error", "suspect")
     assert first.message == (
-        "bk1: 2 directories attributed to it hold data that bk2, bk3 should have, but lacks: "
-        "35 ledgers, compared entry by entry"
+        "bk1: 2 directories attributed to it hold entries of 35 ledgers that are missing on bk2, bk3 and "
+        "should be there, compared entry by entry"
     )
     assert [each["directory"] for each in first.evidence["directories"]] == ["/d/1", "/d/2"]
     assert second.where == (None, "bk2")
-    assert second.message.startswith("bk2: 1 directory attributed to it holds data that bk1 should have")
+    assert second.message.startswith(
+        "bk2: 1 directory attributed to it holds entries of 30 ledgers that are missing on bk1 and should be"
+    )
 
 
 def test_few_ledgers_and_a_directory_with_its_owners_ledgers_are_left_alone(spark: SparkSession) -> None:

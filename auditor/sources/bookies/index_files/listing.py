@@ -177,7 +177,7 @@ class _LeafBuffer:
         self._low_bytes: list[int] = []
 
     def add(self, leaf: _LeafPaths, low_bytes: int) -> None:
-        """Add the files of a directory. Their ledger ids must end in ``low_bytes``. -1: no id is valid."""
+        """Add a directory's files, whose ledger ids end in ``low_bytes``. -1: the directory is misplaced."""
         # Hot: called once per file at worst. Keep no containers, or Python's garbage collector gets slow.
         for path in (leaf,) if isinstance(leaf, bytes) else leaf:
             try:
