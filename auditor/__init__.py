@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from auditor.audit.audit import Audit
     from auditor.errors import AuditorError
-    from auditor.model.finding import Confidence, Finding, MissingEntries, Severity
+    from auditor.model.finding import Confidence, Finding, Missing, Severity
     from auditor.model.options import AuditOptions
     from auditor.model.report import Report
     from auditor.notebook.run import Run, open_run
@@ -28,7 +28,7 @@ __all__ = [
     "AuditorError",
     "Confidence",
     "Finding",
-    "MissingEntries",
+    "Missing",
     "Report",
     "Run",
     "Severity",

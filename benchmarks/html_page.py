@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from auditor.findings.table import FINDINGS_SCHEMA
-from auditor.model.finding import Confidence, Finding, MissingEntries, Severity
+from auditor.model.finding import Confidence, Finding, Missing, Severity
 from benchmarks.measure import ROUNDS, Line
 from tests.findings.fingerprint import fingerprint
 from tests.made_runs import finding_row, made_run
@@ -147,7 +147,7 @@ def _finding(number: int) -> Finding:
         Confidence.CONFIRMED,
         0,
         number * 37,
-        missing=(MissingEntries(bookie, ((0, 0, entries, 0),), entries),),
+        missing=(Missing(bookie, ((0, 0, entries, 0),), entries),),
         message=f"ledger {number * 37}: {problem_text}",
         evidence={"state": "CLOSED", "write_quorum": 2, "ack_quorum": 2, "metadata_version": number % 7},
         fingerprint=fingerprint("below-write-quorum", "one", 0, number * 37, None),

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from auditor.model.finding import Confidence, Finding, MissingEntries, Severity
+from auditor.model.finding import Confidence, Finding, Missing, Severity
 from auditor.model.history import RunSummary
 from auditor.runs.run_index import RUN_INDEX, run_summaries
 from benchmarks.measure import Line, alternate
@@ -70,7 +70,7 @@ def _finding(number: int) -> Finding:
         Confidence.CONFIRMED,
         0,
         number * 37,
-        missing=(MissingEntries(bookie, ((0, 0, entries, 0),), entries),),
+        missing=(Missing(bookie, ((0, 0, entries, 0),), entries),),
         message=f"ledger {number * 37}: {entries} of 900 entries are below the write quorum of 2",
         evidence={"state": "CLOSED", "write_quorum": 2, "ack_quorum": 2, "metadata_version": number % 7},
         fingerprint=fingerprint("below-write-quorum", "one", 0, number * 37, None),

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from datetime import date, timedelta
 
-from auditor.model.finding import MissingEntries, Urgency
+from auditor.model.finding import Missing, Urgency
 
 DATA_LOSS = (Urgency.DESTROYS_DATA, Urgency.LOST)
 """Urgencies of findings about data that is lost, or about to be deleted.
@@ -35,12 +35,12 @@ def last_acceptance_day(today: date) -> date:
     return today + timedelta(days=MAX_ACCEPTED_DAYS)
 
 
-def missing_digest(missing_entries: Sequence[MissingEntries]) -> str | None:
+def missing_digest(missing_entries: Sequence[Missing]) -> str | None:
     """Return a digest (16 hexadecimal digits) of a finding's missing entries, or None if no entry is missing.
 
     `auditor.checks.finding_rows.MISSING_DIGEST_SQL` computes the same digest in Spark.
 
-    >>> missing_digest([MissingEntries("bk1:3181", ((4, 4, 1, 0),), 1)])
+    >>> missing_digest([Missing("bk1:3181", ((4, 4, 1, 0),), 1)])
     '3be5380e0dd667e5'
     """
     if not missing_entries:

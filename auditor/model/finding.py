@@ -87,7 +87,7 @@ class Confidence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class MissingEntries:
+class Missing:
     """The entries of a ledger that one bookie should have and does not have."""
 
     bookie_id: str
@@ -114,7 +114,7 @@ class Finding:
     scope_id: int | None = None
     ledger_id: int | None = None
     bookie_id: str | None = None
-    missing: tuple[MissingEntries, ...] = ()
+    missing: tuple[Missing, ...] = ()
     unknown: tuple[str, ...] = ()
     message: str = ""
     evidence: dict[str, Any] = field(default_factory=dict)
@@ -194,7 +194,7 @@ def finding_from_json(finding_value: Mapping[str, Any]) -> Finding:
         ledger_id=_to_number(finding_value["ledger_id"]),
         bookie_id=finding_value["bookie_id"],
         missing=tuple(
-            MissingEntries(
+            Missing(
                 missing_part["bookie_id"],
                 tuple(_to_group(group) for group in missing_part["groups"]),
                 missing_part["count"],

@@ -56,8 +56,8 @@ def placeholders_of(finding: Finding, instance_id: str | None = None) -> dict[st
     missing or unknown entries. ``FIRST`` is the first entry that this bookie lacks or may lack. ``NEXT`` is
     the last such entry plus one. ``INSTANCE`` is ``instance_id``. A placeholder without a value has no key.
 
-    >>> from auditor.model.finding import MissingEntries, Severity
-    >>> lost = MissingEntries("bk1:3181", ((4, 10, 2, 3),), 6)
+    >>> from auditor.model.finding import Missing, Severity
+    >>> lost = Missing("bk1:3181", ((4, 10, 2, 3),), 6)
     >>> about = Severity.CRITICAL, Confidence.CONFIRMED
     >>> placeholders_of(Finding("entry-lost", *about, 0, 42, missing=(lost,)))
     {'ID': '42', 'BOOKIE': 'bk1:3181', 'FIRST': '4', 'NEXT': '12'}

@@ -7,7 +7,7 @@ from datetime import date
 
 from auditor.model.acceptance import DATA_LOSS, MAX_ACCEPTED_DAYS, last_acceptance_day, missing_digest
 from auditor.model.amounts import and_more, first_names, format_time, plural
-from auditor.model.finding import ChangeStatus, Confidence, Finding, Group, MissingEntries
+from auditor.model.finding import ChangeStatus, Confidence, Finding, Group, Missing
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import Report
 from auditor.model.run_facts import FindingCause
@@ -103,15 +103,15 @@ def message_texts(finding: Finding, change_status: ChangeStatus | None) -> tuple
 def missing_text(finding: Finding, max_bookies: int) -> str:
     """Return the entries that the first ``max_bookies`` bookies lack, as ranges. Empty if nothing is missing.
 
-    >>> from auditor.model.finding import Confidence, MissingEntries, Severity
-    >>> part = MissingEntries("bk1:3181", ((4, 4, 1, 0),), 1)
+    >>> from auditor.model.finding import Confidence, Missing, Severity
+    >>> part = Missing("bk1:3181", ((4, 4, 1, 0),), 1)
     >>> missing_text(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, missing=(part,)), 5)
     'bk1:3181 lacks 4 (1 entry)'
     """
     return "; ".join(_missing_texts(finding.missing, max_bookies))
 
 
-def _missing_texts(missing_entries: Sequence[MissingEntries], max_bookies: int) -> list[str]:
+def _missing_texts(missing_entries: Sequence[Missing], max_bookies: int) -> list[str]:
     """Return a text for each of the first ``max_bookies`` bookies, on the entries that the bookie lacks.
 
     If there are further bookies, the last text has their number.
@@ -194,8 +194,8 @@ def entry_texts(finding: Finding, max_bookies: int) -> list[str]:
     The first texts have the entries that give the ledger its class, and the Pulsar positions of these
     entries. The other texts have the missing entries of at most ``max_bookies`` bookies, grouped by bookie.
 
-    >>> from auditor.model.finding import MissingEntries, Severity
-    >>> lost = MissingEntries("bk1", ((4, 4, 1, 0),), 1)
+    >>> from auditor.model.finding import Missing, Severity
+    >>> lost = Missing("bk1", ((4, 4, 1, 0),), 1)
     >>> seen = {"class_entries": {"groups": [[4, 4, 1, 0]], "count": 1}}
     >>> entry_texts(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, None, (lost,),
     ...                     evidence=seen), 5)

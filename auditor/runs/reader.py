@@ -16,7 +16,7 @@ from typing import Any
 from auditor.actions.gate import HoldBook
 from auditor.errors import RunError, RunUsageError, UsageError
 from auditor.model.arrow import ds, pa, pc
-from auditor.model.finding import Confidence, Finding, Group, MissingEntries, Severity, Urgency
+from auditor.model.finding import Confidence, Finding, Group, Missing, Severity, Urgency
 from auditor.model.holds import ActionKind
 from auditor.model.json_shape import parse_json
 from auditor.model.placement import Locations, PlacementSettings
@@ -52,9 +52,7 @@ def finding_of(row: Mapping[str, Any]) -> Finding:
         ledger_id=row["ledger_id"],
         bookie_id=row["bookie_id"],
         missing=tuple(
-            MissingEntries(
-                missing_row["bookie_id"], group_tuples(missing_row["groups"]), missing_row["count"]
-            )
+            Missing(missing_row["bookie_id"], group_tuples(missing_row["groups"]), missing_row["count"])
             for missing_row in row["missing"]
         ),
         unknown=tuple(row["unknown"]),

@@ -88,7 +88,7 @@ FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
              "lists it with 600 bytes"),
     },
     "ledger-misattributed": {
-        10: ("warning", "confirmed", "made for /managed-ledgers/shop/orders/persistent/other"),
+        10: ("warning", "confirmed", "created for /managed-ledgers/shop/orders/persistent/other"),
     },
     "offload-incomplete": {
         11: ("note", "suspect", "ledger 11 of topic shop/orders/returns: its offload was started, "

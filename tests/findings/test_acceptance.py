@@ -19,7 +19,7 @@ from auditor.findings.suppress import (
     refusal_sentences,
 )
 from auditor.model.acceptance import missing_digest
-from auditor.model.finding import MissingEntries
+from auditor.model.finding import Missing
 from auditor.tables.run_tables import TABLES
 from tests.findings.changed_runs import Row, row
 
@@ -166,8 +166,8 @@ def test_spark_and_python_give_the_same_digest(spark: SparkSession) -> None:
     assert digests is not None
     found = {row["fingerprint"]: row["digest"] for row in digests.collect()}
     missing = (
-        MissingEntries("bk-a:3181", ((4, 4, 1, 0),), 1),
-        MissingEntries("bk-b:3181", ((10, 2998, 2, 3),), 1994),
+        Missing("bk-a:3181", ((4, 4, 1, 0),), 1),
+        Missing("bk-b:3181", ((10, 2998, 2, 3),), 1994),
     )
     assert found == {"a" * 16: missing_digest(missing), "b" * 16: None}
     assert missing_digest(missing[:1]) != missing_digest(missing)

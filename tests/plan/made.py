@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.checks import CHECK_BY_ID
-from auditor.model.finding import Confidence, Finding, MissingEntries, Severity, Urgency
+from auditor.model.finding import Confidence, Finding, Missing, Severity, Urgency
 from auditor.model.holds import ActionKind
 from auditor.model.plan import PlanStep, RefusedStep
 from auditor.model.report import Report
@@ -44,7 +44,7 @@ def found(
         (0 if ledger is not None else None) if scope is None else scope,
         ledger,
         bookie,
-        missing=tuple(MissingEntries(name, ((0, 0, 1, 0),), 1) for name in lacking),
+        missing=tuple(Missing(name, ((0, 0, 1, 0),), 1) for name in lacking),
         evidence=evidence,
         urgency=CHECK_BY_ID[id].urgency if is_severe else Urgency.NOT_URGENT,
         fingerprint=fingerprint(id, "made", scope, ledger, bookie),

@@ -9,7 +9,7 @@ from auditor.actions.action_list import ActionList, PermittedLedgers, build_acti
 from auditor.actions.gate import HoldBook, UnfinishedRun
 from auditor.checks import CHECK_BY_ID
 from auditor.findings.table import FindingCount, next_steps
-from auditor.model.finding import Confidence, Finding, MissingEntries, Severity, Urgency
+from auditor.model.finding import Confidence, Finding, Missing, Severity, Urgency
 from auditor.model.placement import PlacementFacts, PlacementSettings, Policy
 from auditor.model.repair import RepairFacts, RepairState, repair_facts
 from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, ReplicaCount, Report
@@ -36,8 +36,8 @@ LOST = Finding(
     0,
     9223372036854770002,
     missing=(
-        MissingEntries("bk-a:3181", ((4, 4, 1, 0), (10, 2998, 2, 3)), 1995),
-        MissingEntries("bk-b:3181", ((1, 1, 2, 0), (4, 4, 5, 0)), 7),
+        Missing("bk-a:3181", ((4, 4, 1, 0), (10, 2998, 2, 3)), 1995),
+        Missing("bk-b:3181", ((1, 1, 2, 0), (4, 4, 5, 0)), 7),
     ),
     message="entry 4 has no copy left",
     evidence={"write_quorum": 2},
@@ -50,7 +50,7 @@ BELOW = Finding(
     Confidence.SUSPECT,
     0,
     7,
-    missing=(MissingEntries("bk-a:3181", ((0, 0, 1, 0),), 1),),
+    missing=(Missing("bk-a:3181", ((0, 0, 1, 0),), 1),),
     unknown=("bk-c:3181",),
     message="1 of 2 acknowledged copies is left",
     urgency=Urgency.BELOW_ACK_QUORUM,

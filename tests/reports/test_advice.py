@@ -18,7 +18,7 @@ from auditor.model.finding import (
     Confidence,
     Finding,
     FindingWithHistory,
-    MissingEntries,
+    Missing,
     Severity,
 )
 from auditor.reports.advice import (
@@ -37,8 +37,8 @@ SHORT = replace(
     LOST,
     ledger_id=43,
     missing=(
-        MissingEntries("bk-a:3181", ((4, 10, 2, 3), (20, 20, 1, 0)), 7),
-        MissingEntries("bk-b:3181", ((4, 4, 1, 0),), 1),
+        Missing("bk-a:3181", ((4, 10, 2, 3), (20, 20, 1, 0)), 7),
+        Missing("bk-b:3181", ((4, 4, 1, 0),), 1),
     ),
 )
 

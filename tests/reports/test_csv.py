@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
-from auditor.model.finding import ChangeStatus, Finding, MissingEntries
+from auditor.model.finding import ChangeStatus, Finding, Missing
 from auditor.reports import csv
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import BELOW, LOST, ORPHAN, UNREAD
@@ -55,9 +55,7 @@ def test_no_cell_is_a_formula_a_second_line_or_a_second_cell() -> None:
 def test_a_row_stays_short_whatever_was_found() -> None:
     names = tuple(f"bookie-{number}:3181" for number in range(5_000))
     holes = tuple((7 * number, 7 * number, 1, 0) for number in range(1_000))
-    [row] = rows(
-        replace(BELOW, unknown=names, missing=tuple(MissingEntries(name, holes, 1_000) for name in names))
-    )
+    [row] = rows(replace(BELOW, unknown=names, missing=tuple(Missing(name, holes, 1_000) for name in names)))
     assert len(row["missing"]) < 4_000
     assert "4,980 more bookies" in row["missing"]
     assert row["missing_entries"] == "5000000"

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from auditor.model.finding import Group, MissingEntries
+from auditor.model.finding import Group, Missing
 from auditor.reports.finding_text import (
     class_entries_text,
     entries_text,
@@ -31,7 +31,7 @@ def test_nothing_is_left_that_a_terminal_would_obey() -> None:
 
 
 def test_of_very_many_bookies_some_are_named_and_the_others_counted() -> None:
-    many = replace(LOST, missing=tuple(MissingEntries(f"bk{n}:1", ((0, 0, 1, 0),), 1) for n in range(1000)))
+    many = replace(LOST, missing=tuple(Missing(f"bk{n}:1", ((0, 0, 1, 0),), 1) for n in range(1000)))
     assert missing_text(many, 2) == "bk0:1 lacks 0 (1 entry); bk1:1 lacks 0 (1 entry); and 998 more bookies"
 
 
@@ -55,8 +55,8 @@ OWNER = {
 SHORT = replace(
     BELOW,
     missing=(
-        *(MissingEntries(f"bk{n}:1", ((4, 19, 1, 5), (30, 30, 3, 0)), 7) for n in range(7)),
-        MissingEntries("bk8:1", ((4, 4, 1, 0),), 1),
+        *(Missing(f"bk{n}:1", ((4, 19, 1, 5), (30, 30, 3, 0)), 7) for n in range(7)),
+        Missing("bk8:1", ((4, 4, 1, 0),), 1),
     ),
     evidence={"class_entries": {"groups": [[4, 19, 1, 5], [30, 30, 3, 0]], "count": 7}, "owner": OWNER},
     message="ledger 7: 7 of 33 entries have fewer copies than the ack quorum of 2, at worst 1 of 3",

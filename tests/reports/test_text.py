@@ -15,7 +15,7 @@ from auditor.model.finding import (
     ChangeStatus,
     Confidence,
     Finding,
-    MissingEntries,
+    Missing,
     Severity,
 )
 from auditor.model.report import BookiesRead
@@ -208,7 +208,7 @@ def test_many_remarks_and_causes_leave_what_they_are_about_on_the_screen(width: 
 def test_text_keeps_to_the_width_of_its_terminal(width: int) -> None:
     hostile = "bk\x1b[31m\u202e台帳" + "台" * 120
     found = replace(
-        BELOW, bookie_id=hostile, unknown=(hostile,), missing=(MissingEntries(hostile, ((0, 0, 1, 0),), 1),)
+        BELOW, bookie_id=hostile, unknown=(hostile,), missing=(Missing(hostile, ((0, 0, 1, 0),), 1),)
     )
     base = report(findings=(found, LOST))
     odd = replace(base, cluster=replace(base.cluster, metadata_uri=f"zk://{hostile}/ledgers"))
@@ -241,7 +241,7 @@ def test_a_finding_with_very_many_bookies_and_holes_stays_short() -> None:
     holes = tuple((7 * number, 7 * number, 1, 0) for number in range(1000))
     many = replace(
         LOST,
-        missing=tuple(MissingEntries(f"bk{n:04}:3181", holes, 1000) for n in range(500)),
+        missing=tuple(Missing(f"bk{n:04}:3181", holes, 1000) for n in range(500)),
         unknown=tuple(f"bx{n:04}:3181" for n in range(500)),
     )
     shown = text.render(report(findings=(many,)))

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from auditor.codecs.availability.groups import GROUP
-from auditor.model.finding import ChangeStatus, Confidence, Finding, MissingEntries, Severity, StatusLookup
+from auditor.model.finding import ChangeStatus, Confidence, Finding, Missing, Severity, StatusLookup
 from auditor.model.history import RunSummary
 from auditor.model.ledger_metadata import Segment
 from auditor.model.report import BookiesRead, Report
@@ -217,7 +217,7 @@ def _many_owners(long: str) -> OwnerFigures:
 def _long_finding(number: int, long: str) -> Finding:
     # Every second entry of many is a group that no other run joins.
     groups = tuple((entry * entry, entry * entry, 1, 0) for entry in range(3, 50))
-    missing = tuple(MissingEntries(f"{part}{long}", groups, 47) for part in range(20))
+    missing = tuple(Missing(f"{part}{long}", groups, 47) for part in range(20))
     return Finding(
         f"check-{'abcdefghijklmnopqrst'[number % 20]}{'x' * (number // 20 % 4)}",
         Severity.ERROR,

@@ -68,8 +68,8 @@ def test_what_can_be_asked_cannot_write(server: Etcd) -> None:
     reader = client([server.host], StoreOptions())
     before = server.revision()
     assert [name for name in dir(reader) if not name.startswith("_")] == [
-        "ask", "begin", "close", "cluster_id", "expect_cluster", "finish", "log_index", "name", "operations",
-        "version",
+        "ask", "close", "cluster_id", "expect_cluster", "log_index", "name", "operations", "receive_answer",
+        "send_request", "version",
     ]  # fmt: skip
     reader.ask(ALL)
     reader.log_index()
