@@ -92,7 +92,7 @@ def disk_content_mismatch(roster: Roster) -> Findings:
             f"{owner_id}: {count_text(directory_count, 'directory', 'directories')} attributed to it "
             f"{'holds' if directory_count == 1 else 'hold'} entries of "
             f"{count_text(better_match_count, 'ledger', 'ledgers')} that are missing on "
-            f"{', '.join(candidate_ids)} and should be there, compared entry by entry",
+            f"{', '.join(candidate_ids)}; compared entry by entry",
             {"directories": sorted_facts(rows, *_CONTENT_FIELDS)},
             confidence=Confidence.SUSPECT,
         )

@@ -69,8 +69,8 @@ def entry_log_missing(tables: Tables) -> DataFrame:
             | F.col("attribution_suspect")
         ),
         message=words(
-            "{bookie_id}: its index has entries of {total:ledger|ledgers} that its entry logs lack: "
-            "{missing} with entries in logs that are gone, {past_end} past the end of a log, {other} where "
+            "{bookie_id}: its index has entries of {total:ledger|ledgers} that its entry logs lack. "
+            "Ledgers: {missing} in logs that are gone, {past_end} past the end of a log, {other} where "
             "the log has other data; for example ledger {sample:,}{renamed}{located}",
             renamed=F.when(
                 F.col("misnamed") > 0,
