@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,12 +52,27 @@ def run(spark: SparkSession, sources: tuple[str, Path], tmp_path: Path) -> Any:
     return lambda name, **options: audit(spark, metadata, bookies, tmp_path / name, **options)
 
 
+@pytest.fixture(scope="module")
+def audited_once(
+    spark: SparkSession, sources: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The audit with all checks and constants as they are."""
+    metadata, bookies = sources
+    return audit(spark, metadata, bookies, tmp_path_factory.mktemp("once") / "a").out
+
+
+@pytest.fixture
+def whole(audited_once: Path, tmp_path: Path) -> Audited:
+    """That audit as ``a``, the run before those of a test."""
+    out = Path(shutil.copytree(audited_once, tmp_path / "a"))
+    return Audited(open_run(out).report, out)
+
+
 def _changes(of: Audited) -> dict[str, str]:
     return {row["id"]: row["change"] for row in of.table("changes") if row["id"] in CLASSES}
 
 
-def test_a_check_that_did_not_run_is_neither_clean_nor_fixed(run: Any) -> None:
-    whole = run("a")
+def test_a_check_that_did_not_run_is_neither_clean_nor_fixed(run: Any, whole: Audited) -> None:
     assert {row.id for row in whole.seen()} >= {"entry-lost", "below-write-quorum"}
     assert whole.report.run.checks_not_run == ()
     part = run("b", skip_checks="entry-lost")
@@ -75,8 +91,8 @@ def test_a_check_that_did_not_run_is_neither_clean_nor_fixed(run: Any) -> None:
         assert "entry-lost" in text
 
 
+@pytest.mark.usefixtures("whole")
 def test_what_a_check_that_did_not_run_could_forbid_is_refused(run: Any) -> None:
-    run("a")
     opened = open_run(run("b", skip_checks="metadata-suspect").out)
     refused = permit(opened, ActionKind.COLLECT, [bookie(A)])
     assert isinstance(refused, Refused)
@@ -121,8 +137,8 @@ def test_another_configuration_does_not_go_on_with_a_run(tmp_path: Path) -> None
         identity(skip_checks="mark-stack")
 
 
-def test_an_open_ledger_is_reported_after_its_days(run: Any, tmp_path: Path) -> None:
-    [found] = run("a").of("ledger-open-long")
+def test_an_open_ledger_is_reported_after_its_days(run: Any, whole: Audited, tmp_path: Path) -> None:
+    [found] = whole.of("ledger-open-long")
     assert (found["ledger_id"], found["severity"], found["confidence"]) == (4, "note", "confirmed")
     assert found["message"].startswith("no application: 1 ledger has been open without a change")
     file = tmp_path / "checks.toml"
