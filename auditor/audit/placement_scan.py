@@ -243,8 +243,8 @@ def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions
 def _no_racks_remark(mapping_source: str) -> Remark:
     """Return the remark that no racks were found, because ``mapping_source`` below a chroot is absent."""
     racks_advice = (
-        "if the brokers use another root, save this znode's value below that root as FILE.json, and pass "
-        "--racks FILE.json"
+        "if the brokers use another root, save the value of this znode below that root to a local file, and "
+        "pass --racks FILE.json"
     )
     return remark(
         RemarkKind.PLACEMENT, "no racks were found", f"{mapping_source} does not exist", racks_advice

@@ -47,8 +47,9 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 
     What to do:
         First stop the live bookie, or restart it with gcOverreplicatedLedgerWaitTime=0, which stops these
-        deletions. Then give the bookie its old id back. Or write the new id into the ledgers' metadata, and
-        afterwards into the cookie. Until then, do not run decommissionbookie or cookie_delete for the old id.
+        deletions. Then either give the bookie its old id back, or write the new id into the ledgers'
+        metadata, then into the cookie. Until then, do not run decommissionbookie or cookie_delete for the
+        old id.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

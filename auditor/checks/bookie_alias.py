@@ -61,8 +61,8 @@ def bookie_alias(roster: Roster) -> Findings:
 
     What to do:
         Check on the host whether both ids belong to the same bookie:
-        - If they do, stop the bookie. Give it its old id back. Or write the new id into the ledgers'
-          metadata, then into the cookie.
+        - If they do, stop the bookie. While it is stopped, either give it its old id back, or write the
+          new id into the ledgers' metadata, then into the cookie.
         - If the old address now belongs to a different bookie, change no id. Follow `bookie-down` or
           `ghost-bookie` for the old id.
 

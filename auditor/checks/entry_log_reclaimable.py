@@ -24,9 +24,9 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
         (flushInterval, 10 seconds). Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Check `metadata-suspect` and `alias-gc-danger` first. Then wait for a garbage collection
-        (gcWaitTime, 15 minutes). Or start one with a PUT to /api/v1/bookie/gc (httpServerEnabled). If the
-        collection frees nothing, see `orphan-stuck`.
+        Check `metadata-suspect` and `alias-gc-danger` first. After these checks, either wait for a garbage
+        collection (gcWaitTime, 15 minutes), or start one with a PUT to /api/v1/bookie/gc
+        (httpServerEnabled). If the collection frees nothing, see `orphan-stuck`.
 
     Commands:
         - `bookkeeper shell listfilesondisc -log`

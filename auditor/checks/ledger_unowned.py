@@ -28,7 +28,7 @@ def ledger_unowned(tables: Tables) -> DataFrame:
     What to do:
         Start with the oldest and largest ledgers. Ask the topic's team whether it was deleted on purpose. A
         lost znode can be put back only while its ledgers exist. Delete a ledger only if the finding is
-        confirmed and its topic is known to be gone. Do not delete it while somebody plans to restore the
+        confirmed and its topic is known to be gone. First make sure that nobody plans to restore the
         application's metadata.
 
     Commands:

@@ -40,7 +40,7 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
 
     What to do:
         Wait for the end of the bookie's data integrity check. If it does not end, read the bookie's log.
-        Start the ledgers' other bookies, because the check reads from them.
+        Then also start the ledgers' other bookies, because the check reads from them.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.

@@ -130,15 +130,15 @@ _SHARED_COMMAND_BULLETS = """\
 - `deleteledger -l ID` deletes the ledger's metadata; it asks first. Risk: danger; every bookie then
   deletes the ledger's data for good, and applications that name the ledger fail to open it.
 - `listfilesondisc -txn -log -idx` lists the bookie's journals, entry logs and index files. Run it on
-  the bookie. Risk: none; it only reads files of the bookie.
+  the bookie. Risk: none; it only reads.
 - `regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun` prints the ledger's entries in
   the entry logs; it requires a password but does not use it. Run it on the stopped bookie. Risk: none
   with -dryRun; it reads every entry log.
-- `rebuild-db-ledger-locations-index` writes a new index of locations (DbLedgerStorage) from all entry
-  logs. Run it on the stopped bookie. Risk: danger; it takes long and finds only ledgers in the index of
-  ledgers. It keeps the old index as locations.BACKUP-TIME.
-- `rebuild-db-ledgers-index` writes a new index of ledgers (DbLedgerStorage) from entry logs and
-  journals. Run it on the stopped bookie. Risk: danger; all ledgers come back fenced and without a
+- `rebuild-db-ledger-locations-index` writes a new index of locations from all entry logs. Run it on the
+  stopped bookie, and only if it has DbLedgerStorage. Risk: danger; it takes long and finds only
+  ledgers in the index of ledgers. It keeps the old index as locations.BACKUP-TIME.
+- `rebuild-db-ledgers-index` writes a new index of ledgers from entry logs and journals. Run it on the
+  stopped bookie, and only if it has DbLedgerStorage. Risk: danger; all ledgers come back fenced and without a
   master key. It moves the old index aside.
 """
 """Bullets of the commands that several pages have. The text leaves out the words "bookkeeper shell"."""

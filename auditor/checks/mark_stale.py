@@ -11,7 +11,7 @@ def mark_stale(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated but have all their copies.
 
     What it finds:
-        Reports marks whose bookies all came back, or are no longer in any ensemble (table `stale_marks`).
+        Reports marks whose bookies all came back, or left all ensembles of the ledger (table `stale_marks`).
 
     Why it matters:
         The number of marks no longer shows how many ledgers need replication.

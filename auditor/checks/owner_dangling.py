@@ -46,7 +46,7 @@ def owner_dangling(tables: Tables) -> DataFrame:
 
     Why it matters:
         Readers fail at the missing ledger. Without the ledger, a subscription restarts from an older
-        position, and a topic may not load. A schema refuses producers and consumers.
+        position, and a topic may not load. A schema then refuses producers and consumers.
 
     How sure:
         Confirmed if owner and ledgers were read at the same time. Also confirmed if the owner was read

@@ -40,8 +40,8 @@ def owners_suspect(roster: Roster) -> Findings:
         Confirmed: the proof is missing.
 
     What to do:
-        Before you delete ledgers, pass the store of every Pulsar cluster that has ledgers here with
-        `--owners`. Pass all of these stores with `--owners-complete` too. If owners lost ledgers, first find
+        Before you delete ledgers, pass `--owners` and `--owners-complete` with the store of every Pulsar
+        cluster that has ledgers here. If owners lost ledgers, first find
         out whether the store was restored or wiped.
 
     Commands:

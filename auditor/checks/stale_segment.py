@@ -24,8 +24,7 @@ def stale_segment(tables: Tables) -> DataFrame:
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell ledger ID`
-          dumps the bookie's index of the ledger. Run it on the bookie. Risk: none; it only reads files of
-          the bookie.
+          dumps the bookie's index of the ledger. Run it on the bookie. Risk: none; it only reads.
 
     Limits:
         Bytes are estimated from average entry lengths, without open ledgers.

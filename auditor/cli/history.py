@@ -59,14 +59,14 @@ _HOUR_MS = 3_600_000
     "--max-age",
     type=click.FloatRange(0),
     metavar="HOURS",
-    help="Exit with code 3 if the run's oldest data is older than this, or is dated in the future.",
+    help="Exit with code 3 in place of 0 if the run's oldest data is older than this, or in the future.",
 )
 def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: float | None) -> None:
     """Print one line on the result of the newest run in RUNS (by default ./runs), or of the run RUNS itself.
 
-    The exit code is the one with which the audit of the run ended, with the --fail-on of that audit. Even if
-    this code is 0, the exit code is 3 if the run's oldest data is older than --max-age or in the future. It
-    is 2 if there is no run.
+    The exit code is the one with which the audit of the run ended, with the --fail-on of that audit. Only if
+    this code is 0, it becomes 3 if the run's oldest data is older than --max-age or in the future. It is 2
+    if there is no run.
     """
     report_file = newest_report(runs or runs_directory(cluster, conf))
     try:

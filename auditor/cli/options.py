@@ -311,7 +311,7 @@ def pick_ledger(
         return named_ledger(ledger_id, ledger_scope_id, ledger_qualified_name)
     if not _DECIMAL_PATTERN.fullmatch(id):
         if (ledger_id, ledger_scope_id, ledger_qualified_name) != (None, None, None):
-            raise UsageError(f"{id}: contains scope and id. Omit the options for scope and id")
+            raise UsageError(f"{id}: contains scope and id. Omit --ledger-id and similar options")
         return LedgerId.parse(id)
     if ledger_id not in (None, int(id)):
         raise UsageError(f"--ledger-id {ledger_id}: the argument has ledger {id}. Omit the option")

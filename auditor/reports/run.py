@@ -153,7 +153,7 @@ def _checked_lines(run: RunView, width: int) -> list[str]:
     if run_facts.reused:
         lines += labelled_lines("  reused", reuse_sentence(run_facts.reused), width)
         for reuse_note in run_facts.reused["notes"]:
-            lines += fold_text(f"not reused: {reuse_note}", width, "  ", "    ")
+            lines += fold_text(reuse_note, width, "  ", "    ")
     return lines
 
 

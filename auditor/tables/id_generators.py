@@ -44,7 +44,11 @@ ID_GENERATORS = make_schema(
         pa.int64(),
         "largest number of ledgers on any one bookie that have no metadata and have ids from next on",
     ),
-    ("held_highest", pa.int64(), "highest id of the ledgers counted in held; null: there are none"),
+    (
+        "held_highest",
+        pa.int64(),
+        "highest id, on any bookie, of a ledger without metadata and from next on; null: none",
+    ),
 )
 
 GENERATED_ID_APPLICATIONS = ("pulsar",)

@@ -50,8 +50,8 @@ ORPHANS = make_schema(
     (
         "newer_than_scan",
         pa.bool_(),
-        "whether the ledger may be newer than the saved metadata. Its index file is newer, or, on RocksDB, "
-        "its id is above all listed ids",
+        "whether the ledger may be newer than the saved metadata. If so, its index file is newer, or, on "
+        "RocksDB, its id is above all listed ids",
     ),
     (
         "doubt",

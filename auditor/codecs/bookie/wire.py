@@ -301,7 +301,7 @@ def read_answer(head: bytes, length: int, version: int = VERSION) -> ReadAnswer:
     entry is allowed only with EOK or, in version 3, EUNKNOWNLEDGERSTATE.
     """
     if not 0 < length <= MAX_FRAME_BYTES or len(head) < min(length, HEAD_BYTES):
-        raise DecodeError(_FORMAT_NAME, len(head), f"only {len(head)} of {length} bytes")
+        raise DecodeError(_FORMAT_NAME, len(head), f"{len(head)} of {length} bytes")
     return _read_answer_v2(head, length) if version == VERSION_2 else _read_answer_v3(head, length)
 
 

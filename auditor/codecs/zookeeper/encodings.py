@@ -102,7 +102,7 @@ class JuteReader:
         # A false count fails here, before anyone makes room for so many items.
         if count < -1 or count * item_bytes > self.remaining_bytes:
             raise DecodeError(
-                self._what, start_offset, f"{count} items declared, only {self.remaining_bytes} bytes present"
+                self._what, start_offset, f"{count} items declared, {self.remaining_bytes} bytes present"
             )
         return max(0, count)
 
