@@ -193,7 +193,7 @@ class TableCheck(Check):
         """Return the SQL expressions for FINDING_COLUMNS over the rows that ``find`` returns.
 
         A null severity becomes the check's severity. A null urgency becomes the check's urgency, or
-        `Urgency.REST` if the severity is milder than the check's.
+        `Urgency.NOT_URGENT` if the severity is milder than the check's.
         """
         milder_severity_list = ", ".join(
             f"'{severity}'" for severity in Severity if not severity.at_least(self.severity)

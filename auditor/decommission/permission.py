@@ -17,7 +17,7 @@ _CAUSE_BY_REASON = {
     str(FactReason.OPEN_LEDGERS): Cause.OPEN_LEDGERS,
     str(FactReason.LAST_SERVED_COPY): Cause.LAST_SERVED,
 }
-"""Causes by the reason of a hold, for holds that can end while the bookie runs. Others have `Cause.HELD`."""
+"""Causes by the reason of a hold that can end while the bookie runs. Others have `Cause.PROVED_HOLD`."""
 
 _CAUSE_BY_UNFITNESS = {
     UnfitRunReason.NO_HOLDS: Cause.RUN_LACKS_HOLDS,

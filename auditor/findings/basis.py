@@ -119,7 +119,7 @@ OWNERS = "tables/owners"
 class FindingObjects:
     """The objects that findings are about, as columns with one element for each finding.
 
-    ``basis`` has the position of the finding's `Basis` among all bases. ``check`` has the position of its
+    ``basis`` has the position of the finding's `Basis` among all bases. ``kind`` has the position of its
     check among all checks, or -1 if the check no longer exists. ``bookie`` has the position of its bookie
     in ``names``, or -1 if the finding has no bookie.
     """

@@ -233,7 +233,7 @@ def test_a_fact_that_is_absent_because_it_was_not_read_lifts_nothing(
 
 
 def test_a_finding_that_was_not_looked_for_lifts_nothing(spark: SparkSession) -> None:
-    """Whatever a check rests on: what was not looked at is `Change.UNSEEN`."""
+    """Whatever a check rests on: what was not looked at is `Change.UNCHECKED`."""
     checks = [
         check.id for check in ALL_CHECKS if any(rule.target is HoldTarget.BOOKIE for rule in check.holds)
     ]

@@ -184,7 +184,7 @@ def test_a_ledger_is_named_by_its_id_alone() -> None:
     assert (refused.exit_code, "the argument has ledger 5" in refused.stderr) == (2, True)
     name = "0000000000000007000000000000002a"
     both = bkaudit("ledger", "show", name, "--metadata", "dump:///nowhere", "--ledger-id", "6")
-    assert (both.exit_code, "Omit the options for scope and id" in both.stderr) == (2, True)
+    assert (both.exit_code, "Omit --ledger-id and similar options" in both.stderr) == (2, True)
     odd = bkaudit("explain", "ledger", "abc", "--run", "/nowhere")
     assert (odd.exit_code, "'abc' is not a qualified ledger name" in odd.stderr) == (2, True)
     scopes = bkaudit("ledger", "list", "5", "--metadata", "dump:///nowhere", "--ledger-scope-id", "6")

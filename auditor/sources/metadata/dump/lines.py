@@ -125,14 +125,14 @@ class LineStore(SavedStore[WholeDump]):
     def has_sibling(self, name: str) -> bool:
         """Return whether the dump has a node ``name`` beside the root, or any path below that node.
 
-        See `NeighbourStore.has_sibling`.
+        See `SiblingStore.has_sibling`.
         """
         return name in self._siblings
 
     def sibling_value(self, name: str) -> bytes | None:
         """Return the value of the node ``name`` beside the root.
 
-        See `NeighbourValueStore.sibling_value`.
+        See `SiblingValueStore.sibling_value`.
         """
         if name in self._unread_siblings:
             raise StoreError(f"{self._path}: {self._unread_siblings[name]}")

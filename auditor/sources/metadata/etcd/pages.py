@@ -112,7 +112,7 @@ class EtcdPages:
         If `can_request_ahead`, the reader requests the next page while the caller uses the current page.
 
         Raises:
-            CompactedError, StoreError: see `EtcdClient.finish`.
+            CompactedError, StoreError: see `EtcdClient.receive_answer`.
         """
         yield from self._read_counted_pages(EtcdRangeRequest(start, end, revision, self._page_limit))
 
@@ -137,7 +137,7 @@ class EtcdPages:
         server goes through the whole rest of the range for each page.
 
         Raises:
-            CompactedError, StoreError: see `EtcdClient.finish`.
+            CompactedError, StoreError: see `EtcdClient.receive_answer`.
         """
         pages: list[Page] = []
         key_count = 0

@@ -174,7 +174,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
     def sibling_value(self, name: str) -> bytes | None:
         """Return the value of the key ``name`` beside the root. This passes over the file once more.
 
-        See `NeighbourValueStore.sibling_value`.
+        See `SiblingValueStore.sibling_value`.
         """
         path = f"{self.root.rpartition('/')[0]}/{name}"
         try:

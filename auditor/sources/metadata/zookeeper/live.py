@@ -60,7 +60,7 @@ With 10,000 children each, this takes seconds.
 class SubtreesPart(Part):
     """A part of subtrees, and of single znodes whose children are in other parts.
 
-    ``top_znodes`` has the top znodes of the subtrees, and the single znodes.
+    ``tops`` has the top znodes of the subtrees, and the single znodes.
     """
 
     tops: tuple[TopZnode, ...]
@@ -229,7 +229,7 @@ class ZooKeeperStore:
             yield ZnodeBatch.from_znodes(znodes, gaps)
 
     def has_sibling(self, name: str) -> bool:
-        """Return whether the znode ``name`` exists beside the root; see `NeighbourStore.has_sibling`."""
+        """Return whether the znode ``name`` exists beside the root; see `SiblingStore.has_sibling`."""
         path = f"{self.root.rpartition('/')[0]}/{name}"
         (answer,) = self._reader.data([path])
         if not isinstance(answer, FailedRead) or answer.code == NO_AUTH:

@@ -1,7 +1,7 @@
 """One session with ZooKeeper: its login, its server, and whether it has moved to another server.
 
 If a connection breaks, kazoo moves to another server by itself. If the old session has expired, kazoo opens
-a new one. A `Session` ends at the moment of such a move (`Session.moved`). So no caller mixes the answers
+a new one. A `Session` ends at the moment of such a move (`Session.has_moved`). So no caller mixes the answers
 of two servers. The handshake contains the newest zxid that was seen before. A server that is behind this
 zxid refuses the connection.
 """

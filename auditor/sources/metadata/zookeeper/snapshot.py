@@ -160,14 +160,14 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
     def has_sibling(self, name: str) -> bool:
         """Return whether the znode ``name`` exists beside the root after the last transaction.
 
-        See `NeighbourStore.has_sibling`.
+        See `SiblingStore.has_sibling`.
         """
         return self.sibling_value(name) is not None
 
     def sibling_value(self, name: str) -> bytes | None:
         """Return the data of the znode ``name`` beside the root after the last transaction.
 
-        See `NeighbourValueStore.sibling_value`.
+        See `SiblingValueStore.sibling_value`.
         """
         snapshot_state = self._load()
         return (snapshot_state.index.siblings | snapshot_state.replay.siblings).get(name)
