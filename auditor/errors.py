@@ -105,7 +105,7 @@ def error_in_traceback(text: str) -> AuditorError | None:
 
 
 def _error_of_message(text: str) -> AuditorError | None:
-    """Recreate an error from the message in a traceback without a note.
+    """Recreate an error from a traceback that has the error's message, but no note.
 
     Returns None if the message alone is not enough to create the error.
     """

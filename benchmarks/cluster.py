@@ -57,11 +57,17 @@ class Shape(NamedTuple):
 
     @property
     def seats(self) -> tuple[int, ...]:
-        """The seats of all ensemble members of all segments, ascending."""
+        """Return the seats of all ensemble members of all segments, ascending.
+
+        A seat is the distance of a member from the ledger's first bookie.
+        """
         return tuple(sorted({seat for _, ensemble in self.segments for seat in ensemble}))
 
     def entries_on_seat(self, seat: int) -> list[int]:
-        """Return the entries of the member on a seat, computed entry by entry."""
+        """Return the entries of the member on a seat, computed entry by entry.
+
+        A seat is the distance of an ensemble member from the ledger's first bookie.
+        """
         entries = []
         for entry in range(ENTRIES):
             ensemble = [seats for first_bookie, seats in self.segments if first_bookie <= entry][-1]
@@ -84,7 +90,7 @@ SHAPES = (PLAIN_SHAPE, CHANGED_SHAPE, ONE_MISSING_SHAPE, BOTH_MISSING_SHAPE)
 class EqualLedgers(NamedTuple):
     """Ledgers of one shape whose ensembles begin at the same bookie.
 
-    ``members`` maps seats to bookie numbers.
+    ``members`` maps seats (distances from the ledger's first bookie) to bookie numbers.
     """
 
     shape: Shape
@@ -165,7 +171,7 @@ class Cluster:
     def orphan_ledgers(self, bookie: int) -> Longs:
         """Return the ids of deleted ledgers that a bookie still has.
 
-        For these ledgers, the bookie has the entries of the member on seat 0 of `PLAIN_SHAPE`.
+        Of these ledgers, the bookie has the entries that the first member has in a ledger of `PLAIN_SHAPE`.
         """
         return self.end_id + 10_000 * np.arange(bookie, self.ledgers // 1_000, self.bookies)
 
@@ -216,6 +222,9 @@ class Cluster:
 
 
 def encode_groups(shape: Shape, seat: int) -> bytes:
-    """Return the entries of one ensemble member as BP-34 groups of 24 bytes each."""
+    """Return the entries of one ensemble member as BP-34 groups of 24 bytes each.
+
+    ``seat`` is the distance of the member from the ledger's first bookie.
+    """
     entries = np.array(shape.entries_on_seat(seat), np.int64)
     return fold_entries(entries, np.array([0, len(entries)])).tobytes()

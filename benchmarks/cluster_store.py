@@ -64,9 +64,9 @@ def _records(cluster: Cluster, session_id: int) -> Iterator[bytes]:
 
 
 def _put_digits(rows: NDArray[np.uint8], path_bytes: int, ids: Longs) -> None:
-    """Write one copy of the record of ledger 0 for each id, with the digits of that id in the path.
+    """Write the digits of each id into the path of the record in the same row.
 
-    The characters ``/`` and ``L`` of the path stay.
+    All ``rows`` are copies of the record of ledger 0. The characters ``/`` and ``L`` of the path stay.
     """
     quotients, byte_column = ids.copy(), 4 + path_bytes
     while quotients.any():

@@ -31,10 +31,10 @@ _HEX_OF_BYTE = pa.array([f"{byte:x}" for byte in range(256)])
 def write_collection(
     cluster: Cluster, directory: Path, has_unflushed_entries: bool = False, asked_bookies: int = 0
 ) -> Path:
-    """Write the collection of a cluster with index files, one file of availability rows per bookie.
+    """Write the collection (output of ``bkaudit collect``) of a cluster with index files.
 
-    The function writes the bookies' directories without indexes and collects them. It then adds the rows that
-    their index files would give.
+    It has one file of availability rows per bookie. The function writes the bookies' directories without
+    indexes and collects them. It then adds the rows that their index files would give.
 
     Args:
         cluster: The cluster to write.
@@ -120,7 +120,7 @@ def write_answers(cluster: Cluster, directory: Path, asked_bookies: int) -> Path
 def _without_last_entry(batch: pa.RecordBatch, collected_piece: str) -> tuple[pa.RecordBatch, dict[str, Any]]:
     """Move the last entry of the first ledger out of the rows, into a new row for the journal.
 
-    Returns the changed rows and the journal row.
+    Returns the changed rows and the journal row, whose column ``piece`` has the value ``collected_piece``.
     """
     entries = expand(groups_of(batch.column("groups")[0].as_py())).tolist()
     index_groups, journal_groups = (
@@ -137,7 +137,10 @@ def _without_last_entry(batch: pa.RecordBatch, collected_piece: str) -> tuple[pa
 def batches(
     bookie_holdings: list[BookieHolding], bookie: str, bookie_directory: str, collected_piece: str
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one bookie's index files as a collection stores them."""
+    """Yield the rows of one bookie's index files as a collection stores them.
+
+    ``bookie_directory`` is the index directory. ``collected_piece`` is the value of the column ``piece``.
+    """
     for holding in bookie_holdings:
         column_value = encode_groups(holding.shape, holding.seat)
         for start in range(0, len(holding.ids), _BATCH_ROWS):

@@ -101,7 +101,7 @@ def lines() -> Iterator[Line]:
 
 
 def changed_blocks(current_sides: JoinSides, previous_sides: JoinSides) -> DataFrame:
-    """Return, once each, the blocks for which the two runs read different rows."""
+    """Return, once each, the blocks of 64 ids for which the two runs read different rows."""
     from pyspark.sql import functions as F
 
     rows = [

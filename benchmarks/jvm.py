@@ -275,7 +275,10 @@ def _measure_generated(case: ComparisonCase, ledgers: int, rival: tuple[str, int
 
 
 def _run_join(uri: str, bookies: str, differing_count: int) -> None:
-    """Join metadata and indexes in a new process with its own Spark session."""
+    """Join metadata and indexes in a new process with its own Spark session.
+
+    End the benchmark if the join does not find exactly ``differing_count`` differing pairs.
+    """
     command = [sys.executable, "-m", "benchmarks.spark_join", uri, bookies]
     completed = subprocess.run(command, capture_output=True, text=True, check=False)
     if completed.stdout.strip() != str(differing_count):
@@ -283,7 +286,7 @@ def _run_join(uri: str, bookies: str, differing_count: int) -> None:
 
 
 def _command(uri: str, bookies: str, run_path: str, exit_code: int = 0) -> None:
-    """Run ``bkaudit audit`` in a new process."""
+    """Run ``bkaudit audit`` in a new process. End the benchmark if its exit code is not ``exit_code``."""
     command = [sys.executable, "-c", "from auditor.cli import main; main()", "audit", "--metadata", uri]
     command += [
         "--bookies",

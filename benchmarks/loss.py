@@ -189,7 +189,7 @@ def _ledgers(run: GeneratedRun, first_ledger: int) -> pa.Table:
 def _judged_rows(run: GeneratedRun, first_ledger: int) -> pa.Table:
     """Return the rows of the judged table for `BATCH_ROWS` ledgers, from the ledger id ``first_ledger``.
 
-    In one ledger in a thousand, the first member lacks all its copies, if it was never replaced.
+    In one ledger in a thousand, the first member lacks all its copies, unless that member was replaced.
     """
     ids = np.arange(first_ledger, min(first_ledger + BATCH_ROWS, run.ledgers))
     ids = ids[(ids % 1000 == 1) & (ids % len(QUORUM_SHAPES) == 0)]

@@ -1,7 +1,7 @@
 """A snapshot reader ported literally from the server: one method per field, one object per record.
 
-The benchmark `benchmarks.metadata` compares this program with it. The reader makes no object that it does
-not return.
+The benchmark `benchmarks.metadata` compares the auditor's reader with this one. This one makes no object
+that it does not return.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class RoundCost:
 def lines() -> Iterator[Line]:
     """Yield one line that compares a round of the second half with a single audit.
 
-    Its note has the growth.
+    The note of the line has the growth of time and memory from round to round.
     """
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as directory:
         work_directory, start_ms = Path(directory), now_ms()

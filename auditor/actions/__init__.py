@@ -1,1 +1,1 @@
-"""Holds, which forbid actions; the gate, which permits or refuses them; the ordered list of actions."""
+"""Holds (rules that forbid actions), the gate that permits or refuses an action, and the list of actions."""

@@ -1,12 +1,12 @@
 """Ordered list of the actions that a run's findings require. Screens, pages and alerts show this list.
 
 A check can have an instruction (``do_now``) and the kind of action that the instruction performs
-(``action``). If the gate permits this action on an object, the list contains the instruction for the object.
-A second list contains the forbidden instructions and the reasons. The actions on the same object are
-adjacent, in the order of execution. Objects are ordered by their most urgent finding.
+(``action``). The gate (`auditor.actions.gate`) decides about each object. If it permits the action, the list
+contains the instruction for the object. A second list has the forbidden instructions with reasons. Actions
+on the same object are adjacent, in order of execution. Objects are ordered by their most urgent finding.
 
-A hold can forbid a necessary stop of a bookie because no other bookie has or serves some entries. The
-instruction is then to copy these entries first, and to stop the bookie afterwards. The same applies if
+A hold (a rule) can forbid a necessary stop of a bookie because no other bookie has or serves some entries.
+The instruction is then to copy these entries first, and to stop the bookie afterwards. The same applies if
 several bookies on the list are the only servers of an entry: they may not all stop.
 """
 
@@ -39,7 +39,7 @@ JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
 
 @dataclass(frozen=True, slots=True)
 class PermittedLedgers:
-    """Ledgers on which a check's action is permitted: their number, and scope and id of the first ledger."""
+    """Number of ledgers with a permitted action of a check, and the first ledger's 128-bit (scope, id)."""
 
     count: int
     scope_id: int
@@ -48,7 +48,7 @@ class PermittedLedgers:
 
 @dataclass(frozen=True, slots=True)
 class ActionList:
-    """Permitted actions in order, and the actions that findings require but holds forbid."""
+    """Permitted actions in order, and actions that findings require although holds (rules) forbid them."""
 
     actions: tuple[Action, ...]
     forbidden_actions: tuple[ForbiddenAction, ...]
@@ -73,7 +73,7 @@ def build_action_list(
     """Build the list from the findings that are not suppressed.
 
     Args:
-        run: the run. Its holds must be complete.
+        run: the run. Its holds (the rules that forbid actions) must be complete.
         counts: numbers of findings, by check, urgency and object.
         ledgers: the ledgers on which a check's action is permitted, by check id. If the action is not
             permitted on any ledger, the check has no key.
@@ -122,7 +122,7 @@ def _plan_stops(
     urgent_checks: Sequence[tuple[Check, list[FindingCount]]],
     joint_holders: JointHolders | None,
 ) -> _PlannedStops:
-    """Find the bookies that the list would stop. Confirmed and urgent findings are considered first."""
+    """Return the bookies to stop, and those that must keep running. Confirmed, urgent findings come first."""
     ordered_stops = sorted(
         (
             not finding_count.confirmed,

@@ -2,8 +2,8 @@
 
 A command is a template. Its placeholders are words in capitals, such as BOOKIE. Most templates are on the
 manual pages of checks. The templates for a bookie's HTTP server are in this module. The name of an object
-replaces a placeholder only if the gate permits the action on this object. The template itself may be shown
-anywhere, because nobody can run it unchanged.
+replaces a placeholder only if the gate (`auditor.actions.gate`) permits the action on this object. The
+template itself may be shown anywhere, because nobody can run it unchanged.
 """
 
 from __future__ import annotations
@@ -124,13 +124,13 @@ def is_cluster_wide(command: str) -> bool:
 def permit_command(
     run: GateRun, command: str, values: PlaceholderValues, scope_id: int = 0
 ) -> Permission | None:
-    """Ask the gate whether a command that changes something is permitted on its objects.
+    """Ask the gate (`auditor.actions.gate`) whether a command may change the objects in ``values``.
 
     Args:
         run: the finished run that the command is based on.
         command: a command from a manual page.
         values: the known values of the command's placeholders.
-        scope_id: the scope of the ledger in ``values``.
+        scope_id: the upper 64 bits of the 128-bit id of the ledger in ``values``.
 
     Returns:
         The gate's answer. None if the command changes nothing. Also None if ``values`` contains no object

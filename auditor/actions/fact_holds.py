@@ -5,13 +5,13 @@ These facts lead to holds:
     last known bytes      a copy that is, or may be, the only one; a copy on a bookie that is in none of the
                           ledger's ensembles; bytes that no index lists; disks that were not read while data
                           is missing
-    copies that differ    a bookie has entries after a closed ledger's end; payloads that differ are findings
+    copies that differ    a bookie has entries after a closed ledger's end (differing payloads are findings)
     damaged databases     starting the bookie fails, or loses the data behind the damage
-    unreachable ledgers   no member is registered, or the copies of an entry are on bookies that are down
+    unreachable ledgers   no ensemble member is registered, or all copies of an entry are on down bookies
     open ledgers          recovery would fence their writers
     old sources           the data of a bookie is older than the metadata
 
-There are few holds on bookies and sources, so the driver creates their rows. One Spark query creates the
+There are few holds on bookies and sources, so the driver creates them as rows. One Spark query creates the
 rows of holds on ledgers (`auditor.actions.unreachable_holds`).
 """
 
@@ -86,7 +86,7 @@ def _hold_row(
 
 
 def last_copy_rows(bookie_exposures: Sequence[BookieExposure]) -> Iterator[Row]:
-    """Yield holds on bookies with the last known or last served copy of an entry, or with open ledgers."""
+    """Yield bans (holds) on bookies with the last known or last served copy of an entry, or open ledgers."""
     for bookie_exposure in bookie_exposures:
         bookie_id = bookie_exposure.bookie_id
         if ledger_count := bookie_exposure.last_known_possible:
@@ -130,7 +130,7 @@ def _forbidden_kinds(degraded_count: int) -> tuple[ActionKind, ...]:
 
 
 def unread_disk_rows(tables: Tables, is_data_missing: bool) -> Iterator[Row]:
-    """Yield holds on bookies that were not read completely. Yield nothing if no data is missing."""
+    """Yield bans on erasing (holds) for incompletely read bookies. Yield nothing if no data is missing."""
     if not is_data_missing:
         return
     for bookie in tables.roster.bookies:
@@ -141,7 +141,7 @@ def unread_disk_rows(tables: Tables, is_data_missing: bool) -> Iterator[Row]:
 
 
 def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
-    """Return the ledgers that an owner references but that neither the metadata nor an index contains."""
+    """Return the ledgers that an owner (e.g. a topic) references but no metadata and no index contains."""
     dangling_owner_findings = findings.where(
         (F.col("id") == "owner-dangling") & (F.col("severity") == Severity.ERROR)
     )
@@ -149,7 +149,7 @@ def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
 
 
 def unread_log_rows(tables: Tables, unlocated_count: int, unread_logs: Collection[str]) -> Iterator[Row]:
-    """Yield holds on bookies whose unread entry logs may contain the bytes of missing ledgers.
+    """Yield bans on erasing (holds) for bookies whose unread entry logs may contain missing ledgers.
 
     ``unlocated_count`` is the number of missing ledgers (`unlocated_ledgers`). ``unread_logs`` has the
     bookies with an unreadable log. If the run did not read entry logs at all, the logs of every bookie are
@@ -188,7 +188,7 @@ def find_damaged_databases(tables: Tables) -> DataFrame:
 
 
 def damaged_database_rows(database_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield holds on the start of bookies with a damaged database, from rows of `find_damaged_databases`.
+    """Yield bans on starting (holds) for the bookies in ``database_rows`` (`find_damaged_databases`).
 
     RocksDB cannot open a database if its MANIFEST or a table is missing, or if a table is truncated. The
     bookie then fails to start. If a write-ahead log is damaged, RocksDB drops the records behind the
@@ -227,7 +227,7 @@ def count_foreign_copies(tables: Tables) -> DataFrame:
 
 
 def foreign_copy_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield holds on bookies that may have the last copy of a ledger but are in none of its ensembles.
+    """Yield bans on actions (holds) on bookies outside a ledger's ensembles that may have its last copy.
 
     ``bookie_count_rows`` are rows of `count_foreign_copies`.
     """
@@ -261,7 +261,7 @@ def count_past_end_copies(tables: Tables) -> DataFrame:
 
 
 def past_end_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield holds on bookies with entries after the last entry of a ledger.
+    """Yield holds (bans on actions) on bookies with entries after the last entry of a ledger.
 
     ``bookie_count_rows`` are rows of `count_past_end_copies`.
     """
@@ -276,11 +276,11 @@ def past_end_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterator[Ro
 
 @asks_tables("space")
 def unindexed_bytes(tables: Tables) -> DataFrame:
-    """Return the bytes in entry logs that no index lists and that may be needed, by bookie_id and log_id.
+    """Count the bytes in entry logs that no index lists and that may be needed, by bookie_id and log_id.
 
     The run must have read entry logs. Further columns are bytes, ledgers (number of ledgers) and certain. If
-    a log is newer than the index, its bytes are not certain: the next flush may add them to the index. The
-    log that the bookie is writing to does not count, because garbage collection does not delete it.
+    a log is newer than the index, ``certain`` is False: the next flush may add its bytes to the index. The
+    log that the bookie is writing to is left out, because garbage collection does not delete it.
     """
     disk_space_rows = tables.space.where(F.col("bookie_id").isNotNull())
     unindexed_rows = disk_space_rows.where(F.col("class").isin(*NOT_RECLAIMABLE)).withColumn(
@@ -301,7 +301,7 @@ def unindexed_bytes(tables: Tables) -> DataFrame:
 
 
 def unindexed_byte_rows(log_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield holds on entry logs with bytes that no index lists, and on their bookies.
+    """Yield holds (bans on actions) on entry logs with bytes that no index lists, and on their bookies.
 
     ``log_rows`` are rows of `unindexed_bytes`.
     """
@@ -339,7 +339,7 @@ def unindexed_byte_rows(log_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 
 
 def unread_owner_rows(were_owners_read: bool) -> Iterator[Row]:
-    """Yield one hold on the source of owners if no store of ledgers' owners was read, else nothing."""
+    """Yield one hold (ban on actions) on the source of owners if no owner store was read, else nothing."""
     if not were_owners_read:
         message = "no owner store was read, so it is unknown which ledgers are in use"
         forbidden_kinds = (ActionKind.DELETE_LEDGER,)
@@ -355,14 +355,14 @@ def unread_owner_rows(were_owners_read: bool) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class OutdatedSource:
-    """A source whose data is older than the metadata: its key, and the message of the hold on it."""
+    """A source whose data is older than the metadata: its key, and the text of the ban on actions (hold)."""
 
     key: str
     message: str
 
 
 def rows_of_outdated_sources(sources: Iterable[OutdatedSource]) -> Iterator[Row]:
-    """Yield holds on sources that are older than the metadata.
+    """Yield holds (bans on actions) on sources that are older than the metadata.
 
     The holds forbid every dangerous action and every stop.
     """

@@ -1,8 +1,8 @@
-"""Holds (bans on actions) from findings. Each check declares its own (`auditor.model.holds.HoldRule`).
+"""Holds (bans on actions) that follow from findings, by the rules of checks (`auditor.model.holds.HoldRule`).
 
-Unconfirmed findings place holds too. A check declares a severity. A finding with a lower severity places no
-hold, because it reports no danger to data. All findings of the same check about the same object (bookie,
-ledger or source) place one hold together.
+Unconfirmed findings place holds too. Each check declares a severity. A finding with a lower severity
+places no hold, because it reports no danger to data. All findings of the same check about the same object
+(bookie, ledger or source) place one hold together.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ _EVIDENCE_PATH_BY_TARGET = {
 def holds_of_findings(
     findings: DataFrame, change_rows: DataFrame, tables: Tables, finding_counts: Mapping[str, int]
 ) -> list[DataFrame]:
-    """Return rows of holds in `NEW_HOLD_COLUMNS`, one DataFrame for each `HoldTarget` with findings.
+    """Return holds (bans on actions) in `NEW_HOLD_COLUMNS`, one DataFrame per `HoldTarget` with findings.
 
     The list is empty if no check with findings places holds.
 
@@ -137,7 +137,7 @@ _OBJECT_KIND_BY_TARGET = {
 def _aggregate_holds(
     finding_rows: DataFrame, hold_target: HoldTarget, rules_by_check: Mapping[str, tuple[Check, HoldRule]]
 ) -> DataFrame:
-    """Group findings by check and by the key of their object, and return one hold for each group."""
+    """Group findings by check and object key, and return one hold (a ban on actions) for each group."""
     # All findings of one key are about the same ledger, or about none.
     ledger_columns = [F.first(name).alias(name) for name in LEDGER]
     null_columns = [F.lit(None).cast("bigint").alias(name) for name in LEDGER]
@@ -189,5 +189,5 @@ def _case_by_check(
 
 
 def union_frames(hold_frames: Sequence[DataFrame]) -> DataFrame:
-    """Return the union of DataFrames with the same schema. There must be at least one."""
+    """Return the union of ``hold_frames``, which have the same schema. There must be at least one frame."""
     return reduce(lambda union_of_holds, hold_frame: union_of_holds.unionByName(hold_frame), hold_frames)

@@ -55,17 +55,17 @@ After a rebuild of its index, a bookie can open its databases, and its garbage c
 
 
 class GateRun(Protocol):
-    """A run with holds. The gate uses no other part of a run. Usually the run is finished."""
+    """A run, usually finished, with its holds (bans on actions). The gate uses no other part of a run."""
 
     @property
     def holds(self) -> HoldBook:
-        """Holds of the run."""
+        """All holds of the run. A hold forbids some kinds of action on an object."""
         ...
 
 
 @dataclass(frozen=True)
 class UnfinishedRun:
-    """A `GateRun` for a run that is not finished yet."""
+    """A `GateRun` (a run with holds, which forbid actions) for a run that is not finished yet."""
 
     holds: HoldBook
 
@@ -80,7 +80,7 @@ _HOLD_COLUMNS = (
 
 
 class HoldBook:
-    """Holds of one run. Each request reads holds on ledgers from the run again, because there may be many.
+    """Holds (rules that forbid actions) of one run. Each request reads the many holds on ledgers again.
 
     Args:
         read_batches: function that reads parts of the run.
@@ -126,14 +126,14 @@ class HoldBook:
 
     @cached_property
     def holds_by_key(self) -> dict[tuple[str, str], list[Hold]]:
-        """All holds except holds on ledgers, by object and key: at most a few per bookie and entry log."""
+        """Bans on actions (holds) on bookies, logs and sources, by (kind of object, key): few per object."""
         holds_by_key: dict[tuple[str, str], list[Hold]] = {}
         for hold in self._read_holds(ds.field("object") != HoldObject.LEDGER.value):
             holds_by_key.setdefault((hold.object, hold.key), []).append(hold)
         return holds_by_key
 
     def find_ledger_holds(self, keys: Collection[str]) -> dict[str, list[Hold]]:
-        """Return the holds on the ledgers with these keys, by key. Reads all holds on ledgers once."""
+        """Return the holds (bans) on the ledgers ``keys``, by key. Reads all holds on ledgers once."""
         holds_by_ledger: dict[str, list[Hold]] = {}
         if keys and self.has_table:
             key_array = pa.array(sorted(keys), pa.string())
@@ -148,7 +148,7 @@ class HoldBook:
         return tuple(islice(self.iterate_ledger_holds(kind), 1))
 
     def first_holds_anywhere(self, kind: ActionKind) -> tuple[Hold, ...]:
-        """Return holds that forbid an action: all on bookies, logs and sources, the first on a ledger."""
+        """Return holds that forbid ``kind``: all on bookies, logs and sources, but only one on a ledger."""
         other_holds = (hold for holds in self.holds_by_key.values() for hold in holds if kind in hold.forbids)
         return (*other_holds, *self.first_ledger_hold(kind))
 
@@ -158,7 +158,7 @@ class HoldBook:
         return (hold for hold in self._read_holds(is_ledger) if kind in hold.forbids)
 
     def ledgers_on_hold(self, kind: ActionKind) -> pa.Table:
-        """Return the ledgers on which a kind of action is forbidden, with one reason each (``why``).
+        """Return the ledgers on which ``kind`` is forbidden: scope_id, ledger_id and one reason (``why``).
 
         The result is an Arrow table, because it may have a row for every ledger of the cluster.
         """
@@ -179,7 +179,7 @@ class HoldBook:
         return grouped_table.rename_columns({"why_min": "why"})
 
     def find_holds(self, objects: Iterable[ActionObject]) -> Iterator[Hold]:
-        """Yield the holds on these objects."""
+        """Yield the holds (rules that forbid actions) on these objects."""
         ledger_keys = []
         for object in objects:
             if object.kind is HoldObject.LEDGER:
@@ -190,11 +190,11 @@ class HoldBook:
             yield from holds
 
     def deletable_ledgers(self, keys: Collection[str]) -> frozenset[str]:
-        """Return those ``keys`` whose ledgers the run proved to be closed and without an owner.
+        """Return those ``keys`` whose ledgers the run proved to be closed and not referenced by any owner.
 
-        The proof is a confirmed finding ``ledger-unowned`` about a closed ledger. The finding requires that
-        the run read every owner store. It also requires an equal finding of a run at least one ledger
-        rollover earlier (`auditor.model.owner_scope.ROLLOVER_MS`).
+        An owner is an object of an application, such as a topic. The proof is a confirmed finding
+        ``ledger-unowned`` about a closed ledger. The check needs all owner stores, and an equal finding of a
+        run at least one ledger rollover earlier (`auditor.model.owner_scope.ROLLOVER_MS`).
         """
         deletable_keys: set[str] = set()
         if keys and self.has_table:
@@ -270,8 +270,8 @@ def permit(
         kind: the kind of action.
         objects: the objects of the action. The gate adds the sources whose data the action depends on.
         previous_action: the permission of the previous action of the same procedure, on the same objects.
-            Holds that the previous action removes (`REMOVED_REASONS`) do not count. None if there is no
-            previous action.
+            Holds (bans) that this previous action removes (`REMOVED_REASONS`) do not count. None if there is
+            no previous action.
 
     Returns:
         Allowed, or Refused with every hold that forbids the action.
@@ -284,7 +284,7 @@ def permit(
 
 
 def permit_everywhere(run: GateRun, kind: ActionKind) -> Allowed | Refused:
-    """Decide whether an action on the whole cluster is permitted. A hold on any object forbids it.
+    """Decide whether an action on the whole cluster is permitted. One ban (hold) on any object forbids it.
 
     AutoRecovery itself chooses the ledgers that it copies and the bookies that it reads, so every object
     counts. ``run`` is the finished run that the action is based on.
@@ -353,7 +353,7 @@ def permit_ledgers(
 
 
 def _find_removed_reasons(previous_action: Allowed | None, objects: Sequence[ActionObject]) -> frozenset[str]:
-    """Return the reasons of holds that the previous action removes. Empty if it was on different objects."""
+    """Return the reasons of bans (holds) that the previous action removes. Empty if it had other objects."""
     if previous_action is None or not {*objects} <= {*previous_action.objects}:
         return frozenset()
     return REMOVED_REASONS.get(previous_action.kind, frozenset())

@@ -1,4 +1,4 @@
-"""Order of holds by importance."""
+"""Order of holds (rules that forbid actions) by importance."""
 
 from collections.abc import Iterable
 
@@ -9,9 +9,10 @@ _RANK_BY_REASON = {str(reason): importance_rank for importance_rank, reason in e
 
 
 def sort_by_importance(holds: Iterable[Hold]) -> tuple[Hold, ...]:
-    """Sort holds by importance.
+    """Sort holds (rules that forbid actions) by importance.
 
-    Urgent holds come first, then certain holds, then holds from findings before holds from facts.
+    Urgent holds come first. Among equally urgent holds, certain ones come first. Among these, holds that
+    follow from findings come before holds that follow from facts.
     """
 
     def importance(hold: Hold) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Holds of earlier runs. A run keeps each hold until it proves that the reason of the hold has ended.
+"""Holds (rules that forbid actions) of earlier runs. A run keeps one until it proves that its reason ended.
 
 Each hold names the condition that ends it:
 
@@ -45,12 +45,12 @@ _NEEDED_DATA_REASONS = (FactReason.LAST_KNOWN_COPY, FactReason.FOREIGN_COPY, Fac
 
 @dataclass(frozen=True)
 class ReadFacts:
-    """Data that this run read or did not read. It determines whether a hold of the earlier run has ended.
+    """Data that this run read or did not read. It shows whether an earlier hold (ban on actions) has ended.
 
     Args:
         is_metadata_whole: whether all metadata was read.
         are_registrations_whole: whether all cookies and registrations were read.
-        read_bookies: bookies whose index and journal tail were read to the end.
+        read_bookies: bookies whose index was read to the end, and their journal after its last checkpoint.
         needed_bookies: bookies on which this run places holds because data on them is needed.
         is_anything_missing: whether an entry or the metadata of a ledger is missing, or may be missing.
         unseen_findings: pairs (check id, bookie id) of earlier findings that this run did not look for. The
@@ -58,11 +58,11 @@ class ReadFacts:
         checks_with_findings: checks with findings in this run.
         unseen_reasons: reasons of holds that this run could not find, because it read less data than the
             earlier run.
-        unseen_carried_reasons: the same, compared with a run before the earlier run. They matter for holds
-            that the earlier run itself took over.
+        unseen_carried_reasons: reasons that this run could not find, because it read less data than a run
+            before the earlier run. They matter for holds that the earlier run itself took over.
         unread_log_keys: keys of holds on bookies and entry logs with bytes that this run could not read.
-        bookies_with_unread_records: bookies with copies of ledgers whose record could not be decoded. None
-            if all records could be decoded.
+        bookies_with_unread_records: bookies with copies of ledgers whose metadata record could not be
+            decoded. None if all records could be decoded.
     """
 
     is_metadata_whole: bool
@@ -98,7 +98,8 @@ def unseen_findings(change_rows: DataFrame) -> DataFrame:
 
 
 def read_bookies(tables: Tables) -> frozenset[str]:
-    """Return the bookies whose index and journal tail were read to the end."""
+    """Return the bookies of which the index and the journal after the last checkpoint were read to the end.
+    """
     complete_tail_states = (TailRead.READ, TailRead.STOPPED)
     new_holds = (
         row
@@ -109,7 +110,7 @@ def read_bookies(tables: Tables) -> frozenset[str]:
 
 
 def needed_bookies(fact_rows: Collection[Mapping[str, object]]) -> frozenset[str]:
-    """Return the bookies that have a hold because their data is needed. ``fact_rows`` are holds."""
+    """Return the bookies in ``fact_rows`` (holds, i.e. bans on actions) whose hold says: data is needed."""
     return frozenset(str(row["key"]) for row in fact_rows if row["reason"] in _NEEDED_DATA_REASONS)
 
 
@@ -155,10 +156,10 @@ def find_unreadable_cookie_pairs(cookies: Iterable[Mapping[str, Any]]) -> frozen
 
 
 def undecided_ledgers(tables: Tables) -> DataFrame:
-    """Return the ledgers that have an unknown copy, as their key columns and ``unread_record``.
+    """Return the key columns of ledgers that have a copy with unknown entries, and ``unread_record``.
 
-    ``unread_record`` is true if the record of the ledger could not be decoded, so that all copies are
-    unknown.
+    ``unread_record`` is true if the metadata record of the ledger could not be decoded, so that all copies
+    are unknown.
     """
     unread_ledgers = ledgers_with_unread_record(tables).withColumn("unread_record", F.lit(True))
     is_copy_unknown = F.col("class") != F.col("potential_class")
@@ -173,7 +174,7 @@ def undecided_ledgers(tables: Tables) -> DataFrame:
 
 
 def ledgers_with_unread_record(tables: Tables) -> DataFrame:
-    """Return the key columns of ledgers whose record exists and could not be decoded."""
+    """Return the key columns of ledgers whose metadata record exists but could not be decoded."""
     is_record_unread = F.col("ledger_id").isNotNull() & F.coalesce("undecidable", F.lit(False))
     return tables.ledgers.where(is_record_unread).select(*LEDGER).distinct()
 
@@ -186,7 +187,7 @@ def add_carried_holds(
     run_time: int,
     undecided_rows: DataFrame | None = None,
 ) -> DataFrame:
-    """Return the holds of this run, and the earlier holds that have not ended, in the columns of `HOLDS`.
+    """Return holds (bans on actions) of this run, and earlier holds that have not ended, as rows of `HOLDS`.
 
     Args:
         holds: rows in `auditor.actions.finding_holds.NEW_HOLD_COLUMNS`.
@@ -296,16 +297,16 @@ _COPY_CHECKS = frozenset(
 
 
 def _is_due_to_unread_copy(read_facts: ReadFacts) -> Column:
-    """Return whether a hold on an incompletely read bookie comes from a check about copies of ledgers.
+    """Return a column: whether a check of ledgers' copies placed the hold, on a bookie read incompletely.
 
-    The result is true only for checks that have findings in this run.
+    It is true only for checks that have findings in this run. A hold is a rule that forbids actions.
     """
     is_copy_check = _is_value_among(_COPY_CHECKS & read_facts.checks_with_findings, F.col("reason"))
     return (F.col("object") == HoldObject.BOOKIE) & is_copy_check & ~_is_value_among(read_facts.read_bookies)
 
 
 def _is_reason_unseen(read_facts: ReadFacts) -> Column:
-    """Return whether this run could not find the reason of a hold again, because it read fewer inputs."""
+    """Return a column: whether this run could not find a hold's reason, because it read fewer inputs."""
     reason_column = F.col("reason")
     is_carried_reason_unseen = F.col("carried") & _is_value_among(
         read_facts.unseen_carried_reasons, reason_column
@@ -319,7 +320,7 @@ def _is_value_among(listed_values: Collection[str], value_column: Column | None 
 
 
 def _is_finding_unseen(read_facts: ReadFacts) -> Column:
-    """Return whether this run did not look again for the findings that placed a hold."""
+    """Return a column: whether this run did not look again for the findings that placed a hold (a ban)."""
     unseen_checks = {check_id for check_id, bookie_id in read_facts.unseen_findings if bookie_id is None}
     unseen_check_and_bookie_keys = {
         f"{check_id}\0{bookie_id}"

@@ -30,7 +30,7 @@ def ledger(ledger_id: int, scope_id: int = 0) -> ActionObject:
 
 
 def source(source_key: str) -> ActionObject:
-    """Return a source as the object of an action. `auditor.model.holds` has the keys of sources."""
+    """Return a source of data (e.g. the metadata store) as an object. `auditor.model.holds` has the keys."""
     return ActionObject(HoldObject.SOURCE, source_key)
 
 

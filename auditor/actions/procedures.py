@@ -1,7 +1,7 @@
 """Procedures of plan steps: the commands for each kind of action, in order.
 
-Names of objects replace the placeholders in a command only if the gate permits the action on these objects.
-The manual pages of checks describe the effect and the risk of each command.
+Names of objects replace the placeholders in a command only if the gate (`auditor.actions.gate`) permits the
+action on these objects. The manual pages of checks describe the effect and the risk of each command.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def start_bookie(permission: Allowed, bookie_id: str) -> PlanCommand:
 
 
 def set_settings(permission: Allowed, bookie_id: str, settings: Sequence[str]) -> PlanCommand:
-    """Return the instruction to set lines in a bookie's configuration while it is stopped."""
+    """Return the instruction to set the lines ``settings`` in the configuration of a stopped bookie."""
     require_permission(permission, ActionKind.STOP, bookie(bookie_id))
     instruction_text = f"set {' and '.join(settings)} in its configuration"
     return PlanCommand(

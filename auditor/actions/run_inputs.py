@@ -13,7 +13,7 @@ from auditor.model.holds import FactReason
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """Inputs that a run reads only with an option. Some findings and holds need them.
+    """Inputs that a run reads only with an option. Some findings and holds (bans on actions) need them.
 
     Args:
         entry_logs: 1 if the bookies' entry logs were read, else 0.
@@ -40,7 +40,7 @@ class RunInputs:
         )
 
     def reasons_lacking_input(self, earlier_inputs: RunInputs) -> frozenset[str]:
-        """Return the checks and hold reasons that need an input which only the earlier run had."""
+        """Return the check ids and hold reasons that need an input that only the earlier run had."""
         unseen_reasons: set[str] = set()
         if self.entry_logs < earlier_inputs.entry_logs:
             unseen_reasons |= _ENTRY_LOG_REASONS

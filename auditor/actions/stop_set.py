@@ -1,4 +1,4 @@
-"""Joint check of all stops in a list of instructions. A single hold considers only one bookie.
+"""Joint check of all bookie stops in a list. A single hold (a rule against actions) considers one bookie.
 
 If two bookies are the only servers of an entry, one of them may stop while the other one runs. They may not
 both stop. The run's ledgers show such sets of bookies (`auditor.simulate.exposure.find_joint_holders`).
@@ -39,7 +39,7 @@ class StopSet:
 
     Args:
         joint_holders: sets of two or more bookies that are the only servers of an entry. None if there are
-            too many sets. Any two bookies then count as such a set.
+            too many such sets to list. Any two bookies then count as such a set.
     """
 
     def __init__(self, joint_holders: Iterable[Collection[str]] | None = ()) -> None:

@@ -26,7 +26,7 @@ _UNREACHABLE_REASONS: Mapping[FactReason, tuple[tuple[ActionKind, ...], str]] = 
 
 
 def unreachable_ledgers(tables: Tables) -> DataFrame | None:
-    """Return holds on ledgers with an entry that no running bookie can have.
+    """Return holds (bans on actions) on ledgers with an entry that no running bookie can have.
 
     The columns are `auditor.actions.finding_holds.NEW_HOLD_COLUMNS`. Returns None if no bookie is down, or
     if no bookie is registered.

@@ -127,7 +127,7 @@ def _finished_stage(cache: TableCache) -> AuditStage | None:
 
 @dataclass(frozen=True, slots=True)
 class StoppedRun:
-    """Result of an audit that stopped after ``stage``, before its report.
+    """Result of an audit that ended early, after ``stage`` (``--stop-after``) and before its report.
 
     ``tables`` are the names of the tables that the run has written.
     """
@@ -212,7 +212,7 @@ class Audit:
         configuration: CheckConfiguration,
         last_stage: AuditStage,
     ) -> dict[str, Any]:
-        """Run the stages up to and including ``last_stage``, and return all stage values by name."""
+        """Run the stages up to and including ``last_stage``. Return their inputs and outputs, by name."""
         cache = source.cache
         stage_values = {
             "cache": cache,

@@ -2,7 +2,7 @@
 
 The order of the stages matters. Writers create the metadata of a ledger before the first entry, and bookies
 delete the data after the metadata is deleted. The audit therefore reads a disk first, and the metadata again
-afterwards. If the disk has a ledger that this later metadata lacks, the ledger was deleted.
+afterwards. If a ledger is on the disk but not in this later metadata, the ledger was deleted.
 
 This command writes the table of stages in docs/architecture.md:
 

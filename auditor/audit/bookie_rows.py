@@ -47,8 +47,8 @@ def bookie_rows(
 ) -> list[dict[str, Any]]:
     """Return the rows of the table ``bookies``: one row for each known bookie id.
 
-    Known ids come from ensembles, cookies, registrations, owned directories and replication marks.
-    `bookie_states` explains ``answer_gaps``.
+    Known ids come from ensembles, cookies, registrations, directories that belong to a bookie, and
+    ``mark_rows`` (marks of under-replicated ledgers). `bookie_states` explains ``answer_gaps``.
     """
     # At most as many rows as bookies were ever lost.
     marked_id_rows = (

@@ -36,17 +36,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClusterBookies:
-    """The bookies of a cluster, and the places of their data.
+    """The bookies of a cluster, and the directories and collections that contain their data.
 
     ``sources`` are the ``--bookies`` sources. ``has_rpc_source`` is True if one of them is ``rpc:``. The
     audit may then send requests to bookies. ``members`` are the bookies in ensembles: rows of the table
     ``members`` by bookie id. ``registered_modes`` maps each bookie to its mode at the first scan: writable,
     readonly or both.
 
-    ``collected`` are the collections among the sources. ``source_attribution`` names the owner of each
-    directory, on disk and in collections. ``directory_owners`` names the owners of index directories on
-    disk and, separately, the owners of the indexes in collections. ``tail_parts`` are the parts of journals
-    to read. Each part starts at the last mark (lastMark) of its journal.
+    ``collected`` are the collections (tables that ``bkaudit collect`` made) among the sources.
+    ``source_attribution`` names the bookie that owns each directory, on disk and in collections.
+    ``directory_owners`` names the owners of index directories on disk and, separately, the owners of the
+    indexes in collections. ``tail_parts`` are the parts of journals to read. Each part starts at the last
+    mark (lastMark) of its journal.
     """
 
     sources: tuple[str, ...]
@@ -65,7 +66,7 @@ class ClusterBookies:
 
     @property
     def attribution(self) -> Attribution:
-        """Return the owners of the directories that the audit reads from disk."""
+        """Return which bookie owns each directory that the audit reads from disk."""
         return self.directory_owners.attribution
 
     @property
@@ -84,7 +85,7 @@ class ClusterBookies:
         return bookie is not None and bookie.read == BookieRead.READ
 
     def without_damaged(self, damage_by_path: Mapping[str, str]) -> ClusterBookies:
-        """Return a copy without the damaged collections.
+        """Return a copy without damaged collections (tables that ``bkaudit collect`` made from directories).
 
         ``damage_by_path`` maps the path of each damaged collection to a description of its damage.
         """
@@ -97,7 +98,7 @@ class ClusterBookies:
 
 
 def find_bookies(cache: TableCache, first_scan: FirstScan, sources: Sequence[str]) -> ClusterBookies:
-    """Find the places of the bookies' data, and the owner of each place.
+    """Find the directories with the bookies' data, and the bookie that owns each of them.
 
     The directories are listed after M0, the first metadata scan. The last mark (lastMark) of each journal
     is read before the indexes.
@@ -132,5 +133,5 @@ def find_bookies(cache: TableCache, first_scan: FirstScan, sources: Sequence[str
 
 
 def _members(cache: TableCache) -> DataFrame:
-    """Write the table ``members``: the bookies in ensembles, without ids that no server accepts."""
+    """Write and return the table ``members``: bookies in ensembles, without ids that no server accepts."""
     return cache.write_table("members", lambda: members(cache.execution, cache.files("ledgers")))

@@ -5,7 +5,7 @@
                since that run.
 
 A resumed run keeps the two runs that its first attempt chose. A replica with unknown entries is undecided. If
-suppressed findings explain it, it stays undecided in the report, but does not lead to exit code 3.
+suppressed findings explain these, the replica stays undecided in the report, but does not cause exit code 3.
 """
 
 from collections import Counter
@@ -270,31 +270,31 @@ class RunsBefore:
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/orphans")
 
     def recent_ledgers(self, cache: TableCache, min_scan_time: int, scan_time: int) -> DataFrame | None:
-        """Return the ledgers of the newest run that was scanned in this range of times (ms), or None."""
+        """Return the ledgers of the newest run scanned between these times (ms). None without such a run."""
         newest_run = self._newest_run_with("tables/ledgers", scan_time)
         is_recent = newest_run is not None and newest_run.scan_time >= min_scan_time
         run = _pin_run(cache.run_store, "ledgers_before", newest_run if is_recent else None)
         return None if run is None else ids_in_scan(cache.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
     def newest_run_with_ledgers(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run with a table ledgers that was scanned by ``scan_time`` (ms), or None."""
+        """Return the newest run scanned by ``scan_time`` (ms) that has a table ``ledgers``, or None."""
         return _pin_run(run_store, "ledgers_of", self._newest_run_with("tables/ledgers", scan_time))
 
     def newest_run_with(self, run_store: RunStore, name: str, scan_time: int) -> RunSummary | None:
-        """Return the newest run with a table ``name`` that was scanned by ``scan_time`` (ms), or None."""
+        """Return the newest run scanned by ``scan_time`` (ms) that has a table ``name``, or None."""
         return _pin_run(run_store, f"{name}_before", self._newest_run_with(f"tables/{name}", scan_time))
 
     def table(self, cache: TableCache, name: str, scan_time: int) -> DataFrame | None:
-        """Return the table ``name`` of the run that `newest_run_with` returns, or None."""
+        """Return the table ``name`` of the newest run that has it (`newest_run_with`), or None."""
         run = self.newest_run_with(cache.run_store, name, scan_time)
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/{name}")
 
     def newest_run_with_owners(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run that read owners and was scanned by ``scan_time`` (ms), or None."""
+        """Return the newest run scanned by ``scan_time`` (ms) that read ledgers' owners, or None."""
         return _pin_run(run_store, "owners_before", self._newest_run_with("tables/ownership", scan_time))
 
     def has_later_run(self, current_time: int) -> bool:
-        """Return whether another run ended after ``current_time`` (ms), so that this run lacks its holds."""
+        """Return whether a run ended after ``current_time`` (ms). Its bans on actions are missing here."""
         return bool(self.siblings.notes_on_later_runs(current_time))
 
     def _newest_run_with(self, table: str, scan_time: int) -> RunSummary | None:
@@ -302,7 +302,7 @@ class RunsBefore:
         return max(runs, key=lambda run: (run.scan_time, run.path), default=None)
 
     def confirm(self, cache: TableCache, findings: DataFrame, tables: Tables, grace_s: float) -> DataFrame:
-        """Return the findings. A finding becomes confirmed if the previous run has it too."""
+        """Return all findings, and mark those as confirmed that the previous run has too."""
         run = self.previous.run
         if run is None or tables.moved_ledgers is None or not _has_table(run, "findings"):
             return findings
@@ -325,7 +325,7 @@ def find_runs_before(run_store: RunStore, cluster: Cluster, is_live: bool, scan_
 
 
 def _pin_run(run_store: RunStore, key: str, run: RunSummary | None) -> RunSummary | None:
-    """Return ``run``. In a resumed run, return the earlier run that the first attempt chose."""
+    """Save and return ``run``. A resumed run returns the run that its first attempt saved under ``key``."""
     path = run_store.pin_fact(key, run.path if run else None)
     if path is None:
         return None
@@ -357,7 +357,7 @@ NO_ACCEPTED_GAPS: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 
 
 def find_accepted_gaps(changes: RunChanges, tables: Tables) -> AcceptedGaps:
-    """Return the bookies, ledgers and replicas with unknown entries that suppressed findings explain.
+    """Count ledgers and replicas, and list unread bookies, that suppressed findings explain.
 
     A finding about a ledger explains all replicas of the ledger. A finding about a ledger and a bookie
     explains the ledger's replica on that bookie. A finding about a bookie alone explains all replicas on the
@@ -388,7 +388,7 @@ def find_accepted_gaps(changes: RunChanges, tables: Tables) -> AcceptedGaps:
 
 
 def _unknown_copies(judged_ledgers: DataFrame, bookies: list[str], explained_ledgers: DataFrame) -> DataFrame:
-    """Return each replica with unknown entries, and whether a suppressed finding explains why."""
+    """Return each replica with unknown entries, and whether a suppressed finding explains them."""
     unknown_copies = judged_ledgers.select(*LEDGER, F.explode("unknown").alias("copy"))
     replicas = unknown_copies.select(*LEDGER, F.col("copy.bookie_id").alias("bookie_id"))
     explanations = explained_ledgers.groupBy(*LEDGER).agg(

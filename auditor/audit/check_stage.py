@@ -1,8 +1,8 @@
 """The checks of a run, the confirmation and fingerprints of their findings, and the causes of findings.
 
-A finding about a ledger that changed between the two metadata scans stays suspect. A finding that two runs
-have is confirmed. A cause is a fault of a bookie that explains other findings. The run counts the findings
-of each cause.
+A finding about a ledger that changed between the two metadata scans stays unconfirmed ("suspect"). A finding
+that two runs have is confirmed. A cause is one event that explains several findings. The run counts the
+findings that each cause explains.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,9 +25,10 @@ from auditor.tables import Tables
 
 
 def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
-    """Return the causes that findings about bookies prove. The driver reads a few rows per bookie.
+    """Return the causes (events that explain several findings) that findings about bookies prove.
 
-    ``findings`` are all findings of the run, without the columns ``cause`` and ``fingerprint``.
+    ``findings`` are all findings of the run, without the columns ``cause`` and ``fingerprint``. The driver
+    reads a few rows per bookie.
     """
     proving_rows = findings.where(F.col("id").isin(*PROVING_CHECKS)).select(
         "id", "bookie_id", "confidence", "evidence"
@@ -37,7 +38,7 @@ def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
 
 
 def _count_missing_copies(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
-    """Return the number of missing-copy findings for each ledger directory, by bookie.
+    """Return by bookie the number of missing-copy findings in each of its ledger directories.
 
     The inner keys are the numbers of the bookie's ledger directories.
     """
@@ -67,9 +68,9 @@ def _count_missing_copies(findings: DataFrame, tables: Tables) -> dict[str, dict
 
 
 def count_causes(findings: DataFrame, claims: Sequence[Claim]) -> list[FindingCause]:
-    """Return each cause with the counts of its findings, most urgent cause first.
+    """Return each cause with the numbers of findings that it explains, most urgent cause first.
 
-    Causes without findings are left out.
+    A cause (``claims``) is an event that explains findings. Causes that explain no finding are left out.
     """
     if not claims:
         return []
@@ -103,7 +104,7 @@ def _sort_key(count: CauseCount) -> tuple[int, int, int, str]:
 def run_checks(
     cache: TableCache, tables: Tables, checks_not_run: Collection[str] = ()
 ) -> tuple[DataFrame, list[Claim]]:
-    """Run all checks except ``checks_not_run``. Return their findings, not yet confirmed, and the causes."""
+    """Run checks except ``checks_not_run``. Return unconfirmed findings, and causes that explain several."""
     unconfirmed_findings = _rows_of_checks(cache, tables, checks_not_run)
     return unconfirmed_findings, claim_causes(unconfirmed_findings, tables)
 

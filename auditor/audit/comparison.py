@@ -10,8 +10,8 @@ written to the index. No bookie is asked which ledgers it has: the protocol has 
 
 Witness reads (requests for single entries) come last. On a live cluster, the audit asks bookies for entries
 before it reports them as lost. `auditor.tables.rejudgement` chooses the reads and applies the answers. The
-table ``witness`` has every answer. The audit asks a bookie only in three cases: (1) a copy is missing, (2) a
-ledger is in limbo or misplaced, or (3) an answer lists more entries than the bookie's disk has.
+table ``witness`` has every answer. Three cases lead to a read: (1) a copy is missing; (2) a ledger is in
+limbo (its bookie does not know its entries) or misplaced; (3) an answer lists more entries than the disk has.
 """
 
 from collections.abc import Mapping, Sequence
@@ -138,7 +138,7 @@ def rpc_limits(options: AuditOptions) -> StoreOptions:
 class UnequalReplicas(NamedTuple):
     """Replicas whose expected and present entries differ (table ``unequal``), and the states of bookies.
 
-    A pair is a ledger and a bookie. ``ledgers`` and ``indexes`` have at least the rows of these ledgers.
+    A replica is a ledger on a bookie. ``ledgers`` and ``indexes`` have at least the rows of these ledgers.
     """
 
     unequal_replicas: DataFrame
@@ -150,7 +150,7 @@ class UnequalReplicas(NamedTuple):
 class CopyComparison(NamedTuple):
     """The tables ``unequal`` and ``judged``, the witness reads, and how much of each bookie was read.
 
-    ``ledgers`` and ``indexes`` have at least the rows for the ledgers in the table ``unequal``.
+    Witness reads request single entries. ``ledgers`` and ``indexes`` have at least ledgers in ``unequal``.
     """
 
     unequal_replicas: DataFrame
@@ -203,7 +203,7 @@ def _judge_with_reads(
     judged_by_index: DataFrame,
     options: AuditOptions,
 ) -> tuple[DataFrame, Witness]:
-    """Return the table ``judged`` after the witness reads, and the reads themselves."""
+    """Return the table ``judged`` after requests for entries that seem missing, and these requests."""
     if cache.run.exists(f"tables/judged/{DONE_FILE}"):
         has_witness_table = cache.run.exists(f"tables/witness/{DONE_FILE}")
         rows = cache.spark.read.parquet(cache.spark_path("tables/witness")) if has_witness_table else None
@@ -269,7 +269,7 @@ class BookieAnswers:
 def query_bookies(
     cache: TableCache, first: FirstScan, indexes: Indexes, options: AuditOptions
 ) -> BookieAnswers | None:
-    """Ask the registered bookies in ensembles for their listings. Return None if no source is ``rpc:``.
+    """Ask the registered bookies in ensembles for lists of their entries. None if no source is ``rpc:``.
 
     ``indexes`` has the entries that were found in files. An answer shows the bookie's entries at the time of
     the answer, including those in its write cache.
@@ -310,10 +310,10 @@ def query_bookies(
 def compare_replicas(
     cache: TableCache, first: FirstScan, indexes: Indexes, answers: BookieAnswers | None, has_gone: bool
 ) -> UnequalReplicas:
-    """Compare metadata and bookies, and write the table ``unequal``.
+    """Compare the metadata with the entries on bookies. Write the differences to the table ``unequal``.
 
     ``answers`` is None if no bookie was asked for a list of its entries. ``has_gone`` is whether the table
-    ``gone_entries`` has rows.
+    ``gone_entries`` (entries in missing entry logs) has rows.
     """
     states = bookie_states(indexes, answers.bookies if answers else {})
     if has_gone:
@@ -336,7 +336,7 @@ def compare_replicas(
 
 
 def _mark_stopped_bookies(states: Mapping[str, BookieState], first_scan: FirstScan) -> dict[str, BookieState]:
-    """Return ``states`` with unregistered bookies as stopped, unless a saved store registers no bookie."""
+    """Return ``states`` with unregistered bookies as stopped. Unchanged if a saved store registers none."""
     running_bookies = registered_modes(registrations(first_scan.nodes))
     if not running_bookies and not first_scan.source.live:
         return dict(states)
@@ -388,7 +388,7 @@ def _find_unequal_rows(
 def bookies_taking_reads(
     witness: DataFrame, bookies: Mapping[str, BookieState], askable_bookies: Sequence[str]
 ) -> list[str]:
-    """Return those of ``askable_bookies`` whose copies are judged with answers to witness reads.
+    """Return those of ``askable_bookies`` whose copies are judged with answers to reads of single entries.
 
     If a bookie refuses reads and its journal was read completely, it is left out. Its copies are then judged
     by its index and journal. The function runs a Spark query.

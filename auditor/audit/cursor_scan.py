@@ -3,8 +3,8 @@
 While a topic is loaded, its compaction cursor stores its position and the id of the compacted ledger. It
 writes both to entries of the cursor's own ledger. The cursor's znode is older than these entries.
 
-With saved metadata, the bookies do not change. So the audit reads the newest entry, and takes from it only
-the id of the compacted ledger. The compacted ledger is known only if two conditions are true: (1) All bookies
+With saved metadata, the bookies do not change. So the audit reads the newest entry, and uses only the id of
+the compacted ledger in it. The compacted ledger is known only if two conditions are true: (1) All bookies
 in the ensembles of the cursor ledger were read completely, with their journals. (2) No journal has a later
 entry.
 """
@@ -91,8 +91,9 @@ def newest_compactions(owners: DataFrame, first_scan: FirstScan, indexes: Indexe
 def resolve_references(owners: DataFrame, compactions: Sequence[Compaction]) -> DataFrame:
     """Return ``owners`` with the stale references to compacted ledgers replaced by newer ones.
 
-    A row is stale if the cursor's ledger may contain a newer reference. If ``compactions`` has the row's
-    cursor, the row gets the compacted ledger from there, and is not stale any more.
+    ``owners`` are references from applications' objects to ledgers. A row is stale if the cursor's ledger may
+    contain a newer reference. If ``compactions`` has the row's cursor, the row gets the compacted ledger from
+    there, and is not stale any more.
     """
     if not compactions:
         return owners
@@ -140,7 +141,7 @@ def _journal_ends(indexes: Indexes, ids: list[int]) -> dict[int, int]:
 
 
 def _last_entry(entry_groups: bytes | None) -> int:
-    """Return the largest entry id in encoded groups of entry ids, or -1 if there are none."""
+    """Return the largest entry id in an encoded set of ids (BP-34 groups), or -1 if the set is empty."""
     entry_runs = groups_of(entry_groups)
     return int((entry_runs["last_start"] + entry_runs["size"] - 1).max()) if len(entry_runs) else -1
 

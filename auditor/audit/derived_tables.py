@@ -73,7 +73,7 @@ def write_identities(cache: TableCache, bookies: DataFrame, ledgers: DataFrame, 
     """Write the tables ``identities`` and ``identity_edges``, which say which ids belong to the same bookie.
 
     The driver reads the tables bookies, registrations, cookies and directories, which have a few rows per
-    bookie. If a bookie id has disappeared, the driver also reads the pairs of bookies that share ledgers.
+    bookie. If an id has disappeared, it also reads which bookies have ledgers in common.
     """
     names = ("bookies", "registrations", "cookies", "directories")
     rows = collect_facts(*(cache.run.read(f"tables/{name}").to_pylist() for name in names))
@@ -105,9 +105,9 @@ def derive_tables(
         metadata: The metadata from both scans.
         difference: The differences between the scans.
         indexes: The data read from bookies.
-        answers: The bookies' own listings, or None if no bookie was asked.
-        comparison: The replicas that differ from the metadata, and the result for their ledgers.
-        ownership: The table ``ownership``, or None if there are no owners.
+        answers: The bookies' own listings of entries, or None if no bookie was asked.
+        comparison: The replicas that differ from the metadata, and the state of their ledgers.
+        ownership: The table ``ownership`` of ledgers' owners (such as topics), or None if none were read.
         earlier_runs: The earlier runs of the cluster.
         placement: The placement policy and the locations of bookies.
         settings: The constants of the checks.
@@ -189,7 +189,7 @@ PARTS_NEEDING_DISKS = frozenset(
 
 
 def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
-    """Return ``tables`` with ``copies_complete`` and the names of empty parts (`auditor.tables.parts`).
+    """Return ``tables`` with ``copies_complete``, and names of parts without rows (`auditor.tables.parts`).
 
     ``copies_complete`` is True if the cluster needs no copy from an unread disk. ``needs_disks`` is True if
     metadata was not read, the scan may have missed ledger ids, or bookies have ledgers without metadata.
@@ -227,7 +227,7 @@ def _write_verdicts(cache: TableCache, judged: DataFrame) -> DataFrame:
 
 
 class OrphanTables(NamedTuple):
-    """The table ``orphans``, the tables made from it, and the table of the id generators."""
+    """The table ``orphans`` (ledgers without metadata), tables made from it, and the id generators' table."""
 
     orphans: DataFrame
     holdings: DataFrame
@@ -297,7 +297,7 @@ def _write_orphans(
 
 
 def _min_orphans_for_proof(settings: CheckSettings) -> int:
-    """Return the least number of orphans for which a check needs evidence of recently listed ledgers."""
+    """Return the least number of orphans for which a check needs evidence that they were listed recently."""
     default_minimum = CheckSettings().least_unexplained  # for the proof of the metadata's scope
     return min(settings.least_unexplained, settings.least_orphans, settings.vanished_ledgers, default_minimum)
 

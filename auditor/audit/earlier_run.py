@@ -62,7 +62,7 @@ def writer_identity() -> dict[str, Any]:
 
 
 def save_index_facts(run_store: RunStore, bookies: Mapping[str, AttributedBookie]) -> None:
-    """Save the bookies' directories in the manifest before the table ``availability`` is written.
+    """Save which directories each bookie has in the manifest, before the table ``availability`` is written.
 
     Nothing is saved if the table already exists.
     """
@@ -85,7 +85,7 @@ def save_ledger_facts(
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
-    """Return a bookie's facts. To reuse its rows, all must be unchanged, but ``index_time`` may be later."""
+    """Return a bookie's facts. If none changed, its rows can be reused. ``index_time`` may become later."""
     return {
         "index_time": bookie.index_time,
         "directories": [asdict(directory) for directory in bookie.index_directories],
@@ -93,7 +93,7 @@ def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
 
 
 def save_file_sizes(run_store: RunStore, table: str = "availability") -> None:
-    """Save the file sizes of a written table in the manifest, if the manifest has facts about the table."""
+    """Save the sizes of a written table's files in the manifest, if it already has facts about the table."""
     facts = saved_facts(run_store, table)
     if facts and "files" not in facts:
         _save_facts(
@@ -185,7 +185,7 @@ class EarlierRun:
         return (self.path or "").rstrip("/").rpartition("/")[2]
 
     def plan(self, parts: Sequence[IndexPart], bookies: Mapping[str, AttributedBookie]) -> ReusePlan:
-        """Divide index parts into parts to read, and parts whose rows are reused from this run."""
+        """Choose the index parts whose rows are reused from this run. All other parts are read from disk."""
         if not self.is_usable:
             return ReusePlan(parts)
         table = f"{self.path}/tables/availability"
@@ -348,7 +348,7 @@ def _are_tables_intact(path: str) -> bool:
 
 
 def _why_not_reusable(earlier_facts: Mapping[str, Any] | None, bookie: AttributedBookie) -> str | None:
-    """Return the reason why no index of a bookie may be reused, or None if there is no such reason."""
+    """Return why no index of a bookie may be reused. None if nothing forbids it."""
     if not bookie.index_directories:
         return None  # nothing to read
     if earlier_facts is None:

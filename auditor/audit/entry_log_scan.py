@@ -125,7 +125,7 @@ ROLES_WITH_LOGS = ("ledger", "unknown")
 
 
 class EntryLogScan(NamedTuple):
-    """The tables ``entry_logs``, ``locations``, ``disks`` and ``gone_entries``.
+    """The tables ``entry_logs``, ``locations``, ``disks`` and ``gone_entries`` (entries in missing logs).
 
     ``whole_entries`` is a frame of the sampled entries, which tasks read when it is used. It is None without
     --deep. ``collected_bookies`` are the bookies whose indexes are in collections.
@@ -209,7 +209,7 @@ def read_entry_logs(
 
 
 class _CurrentDirectories:
-    """All directories ``current`` in the sources, on disk and in collections, with or without an owner."""
+    """All directories named ``current`` in the sources, on disk and in collections, some without a bookie."""
 
     def __init__(self, bookies: ClusterBookies) -> None:
         self._bookies = bookies
@@ -250,16 +250,17 @@ class _CurrentDirectories:
         return owner_directories.index(row.path) if row.path in owner_directories else None
 
     def _cache_directory(self, row: AttributedDirectory) -> str | None:
-        """Return the directory that contains the garbage collector's metadata cache.
+        """Return the directory in which a bookie's garbage collector caches the metadata of entry logs.
 
-        Returns None if the owner of the given directory is unknown or stores its index in RocksDB.
+        ``row`` is a directory of the bookie. Returns None if the bookie is unknown or has its index in
+        RocksDB.
         """
         if row.owner is None or self._uses_rocksdb.get(row.owner):
             return None
         return next(iter(self._bookies.source_attribution.ledger_directories(row.owner)), None) or None
 
     def log_parts(self, verify: bool) -> list[LogPart]:
-        """Return the directories on disk that may have entry logs, as parts for tasks."""
+        """Return the directories on disk that may have entry logs, as parts for Spark tasks."""
         return [
             LogPart(
                 row.owner,

@@ -76,9 +76,10 @@ class RunScope(NamedTuple):
     """The extent and age of a run's data.
 
     ``is_metadata_whole`` is True if all metadata was read and the scan cannot have missed a ledger id.
-    ``were_owners_read`` is True if an owner store was read. ``oldest_data_time`` and ``newest_data_time`` are
-    the times of the oldest and newest data of the run, in ms. ``checks_without_input`` are the checks whose
-    input is incomplete. Holds that follow from findings of these checks may be missing.
+    ``were_owners_read`` is True if a store of ledgers' owners (such as topics) was read. ``oldest_data_time``
+    and ``newest_data_time`` are the times of the oldest and newest data of the run, in ms.
+    ``checks_without_input`` are the checks whose input is incomplete. Holds (rules that forbid actions) that
+    follow from findings of these checks may be missing.
     """
 
     is_metadata_whole: bool
@@ -96,7 +97,7 @@ def write_holds(
     earlier_runs: RunsBefore,
     run_scope: RunScope,
 ) -> tuple[HoldFacts, ActionList]:
-    """Write the table ``holds``. Return its counts and the ordered list of actions.
+    """Write the table ``holds`` (bans on actions). Return its counts, and the ordered list of actions.
 
     Args:
         cache: The writer of the run's tables. It has written ``findings`` and ``changes``.
@@ -174,7 +175,7 @@ def write_holds(
 def _rows_of_facts(
     cache: TableCache, tables: Tables, is_anything_missing: bool, owners_read: bool, unlocated_count: int
 ) -> list[dict[str, Any]]:
-    """Return the holds that follow from facts about bookies, entry logs and sources.
+    """Return the holds (rules that forbid actions) that follow from facts about bookies, logs and sources.
 
     The list is short, because each object has at most a few holds.
     """
@@ -210,7 +211,7 @@ def permitted_ledgers(
 ) -> dict[str, PermittedLedgers]:
     """Return, by check id, the number of ledgers with a permitted action, and the first of these ledgers.
 
-    The action that a check proposes for a ledger is permitted if no hold on the ledger forbids it.
+    The action that a check proposes for a ledger is permitted if no hold (a rule) on the ledger forbids it.
 
     Args:
         findings: The table ``findings``.
@@ -247,7 +248,7 @@ def _list_actions(
     run_scope: RunScope,
     tables: Tables,
 ) -> ActionList:
-    """Return the ordered list of the run's actions. The table ``holds`` must exist already."""
+    """Return the ordered list of the run's actions. The table ``holds`` (bans on actions) must exist."""
     action_hold_book = HoldBook(
         cache.run.batches,
         has_holds_table=True,
@@ -282,9 +283,10 @@ def _writable_bookies(tables: Tables) -> frozenset[str] | None:
 def _is_anything_missing(
     finding_counts: Counter[str], tables: Tables, checks_without_input: Collection[str]
 ) -> bool:
-    """Return whether an entry or the metadata of an owned ledger is missing or may be missing.
+    """Return whether an entry, or the metadata of a ledger with an owner, is missing or may be missing.
 
-    If owner-dangling is one of the ``checks_without_input``, metadata of an owned ledger may be missing.
+    An owner is an object of an application, such as a topic. If owner-dangling is one of the
+    ``checks_without_input``, metadata of such a ledger may be missing.
     """
     if (
         "owner-dangling" in checks_without_input

@@ -54,7 +54,7 @@ class Indexes:
     ``bookies`` are the bookies that were read, without damaged collections. ``rows`` is the table
     ``availability``. ``counts`` has the number of its rows by kind. ``shapes`` has page sizes and other
     properties of all indexes. ``rows_by_state`` has the rows of ``availability``, with the state ``cut``
-    for truncated index files. Only queries of a few rows use it.
+    for truncated index files. Only queries of a few rows use ``rows_by_state``.
 
     ``overlapping_bookies`` are the bookies where a ledger may have more than one row. ``combined_pieces``
     has one row for each replica on these bookies. It is None if there are no such bookies.
@@ -86,10 +86,10 @@ class Indexes:
 
     @property
     def has_complete_rows(self) -> bool:
-        """Return whether each row of ``availability`` has all known entries of its replica.
+        """Return whether each row of ``availability`` has all known entries of a ledger on a bookie.
 
-        Returns False if index files are truncated, indexes overlap, or journals have entries after the
-        marks.
+        Returns False if index files are truncated, indexes overlap, or journals have entries after their last
+        checkpoint.
         """
         has_partial_rows = self.shapes.bookies_with_cut_files or self.overlapping_bookies
         return not has_partial_rows and self.journal_tails.rows is None
@@ -104,7 +104,7 @@ class Indexes:
         return replace(self, rows=rows)
 
     def tail(self, bookie_id: str) -> tuple[str | None, str | None]:
-        """Return how much of a bookie's journal tail was read, and why the rest was not (`tail_state`)."""
+        """Return how much of the journal after its last mark was read, and why no more (`tail_state`)."""
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None, None
@@ -112,7 +112,7 @@ class Indexes:
         return journal_scan.tail_state(bookie, tail, self._is_running(bookie_id))
 
     def dated_index(self, bookie_id: str) -> DatedIndex | None:
-        """Return a time up to which the bookie's data is certainly complete, with the basis of that time.
+        """Return a time up to which the bookie's data is certainly complete, and what shows this (the basis).
 
         Returns None if there is no such time.
         """
@@ -151,10 +151,10 @@ class Indexes:
         return max(bookie.journals.newest_mark_ms, (tail.last_write if tail else None) or 0)
 
     def dated_replicas(self) -> DataFrame:
-        """Return one row for each replica. Rows have file times only if these can show the age of an orphan.
+        """Return one row for each replica. Its file times are null unless they can date an orphan.
 
-        Rows from collections always have file times. Other rows have them only if the metadata is saved and
-        an index may be newer than the metadata scan.
+        An orphan is a ledger without metadata. Rows from collections always have file times. Other rows have
+        them only if the metadata is saved and an index may be newer than the metadata scan.
         """
         replicas = self.rows.where(F.col("state").isin(*REPLICA_STATES))
         if self.combined_pieces is not None:
@@ -168,7 +168,7 @@ class Indexes:
         return replicas.withColumn("mtime", F.when(is_collected_bookie, F.col("mtime")))
 
     def refused_replays(self) -> dict[str, Refusal]:
-        """Return the refusal of each bookie that would not start because it cannot replay its journals."""
+        """Return, by bookie id, why a bookie would not start: a replay of its journals would fail."""
         running_bookies = {name for name in self.journal_tails.tail_by_bookie if self._is_running(name)}
         return journal_scan.refused_replays(self.journal_tails.tail_by_bookie, running_bookies)
 
@@ -210,7 +210,7 @@ def read_indexes(
     earlier_run: EarlierRun,
     options: AuditOptions,
 ) -> Indexes:
-    """Read all indexes, then the journals after their last marks. Write the tables of both.
+    """Read all indexes, then the journals after their last marks. Write a table for each of the two.
 
     The rows of indexes that have not changed since the run ``earlier_run`` are taken from that run.
     """
@@ -244,7 +244,7 @@ def read_indexes(
 
 
 def gap_reasons(availability: DataFrame) -> dict[str, str]:
-    """Return a reason for each bookie with an index part that is damaged or could not be listed."""
+    """Return by bookie id why a part of its index was not read: it is damaged or could not be listed."""
     gap_rows = availability.where("state in ('gap', 'damaged')").groupBy("bookie_id")
     rows = gap_rows.agg(F.min(F.concat_ws(": ", "path", "reason")).alias("reason")).collect()
     return {row["bookie_id"]: row["reason"] for row in rows}
@@ -362,8 +362,8 @@ def index_cost(parts: Iterable[index_parts.IndexPart], replicas: int) -> ReadCos
 def _find_overlapping_bookies(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[str]:
     """Return the bookies where a ledger may have more than one row.
 
-    The index of such a bookie was read from several sources. Or one of its databases has a ledger that
-    belongs in another of its databases.
+    There are two cases: the index of the bookie was read from several sources, or one of its databases has a
+    ledger that belongs in another of its databases.
     """
     has_split_databases = any(
         directory.storage == index_parts.ROCKSDB and directory.directory_count > 1

@@ -46,9 +46,10 @@ BROADCAST_BYTES = 32 << 20
 
 
 class LostJournal(NamedTuple):
-    """A journal directory that lacks the file named by its mark.
+    """A journal directory without the file to which its last mark (lastMark, the checkpoint) points.
 
-    ``older_files`` and ``newer_files`` are the numbers of older and newer files in the directory.
+    ``file_id`` is the id of this file. ``older_files`` and ``newer_files`` are the numbers of older and newer
+    files in the directory.
     """
 
     path: str
@@ -61,8 +62,8 @@ class JournalTail(NamedTuple):
     """Facts about one bookie's journal after its last mark. Times are in ms.
 
     ``reason`` says why the journal was not read completely, or is None. ``last_write`` is the time of the
-    last write to the journal. ``files`` is the number of journal files. ``lost_journals`` are the
-    directories that lack the file named by their mark. ``failed_replays`` are the places at which the
+    last write to the journal. ``files`` is the number of journal files. ``lost_journals`` are the directories
+    without the file to which their last mark points. ``failed_replays`` are the records or files at which the
     bookie's own replay would fail.
     """
 
@@ -76,11 +77,12 @@ class JournalTail(NamedTuple):
 
 @dataclass(frozen=True)
 class JournalTails:
-    """The entries that journals contain after their marks, and facts about each bookie's tail by bookie id.
+    """The entries that journals contain after their last marks, and facts about each bookie's journal.
 
-    ``rows`` has the columns scope_id, ledger_id, bookie_id and groups, and one row per pair of ledger and
-    bookie. It is None if there are no entries. ``mismatched_bookies`` are bookies read from collections in
-    which the journal starts at a different mark from the index. They have no rows in ``rows``.
+    ``rows`` has the columns scope_id, ledger_id, bookie_id and groups (the entry ids as BP-34 groups), and
+    one row per pair of ledger and bookie. It is None if there are no entries. ``tail_by_bookie`` has the
+    facts. ``mismatched_bookies`` are bookies from collections whose journal starts at a different mark from
+    the index. They have no rows in ``rows``.
     """
 
     rows: DataFrame | None
@@ -91,7 +93,7 @@ class JournalTails:
 def plan_tails(
     run_store: RunStore, bookies: Mapping[str, AttributedBookie], directory_owners: PieceOwnership
 ) -> list[TailPart]:
-    """Return the parts of journals on disk to read. Each part starts at the current mark.
+    """Return the parts of journals on disk to read. Each part starts at the last mark of its journal.
 
     A resumed run keeps the marks of its first attempt, because its index may be as old as that attempt.
     """
@@ -117,7 +119,7 @@ def write_tails(
     collected_places: CollectedPlaces,
     directory_owners: PieceOwnership,
 ) -> JournalTails:
-    """Read the journals of every bookie whose index was read. Call it after the indexes were read."""
+    """Read the journal after its last mark for each bookie whose index was read. Indexes are read first."""
     spark = cache.spark
 
     def make_table() -> Rows:
@@ -172,7 +174,7 @@ def _tail_replicas(
 
 
 def _disk_tail(rows: Sequence[dict[str, Any]]) -> JournalTail:
-    """Return the tail of a bookie. ``rows`` has one row for each of its journal directories."""
+    """Return facts about a bookie's journal after its last mark, from one row per journal directory."""
     reasons = [_gap_reason(row) for row in rows if row["state"] != TailState.OK]
     last_writes = [row["modified"] for row in rows if row["modified"] is not None]
     return JournalTail(
@@ -220,10 +222,10 @@ def _gap_reason(row: Mapping[str, Any]) -> str:
 def tail_state(
     bookie: AttributedBookie, tail: JournalTail | None, is_running: bool
 ) -> tuple[str | None, str | None]:
-    """Return how much of a bookie's tail was read, and the reason why the rest was not read.
+    """Return how much of a bookie's journal after its last mark was read, and why the rest was not read.
 
-    Both values are None if the bookie has no tail. The reason is None if the whole tail was read.
-    ``is_running`` is whether the bookie is registered now.
+    Both values are None if there is no such part (``tail`` is None). The reason is None if the whole part was
+    read. ``is_running`` is whether the bookie is registered now.
     """
     if tail is None:
         return None, None
@@ -334,7 +336,7 @@ def _first_names(names: Sequence[str]) -> list[str]:
 
 
 def without_journal_ledgers(indexes: DataFrame, tails: JournalTails) -> DataFrame:
-    """Return the index rows without rows ``not-indexed`` of ledgers that have entries in a journal tail.
+    """Return the index rows except rows ``not-indexed`` of ledgers with entries after a journal's last mark.
 
     A bookie adds a ledger to its list of ledgers with the ledger's first entry. If that entry is still in
     the journal, the list lacks the ledger until the bookie replays the journal. That is not a fault.

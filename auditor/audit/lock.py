@@ -1,7 +1,7 @@
 """Lock against two simultaneous runs of the same cluster with run directories in the same parent directory.
 
 Two audits at the same time would read the cluster's store at twice the configured rate. Neither could
-compare its findings with the other. A run therefore holds ``flock`` on a hidden file next to its run
+compare its findings with those of the other. A run therefore holds ``flock`` on a hidden file next to its run
 directory. Each cluster has its own file. The kernel releases the lock when the process ends, even after a
 crash. The file names the process that holds the lock. The run deletes the file when it releases the lock.
 If the run was killed, the next run or `bkaudit prune` deletes the file.

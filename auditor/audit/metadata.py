@@ -58,7 +58,7 @@ class SecondScan:
     """The second metadata scan (M1): cluster nodes, then table ``ledgers_again``, then table ``marks``.
 
     ``ledgers`` is the table ``ledgers_again``, or None if the first scan counts as both scans.
-    ``marks_listed`` is True if all under-replication marks were seen. ``restarts`` is the number of times
+    ``marks_listed`` is True if all under-replication marks were read. ``restarts`` is the number of times
     that the scan had to start again. ``notes`` say why the scan read all ledgers again.
     """
 
@@ -79,7 +79,7 @@ def watch_ledgers(source: MetadataSource) -> None:
 
 
 def scan_second(first_scan: FirstScan) -> SecondScan:
-    """Scan a live store again: write the table ``ledgers_again``, then the table ``marks``."""
+    """Scan a live store again: write ledgers (``ledgers_again``), then under-replication ``marks``."""
     source = first_scan.source
     if not source.live:
         return _with_marks(first_scan, first_scan.nodes)
@@ -139,7 +139,7 @@ class _Rescan:
 
 
 def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
-    """Return the facts of the first scan that `StoreSource` needs to list later changes in ``store``.
+    """Return facts of the first scan, as JSON. With them, `StoreSource` can list later changes in ``store``.
 
     Raises:
         RunError, StoreError: the first scan has no such facts. The message says why.
@@ -164,7 +164,7 @@ def _changed_paths(first_scan: FirstScan, store: WatchableStore) -> tuple[str, .
 
 
 def _changed_rows(first_scan: FirstScan, paths: tuple[str, ...], nodes: ClusterNodes) -> DataFrame:
-    """Return the rows of the first scan. The rows at ``paths`` are read again, the others are reused."""
+    """Return all ledger rows: those at ``paths`` are read again, the others are taken from the first scan."""
     names = REREAD_LEDGERS.names
     rows = first_scan.ledgers.withColumn("reused", F.lit(True)).select(*names)
     if not paths:
@@ -181,7 +181,7 @@ def _with_marks(
     restarts: int = 0,
     notes: tuple[str, ...] = (),
 ) -> SecondScan:
-    """Return a second scan. Under-replication marks and locks are read last: they show running repairs."""
+    """Return a second scan. Under-replication marks and locks are read last, to show running repairs."""
     source = first_scan.source
     marks = source.cache.write_table("marks", lambda: source.table(MarkSource, nodes))
     can_be_complete = source.store.keeps_marks and first_scan.cut_reason is None
@@ -247,7 +247,7 @@ class ClusterMetadata:
         return {"hidden": reason, "unclear": sorted(self.unclear_bookies())}
 
     def unclear_bookies(self) -> dict[str, str]:
-        """Return the bookies whose cookie or registration could not be read, each with its path."""
+        """Return, by bookie id, the path of a cookie or registration that could not be read."""
         unclear_bookies = ((self._bookie_at(path), path) for path, _ in self.gaps())
         return {name: path for name, path in unclear_bookies if name is not None}
 
@@ -272,8 +272,8 @@ class ClusterMetadata:
     def is_layout_known(self, wrong_tree_reason: str | None) -> bool:
         """Return whether the layout is certain, because the store records it or no other layout is possible.
 
-        ``wrong_tree_reason`` is the field of `ScanDifference`. Pulsar's driver writes no LAYOUT and has a
-        single layout. If such a store has a ledger tree of another layout, the store's layout is not certain.
+        ``wrong_tree_reason`` (`ScanDifference`) says that ledgers are at paths of another layout, or is None.
+        Pulsar's driver writes no LAYOUT and has a single layout. With a reason, that layout is not certain.
         """
         if self.source.pulsar_layout:
             return wrong_tree_reason is None
@@ -286,7 +286,7 @@ class ClusterMetadata:
         return not self.gaps() and not is_new
 
     def gaps(self) -> list[tuple[str, str]]:
-        """Return the paths of records about the cluster itself that could not be read, with reasons."""
+        """Return (path, reason) of each unreadable record about the cluster itself, such as a cookie."""
         first_nodes = self.first.nodes
         incomplete_lists = [(self.source.store.root, first_nodes.cut)] if first_nodes.cut else []
         return sorted({*first_nodes.gaps, *self.second.nodes.gaps, *incomplete_lists})
@@ -366,7 +366,7 @@ class ScanDifference(NamedTuple):
 
 
 def write_difference(metadata: ClusterMetadata) -> ScanDifference:
-    """Compare both scans, and write the tables ``doubtful_ids`` and ``moved``."""
+    """Compare both scans. Write tables ``moved`` and ``doubtful_ids`` (ids that scans may have missed)."""
     first_scan, second_ledgers, cache = metadata.first, metadata.second.ledgers, metadata.source.cache
     names = ("ledgers",) if second_ledgers is None else ("ledgers", "ledgers_again")
     statuses = [cache.distinct_values(name, "status") for name in names]
@@ -390,7 +390,7 @@ def write_difference(metadata: ClusterMetadata) -> ScanDifference:
 
 
 def write_registry(metadata: ClusterMetadata) -> dict[str, DataFrame]:
-    """Write the tables about the cluster itself, and return them by name. They are small."""
+    """Write and return the small tables about the cluster: cookies, registrations and cluster, by name."""
     cache = metadata.source.cache
     cookies = [cookie.row() for cookie in metadata.cookies()]
     return {

@@ -49,8 +49,8 @@ class MetadataSource:
     """An open metadata store, with its cluster and ledger layout.
 
     ``nodes`` are the znodes or keys that describe the cluster itself, as read when the store was opened.
-    ``scan_time`` is the time from which ages are computed, in ms. ``layout_note`` says where the layout
-    comes from. ``pulsar_layout`` is True if the store has no LAYOUT because Pulsar's driver created the
+    ``scan_time`` is the time from which ages are computed, in ms. ``layout_note`` says how the layout is
+    known. ``pulsar_layout`` is True if the store has no LAYOUT because Pulsar's driver created the
     store (`has_pulsar_layout`).
     """
 
@@ -176,7 +176,9 @@ def scan_first(source: MetadataSource, earlier_run: EarlierRun) -> FirstScan:
 
 
 class LedgerScan(NamedTuple):
-    """A written table of ledgers, the cluster's nodes at that time, and the number of scan restarts."""
+    """A written table of ledgers, the cluster's nodes at the time of the scan, and the number of scan
+    restarts.
+    """
 
     rows: DataFrame
     nodes: ClusterNodes
@@ -263,11 +265,11 @@ def count_ids_in_doubt(doubtful_id_rows: DataFrame) -> InDoubt | None:
 
 
 def find_wrong_tree(ledgers: DataFrame, layout_note: str) -> str | None:
-    """Return a sentence about a whole ledger tree at paths of another layout, or None without such a tree.
+    """Return a sentence if a whole ledger tree is at paths of another layout than the store's, else None.
 
     Ledgers at paths of other layouts count as a whole tree in two cases. (1) There are at least as many of
     them as ledgers at paths of the store's own layout. (2) There are more than `MAX_LEDGERS_ELSEWHERE`.
-    ``layout_note`` says where the store's layout comes from. Runs up to two Spark queries.
+    ``layout_note`` says how the store's layout is known. Runs up to two Spark queries.
     """
     if ledgers.where(IS_IN_ANOTHER_LAYOUT).isEmpty():
         return None

@@ -88,10 +88,12 @@ def _find_column(rows: DataFrame, names: tuple[str, ...]) -> str | None:
 
 
 def with_offloads(cache: TableCache, owners: Owners, tables: Tables, options: AuditOptions) -> Tables:
-    """Return ``tables`` with the offloaded objects. Without an inventory, return ``tables`` unchanged.
+    """Return ``tables`` with the table of offloaded objects, or unchanged if there is no inventory.
+
+    ``owners`` are the objects of applications (such as topics) that refer to ledgers.
 
     Raises:
-        UsageError: no owners were read, or the inventory has no names.
+        UsageError: no owners were read, or the inventory has no object names.
     """
     inventory, rows = options.offload_listing, owners.rows
     if inventory is None:

@@ -77,11 +77,11 @@ def check_owners(options: AuditOptions) -> None:
 
 @dataclass(frozen=True)
 class Owners:
-    """The owners that an audit read. ``rows`` is the table of all stores, or None if there are no owners.
+    """The owners (application objects such as topics) that an audit read. ``rows`` has those of all stores.
 
-    ``is_own`` is True if the owners come from the metadata store itself, because ``--owners`` named no
-    store. ``notes`` say why owners were not read. ``matches`` maps the name of each store in this run to
-    its name in the earlier run.
+    ``rows`` is None if there are no owners. ``is_own`` is True if the owners come from the metadata store
+    itself, because ``--owners`` named no store. ``notes`` say why owners were not read. ``matches`` maps the
+    name of each store in this run to its name in the earlier run.
     """
 
     stores: tuple[OwnersUri, ...]
@@ -92,17 +92,17 @@ class Owners:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the stores in the form of ``--owners``."""
+        """Return the stores that contain the owners, as URIs in the form of ``--owners``."""
         return tuple(store.text for store in self.stores)
 
     @property
     def applications(self) -> tuple[str, ...]:
-        """Return the applications whose owners were read."""
+        """Return the names of the applications (such as Pulsar) whose owners were read."""
         return tuple(sorted({store.application for store in self.stores}))
 
 
 def read_owners(source: MetadataSource, options: AuditOptions) -> Owners:
-    """Read the owners of ledgers after the first metadata scan (M0), and write the table ``owners``.
+    """Read the owners of ledgers (such as topics) after the first metadata scan (M0). Write table ``owners``.
 
     Raises:
         StoreError: a store that ``--owners`` names cannot be read, or has no owners.
@@ -182,7 +182,7 @@ def shared_references(owners: DataFrame, previous_ownership: DataFrame | None) -
 
 
 def match_owner_stores(owners: Owners, source: MetadataSource, earlier_run: RunsBefore) -> Owners:
-    """Return ``owners`` with ``matches`` set.
+    """Return ``owners`` with ``matches`` set, which relates the names of owner stores in two runs.
 
     ``matches`` relates the names of stores in this run to their names in the earlier run.
     """
@@ -230,7 +230,7 @@ def write_ownership(
     earlier_run: RunsBefore,
     options: AuditOptions,
 ) -> DataFrame | None:
-    """Join owners with both scans, and write the table ``ownership``. Return None if there are no owners."""
+    """Join owners (e.g. topics) with both scans, and write table ``ownership``. None without owners."""
     source, rows = metadata.source, owners.rows
     cache = source.cache
     if rows is None:
@@ -264,7 +264,7 @@ def write_ownership(
 def write_owner_stores(
     owners: Owners, ownership: DataFrame | None, source: MetadataSource, options: AuditOptions
 ) -> list[SourceScope]:
-    """Write the table ``owner_stores``, and return the proved scope of each store.
+    """Write the table ``owner_stores``. Return what part of the cluster each store is proved to cover.
 
     Returns an empty list if there are no stores.
     """
@@ -292,7 +292,7 @@ def write_owner_stores(
 def _count_owners(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int) -> OwnerCounts:
     """Count rows of the tables ``owners`` and ``ownership``, and return the counts, some of them by store.
 
-    ``rows`` is the table ``owners``.
+    ``rows`` is the table ``owners``. ``owners`` names the stores that were read.
     """
     counts = count_claims(ownership, owners.applications, scan_time).collect()
     counts_by_store: dict[str, ListCounts] = {}
@@ -316,10 +316,10 @@ def _count_owners(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_ti
 
 
 def named_ledgers(rows: DataFrame) -> DataFrame | None:
-    """Return the rows of the table ``ownership`` in which an owner names a ledger. Runs a Spark query.
+    """Return the rows of the table ``ownership`` in which an owner (such as a topic) names a ledger.
 
-    Returns None if an owner could not be read, or if no owner names a ledger. In these cases a missing row
-    proves nothing.
+    Returns None if an owner could not be read or no owner names a ledger: a missing row then proves nothing.
+    Runs a Spark query.
     """
     has_ledger = F.col("ledger_id").isNotNull() & F.col("path").isNotNull()
     [row] = rows.agg(
@@ -330,7 +330,7 @@ def named_ledgers(rows: DataFrame) -> DataFrame | None:
 
 
 def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
-    """Return remarks about the owners that were read, and about ledgers whose owner stays unknown.
+    """Return remarks about the owners (e.g. topics) that were read, and ledgers whose owner stays unknown.
 
     ``rows`` are the rows of the table ``ownership``.
     """
@@ -350,7 +350,7 @@ def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
 
 
 def _find_neighbour_store(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str, ...]]:
-    """Return the owner store next to BookKeeper's root, and notes.
+    """Return the store of owners (such as topics) next to BookKeeper's root, and notes.
 
     The first tuple is empty if there is no such store. The notes name applications that could not be
     searched.
@@ -380,16 +380,16 @@ def _zxid(first_scan: FirstScan) -> int | None:
 
 
 def _lack_common_order(source: MetadataSource, owners: Owners) -> bool:
-    """Return whether owners and ledgers come from live stores whose changes have no common order.
+    """Return whether owners (such as topics) and ledgers are from live stores without a common order.
 
-    Clocks must then show which read came first. Two different running stores have no common order. Oxia has
-    no common order either, because each shard has its own versions.
+    Clocks must then show which read came first. Two different running stores have no common order of changes.
+    Oxia has no common order either, because each shard has its own versions.
     """
     return source.live and (not owners.is_own or source.uri.scheme == OXIA)
 
 
 def _time_gap_reason(owners: Owners, uri: OwnersUri, source: MetadataSource) -> str | None:
-    """Return why owners and ledgers may come from different times, or None if their time is the same."""
+    """Return why the stores of owners and of ledgers may be from different times, or None if they are not."""
     first_tree = APPLICATIONS[uri.application].trees[0]
     if owners.is_own or (source.live and is_live(uri.tree_uri(first_tree))):
         return None

@@ -241,10 +241,10 @@ def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions
 
 
 def _no_racks_remark(mapping_source: str) -> Remark:
-    """Return the remark that no racks were found, because ``mapping_source`` below a chroot is absent."""
+    """Return the remark that no racks were found, because ``mapping_source`` is absent below the chroot."""
     racks_advice = (
-        "if the brokers use another root, save the value of this znode below that root to a local file, and "
-        "pass --racks FILE.json"
+        "if the brokers use another root, save this znode's value under that root to a local file. Pass it "
+        "with --racks FILE.json"
     )
     return remark(
         RemarkKind.PLACEMENT, "no racks were found", f"{mapping_source} does not exist", racks_advice
@@ -356,7 +356,7 @@ def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> lis
 
 
 def _groups_remarks(settings: PlacementSettings, facts: PlacementFacts) -> Iterator[Remark]:
-    """Yield remarks about isolation groups in the configuration, and about ledgers with their own policy."""
+    """Yield one remark if isolation groups are configured, and one if ledgers have their own policies."""
     if settings.groups is not None:
         groups_text = f"{settings.groups.text}, from {settings.origin}"
         yield remark(RemarkKind.PLACEMENT, "isolation groups are in force", groups_text)

@@ -1,4 +1,4 @@
-"""State of AutoRecovery: its processes, the waiting ledgers, and the ledgers that can be read now.
+"""State of AutoRecovery: its processes, the ledgers that wait for it, and the ledgers that can be read now.
 
 The state is that of the time of the metadata scans. A table is queried only if it can have relevant rows.
 If all bookies are registered and there are no under-replication marks, no table is queried.
@@ -61,7 +61,7 @@ def _knows_registrations(roster: Roster) -> bool:
 class QueueTables(NamedTuple):
     """The tables for counting the ledgers that wait for re-replication.
 
-    ``marks`` does not contain marks of ledgers that were created after the first scan.
+    ``marks`` are under-replication marks. It lacks marks of ledgers created after the first scan.
     """
 
     ledgers: DataFrame
@@ -79,8 +79,8 @@ def with_repair_state(
 ) -> Roster:
     """Return the roster with the state of AutoRecovery, and the number of ledgers that wait for it.
 
-    The state includes the number of marks made since ``previous_run``, which is None if there is no such
-    run.
+    The state includes the number of under-replication marks made since ``previous_run``, which is None if
+    there is no such run.
     """
     cluster, bookies = roster.cluster, roster.bookies
     knows_registrations = _knows_registrations(roster)
@@ -131,7 +131,7 @@ _Queries = dict[str, tuple[DataFrame, list[str]]]
 def _make_queries(
     tables: QueueTables, down_bookies: Collection[str], previous_scan_time: int | None
 ) -> _Queries:
-    """Return the queries for the numbers of `RepairState`, by name."""
+    """Return the queries for `RepairState`, by name: waiting ledgers, their locks, and readable ledgers."""
     new_mark_sql = (
         "0" if previous_scan_time is None else f"count_if(coalesce(ctime, mtime) > {previous_scan_time})"
     )
@@ -152,7 +152,7 @@ def _make_queries(
 def _queries_for_waiting_ledgers(
     ledgers: DataFrame, marked_ledgers: DataFrame, down_bookies: Collection[str]
 ) -> _Queries:
-    """Return two count queries: ledgers that depend on a down bookie, and other ledgers with a mark."""
+    """Return two count queries: ledgers that depend on a down bookie, and other under-replicated ledgers."""
     down_ids = F.array(*map(F.lit, sorted(down_bookies)))
     is_on_down_bookie = F.exists(
         "replicas", lambda replica: replica["depends"] & F.array_contains(down_ids, replica["bookie_id"])

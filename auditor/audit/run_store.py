@@ -74,7 +74,7 @@ class RunStore:
 
 
 def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: AuditOptions) -> Resumption:
-    """Return the tables that an unfinished run left in its directory, or delete them if they are too old.
+    """Return facts about the tables that an unfinished run left. Delete these tables if they are too old.
 
     Tables of saved metadata are never too old, because saved metadata does not change.
     """

@@ -80,9 +80,9 @@ def find_foreign_sources(first_scan: FirstScan, bookies: ClusterBookies) -> dict
     """Return a reason for each bookie if the directories of all bookies belong to another cluster.
 
     Otherwise the result is empty. If the directories of some bookies belong to this cluster, the source is
-    right, and the other bookies' disks were swapped. The result is also empty if a bookie's cookie in the
-    store is missing or has another instance id than the store. In that case the store may have been formatted
-    while the bookies ran.
+    right, and the other bookies' disks were swapped. The result is also empty if a bookie's cookie is missing
+    from the store, or if its instance id differs from that of the store. In that case the store may have been
+    formatted while the bookies ran.
     """
     bookie_ids = [name for name, bookie in bookies.attribution.bookies.items() if bookie.has_directory]
     own_instance_bookies = {
@@ -101,8 +101,8 @@ def _count_later_ledgers(
 ) -> dict[str, int]:
     """Return, for each bookie, the number of ledgers whose entries went to it after its last write to disk.
 
-    A bookie is left out if its index has one of these ledgers. A ledger is left out if its entries may
-    still be on their way to the bookie (`auditor.tables.accounts`).
+    A bookie is left out if its index has one of these ledgers. A ledger is left out if the bookie may not
+    have received its entries yet (`auditor.tables.accounts`).
     """
     if not last_writes:
         return {}

@@ -46,7 +46,7 @@ def write_sources(
     earlier_runs: RunsBefore,
     owner_scopes: Iterable[SourceScope] = (),
 ) -> list[SourceScope]:
-    """Write the table ``sources``, and return its rows.
+    """Write and return the table ``sources``: what part of the cluster each source claims and surely covers.
 
     Args:
         cache: The writer of the run's tables.
@@ -54,7 +54,7 @@ def write_sources(
         indexes: The data read from bookies.
         tables: The tables that checks query.
         earlier_runs: The earlier runs of the cluster.
-        owner_scopes: The rows for owner stores.
+        owner_scopes: The rows for the stores of ledgers' owners, such as topics.
     """
     bookies = tables.roster.bookies
     scopes = [
@@ -69,9 +69,9 @@ def write_sources(
 
 
 def _data_time(metadata: ClusterMetadata, data_time: int | None) -> int | None:
-    """Return ``data_time``, or the time of the oldest table of a resumed run if that time is earlier.
+    """Return the earlier of ``data_time`` and the time of the oldest table that a resumed run took over.
 
-    Times are in ms. Returns None if ``data_time`` is None.
+    Times are in ms. Returns ``data_time`` unchanged if it is None, or if the run took over no table.
     """
     oldest_table_time = metadata.source.cache.run_store.resumed
     return data_time if data_time is None or oldest_table_time is None else min(data_time, oldest_table_time)
@@ -151,7 +151,7 @@ def _lost_ledger_faults(metadata: ClusterMetadata, tables: Tables, earlier_runs:
 
 
 def _do_owners_agree(tables: Tables) -> bool:
-    """Return whether owners were read without a gap and name no ledger that the metadata lacks."""
+    """Return whether all owners (such as topics) were read and name no ledger that the metadata lacks."""
     ownership = tables.ownership
     if named_ledgers(ownership) is None:
         return False
@@ -172,7 +172,7 @@ def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterat
 
 
 def _listing_scopes(metadata: ClusterMetadata) -> Iterator[SourceScope]:
-    """Yield the scopes of the lists that show which bookies exist: cookies, registrations and ensembles."""
+    """Yield how completely each of three lists shows the bookies: cookies, registrations and ensembles."""
     data_time = _data_time(metadata, metadata.source.scan_time)
     gaps = [(path, reason) for path, reason in metadata.gaps()]
     root = metadata.source.store.root

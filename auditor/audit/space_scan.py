@@ -1,8 +1,9 @@
 """Disk space in entry logs by owner, and a forecast of garbage collection.
 
-The forecast (table ``gc_foresight``) needs metadata and indexes, but no entry logs. It starts from orphans
-and from copies outside the ensembles. A metadata record may be in the wrong place or have the greatest
-possible id. The servers then list other ledgers than the scan, and the forecast considers all ledgers.
+An owner is an object of an application, such as a topic. The forecast (table ``gc_foresight``) needs metadata
+and indexes, but no entry logs. It starts from orphans (ledgers without metadata) and from copies outside the
+ensembles. If a metadata record is in the wrong place or has the greatest possible id, the servers list other
+ledgers than the scan. The forecast then considers all ledgers.
 
 A bookie keeps a deleted ledger until its next garbage collection. On a busy bookie, many orphans may
 therefore be ledgers that were deleted since its last collection. `find_recent_ids` finds these ledgers.
@@ -109,7 +110,7 @@ def add_space_tables(
 
 
 def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
-    """Return remarks about the classified bytes, the sampled entries and the unreadable files."""
+    """Return remarks about bytes in entry logs by class, the sampled entries and the unreadable files."""
     counts = _count_bytes(tables.space, scan.entry_logs, scan.locations)
     (
         file_count,
@@ -225,9 +226,10 @@ def collector_settings(conf_path: str | None) -> CollectorSettings:
 def add_gc_foresight(
     metadata: ClusterMetadata, tables: Tables, earlier_runs: RunsBefore, conf_path: str | None
 ) -> Tables:
-    """Return ``tables`` with ``gc_foresight``, and with ``log_foresight`` if entry logs were read.
+    """Return ``tables`` with a forecast of garbage collection by ledger and, if logs were read, by log.
 
-    ``conf_path`` is the path of ``--bookie-conf``, or None.
+    These are the tables ``gc_foresight`` and ``log_foresight``. ``conf_path`` is the path of
+    ``--bookie-conf``, or None.
     """
     cache, layout = metadata.source.cache, metadata.source.layout
     collector = CollectorInputs(
@@ -287,7 +289,7 @@ def foresight_remarks(tables: Tables) -> list[Remark]:
 def query_foresight(
     collector: CollectorInputs, tables: Tables, earlier_rows: DataFrame | None = None
 ) -> DataFrame:
-    """Return the rows of ``gc_foresight``. They are made from ``tables`` and the rows of an earlier run."""
+    """Return the forecast of garbage collection (``gc_foresight``), from ``tables`` and an earlier run."""
     return gc_foresight(
         collector,
         doubted_orphans(tables),
@@ -304,10 +306,10 @@ def query_foresight(
 
 
 def find_recent_ids(metadata: ClusterMetadata, earlier_runs: RunsBefore) -> RecentIds:
-    """Return evidence that some orphans were in the metadata during the last garbage collection interval.
+    """Return evidence that the metadata listed some orphans during the last garbage collection interval.
 
-    The evidence is an earlier run that lists these orphans, or the order of ids. Runs up to two Spark
-    queries.
+    An orphan is a ledger that bookies have and the metadata lacks. The evidence is an earlier run that lists
+    these orphans, or the order of ids. Runs up to two Spark queries.
     """
     source, nodes = metadata.source, metadata.first.nodes.nodes
     conf_path = source.options.bookie_conf

@@ -79,19 +79,19 @@ def scan_metadata(cache: TableCache, source: MetadataSource, options: AuditOptio
 
 
 class OwnersRead(NamedTuple):
-    """The owners of ledgers, and the placement settings with the racks of bookies."""
+    """The owners of ledgers (such as topics), and the placement settings with the racks of bookies."""
 
     owner_lists: Owners
     placement: Placement
 
 
 def read_owners_and_racks(source: MetadataSource, options: AuditOptions) -> OwnersRead:
-    """Read the owners of ledgers and the racks of bookies."""
+    """Read the owners of ledgers (such as topics) and the racks of bookies."""
     return OwnersRead(read_owners(source, options), read_placement(source.uri, source.store, options))
 
 
 class IndexesRead(NamedTuple):
-    """The indexes of all bookies, and the owners including the ledgers that cursor ledgers name."""
+    """The indexes of all bookies, and ledgers' owners, including ledgers that only cursor ledgers name."""
 
     indexes: Indexes
     resolved_owners: Owners
@@ -113,10 +113,7 @@ def read_all_bookies(
 
 
 class EntryLogsRead(NamedTuple):
-    """The scan of entry logs, and whether an index points to a missing log.
-
-    The scan is None without --entry-logs.
-    """
+    """The scan of entry logs (None without --entry-logs), and whether an index points to a missing log."""
 
     entry_logs: EntryLogScan | None
     has_gone: bool
@@ -144,7 +141,7 @@ def scan_again(first: FirstScan) -> SecondScanRead:
 
 
 class DerivedTables(NamedTuple):
-    """The tables that checks read, with the earlier runs, the owners and the scopes of all sources."""
+    """The tables that checks read, earlier runs, owners, and the part of the cluster each source covers."""
 
     before: RunsBefore
     owners: Owners
@@ -185,7 +182,7 @@ def derive_for_checks(
 
 
 class CheckedTables(NamedTuple):
-    """The findings of all checks before confirmation, their causes, and the metadata that was unreadable."""
+    """The unconfirmed findings of all checks, causes that explain several of them, and unread metadata."""
 
     unconfirmed: DataFrame
     claims: list[Claim]
@@ -231,7 +228,7 @@ def compare_runs(
 
 
 class HoldResults(NamedTuple):
-    """The holds and the list of actions, with the numbers for the report."""
+    """Holds (rules that forbid actions), the list of actions, and the numbers for the report."""
 
     holds: HoldFacts
     actions: ActionList
@@ -255,7 +252,7 @@ def make_holds(
     configuration: CheckConfiguration,
     options: AuditOptions,
 ) -> HoldResults:
-    """Derive holds and actions, and compute the numbers of the report."""
+    """Derive holds (rules that forbid actions) and the list of actions, and compute the report's numbers."""
     oldest_data_time = oldest_as_of(sources) or source.scan_time
     newest_data_time = newest_as_of(sources, source.scan_time)
     run_scope = RunScope(

@@ -1,8 +1,8 @@
 """Stages of an audit: their declaration, the loop that runs them, and their table for the documentation.
 
 A stage is a function that takes values of earlier stages, and returns new values. A stage declares the
-names of its inputs and outputs. A test can therefore prove two facts about each input: it exists when the
-stage runs, and it has the type that the function expects.
+names of its inputs and outputs. A test can therefore prove two facts about each input: the input exists when
+the stage runs, and it has the type that the function expects.
 """
 
 import inspect

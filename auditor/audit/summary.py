@@ -80,7 +80,7 @@ class RunResults:
     """All results of an audit that its report needs. Times are in ms.
 
     ``answers`` is None if no bookie was asked for a list of entries. ``entry_logs`` is None without
-    ``--entry-logs``. ``may_ask_bookies`` is True if ``--witness`` allows reads from bookies.
+    ``--entry-logs``. ``may_ask_bookies`` is True if ``--witness`` allows reads of entries from bookies.
     """
 
     started: int
@@ -182,7 +182,7 @@ def summarise(results: RunResults) -> Report:
 def _loss_remarks(
     run: RunDirectory, locations: Locations, repair: RepairState, has_sources: bool
 ) -> list[Remark]:
-    """Return remarks about ledgers one failure from data loss and ledgers with one reachable copy.
+    """Return remarks about ledgers that lose data after one more failure, or have one reachable copy.
 
     ``has_sources`` is whether bookie sources were given. Without them every copy is unknown, and every
     ledger would be a possible loss. In that case, remarks about possible losses are left out.
@@ -326,7 +326,7 @@ def _sample_gaps(metadata: ClusterMetadata) -> list[str]:
 
 
 def count_impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
-    """Return the number of ledgers and their bytes by severity.
+    """Return, for each severity, the number of ledgers with findings and the total length of these ledgers.
 
     A ledger with several findings of the same severity counts once.
     """

@@ -107,7 +107,7 @@ class TableCache:
     def write_rows(
         self, name: str, rows: list[dict[str, Any]], schema: pa.Schema, directory: str = "tables"
     ) -> DataFrame:
-        """Write a small table from rows in the driver. A Spark job would take longer, so none runs."""
+        """Write and return a small table of driver rows. A Spark job would take longer, so none runs."""
         return self.write_table(name, lambda: pa.Table.from_pylist(rows, schema=schema), directory)
 
     def write_or_empty(
@@ -123,7 +123,7 @@ class TableCache:
         query: TableQuery[TablesT],
         tables: TablesT,
     ) -> DataFrame:
-        """Write a table with the rows that ``query`` returns for ``tables``."""
+        """Write and return a table. ``query`` makes its rows from ``tables``, unless these have no rows."""
         can_have_rows = bool(drop_empty_queries((query,), tables))
         return self.write_or_empty(can_have_rows, name, schema, partial(query, tables))
 

@@ -1,4 +1,4 @@
-"""Bookie data that a run could not read. Earlier holds that depend on such data stay in force."""
+"""Bookie data that a run could not read. Earlier bans on actions (holds) that depend on such data remain."""
 
 from collections.abc import Collection
 
@@ -40,9 +40,9 @@ def unread_logs(tables: Tables) -> DataFrame | None:
 
 
 def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
-    """Return the rows of `unread_logs`, and also a row for each log with bytes of an unknown owner.
+    """Return the rows of `unread_logs`, and the logs with bytes of class ``owner-unknown`` (table ``space``).
 
-    Returns None if `unread_logs` does.
+    Returns None if `unread_logs` returns None.
     """
     unread_rows = unread_logs(tables)
     if unread_rows is None or "space" not in tables.frames:
@@ -59,7 +59,7 @@ def bookies_with_unread_logs(tables: Tables) -> frozenset[str]:
 
 
 def unread_log_holds(tables: Tables, earlier_holds: DataFrame) -> frozenset[str]:
-    """Return the keys of earlier holds on entry logs that now have unread bytes.
+    """Return the keys of earlier holds (rules that forbid actions) on entry logs that now have unread bytes.
 
     The result also has the keys of the bookies of these logs.
     """
@@ -85,8 +85,9 @@ _ANSWER_CHECK = "index-incomplete"
 def doubted_answer_pairs(tables: Tables, earlier_holds: DataFrame) -> frozenset[tuple[str, str | None]]:
     """Return (`_ANSWER_CHECK`, bookie id) for each bookie that has an unknown copy of an entry.
 
-    An earlier hold of that check on such a bookie stays in force. An answer of the bookie might show the
-    copy. The result is empty if the earlier run has no hold of this check.
+    A hold forbids actions. If that check of an earlier run placed a hold on such a bookie, the hold stays in
+    force, because an answer of the bookie might show the copy. The result is empty if the earlier run has no
+    hold of this check.
     """
     if earlier_holds.where(F.col("reason") == _ANSWER_CHECK).isEmpty():
         return frozenset()

@@ -47,8 +47,8 @@ def bookie_alias(roster: Roster) -> Findings:
         - One id is registered at the other id's address.
         - One id has a host name, and the other has its IP address or another spelling of it.
         - The disks of a running bookie hold the entries that a vanished id should hold.
-        - At least two of three hints apply. One host name is a short form of the other. A cookie or
-          VERSION of one id has the other id. Both ids have the same directories.
+        - At least two of four hints apply. One host name is a short form of the other. One id's cookie has
+          the other id. One id's VERSION has the other id. Both ids have the same directories.
 
     Why it matters:
         Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case)
@@ -81,8 +81,8 @@ def bookie_alias(roster: Roster) -> Findings:
 
     Limits:
         Two ids are not reported if only one hint applies. Nor are they if most ledgers of the unregistered
-        id have both ids in one ensemble. The same applies if the registered bookie has none of their
-        entries. DNS is not queried.
+        id have both ids in one ensemble, or the registered bookie has no entry of these ledgers. DNS is not
+        queried.
     """
     identity_by_bookie = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}
     member_rows = [row for row in roster.bookies if row["bookie_id"] in identity_by_bookie]

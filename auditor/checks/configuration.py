@@ -40,7 +40,7 @@ _FILE_KEYS = ("checks", "skip_checks", "constants")
 class CheckConfiguration:
     """The chosen checks and their constants.
 
-    ``not_run`` has the ids of the checks that do not run, in the order of `ALL`.
+    ``not_run`` has the ids of the checks that do not run, in the order of `ALL_CHECKS`.
     """
 
     settings: CheckSettings = field(default_factory=CheckSettings)

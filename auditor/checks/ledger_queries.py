@@ -73,7 +73,7 @@ def queue_clause(tables: Tables) -> Column:
 def waiting_marks(tables: Tables) -> DataFrame:
     """Return under-replication marks that are older than ``stuck_hours`` and that no worker has locked.
 
-    The result leaves out marks of deleted ledgers, and marks of ledgers that have all their copies again.
+    The result leaves out marks of deleted ledgers, and marks that are no longer needed (`stale_marks`).
     ``empty`` is true if the ledger is closed and has no entry.
     """
 

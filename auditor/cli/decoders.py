@@ -40,14 +40,16 @@ def decode_layout(file_content: bytes) -> Any:
 def decode_service_info(file_content: bytes, bookie_id: str | None) -> Any:
     """Return the endpoints in a bookie's registration.
 
-    If the registration has no data, ``bookie_id`` is taken as the address of the only endpoint. None: the
-    bookie id is unknown.
+    If the registration has no data, ``bookie_id`` is taken as the address of the only endpoint. It is None
+    if the bookie id is unknown.
     """
     return service_info.decode(file_content, bookie_id or "")
 
 
 def decode_availability(file_content: bytes, java: bool, entries: bool) -> Any:
     """Return the groups in a BP-34 list, in which a bookie lists its entries of one ledger.
+
+    A group is a run of consecutive entries that repeats at a fixed distance.
 
     Args:
         file_content: The encoded list.
@@ -66,7 +68,7 @@ def decode_availability(file_content: bytes, java: bool, entries: bool) -> Any:
 
 
 def decode_index(file_content: bytes, entries: bool) -> Any:
-    """Return the header of an index file, and groups of the entries that have a location in the file.
+    """Return the header of an index file, and the entries that have a location in the file, as BP-34 groups.
 
     If ``entries`` is True, the result also lists each entry.
     """
@@ -184,8 +186,8 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
     """Return the number of records of each kind in a journal, and the entries of each ledger in it.
 
     Payloads are not read, because a journal can have gigabytes. If ``entries`` is True, the result lists
-    every entry of every ledger. Otherwise it has only groups of entries, for the ledgers with the most
-    entries.
+    every entry of every ledger. Otherwise it has only BP-34 groups of entries, and only for the ledgers with
+    the most entries.
     """
     with _seekable_copy(file) as seekable_file:
         journal = Journal.open(
@@ -213,9 +215,9 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
 
 
 def _entry_rows_by_scope(batches: Sequence[Records], entries: bool) -> Iterator[dict[str, Any]]:
-    """Yield one row for each pair of scope and ledger id.
+    """Yield one row for each pair of scope and ledger id, the two halves of a 128-bit ledger id.
 
-    The id alone does not identify a ledger, because two scopes can have the same ledger id.
+    The lower half alone does not identify a ledger, because two scopes can have the same ledger id.
     """
     scope_ids = np.concatenate([np.empty(0, np.int64), *(batch.scope_ids for batch in batches)])
     for scope_id in np.unique(scope_ids).tolist():
@@ -249,7 +251,7 @@ def _read_part(file: BinaryIO, offset: int, length: int) -> bytes:
 
 
 def _describe_groups(groups: Any, entries: bool) -> dict[str, Any]:
-    """Return groups as [first_start, last_start, size, period], and the number of entries in all groups.
+    """Return BP-34 groups as [first_start, last_start, size, period], and the number of entries in them.
 
     If ``entries`` is True, the result also lists each entry.
     """

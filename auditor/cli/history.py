@@ -59,7 +59,7 @@ _HOUR_MS = 3_600_000
     "--max-age",
     type=click.FloatRange(0),
     metavar="HOURS",
-    help="Exit with code 3 in place of 0 if the run's oldest data is older than this, or in the future.",
+    help="Exit with 3 in place of 0 if the run's oldest data is older than this, or in the future.",
 )
 def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: float | None) -> None:
     """Print one line on the result of the newest run in RUNS (by default ./runs), or of the run RUNS itself.

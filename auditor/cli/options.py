@@ -300,7 +300,7 @@ def pick_ledger(
 ) -> LedgerId:
     """Return the ledger that the argument ``id`` or the options name.
 
-    The argument is an id, or scope and id in 32 hexadecimal digits.
+    The argument is the lower 64 bits of an id, or all 128 bits (scope and id) in 32 hexadecimal digits.
 
     >>> pick_ledger("42", None, 7, None)
     LedgerId(id=42, scope=7)
@@ -321,7 +321,7 @@ def pick_ledger(
 def named_ledger(
     ledger_id: int | None, ledger_scope_id: int | None, ledger_qualified_name: str | None
 ) -> LedgerId:
-    """Return the ledger that the options name."""
+    """Return the ledger that --ledger-id, --ledger-scope-id or --ledger-qualified-name specify."""
     if ledger_qualified_name is not None:
         if ledger_id is not None or ledger_scope_id is not None:
             raise UsageError("--ledger-qualified-name: contains scope and id. Omit the other options")
@@ -334,7 +334,7 @@ def named_ledger(
 
 
 def named_ledgers(ledger_names: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Parse names of ledgers into pairs of scope and id.
+    """Parse names of ledgers into pairs of scope and id (the upper and lower 64 bits of a 128-bit id).
 
     A name is an id in scope 0, or scope and id in 32 hexadecimal digits.
 
@@ -352,7 +352,7 @@ def named_ledgers(ledger_names: Sequence[str]) -> tuple[tuple[int, int], ...]:
 
 
 def scope_id_of(ledger_scope_id: int | None) -> int:
-    """Return the scope that --ledger-scope-id names. It is 0 if the option is not given."""
+    """Return the scope (upper 64 bits of a ledger id) that --ledger-scope-id names. It is 0 by default."""
     if ledger_scope_id is not None and ledger_scope_id not in _SIGNED_64_BIT_RANGE:
         raise UsageError(f"--ledger-scope-id {ledger_scope_id}: scopes are signed 64-bit numbers")
     return ledger_scope_id or 0

@@ -43,8 +43,8 @@ class TextChoice:
         suppressed_findings: Whether to show suppressed findings too.
         first_screen_only: Whether a pipe gets only the first screen, as a terminal does. If another field
             asks for findings, they are shown anyway.
-        explained_findings: Whether to list the findings that a cause explains. If False, the text has only
-            their number.
+        explained_findings: Whether to list the findings that a cause (one event behind several findings)
+            explains. If False, the text has only the number of these findings.
     """
 
     all_findings: bool = False
@@ -77,7 +77,7 @@ class TextChoice:
 
     @property
     def shows_explained(self) -> bool:
-        """Return whether findings that a cause explains are listed. If not, only their number is printed."""
+        """Return whether to list findings that a cause (one event) explains, and not only their number."""
         return self.explained_findings or self.all_findings or not self.selection.matches_everything
 
 

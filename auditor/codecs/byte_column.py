@@ -33,9 +33,7 @@ class ByteColumn(Sequence[bytes]):
 
     @classmethod
     def from_values(cls, values: Sequence[bytes]) -> ByteColumn:
-        """Return a column of these values. If ``values`` is already a column, it is returned
-        without a copy.
-        """
+        """Return a column of these values. A column is returned as it is, without a copy."""
         if isinstance(values, ByteColumn):
             return values
         lengths = np.fromiter(map(len, values), np.int64, len(values))
@@ -84,9 +82,7 @@ class TextColumn(Sequence[str]):
 
     @classmethod
     def from_values(cls, values: Sequence[str]) -> TextColumn:
-        """Return a column of these values. If ``values`` is already a column, it is returned
-        without a copy.
-        """
+        """Return a column of these values. A column is returned as it is, without a copy."""
         if isinstance(values, TextColumn):
             return values
         joined_text = "".join(values)
@@ -136,7 +132,7 @@ def arrow_column(octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.La
 
 
 def read_windows(octets: NDArray[np.uint8], offsets: Longs, width: int) -> NDArray[np.void]:
-    """Return ``width`` bytes from each offset on. All these bytes must lie inside the buffer.
+    """Return ``width`` bytes from each offset on, one item per offset. All must lie inside the buffer.
 
     >>> read_windows(np.frombuffer(b"abcdef", np.uint8), np.array([0, 3]), 3).tolist()
     [b'abc', b'def']

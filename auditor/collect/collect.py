@@ -1,7 +1,7 @@
 """Writer of a collection: tables made from bookies' directories, read on the bookies and audited elsewhere.
 
-    places          directories, and the content of their VERSION and lastMark files
-    availability    the indexes, one piece after the other (a piece: one bookie's directories in one place)
+    places          directories (a place: those of one bookie), and their VERSION and lastMark files
+    availability    the indexes, one piece after the other (a piece: one bookie id's directories in a place)
     journal tails   journal records after the last marks
     entry logs      the header and ledgers map of each log. With --entry-logs: also the ledgers in each log,
                     from its map or from a scan of the headers of its entries
@@ -83,10 +83,10 @@ class CollectionInput:
 
     Attributes:
         collection_id: id of the collection.
-        pieces: pieces of indexes. A piece consists of the index directories that one bookie has in one place.
+        pieces: pieces of indexes. A piece consists of the index directories that one bookie has in one place
+            (a directory or inventory entry for one bookie).
         parts: the pieces, divided into parts for tasks. The ``bookie_id`` of a part is the id of its piece.
-        directories: directories that may contain entry logs. Each has the digest of its VERSION file, or None
-            if there is no such file.
+        directories: directories that may contain entry logs, each with its VERSION's digest (None: no file).
         reads_logs: True to also read the ledgers in each log, the locations of entries, and the disks.
     """
 
@@ -107,7 +107,7 @@ class CollectedTable(NamedTuple):
 
 
 def find_log_directories(places: Sequence[FoundPlace]) -> list[tuple[str, str | None]]:
-    """Return the sorted directories that contain ``current``, each with its VERSION file's digest or None."""
+    """Return the directories with ``current``, sorted, each with its VERSION's digest (None: no VERSION)."""
     version_by_path = {
         directory.path: directory.version
         for place in places
@@ -138,8 +138,8 @@ def _log_parts(collection: CollectionInput) -> list[LogPart]:
 def collected_tables(collection: CollectionInput, part_count: int) -> list[CollectedTable]:
     """Return the tables to write, in order.
 
-    If ``whole_logs`` is True, the table ``locations`` comes before the entry logs, and ``disks`` comes
-    last. In this case, the entry logs are read in about ``part_count`` parts.
+    If ``collection.reads_logs`` is True, the table ``locations`` comes before the entry logs, and ``disks``
+    comes last. In this case, the entry logs are read in about ``part_count`` parts.
     """
     pieces_by_id = {piece.id: piece for piece in collection.pieces}
     paths = [path for path, _ in collection.directories]
@@ -314,7 +314,7 @@ def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[st
 def _directory_tables(
     target: Collection, places: Sequence[FoundPlace], pieces: Sequence[Piece]
 ) -> Iterator[tuple[str, CollectedFiles]]:
-    """Write the small tables about directories. Yield the name and the files of each table."""
+    """Write the small tables places, directories and cookies. Yield the name and the files of each table."""
     piece_ids = {
         (piece.place, directory.path): piece.id for piece in pieces for directory in piece.directories
     }
@@ -353,7 +353,7 @@ def _write_in_driver(target: Collection, table: CollectedTable, progress: Progre
 
 
 def _unread_bookies(places: Sequence[FoundPlace]) -> Iterator[str]:
-    """Yield the incompletely found bookies and the paths that could not be listed, each with the reason."""
+    """Yield a text with the reason for each incompletely found bookie, and for each path not listed."""
     attribution = attribute_directories(places, frozenset(), {}, None)
     cookie_ids = {row.cookie_bookie_id for row in attribution.directories if row.cookie_bookie_id is not None}
     for bookie_id, bookie in attribute_directories(places, cookie_ids, {}, None).bookies.items():

@@ -104,7 +104,7 @@ def ledger_differences(
 
 
 def owner_differences(values: TablePair) -> DataFrame:
-    """Return the owners' values that differ between both stores, as rows of `STORE_DIFFERENCES`."""
+    """Return the owners (such as topics) whose stored values differ, as rows of `STORE_DIFFERENCES`."""
     rows = _unequal_rows(values, _PATH_KEYS, "status = 'ok'")
     for side, name in ((values.source, "source_doubt"), (values.copy, "copy_doubt")):
         gap_rows = side.where("status = 'gap'").select(F.col("path").alias("gap"), "damage")
@@ -131,7 +131,7 @@ def settle_differences(
 
     Args:
         differences: rows of `STORE_DIFFERENCES` from the first read.
-        item_kind: kind of item in these rows, ``ledger`` or ``owner``.
+        item_kind: kind of item in these rows, ``ledger``, or ``owner`` (such as a topic).
         source: rows from the second read of the source. None for a saved store, which cannot change.
         copy: rows from the second read of the copy. None for a saved store.
 
@@ -228,8 +228,8 @@ _SINGLE_NODES = ("LAYOUT", "INSTANCEID")
 class StoreSide:
     """One of the two open stores of a comparison, with the name ``source`` or ``copy``.
 
-    ``nodes`` are all nodes of the store except ledgers, marks and locks, as the first read found them
-    (`ClusterNodes`). ``salt`` is the random number that salts the digests.
+    ``nodes`` are all nodes of the store except ledgers, their under-replication marks, and their locks, as
+    the first read found them (`ClusterNodes`). ``salt`` is the random number that salts the digests.
     """
 
     name: str
@@ -287,21 +287,21 @@ class StoreSide:
         )
 
     def has_owners(self, application: str) -> bool | None:
-        """Return whether an application keeps its owners in this store, next to the root.
+        """Return whether an application's owners of ledgers are in this store, next to BookKeeper's root.
 
-        Returns None if the store cannot show this.
+        Owners are, for example, Pulsar's topics. Returns None if the store cannot show this.
         """
         owner_tree = APPLICATIONS[application].trees[0]
         return self.store.has_sibling(owner_tree) if isinstance(self.store, SiblingStore) else None
 
     def owners(self, uri: OwnersUri | None) -> DataFrame:
-        """Return a table with a digest of every owner's value. It is empty if ``uri`` is None."""
+        """Return a digest of the value of each owner (such as a topic). No rows if ``uri`` is None."""
         return self.cache.write_table(
             f"{self.name}_owners", lambda: digest_values(self._owner_values(uri), self.salt)
         )
 
     def reread_owners(self, uri: OwnersUri | None) -> DataFrame | None:
-        """Read the versions of the owners' values a second time.
+        """Read a second time the versions of the values of all owners (such as topics).
 
         Returns None for a saved store, which cannot change, or if ``uri`` is None.
         """

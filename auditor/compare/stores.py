@@ -68,8 +68,8 @@ def compare_stores(
     Args:
         source: metadata URI of the original store.
         copy: metadata URI of its copy.
-        owners: two values of ``--owners``, one for each store. None to compare the owners that are next to
-            BookKeeper's roots.
+        owners: two values of ``--owners``, one for each store. None to compare the owners (such as
+            topics) that are next to BookKeeper's roots.
         out: directory in which to keep the tables. It must not contain tables yet. None to use a scratch
             directory.
         options: limits and credentials.
@@ -106,13 +106,13 @@ def compare_stores(
 def _find_owners(
     sides: tuple[StoreSide, StoreSide],
 ) -> tuple[tuple[OwnersUri | None, OwnersUri | None] | None, tuple[str, ...]]:
-    """Find the owners next to the roots of both stores.
+    """Find the owners of ledgers (such as Pulsar topics) next to BookKeeper's roots in both stores.
 
     Returns:
-        Two values. The first value is a pair with the owners' URIs of the source and of the copy. A URI is
-        None if that store has no owners. The pair itself is None if owners are not compared. The second
-        value has the reason why a store cannot show whether it has owners. It is empty if there is no such
-        problem.
+        Two values. The first value is a pair: the owners' URI of the source, and that of the copy. If only
+        one store has owners, the URI of the other store is None. The pair itself is None if owners are not
+        compared. The second value has the reason if a store cannot show whether it has owners. Otherwise it
+        is empty.
     """
     for name in APPLICATIONS:
         has_owners = [side.has_owners(name) for side in sides]
@@ -134,7 +134,7 @@ def _find_owners(
 
 @dataclass(frozen=True)
 class _OpenStorePair:
-    """Two open stores, and the URIs of their owners.
+    """Two open stores, and the URIs of the owners (such as topics) of their ledgers.
 
     If owners cannot be compared, ``gaps`` has the reason.
     """
@@ -288,7 +288,7 @@ class _OpenStorePair:
         return totals
 
     def _unread_notes(self) -> Iterator[str]:
-        """Yield texts about the paths of ledgers and owners that could not be read in either store.
+        """Yield texts about unread paths of ledgers and of owners (such as topics) in each store.
 
         The texts name the first of these paths, and give the number of paths if there are more.
         """

@@ -32,8 +32,8 @@ MAX_NAMED_TOPICS = 10
 def ledger_blockers(run: RunReader, ids: Longs, cause_codes: NDArray[np.int8]) -> tuple[Blocker, ...]:
     """Return one `Blocker` for each cause that prevents ledgers from moving, the worst first.
 
-    ``ids`` has the scope and id of each blocked ledger. ``cause_codes`` has the cause of each blocked
-    ledger, as an index into `CAUSE_BY_CODE`.
+    ``ids`` has a row for each ledger that cannot move: its scope (the upper half of a 128-bit ledger id) and
+    its id. ``cause_codes`` has the cause for each of these ledgers, as an index into `CAUSE_BY_CODE`.
     """
     id_order = np.lexsort((ids[:, 1], ids[:, 0]))
     ids, cause_codes = ids[id_order], cause_codes[id_order]
@@ -74,7 +74,7 @@ def ledger_blockers(run: RunReader, ids: Longs, cause_codes: NDArray[np.int8]) -
 
 
 def _owned_ledgers(run: RunReader, ids: Longs, cause_codes: NDArray[np.int8]) -> Iterator[pa.Table]:
-    """Yield the blocked ledgers that have an owner: ids, code of the cause, full name of the topic."""
+    """Yield the blocked ledgers that belong to a topic: ids, the code of the cause, the topic's full name."""
     if not len(ids) or not has_owners(run):
         return
     blocked_rows = pa.table(
@@ -109,7 +109,7 @@ def _topic_names(owned_ledgers: pa.Table, ledger_keys: set[tuple[int, int]]) -> 
 
 
 def blocked_ledgers(run: RunReader, trial: TrialSums) -> pa.Table:
-    """Return every blocked ledger with its first cause and its topic, ordered by cause and id."""
+    """Return each ledger that cannot move in a trial removal, its first cause and topic, by cause and id."""
     ids, cause_codes = trial.all_blocked_ledgers()
     segment_order = np.lexsort((ids[:, 1], ids[:, 0], cause_codes))
     ids, cause_codes = ids[segment_order], cause_codes[segment_order]
@@ -125,7 +125,7 @@ def blocked_ledgers(run: RunReader, trial: TrialSums) -> pa.Table:
 
 
 def blocked_topics(run: RunReader, trial: TrialSums) -> pa.Table:
-    """Return the number of blocked ledgers by cause and topic.
+    """Return the number of ledgers that cannot move in a trial removal, by cause and topic.
 
     The rows are ordered by cause, then by number of ledgers, largest first. An unknown topic is null.
     """

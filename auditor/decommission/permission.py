@@ -1,6 +1,7 @@
-"""The gate's permission to remove bookies, with the commands or with the holds that forbid the removal.
+"""Permission to remove bookies, from the gate (`auditor.actions.gate`), which permits or refuses actions.
 
-A running bookie is stopped before it is removed, so holds that forbid this stop count too.
+A permission comes with the commands, and a refusal with the holds (rules that forbid actions). A running
+bookie is stopped before it is removed, so holds that forbid this stop count too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +30,10 @@ _CAUSE_BY_UNFITNESS = {
 
 
 def permit_decommission(run: GateRun, bookies: Sequence[str], live_bookies: Sequence[str]) -> Permission:
-    """Ask the gate whether bookies may be removed. A stop of ``live_bookies`` must be permitted too."""
+    """Ask the gate, which permits or refuses actions, whether bookies may be removed.
+
+    The result is a refusal also if the gate refuses to stop ``live_bookies``.
+    """
     action_objects = [bookie(name) for name in bookies]
     gate_answer = permit(run, ActionKind.DECOMMISSION, action_objects)
     stop_gate_answer = permit(run, ActionKind.STOP, [bookie(name) for name in live_bookies])
@@ -50,7 +54,7 @@ def permit_decommission(run: GateRun, bookies: Sequence[str], live_bookies: Sequ
 
 
 def gate_blockers(permission: Permission) -> Iterator[Blocker]:
-    """Yield the causes of a refusal: its holds, and the reason if the run permits no removal at all.
+    """Yield why removals are refused: holds (rules that forbid them), or that the run permits none at all.
 
     If at least one hold is certain, the uncertain holds are left out. Nothing is yielded if the removal is
     permitted.
@@ -77,7 +81,7 @@ def _reason_text(action_holds: Sequence[Hold]) -> str:
 
 
 def notices_of(permission: Permission) -> tuple[HoldNotice, ...]:
-    """Return the holds of a refusal, the most important first; empty if the removal is permitted."""
+    """Return the holds (rules) that forbid a removal, the most important first; empty if it is permitted."""
     return () if isinstance(permission, Allowed) else tuple(map(hold_notice, permission.holds))
 
 

@@ -91,7 +91,7 @@ def read_auto_recovery(run: RunReader, leaving_bookies: Collection[str]) -> Auto
 
 
 def _find_idle_workers(run: RunReader) -> Iterator[Blocker]:
-    """Yield a blocker if no worker seems to copy ledgers: there are old marks and no ledger is locked."""
+    """Yield a blocker if workers seem idle: there are old under-replication marks and no locked ledger."""
     scan_time, oldest_mark_time, old_mark_count, locked_ledger_count = run.report.run.scan_time, None, 0, 0
     for batch in run.batches("tables/marks", ["kind", "ctime", "mtime"]):
         locked_ledger_count += int(pc.sum(pc.equal(batch["kind"], MarkRow.LOCK.value)).as_py() or 0)
@@ -145,7 +145,7 @@ def rehearse_by_ledger(
     bytes_per_second: int | None = None,
     round_trip_ms: float = 1.0,
 ) -> tuple[Rehearsal, TrialSums]:
-    """Return the result of `rehearse`, and the sums over ledgers if all bookies are removed together."""
+    """Return the result of `rehearse`, and the `TrialSums` of removing all bookies together."""
     leaving_bookies = list(dict.fromkeys(whole_bookie_id(run, id_prefix) for id_prefix in id_prefixes))
     bookies = _RunBookies(run, leaving_bookies)
     placement_settings, locations = load_placement(run)
@@ -209,8 +209,8 @@ def rehearse_by_ledger(
 class _RunBookies:
     """Bookies of a run, each with a number (its index in ``names``).
 
-    ``is_spare`` flags the bookies that can take copies. ``absent`` has the bookies in ensembles that are not
-    registered, without the bookies that leave.
+    ``is_spare`` flags the bookies that can take copies. ``absent`` has the unregistered bookies in
+    ensembles, except the bookies that leave.
     """
 
     def __init__(self, run: RunReader, leaving_bookies: Sequence[str]) -> None:
@@ -237,7 +237,7 @@ class _RunBookies:
 def _run_trials(
     run: RunReader, bookies: _RunBookies, trials: Sequence[TrialSums], isolation_numbers: IsolationNumbers
 ) -> int:
-    """Add each ledger with a removed bookie to all trials. Return how many ledgers' bookies are unknown."""
+    """Add ledgers on removed bookies to all trials. Return the number of ledgers with unknown bookies."""
     is_removed_bookie = np.logical_or.reduce([sums.is_removed_bookie for sums in trials])
     copy_states = CopyStates(run.directory, bookies.numbers)
     undecided_ledger_count = 0
@@ -259,7 +259,7 @@ def _run_trials(
 def _find_doubts(
     run: RunReader, undecided_ledger_count: int, unplaced_bookie_count: int
 ) -> Iterator[DoubtCount]:
-    """Yield the unknown facts that concern all trials, each with a count."""
+    """Yield the unknown facts that make all trial removals uncertain, each with a count."""
     run_facts = run.report.run
     if unplaced_bookie_count:
         yield DoubtCount(
@@ -376,8 +376,8 @@ def _decommission_order(
 ) -> tuple[str, ...]:
     """Return the order in which to remove the bookies one by one: the bookie with the least copying first.
 
-    Returns an empty tuple if one of the bookies must not be removed. Also returns it if a ledger has too few
-    spares to replace all of the bookies, because the last removal would then fail.
+    The result is empty if one of the bookies must not be removed. It is also empty if a ledger has too few
+    spare bookies to replace all of the bookies, because the last removal would then fail.
     """
     if joint_trial_sums.ledgers_without_spare or not all(
         trial.answer in (Answer.NOW, Answer.AFTER) for trial in single_trials

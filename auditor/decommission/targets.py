@@ -4,16 +4,16 @@ A policy depends on the locations of bookies, not on their ids. Bookies with equ
 kind. The policy (`auditor.model.replacements`) is evaluated once for all ensembles that have the same kinds
 in the same positions.
 
-    position            place of a bookie in an ensemble of E bookies: 0 .. E - 1
-    class of an entry   e mod E for entry e, which decides its window of the ensemble (striping)
-    window of class p   positions p .. p + Qw - 1 of the ensemble, modulo E
-    gone position       position of a bookie that leaves
+    position              place of a bookie in an ensemble of E bookies: 0 .. E - 1
+    residue of an entry   e mod E for entry e, which decides its window of the ensemble (striping)
+    window of residue p   positions p .. p + Qw - 1 of the ensemble, modulo E
+    gone position         position of a bookie that leaves
 
 According to striping, only entries with a gone position in their window need a new copy. A worker of
 BookKeeper 4.17.2 copies more entries if E is larger than Qw. It divides a segment into batches of ten
 entries. In each batch it finds the first and the last entry with a gone position in their windows. It
 copies all entries from the first to the last one to each new bookie (`LedgerFragmentReplicator`; bookkeeper
-#3067). Arrays have one row per segment, and one column per position or class.
+#3067). Arrays have one row per segment, and one column per position or residue.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class GonePositions:
     is_gone: Bools
 
     def count_entries(self) -> Longs:
-        """Return the number of entries of each class (e mod E): a row per segment, a column per class.
+        """Return the number of entries by segment (row) and residue (column: entry id modulo ensemble size).
 
         >>> def column(*values): return np.array(values, np.int64)
         >>> one = GonePositions(column(4), column(9), column(3), column(2), np.array([[True, False, False]]))
@@ -71,7 +71,7 @@ class GonePositions:
         return entry_counts
 
     def count_gone_positions(self) -> Longs:
-        """Return the number of gone positions of each window: a row per segment, a column per class.
+        """Count gone positions by segment (row) and window (column p: the Qw positions from p on, modulo E).
 
         >>> def column(*values): return np.array(values, np.int64)
         >>> one = GonePositions(column(0), column(9), column(3), column(2), np.array([[True, False, False]]))
@@ -87,10 +87,10 @@ class GonePositions:
         return gone_counts
 
     def first_remaining_position(self) -> Longs:
-        """Return the first position of each window that is not gone. A worker reads from this position.
+        """Return, for each window (the positions that store an entry), the first position that is not gone.
 
-        The value is -1 if all positions of the window are gone. The array has a row per segment and a
-        column per class.
+        A worker reads from this position. The value is -1 if all positions of the window are gone. The array
+        has a row per segment, and a column per residue (e mod E for entry e).
         """
         ensemble_sizes, entry_residues = self.ensemble_size[:, None], self._entry_residues()
         first_position = np.full(entry_residues.shape, -1, np.int64)
@@ -118,7 +118,7 @@ class GonePositions:
             is_residue_stored, self.first_entries + whole_batches * BATCH_ENTRIES, last_batch_size
         )
         for batch_number in range(is_residue_stored.shape[1]):
-            # Batches begin at the same class again after E of them, at the latest.
+            # Batches begin at the same residue again after E of them, at the latest.
             batch_counts = np.maximum(
                 (whole_batches - batch_number + self.ensemble_size - 1) // self.ensemble_size, 0
             )
@@ -136,7 +136,7 @@ class GonePositions:
         """Return the number of entries that a worker reads from one batch of each segment.
 
         The batch begins at ``first_entries`` and has ``batch_length`` entries. The worker reads from the
-        first to the last entry whose class is flagged in ``is_residue_stored``.
+        first to the last entry whose residue is flagged in ``is_residue_stored``.
         """
         lowest_offset, highest_offset = (
             np.full_like(first_entries, BATCH_ENTRIES),
@@ -157,11 +157,11 @@ class GonePositions:
 
 
 class ReplacementOptions(NamedTuple):
-    """Possible replacements, with a row per ensemble.
+    """Possible replacements for leaving bookies, with a row per ensemble.
 
-    ``free_spare_counts`` is the number of spares that are not in the ensemble. ``candidates`` flags the
-    spares that the policy accepts, by bookie number. ``is_refused`` flags ensembles with a position for which
-    the policy finds no bookie.
+    ``free_spare_counts`` is the number of spares (writable bookies that stay) outside the ensemble.
+    ``candidates`` flags the spares that the policy accepts, by bookie number. ``is_refused`` flags ensembles
+    with a position for which the policy finds no bookie.
     """
 
     free_spare_counts: Longs
@@ -205,7 +205,8 @@ class Targets:
         """Return two flags per ledger about its isolation groups.
 
         The first flag is True if the ledger's groups are unknown. The second is True if AutoRecovery ignores
-        the ledger's own groups. ``isolation_numbers`` has the number of each ledger's isolation groups.
+        the ledger's own groups. ``isolation_numbers`` has, for each ledger, the index of its groups
+        in ``isolations``.
         """
         ignores_isolation_groups = self._settings.groups is None
         isolation_flags = [
@@ -225,7 +226,10 @@ class Targets:
         ack_quorum: Longs,
         isolation_number_by_ensemble: Longs,
     ) -> ReplacementOptions:
-        """Return the possible replacements for the gone positions of each ensemble."""
+        """Return the possible replacements for the gone positions (leaving bookies) of each ensemble.
+
+        All arguments have a row per ensemble. ``members`` are bookie numbers, padded with `NO_BOOKIE`.
+        """
         is_free_spare = np.repeat(self.spares[None, :], len(members), 0)
         # NO_BOOKIE fills up rows. It needs a column of its own, the last one.
         is_free_spare = np.append(is_free_spare, np.zeros((len(members), 1), bool), 1)
@@ -257,8 +261,8 @@ class Targets:
     ) -> tuple[Bools, Bools]:
         """Return two arrays for ensembles of the same size.
 
-        The first flags the bookies that the policy accepts. The second flags the ensembles with a position
-        for which the policy finds no bookie.
+        The first flags, for each ensemble, the bookies that the policy accepts as replacements. The second
+        flags the ensembles with a position for which the policy finds no bookie.
         """
         kind_codes = np.append(bookie_kinds.kind_by_bookie, NO_BOOKIE)[members]
         position_codes = np.where(
@@ -302,9 +306,10 @@ class Targets:
     def _find_choices(
         self, bookie_kinds: _BookieKinds, write_quorum: int, ack_quorum: int, position_codes: list[int]
     ) -> tuple[list[bool], bool]:
-        """Return which kinds of bookies the policy accepts for one ensemble.
+        """Return which kinds of bookies (`_BookieKinds`) the policy accepts as replacements in one ensemble.
 
-        The second result is True if the policy finds no bookie for one of the positions.
+        The second result is True if the policy finds no bookie for one of the positions. ``position_codes``
+        has, for each position, twice the kind of its bookie, plus 1 if this bookie leaves.
         """
         position_codes = [position_code for position_code in position_codes if position_code != NO_BOOKIE]
         ensemble = [f"{position}" for position in range(len(position_codes))]
@@ -347,9 +352,9 @@ class Targets:
 class _BookieKinds(NamedTuple):
     """Kinds of bookies. Bookies of the same kind have the same traits.
 
-    The three traits are the location, whether the bookie is a spare, and whether isolation groups exclude
-    the bookie. ``kind_by_bookie`` has the kind of each bookie. ``traits`` and ``bookie_counts`` are indexed
-    by kind.
+    The three traits are the location, whether the bookie is a spare (writable, and stays), and whether
+    isolation groups exclude the bookie. ``kind_by_bookie`` has the kind of each bookie. ``traits`` and
+    ``bookie_counts`` are indexed by kind.
     """
 
     kind_by_bookie: Longs

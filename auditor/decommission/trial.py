@@ -58,7 +58,7 @@ class Segments(SegmentColumns):
 def segments_of(
     ledger_rows: pa.RecordBatch, bookie_numbers: BookieNumbers, isolation_numbers: Longs
 ) -> Segments:
-    """Return the segments of decided ledgers, from rows of the table ``ledgers``."""
+    """Return the segments of ledgers with known bookies, from their rows of the table ``ledgers``."""
     ledger_segments = segment_columns(ledger_rows, bookie_numbers)
     last_entries, is_open_end = ledger_segments.ends()
     last_entry, ledger_lengths = (
@@ -127,7 +127,7 @@ class _SegmentInspection:
 
 
 class _LedgerCauses(NamedTuple):
-    """Arrays by ledger: code of the first cause, flags for unknown facts, and whether spares are too few."""
+    """Arrays by ledger: code of the first blocking cause, flags of unknown facts, and of too few spares."""
 
     codes: NDArray[np.int8]
     doubts: dict[str, Bools]
@@ -135,7 +135,7 @@ class _LedgerCauses(NamedTuple):
 
 
 class TrialSums:
-    """Sums over batches of ledgers in a trial removal of the bookies with numbers ``leaving_bookies``.
+    """Sums, such as bytes to copy, in a trial removal of the bookies with numbers ``leaving_bookies``.
 
     ``absent_bookies`` are bookies that are already gone. The server replaces them at the same time.
     """
@@ -163,16 +163,16 @@ class TrialSums:
         return self._is_gone[:-1]
 
     def all_blocked_ledgers(self) -> tuple[Longs, NDArray[np.int8]]:
-        """Return every blocked ledger: scope and id, and the code of its cause (see `CAUSE_BY_CODE`)."""
+        """Return BP-35 scope and id of each blocked ledger, and the index of its cause in `CAUSE_BY_CODE`."""
         ids = np.concatenate([np.zeros((0, 2), np.int64), *(ledger_ids for ledger_ids, _ in self.blocked)])
         return ids, np.concatenate(
             [np.zeros(0, np.int8), *(ledger_codes for _, ledger_codes in self.blocked)]
         )
 
     def blocked_ids_of_store(self) -> Longs:
-        """Return the ids of the blocked ledgers of scope 0, ascending.
+        """Return ascending ids of ledgers that cannot move, in scope 0 (upper half of the 128-bit id is 0).
 
-        Ledgers are left out if bookies that were absent before the trial block them.
+        A ledger is left out if the absence of other bookies before the trial is what blocks it.
         """
         ids, cause_codes = self.all_blocked_ledgers()
         is_ledger_cause = cause_codes != _CODE_BY_CAUSE[Cause.ABSENT]
@@ -180,7 +180,7 @@ class TrialSums:
         return ledger_ids
 
     def add(self, segments: Segments, entry_windows: Windows) -> None:
-        """Add a batch of ledgers to the sums. ``entry_windows`` has the windows of the same ledgers."""
+        """Add a batch of ledgers. ``entry_windows`` has their windows (entries on the same bookies)."""
         is_leaving = self._is_leaving[segments.ensembles]
         has_leaving_member = any_true(is_leaving)
         has_leaving_bookie = segments.any_of_ledger(has_leaving_member)
@@ -306,7 +306,7 @@ class TrialSums:
         return _LedgerCauses(cause_codes, doubts, has_too_few_spares)
 
     def _add_copy_work(self, segments: Segments, inspection: _SegmentInspection, is_moving: Bools) -> None:
-        """Add the work of copying the ledgers that must move to the sums."""
+        """Add to the sums the work of copying the ledgers that must move."""
         is_stored = (inspection.entries_by_residue > 0) & (inspection.gone_counts > 0)
         is_moving_segment = is_moving[segments.ledger] & (
             is_stored.any(1) | (segments.is_open_end & inspection.is_gone.any(1))
@@ -345,7 +345,7 @@ class TrialSums:
     ) -> None:
         """Add the copied entries to the loads of bookies.
 
-        The first member that stays gets the reads. The writes are divided among all candidates.
+        In a write quorum, reads go to the first bookie that stays. Writes are divided among all candidates.
         """
         reading_position = inspection.gone_positions.first_remaining_position()
         share_of_entries_read = entries_read / np.maximum(inspection.entries_by_residue.sum(1), 1)
@@ -384,7 +384,7 @@ _SUM_NAMES = (
 
 
 def _find_segments(segments: Segments, entry_windows: Windows) -> Longs:
-    """Return the segment of each window. Window and segment have the same ledger and first entry."""
+    """Find the segment of each window (entries on the same bookies) by ledger and first entry."""
     assert entry_windows.segment_bounds is not None  # nothing was merged
     first_entries = np.concatenate([segments.first_entries, entry_windows.segment_bounds[:, 0]])
     _, first_entry_codes = np.unique(first_entries, return_inverse=True)

@@ -63,7 +63,7 @@ class SampleCluster:
             self.ephemeral.add(znode_path)
 
     def bookie_directory(self, bookie_id: str) -> Path:
-        """Return the path of a bookie's directories."""
+        """Return the directory that contains the directories of a bookie."""
         return self.bookies / bookie_id.replace(":", "_")
 
 
@@ -167,7 +167,7 @@ def add_surplus_entry(cluster: SampleCluster) -> None:
 
 
 def add_wrong_marks(cluster: SampleCluster) -> None:
-    """Add a mark with an unknown bookie, a mark with unreadable bytes, and a worker's lock on ledger 65."""
+    """Add bad under-replication marks (unknown bookie, unreadable bytes) and a worker's lock on ledger 65."""
     cluster.put_znode(ledger_path.mark_to_path(41), b'replica: "127.0.101.77:3181"\nctime: 1795237669000\n')
     cluster.put_znode(ledger_path.mark_to_path(45), b"replica: 127.0.101.1")
     cluster.put_znode(ledger_path.lock_to_path(65), b'bookieId: "worker"\n', ephemeral=True)

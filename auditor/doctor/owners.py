@@ -1,4 +1,4 @@
-"""Check of the owner stores of an audit: whether they are readable and declared complete."""
+"""Check whether the stores with owners of ledgers (such as topics) are readable and declared complete."""
 
 from __future__ import annotations
 

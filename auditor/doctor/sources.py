@@ -20,7 +20,7 @@ class PlannedSources:
     Attributes:
         metadata: the metadata URI. None if none was given.
         bookies: the ``--bookies`` sources by kind. None if none were given.
-        owners: the stores of ``--owners``, empty for ``none``. None if the option was not given.
+        owners: the stores of ``--owners``. Empty if its value is ``none``, and None if it was not given.
         complete_owner_stores: the stores of ``--owners-complete``, as `OwnersUri.text`.
         credentials: the content of the credentials file, or defaults if there is none.
         access: the TLS and login settings of connections to bookies.

@@ -46,7 +46,10 @@ SCANS_PER_AUDIT = 2
 
 @dataclass
 class Metadata:
-    """Facts about the store that the other checks use. ``nodes`` is None if the store could not be read."""
+    """Facts about the store that the other checks use.
+
+    ``nodes`` has the records except those of ledgers. It is None if the store could not be read.
+    """
 
     store: MetadataStore
     options: StoreOptions

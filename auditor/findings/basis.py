@@ -54,15 +54,15 @@ def basis(check_id: str) -> Basis:
 
 
 def ids_resting_on(*bases: Basis) -> list[str]:
-    """Return the ids of the checks whose basis is one of ``bases``."""
+    """Return the ids of the checks whose basis (the facts that findings depend on) is one of ``bases``."""
     return [check_id for check_id in CHECK_BY_ID if basis(check_id) in bases]
 
 
 def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
     """Return the ids of the checks whose findings a run cannot find if it leaves out ``skipped_checks``.
 
-    Former ids of these checks are included. If one check of `LOSS_STAGES` was left out, all are included,
-    because a fault may now be at the left-out stage.
+    Former ids of these checks are included. If one check of `LOSS_STAGES` was left out, all checks of
+    `LOSS_STAGES` are included, because a fault may now be at the left-out stage.
 
     >>> ids_without_check(["entry-lost"])
     ['entry-lost', 'below-ack-quorum', 'below-write-quorum']
@@ -254,7 +254,7 @@ def _bookies_with_unreadable_index(run: Batches) -> set[str]:
 
 
 def _holders_of_unread_records(run: Batches) -> set[str]:
-    """Return the bookies with copies of ledgers whose records could not be decoded."""
+    """Return the bookies with copies of ledgers whose metadata could not be decoded."""
     unread_keys = [
         pack_row_keys(to_whole_numbers(batch["scope_id"]), to_whole_numbers(batch["ledger_id"]))[
             to_flags(batch["undecidable"]) & batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
@@ -309,7 +309,7 @@ def _has_table(run: Batches, name: str) -> bool:
 
 
 def _ledger_flags(run: Batches, findings: FindingObjects) -> tuple[Flags, Flags, Flags]:
-    """Return three flags for each finding: its ledger is listed, its class is known, its class is certain."""
+    """Return 3 flags per finding: ledger listed, its class (worst entry's state) known, the class certain."""
     ledger_keys, key_numbers = np.unique(findings.ledger[findings.has_ledger], return_inverse=True)
     is_listed, is_judged, is_decided = (
         np.full(len(ledger_keys), default_flag) for default_flag in (False, True, True)
@@ -337,7 +337,7 @@ def _ledger_flags(run: Batches, findings: FindingObjects) -> tuple[Flags, Flags,
 
 
 def _were_owners_read(run: Batches) -> bool:
-    """Return whether the run read all lists of owners in their stores, with every value."""
+    """Return whether the run read all lists of ledgers of all owners (such as topics), with every value."""
     has_rows = False
     for batch in run(OWNERS, ["status"]):
         if not is_among_texts(batch["status"], ["ok"]).all():

@@ -90,7 +90,7 @@ Only bookies with several directories matter here (`uneven_directories`).
 
 
 def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
-    """Return the index directories of each bookie that has a nearly empty one, as (path, ledgers) in order.
+    """Return all index directories of each bookie with a nearly empty one, as (path, ledger count) in order.
 
     Only bookies with DbLedgerStorage count. This storage keeps a ledger in the directory at position id
     modulo number of directories. So all directories should have similar numbers of ledgers.

@@ -52,7 +52,7 @@ class RunCoverage:
         bookies: the table ``bookies`` of this run.
         has_gaps: whether a part of the metadata could not be listed.
         has_unread_bookie: whether a bookie was not read completely.
-        has_all_owners: whether all owners were read.
+        has_all_owners: whether all owners of ledgers (such as topics) were read.
         asked_tables: the optional tables of a `Basis` that were requested.
         skipped_checks: checks that were left out, or that had fewer inputs than in the previous run.
         lost_carried: checks that had fewer inputs than in at least one earlier run. They matter for earlier
@@ -176,7 +176,7 @@ def _add_trouble_key(findings: DataFrame, instance_id: str | None) -> DataFrame:
 
 
 def _earlier_findings(earlier_changes: DataFrame) -> DataFrame:
-    """Return the findings known after the previous run, only the worst one of each fault (``trouble``)."""
+    """Return the worst finding of each fault (key ``trouble``) that was known after the previous run."""
     rows = earlier_changes.where(F.col("change") != Change.FIXED)
     if "urgency" not in rows.columns:  # a table of an older release
         rows = rows.withColumn("urgency", F.lit(Urgency.NOT_URGENT.value))
@@ -280,5 +280,5 @@ def _was_covered(coverage: RunCoverage) -> Column:
 
 
 def _is_fully_read() -> Column:
-    """Return whether a bookie's directories were found and read to the end. Its answers do not count."""
+    """Return whether a bookie's directories were found and fully read. Answers of the bookie do not count."""
     return F.col("found") & (F.col("read") == BookieRead.READ)

@@ -174,9 +174,9 @@ def _is_index_newer(grace_ms: int) -> Column:
 
 
 def _add_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Column) -> DataFrame:
-    """Add the name and time of the earlier run to the evidence of rows with ``was_seen_earlier``.
+    """Add name and time of the earlier run to the evidence of rows for which ``was_seen_earlier`` is true.
 
-    Rows that also have ``is_newer`` become confirmed.
+    Those of them for which ``is_newer`` is true too become confirmed.
     """
     run = F.to_json("first")
     carried_evidence = F.concat(
@@ -209,9 +209,10 @@ _LOGS_SCHEMA = "sample array<struct<keeps array<struct<ledger string>>>>"
 def add_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     """Add ``owner`` to the evidence of findings about a ledger, and ``owners`` to evidence with a sample.
 
-    ``ownership`` is the run's table. ``owners`` has an element for each owner of sampled ledgers. The keys of
-    an element are ``ledgers``, ``standing`` (such as owned), and the keys in `OWNER`. The last are null if no
-    owner names the ledgers. A ledger that is not in the table ``ownership`` has the standing ``unknown``.
+    An owner is what a ledger belongs to, such as a Pulsar topic. ``ownership`` is the run's table. ``owners``
+    has an element for each owner of sampled ledgers. Its keys are ``ledgers``, ``standing`` (such as owned),
+    and the keys in `OWNER`, which are null if no owner names the ledgers. A ledger that is not in the table
+    ``ownership`` has the standing ``unknown``.
     """
     ledgers = findings.where("ledger_id is not null").select(*LEDGER).distinct()
     owned_ledgers = _first_owners(ownership, ledgers).where("path is not null")
@@ -236,7 +237,8 @@ def add_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
 def _first_owners(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
     """Return ``path``, ``standing`` and ``owner`` of each of the ``ledgers`` that is in ``ownership``.
 
-    If several paths name the ledger, the first one counts. Path and owner are null if no path names it.
+    ``path`` is the path of an owner (such as a topic) that names the ledger. If there are several paths, the
+    first one counts. Path and owner are null if no path names the ledger.
     """
     owned_rows = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
     owner = F.struct(*OWNER).alias("owner")
@@ -247,7 +249,7 @@ def _first_owners(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
 
 
 def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
-    """Return the ``evidence`` of findings without a ledger, and its sampled ledgers' ``owners``, as JSON."""
+    """Return the ``evidence`` of findings about no ledger, with the ``owners`` of sampled ledgers as JSON."""
     sampled_ledgers = _sampled_ledgers(findings)
     ledger_owners = _first_owners(ownership, F.broadcast(sampled_ledgers.select(*LEDGER).distinct()))
     unnamed_owner = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))
@@ -274,10 +276,10 @@ def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
 
 
 def _sampled_ledgers(findings: DataFrame) -> DataFrame:
-    """Return the ``evidence`` of findings that name no ledger, with one row for each ledger in its samples.
+    """Return a row (``evidence``, ledger) for each ledger in the samples of findings that name no ledger.
 
-    Samples of paths have no rows. Ledgers outside scope 0 ("7 of scope 1") have no rows either, because their
-    owner is never known.
+    Sampled paths give no rows. Ledgers outside scope 0 ("7 of scope 1"; the scope is the upper half of a
+    128-bit ledger id) give no rows either, because their owner is never known.
     """
     evidence_texts = F.from_json("evidence", _LEDGERS_SCHEMA)
     logs = F.from_json("evidence", _LOGS_SCHEMA)["sample"]

@@ -6,7 +6,7 @@ therefore a Spark `Column` or a NumPy array. These rules use only operators that
 false.
 
 A finding is covered if the later run looked at the facts that the finding depends on. Only a covered finding
-can get *better* or be *fixed*. The ``way`` of its `Basis` names the rule:
+can get *better* or be *fixed*. The ``data_kind`` of its `Basis` names the rule:
 
 ``records``
     The metadata alone shows the finding. It is covered if the ledger is listed, or if the listing has no
@@ -77,7 +77,7 @@ class FindingFacts:
     """The facts that the later run knows about the objects of findings. Each is a boolean per finding.
 
     Attributes:
-        flags_by_kind: by rule (``way`` of a `Basis`), whether the rule applies to the finding. One rule
+        flags_by_kind: by rule (``data_kind`` of a `Basis`), whether the rule applies to the finding. One rule
             applies to each finding, or none if the table of the finding's basis is not in the run.
         has_ledger: whether the finding is about a ledger.
         is_listed: whether the run lists this ledger.
@@ -93,7 +93,7 @@ class FindingFacts:
             depends on this data. The second is whether the run could not read all such data of the bookie.
         has_all_metadata: whether the listings have no holes, for all findings.
         has_all_bookies: whether every bookie was read.
-        has_all_owners: whether all owners were read.
+        has_all_owners: whether all owners of ledgers (such as topics) were read.
     """
 
     flags_by_kind: Mapping[DataKind, Any]

@@ -207,7 +207,7 @@ def _match_entries(
 ) -> tuple[DataFrame, dict[int, Column]]:
     """Return ``changes`` joined with the baselines, and a condition for each entry by its number.
 
-    The condition is whether the entry names a row.
+    The condition tells whether the entry names a row. Expired entries have no condition.
     """
     rows, match_by_entry = changes, {}
     for entry_number, entry in enumerate(entries, 1):

@@ -79,7 +79,7 @@ def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
 
 
 def ask_roster_checks(checks: Sequence[RosterCheck], roster: Roster) -> list[dict[str, Any]]:
-    """Return the results of all checks that read the roster, as rows of `CHECK_RESULT_SCHEMA`."""
+    """Return results of checks on the roster (bookies, owner stores) as rows of `CHECK_RESULT_SCHEMA`."""
     return [{**row, "id": check.id} for check in checks for row in check(roster)]
 
 
@@ -88,7 +88,8 @@ def add_fingerprints(
 ) -> DataFrame:
     """Add fingerprint, cause and ledger name to each finding, in the table's column order.
 
-    ``cause_claims`` are the causes. The fingerprint is that of `auditor.model.finding.fingerprint`.
+    ``cause_claims`` are the causes (events that explain several findings). The fingerprint is that of
+    `auditor.model.finding.fingerprint`.
     """
     rows = findings.withColumn("fingerprint", fingerprints("id", instance_id)).withColumn(
         "ledger_qualified_name", qualified_names()
@@ -163,8 +164,8 @@ class FindingCount(NamedTuple):
 def next_steps(counts: Iterable[FindingCount], instructions: Mapping[str, str]) -> list[Step]:
     """Return the steps for unsuppressed findings, the most urgent first.
 
-    ``instructions`` has the text from the run's list of actions, by check. The first object of a step comes
-    from a confirmed finding if the step has one.
+    ``instructions`` has the text from the run's list of actions, by check. If a step has a
+    confirmed finding, its first bookie or ledger is from a confirmed finding.
 
     >>> counts = [FindingCount("new", "destroys-data", "critical", "gc-would-delete-live", "confirmed", None,
     ...                        f"bk-{name}", 1) for name in "abc"]

@@ -101,7 +101,7 @@ def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
 
 
 def scoped_ledger_to_path(ledger: LedgerId) -> str:
-    """Return the path of the index of a ledger outside scope 0, relative to ``current``.
+    """Return the index path, relative to ``current``, of a ledger whose scope (BP-35) is not 0.
 
     >>> scoped_ledger_to_path(LedgerId(-2, scope=1))
     '00000000/00000001/ffffffff/fffffffe/fffffffffffffffe.idx'
@@ -112,9 +112,9 @@ def scoped_ledger_to_path(ledger: LedgerId) -> str:
 
 
 def scoped_ledger_paths(ledger: LedgerId) -> Iterator[str]:
-    """Yield every path that the index of a ledger outside scope 0 may have.
+    """Yield every path that the index of a ledger may have if the ledger's scope (BP-35) is not 0.
 
-    The path with full padding comes first.
+    The path whose names are all padded with zeros comes first.
 
     >>> list(scoped_ledger_paths(LedgerId(2, scope=1)))[-1]
     '0/1/0/2/2.idx'
@@ -162,7 +162,7 @@ def path_numbers(directory: str, name: str) -> tuple[int, ...] | None:
 def is_scope_id_directory(name: str) -> bool:
     """Return whether ``name``, the name of a directory directly below ``current``, is padded.
 
-    A directory with such a name contains only indexes outside scope 0.
+    A directory with such a name contains only indexes of ledgers whose scope (BP-35) is not 0.
 
     >>> is_scope_id_directory("00000000"), is_scope_id_directory("0"), is_scope_id_directory("locations")
     (True, False, False)

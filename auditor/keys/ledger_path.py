@@ -38,7 +38,7 @@ FIRST_LONG_ID = 2**31 - 1
 
 
 class KeyLayout(Protocol):
-    """A mapping from the ledgers of scope 0 to paths, and back."""
+    """A mapping between paths and the ledgers of scope 0 (the upper half of their 128-bit ids is 0)."""
 
     def to_path(self, ledger_id: int) -> str:
         """Return the path of a ledger, relative to the root."""
@@ -131,7 +131,7 @@ _SCOPE_ID_HEX_DIGITS = 16
 
 
 def to_scope_id_path(ledger: LedgerId) -> str:
-    """Return the path of a ledger outside scope 0, relative to the root.
+    """Return the path, relative to the root, of a ledger whose scope (BP-35) is not 0.
 
     >>> to_scope_id_path(LedgerId(2, scope=1))
     'scopes/0000/0000/0000/0001/0000/0000/0000/L0002'
@@ -144,8 +144,8 @@ def to_scope_id_path(ledger: LedgerId) -> str:
 def ledger_of_path(relative_path: str) -> LedgerId | None:
     """Return the ledger at a path below `SCOPES_DIRECTORY`, or None if the path is not that of a ledger.
 
-    The result may be a ledger of scope 0. Such a ledger does not belong there, but a client may have put it
-    there.
+    Ledgers there should have a scope (upper half of a 128-bit id) other than 0. The result may still be a
+    ledger of scope 0, because a client may have put it there.
 
     >>> ledger_of_path("scopes/0000/0000/0000/0000/0000/0000/0000/L0002")
     LedgerId(id=2, scope=0)
@@ -155,7 +155,7 @@ def ledger_of_path(relative_path: str) -> LedgerId | None:
 
 
 def is_inner_scope_id_path(relative_path: str) -> bool:
-    """Return whether ``relative_path`` is a directory above ledgers outside scope 0.
+    """Return whether ``relative_path`` is a directory above ledgers whose scope (BP-35) is not 0.
 
     This is the case for `SCOPES_DIRECTORY` itself, and for every path below it that has the form of a
     directory.
@@ -172,7 +172,7 @@ def is_inner_scope_id_path(relative_path: str) -> bool:
 
 
 class ScopeIdSpan(NamedTuple):
-    """The scope and the range of ids of the ledgers that can be below a znode.
+    """The scope (upper half of a 128-bit id) and the range of ids of the ledgers that can be below a znode.
 
     The ids are from ``low`` to ``high``, both included. ``scope`` is None if any scope is possible.
     """
@@ -220,7 +220,7 @@ _MAX_MARK_DIGITS = 19
 
 
 class MarkPath(NamedTuple):
-    """The kind of a znode among the marks, and the ledger id in its name.
+    """The kind (`classify_mark`) of a znode among under-replication marks, and the ledger id in its name.
 
     ``ledger_id`` is None if the name contains no ledger id.
     """
@@ -230,7 +230,7 @@ class MarkPath(NamedTuple):
 
 
 def mark_to_path(ledger_id: int) -> str:
-    """Return the path of a ledger's mark, relative to the root.
+    """Return the path of a ledger's under-replication mark, relative to the root.
 
     >>> mark_to_path(0x0123456789abcdef)
     'underreplication/ledgers/0123/4567/89ab/cdef/urL81985529216486895'
@@ -240,7 +240,7 @@ def mark_to_path(ledger_id: int) -> str:
 
 
 def classify_mark(relative_path: str) -> MarkPath:
-    """Return the kind of the znode at a path relative to the root.
+    """Classify the znode at a path, relative to the root, with regard to under-replication marks.
 
         mark        a mark at the path that belongs to its id
         misplaced   a mark in the directories of a different id, or a mark whose id is written differently.
@@ -266,7 +266,7 @@ def classify_mark(relative_path: str) -> MarkPath:
 
 
 def lock_to_path(ledger_id: int) -> str:
-    """Return the path of a ledger's lock, relative to the root.
+    """Return the path, relative to the root, of a replication worker's lock on a ledger.
 
     >>> lock_to_path(1)
     'underreplication/locks/urL0000000001'
@@ -275,7 +275,7 @@ def lock_to_path(ledger_id: int) -> str:
 
 
 def lock_from_path(relative_path: str) -> int | None:
-    """Return the ledger whose lock is at ``relative_path``.
+    """Return the ledger whose lock, which a replication worker holds, is at ``relative_path``.
 
     Returns None for a path that `lock_to_path` never returns.
 

@@ -87,7 +87,7 @@ _MAX_NAME_LENGTH = 64  # no id needs more digits; longer names are not parsed
 
 
 def to_path(kind: LayoutKind, ledger_id: int) -> str:
-    """Return the path of a ledger of scope 0 in layout ``kind``, relative to the root.
+    """Return the path, relative to the root, of a ledger of scope 0 (BP-35) in layout ``kind``.
 
     >>> to_path(LayoutKind.FLAT, 7), to_path(LayoutKind.HIERARCHICAL, 7)
     ('L0000000007', '00/0000/L0007')
@@ -98,7 +98,7 @@ def to_path(kind: LayoutKind, ledger_id: int) -> str:
 
 
 def from_path(kind: LayoutKind, relative_path: str) -> int | None:
-    """Return the ledger of scope 0 at ``relative_path``, or None for a path that `to_path` never returns.
+    """Return the id of the ledger (scope 0, BP-35) at a path; None for a path that `to_path` never returns.
 
     >>> from_path(LayoutKind.HIERARCHICAL, "00/0000/L0007")
     7
@@ -238,9 +238,10 @@ def _etcd_path(relative_path: str) -> ClassifiedPath:
 
 
 def _scope_id_path(relative_path: str, names: list[str]) -> ClassifiedPath:
-    """Classify a path below ``scopes``. Java skips this tree, so it lists no id for the path.
+    """Classify a path below ``scopes``, the tree of ledgers whose scope (BP-35) is not 0.
 
-    A ledger of scope 0 does not belong below ``scopes``. But a znode there could contain its metadata.
+    Java skips this tree, so it lists no id for the path. A ledger of scope 0 does not belong there, but a
+    znode there could contain its metadata.
     """
     ledger = ledger_path.ledger_of_path("/".join(names[: ledger_path.SCOPE_ID_PATH_LEVELS + 2]))
     if ledger is not None:

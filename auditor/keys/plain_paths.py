@@ -49,7 +49,7 @@ _TEMPLATES_BY_LAYOUT: dict[LayoutKind, tuple[tuple[str, int, int], ...]] = {
 def ledger_ids(layout_kind: LayoutKind, paths: Sequence[str], root_length: int) -> NDArray[np.int64]:
     """Return the ids of the ledgers at ``paths``; -1 for a path that has none of this module's forms.
 
-    All these ledgers are in scope 0.
+    All these ledgers are in scope 0 (the upper half of their 128-bit ids is 0).
 
     Args:
         layout_kind: layout of the ledgers.

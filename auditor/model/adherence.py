@@ -165,13 +165,13 @@ def zone_of(path: str) -> tuple[str, str] | None:
 
 
 def domain_codes(locations: Locations, level: Level, names: Sequence[str]) -> Numbers:
-    """Return a code for the rack, zone or region of each bookie; -1 if the mapping does not contain it."""
+    """Return a code for each bookie's rack, zone or region; -1 if ``locations`` does not have the bookie."""
     return _encode_texts([locations.domain(name, level) for name in names])[1]
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """The server's verdict on each ensemble, and the windows that break the policy.
+    """The server's verdict on each ensemble, and the windows (write quorums) that break the policy.
 
     ``adherence`` has one verdict for each ensemble. ``broken_windows`` has one flag for each window of each
     ensemble. A zone policy can refuse a single bookie, or a combination of ensemble size and write quorum.
@@ -290,7 +290,7 @@ def flag_first_of_equal_codes(sorted_codes: NDArray[np.integer[Any]]) -> Flags:
 
 
 def flag_single_domain(zones: Numbers, domains: Numbers) -> Flags:
-    """Flag the windows in which two or more bookies of a zone are all in the same upgrade domain."""
+    """Flag the windows (write quorums) with a zone that has 2 or more bookies, all in one upgrade domain."""
     is_crowded = np.zeros(zones.shape[:-1], np.bool_)
     for member_index in range(zones.shape[-1]):
         is_same_zone = zones == zones[..., member_index : member_index + 1]
@@ -317,7 +317,7 @@ def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
 
 
 def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_regions: int) -> Flags:
-    """Flag the windows with an ack quorum of copies in fewer than ``min_regions`` regions.
+    """Flag the windows (write quorums) with an ack quorum of copies in fewer than ``min_regions`` regions.
 
     A region policy with ``reppMinimumRegionsForDurability`` avoids such windows when it creates an
     ensemble: any ``min_regions`` - 1 regions together must hold fewer than ``ack_quorum`` copies. A bookie

@@ -195,9 +195,10 @@ class PairContents:
 class ContentComparison:
     """Comparison of the ledgers of all absent ids with the disks of all live bookies.
 
-    ``expected_ledgers`` maps each absent id to the number of judged ledgers that name it.
-    ``contents_by_pair`` maps (absent id, live bookie) to their `PairContents`. It omits pairs that have no
-    ledger in common. ``fully_read_bookies`` are the live bookies whose index was read completely.
+    An absent id is neither registered nor found on any disk. ``expected_ledgers`` maps each absent id to the
+    number of judged ledgers that name it. ``contents_by_pair`` maps (absent id, live bookie) to their
+    `PairContents`. It omits pairs that have no ledger in common. ``fully_read_bookies`` are the live bookies
+    whose index was read completely.
     """
 
     expected_ledgers: Mapping[str, int] = field(default_factory=dict)
@@ -205,7 +206,7 @@ class ContentComparison:
     fully_read_bookies: Set[str] = frozenset()
 
     def claims_by_ledgers(self) -> AliasClaims:
-        """Yield each pair of ids that belong to the same bookie according to the ledgers on its disks."""
+        """Yield pairs of ids that the ledgers on disks show to be one bookie: both ids, rule, evidence."""
         for (absent_id, live_id), pair in self.contents_by_pair.items():
             if pair.has_most_ledgers:
                 ledgers = (
@@ -248,7 +249,7 @@ def comparable_address(address: HostPort | None) -> HostPort | None:
 
 
 def claims_by_addresses(ids: Mapping[str, BookieFacts]) -> AliasClaims:
-    """Yield each pair of ids that match by a rule on addresses.
+    """Yield each pair of ids that match by a rule on addresses: both ids, the rule, and the evidence.
 
     Other evidence may contradict the match.
     """

@@ -41,9 +41,10 @@ class StoreDifference:
     """One item that differs between the two stores.
 
     ``path`` is the path of the item in the store. For a ledger, it is the path in the source. If only the
-    copy has the ledger, it is the path in the copy. Paths of owners are relative to the chroot. ``fields``
-    are the fields that differ in a ledger's metadata, in the form ``name: source / copy``. ``why`` is the
-    reason why the difference is undecided. It is None for other differences.
+    copy has the ledger, it is the path in the copy. Paths of owners (such as topics) are relative to the
+    chroot of their application. ``fields`` are the fields that differ in a ledger's metadata, in the form
+    ``name: source / copy``. ``why`` is the reason why the difference is undecided. It is None for other
+    differences.
     """
 
     item: StoreItem

@@ -8,7 +8,7 @@ sources that exists:
     versions   The VERSION files in the bookie's directories that contain its own id. The majority of them
                decides. They come before the store for three reasons. (1) An operator's tools change only
                the store. (2) A disk from a different bookie adds only one wrong VERSION. (3) A bookie may
-               stop before it writes to the store. Then only its directories have the new lists.
+               stop between the two writes. Then only its directories have the new lists.
     store      The store's cookie, if no VERSION in the bookie's directories contains its id.
     others     The VERSION files that contain other ids, if the store has no cookie. The majority of them
                decides. A bookie that was given a new id keeps its directories.

@@ -201,7 +201,7 @@ class RemovalTrial:
 
     ``along`` counts ledgers that name no bookie of this trial, but move too. A bookie in their ensembles is
     already absent. ``doubts`` are the numbers of ledgers about which a fact is unknown. ``holds`` are the
-    holds that forbid the removal, the most important first. ``commands`` remove the bookies. There are no
+    rules that forbid the removal, the most important first. ``commands`` remove the bookies. There are no
     commands while the gate (`auditor.actions.gate`) refuses the removal. ``permission`` is the gate's answer.
 
     Raises:
@@ -236,11 +236,11 @@ class RemovalTrial:
 class Rehearsal:
     """Answer to the question whether some bookies may be removed, based on a finished run.
 
-    ``absent`` are bookies that are not registered and that are not among ``bookies``. The Auditor marks the
-    ledgers of absent bookies too. If there are several bookies, ``together`` is the trial of removing all
-    at once, and ``alone`` has a trial for each bookie. ``order`` is the order in which the bookies may be
-    removed one by one. ``order`` is empty if no such order is allowed. ``seconds`` is the estimated
-    duration, or None if no rate was given.
+    ``absent`` are bookies that are not registered and that are not among ``bookies``. BookKeeper's
+    auditor marks the ledgers of absent bookies as under-replicated too. If there are several bookies,
+    ``together`` is the trial of removing all at once, and ``alone`` has a trial for each bookie. ``order``
+    is the order in which the bookies may be removed one by one. It is empty if no such order is allowed.
+    ``seconds`` is the estimated duration, or None if no rate was given.
     """
 
     run: str
@@ -270,7 +270,7 @@ class Rehearsal:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Commands that remove the bookies, in order. Empty if the gate refuses to remove any of them."""
+        """Commands that remove the bookies, in order. Empty if the removal of one or more is refused."""
         if not self.order:
             return self.together.commands
         commands_by_bookie = {trial.bookies[0]: trial.commands for trial in self.alone}

@@ -57,7 +57,7 @@ ERASING_ACTIONS = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DECOMMISSI
 
 
 class HoldObject(StoredWord):
-    """Kind of object that a hold applies to: column ``object`` of the table holds."""
+    """Kind of object on which a hold forbids actions: column ``object`` of the table holds."""
 
     BOOKIE = "bookie"
     LEDGER = "ledger"
@@ -72,7 +72,7 @@ OWNERS_SOURCE = "owners"
 
 
 def bookie_source(bookie_id: str) -> str:
-    """Return the key of a hold on the data that was read from a bookie.
+    """Return the key of a hold (a rule that forbids actions) on the data that was read from a bookie.
 
     >>> bookie_source("bk1:3181")
     'bookie bk1:3181'
@@ -85,7 +85,7 @@ HOLDS_TABLE_PATH = "tables/holds"
 
 
 class HoldTarget(StoredWord):
-    """The objects on which a finding places a hold."""
+    """The objects on which a finding places a hold (a rule that forbids actions)."""
 
     BOOKIE = "bookie"  # the finding's bookie
     LEDGER = "ledger"  # the finding's ledger
@@ -100,14 +100,14 @@ class HoldTarget(StoredWord):
 
 
 class LiftCondition(StoredWord):
-    """Condition under which a later run lifts a hold: column ``lift`` of the table holds."""
+    """Condition for a later run to lift a hold (a ban of actions): column ``lift`` of the table holds."""
 
     FINDING_GONE = "finding-gone"
     FACT_GONE = "fact-gone"
     DATA_ELSEWHERE = "data-elsewhere"
 
     def describe(self, reasons: Sequence[str]) -> str:
-        """Return a sentence with the condition that lifts holds with these reasons.
+        """Return the condition as a sentence, for holds (rules that forbid actions) with these ``reasons``.
 
         >>> LiftCondition.FINDING_GONE.describe(["start-refused"])
         'an audit looks for start-refused again and does not find it'
@@ -125,7 +125,7 @@ _LIFT_CONDITIONS = {
 
 
 class FactReason(StoredWord):
-    """Reason for a hold that comes from a fact instead of a finding: column ``reason`` of the table holds."""
+    """Fact, not a finding, for which a hold forbids actions: column ``reason`` of the table holds."""
 
     LAST_KNOWN_COPY = "last-known-copy"
     LAST_SERVED_COPY = "last-served-copy"
@@ -143,7 +143,7 @@ class FactReason(StoredWord):
 
 @dataclass(frozen=True, slots=True)
 class HoldRule:
-    """Rule for the holds that a finding causes.
+    """Rule for the holds that a finding causes. A hold forbids actions on an object.
 
     ``forbids`` are the forbidden actions, ``target`` are the objects, and ``lift`` is the condition that
     lifts the holds. ``lift`` differs from the default if the hold must stay after its finding is gone.
@@ -158,7 +158,7 @@ class HoldRule:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A row of the table holds. ``certain`` is False if only a doubt, and no proved fact, is the reason."""
+    """A row of the table holds: it forbids actions. ``certain`` is False if its reason is only a doubt."""
 
     object: HoldObject
     key: str
@@ -175,7 +175,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class HoldNotice:
-    """A hold in the form that reports show.
+    """A hold (a rule that forbids actions) in the form that reports show.
 
     All runs since ``first_seen`` (ms since 1970) have the hold. ``lift`` is the word of `LiftCondition` for
     the condition that lifts the hold. ``lifted_when`` is this condition as a sentence.
@@ -196,7 +196,7 @@ class HoldNotice:
 
 
 def hold_notice(hold: Hold) -> HoldNotice:
-    """Convert a hold to the form that reports show."""
+    """Convert a hold (a rule that forbids actions) to the form that reports show."""
     return HoldNotice(
         hold.object,
         hold.key,
@@ -214,7 +214,7 @@ def hold_notice(hold: Hold) -> HoldNotice:
 
 
 def ledger_key(scope_id: int, ledger_id: int) -> str:
-    """Return the key of a hold on a ledger.
+    """Return the key (scope/id) of a hold on a ledger. A hold forbids actions.
 
     >>> ledger_key(0, 42)
     '0/42'

@@ -1,4 +1,4 @@
-"""Proof that a run read all stores of owners, or the reasons why there is no proof.
+"""Proof that a run read all stores with owners of ledgers (such as topics), or why there is no proof.
 
 A ledger that no owner lists is unowned only if every owner was read. Several Pulsar clusters can share one
 BookKeeper cluster (pulsar #17213, #5935, #8133), and a store can be wiped or restored from a backup. The
@@ -60,14 +60,14 @@ Two runs that are this far apart therefore see two versions of each list.
 
 
 class ListCounts(NamedTuple):
-    """Number of ledgers in BookKeeper that a store listed before, and how many of them it no longer lists."""
+    """Numbers of ledgers in BookKeeper that an owner store listed before, and of those no longer listed."""
 
     listed_before: int = 0
     dropped: int = 0
 
 
 class StoreFacts(NamedTuple):
-    """Number of paths in a store that could not be listed, and the time of the store's newest value in ms."""
+    """For a store of owners: number of paths that could not be listed, and time of the newest value in ms."""
 
     gaps: int = 0
     newest_time: int | None = None
@@ -75,7 +75,7 @@ class StoreFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OwnerCounts:
-    """Counts by which a run judges whether its stores of owners are complete.
+    """Counts by which a run judges whether its stores with owners (such as topics) are complete.
 
     ``list_counts`` and ``store_facts`` have an element for each store. If a store was given under two names,
     ``name_by_alias`` maps its second name to its first name. ``store_identities`` maps each store, by its
@@ -97,7 +97,7 @@ def owner_store_rows(
     declared_stores: Sequence[str],
     as_of: Mapping[str, int | None],
 ) -> list[dict[str, Any]]:
-    """Return one row of `OWNER_STORES` for each store.
+    """Return one row of `OWNER_STORES` for each store with owners (such as topics) of ledgers.
 
     A store gets a row if it was read or is declared. It also gets a row if it no longer lists some ledgers of
     an earlier run.
@@ -159,7 +159,7 @@ def owner_store_rows(
 
 
 def incomplete_reasons(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the reasons why the set of stores is not proved to be complete.
+    """Return the reasons why the set of owner stores is not proved to be complete.
 
     The result is empty if the set is proved to be complete. It is also empty if there are no stores.
 

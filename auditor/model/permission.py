@@ -23,7 +23,7 @@ MAX_REASONS_SHOWN = 3
 class ActionObject:
     """An object that an action operates on: a bookie, a ledger, an entry log or a source.
 
-    ``key`` is its key in the table holds.
+    ``key`` is its key in the table holds, which contains the rules that forbid actions.
     """
 
     kind: HoldObject
@@ -31,7 +31,7 @@ class ActionObject:
 
 
 class UnfitRunReason(StrEnum):
-    """Reason why a run permits no action of some kind, whatever its holds are."""
+    """Reason why a run permits no action of some kind, whatever its holds (rules against actions) are."""
 
     NO_HOLDS = "no-holds"
     DATA_TOO_OLD = "data-too-old"
@@ -64,7 +64,10 @@ _UNFIT_RUN_SENTENCES = {
 
 @dataclass(frozen=True)
 class Allowed:
-    """Proof that no hold forbids an action. Every instruction needs it. Only `actions.gate` creates it."""
+    """Proof that no hold (a rule that forbids actions) forbids an action.
+
+    Every instruction needs it. Only `auditor.actions.gate` creates it.
+    """
 
     kind: ActionKind
     objects: tuple[ActionObject, ...]
@@ -79,8 +82,8 @@ class Allowed:
 class Refused:
     """An action that must not be taken.
 
-    ``holds`` are the holds that forbid the action, the most important first. ``why`` is the reason if there
-    is no such hold. ``unfit_reason`` is the reason why the run permits no action of this kind, whatever its
+    ``holds`` are the rules that forbid the action, the most important first. ``why`` is the reason if there
+    is no such rule. ``unfit_reason`` is the reason why the run permits no action of this kind, whatever its
     holds are. It is None if there is no such reason.
     """
 
@@ -114,7 +117,7 @@ class Refused:
 
 
 def hold_sentences(holds: Sequence[Hold], object_names: Sequence[str] = ()) -> list[str]:
-    """Return the distinct messages of some holds. Each is followed by the reason of the hold in brackets.
+    """Return the distinct messages of holds (rules that forbid actions), each with its reason in brackets.
 
     A name in ``object_names`` is removed from the beginning of a message, because the caller prints it there.
     """

@@ -117,7 +117,7 @@ class PlanCommand:
 
 @dataclass(frozen=True, slots=True)
 class PlannedLedger:
-    """A ledger of scope 0 as the run saw it. Its version and state are None if the store does not list it."""
+    """A ledger (scope 0, BP-35) as the run saw it. Version and state are None if the store lacks it."""
 
     ledger_id: Annotated[str, about("decimal")]
     version: int | None
@@ -171,7 +171,7 @@ class PlanStep:
 
     @property
     def was_permitted(self) -> bool:
-        """Whether the gate permitted the step. False in plans of earlier versions, which had no gate."""
+        """Whether the gate (it may refuse) permitted the step. False in plans of versions without a gate."""
         return self.urgency is not None
 
 
@@ -179,7 +179,7 @@ class PlanStep:
 class RefusedStep:
     """A step that findings ask for but that the plan refuses, with the reason and what to do instead.
 
-    ``holds`` has the reasons of the holds that forbid the step: ids of checks, or words of `FactReason`.
+    ``holds`` has the reasons of the rules that forbid the step: ids of checks, or words of `FactReason`.
     """
 
     kind: ActionKind
@@ -267,7 +267,7 @@ class PlanCheck:
 
     @property
     def exit_code(self) -> int:
-        """0 if every step is in state `TRUE` or `DONE`; 1 if a step is `CHANGED`; 3 if one is `UNKNOWN`."""
+        """0 if all steps are `STILL_VALID` or `DONE`; 1 if a step is `CHANGED`; 3 if one is `UNKNOWN`."""
         states = {step.state for step in self.steps}
         if StepState.CHANGED in states:
             return FOUND

@@ -37,7 +37,8 @@ class RepairState:
         registered: number of registered bookies. ``writable`` is the number of those that accept writes.
         knows_registrations: False for saved metadata without any registration. Such metadata may have been
             saved when no session existed.
-        queued: number of marked ledgers. ``oldest`` is the time of the oldest mark, or None without marks.
+        queued: number of ledgers with an under-replication mark. ``oldest`` is the time of the oldest mark,
+            or None without marks.
         queued_since: number of marked ledgers whose mark was created after the scan of the previous run. 0
             if there is no previous run.
         locked: number of ledgers that a worker has locked.
@@ -81,7 +82,10 @@ class RepairState:
 
     @property
     def unmarked(self) -> int:
-        """Number of waiting ledgers without a mark. Workers copy only ledgers that the auditor has marked."""
+        """Number of waiting ledgers without an under-replication mark.
+
+        Workers copy only ledgers that BookKeeper's auditor has marked.
+        """
         return max(self.waiting - self.queued, 0)
 
 
@@ -167,9 +171,9 @@ def repair_facts(
 ) -> RepairFacts:
     """Return the repair state in the form of a report, with the rate of repair since the previous run.
 
-    The rate is based on the number of removed marks: the marks of the previous run, plus the marks created
-    since then, minus the present marks. Marks that were both created and removed between the two runs are not
-    counted. The rate is therefore a lower bound.
+    The rate is based on the number of removed under-replication marks: the marks of the previous run, plus
+    the marks created since then, minus the present marks. Marks that were both created and removed between
+    the two runs are not counted. The rate is therefore a lower bound.
 
     Args:
         state: state in the current run.

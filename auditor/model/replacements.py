@@ -237,7 +237,7 @@ def _fill_by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSetting
 
 
 def zone_of_default() -> tuple[str, str]:
-    """Return the zone and the upgrade domain in the location that a server gives to an unresolved bookie."""
+    """Return the zone and upgrade domain of the location that a server gives to bookies it cannot resolve."""
     zone, domain = DEFAULT_PATHS[Policy.ZONE].split("/")[1:]
     return zone, domain
 
@@ -391,7 +391,7 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
 
 
 def _rack_windows(chosen_racks: Sequence[str], ensemble: int, write_quorum: int) -> Iterator[list[str]]:
-    """Yield the racks already chosen in each write quorum that contains the next position."""
+    """Yield, for each write quorum that contains the next position, the racks that are already in it."""
     count = len(chosen_racks)
     first_positions = [0] if ensemble == write_quorum else range(count - write_quorum + 1, count + 1)
     for first_position in first_positions:

@@ -174,7 +174,7 @@ class Report:
 
     @property
     def complete_but_accepted(self) -> bool:
-        """Whether everything was decided, except for gaps that suppressions accept."""
+        """Whether everything was decided, except for unread or undecided parts that suppressions accept."""
         coverage, accepted_gaps = self.coverage, self.run.accepted
         return (
             not self.run.gaps
@@ -190,7 +190,7 @@ class Report:
         """The first action in the run's list of actions.
 
         None if there is nothing to do. Also None if an earlier version created the run, because the advice
-        of that version did not respect holds.
+        of that version did not respect holds (rules that forbid actions).
         """
         return next(iter(self.run.actions or ()), None)
 

@@ -67,12 +67,12 @@ class OwnerTotal:
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A leaked ledger, from one finding of the check `ledger-unowned`.
+    """A leaked ledger (a ledger without an owner), from one finding of the check `ledger-unowned`.
 
-    ``owner`` is the last known owner in words, and ``claim`` is its path. ``made`` is the creation time in
-    ms, or None if it is not known. ``bytes`` and ``entries`` count one copy. They are None if the ledger is
-    not closed. ``why`` is the reason why the ledger counts as leaked. ``doubt`` is evidence that it is not
-    leaked, or None.
+    ``owner`` is the last known owner in words, and ``claim`` is this owner's path. ``made`` is the creation
+    time in ms, or None if it is not known. ``bytes`` and ``entries`` count one copy. They are None if the
+    ledger is not closed. ``why`` is the reason why the ledger counts as leaked. ``doubt`` is evidence that it
+    is not leaked, or None.
     """
 
     ledger_id: int
@@ -89,7 +89,10 @@ class Leak:
 
 @dataclass(frozen=True, slots=True)
 class LeakTotals:
-    """Totals over all leaks of a run. The ``confirmed`` fields count only leaks that two runs confirm."""
+    """Totals over all leaks (ledgers without an owner) of a run.
+
+    The ``confirmed`` fields count only leaks that two runs confirm.
+    """
 
     ledgers: int = 0
     confirmed: int = 0
@@ -235,12 +238,12 @@ class BookieFigure:
 
 @dataclass(frozen=True, slots=True)
 class OwnerFigures:
-    """Figures about the owners of ledgers.
+    """Figures about the owners of ledgers: tenants, namespaces and topics.
 
-    ``levels`` has a limited number of owners for each level, those with the worst findings first.
-    ``totals`` is the number of all owners at each level. ``leaks`` are the most important leaks, as many as
-    fit on a page. ``leaked`` is the total over all leaks. Ages are relative to ``scan_time``, which is in
-    ms.
+    ``levels`` has a limited number of owners for each level, those with the worst findings first. ``totals``
+    is the number of all owners at each level. ``leaks`` are the most important leaks (ledgers without an
+    owner), as many as fit on a page. ``leaked`` is the total over all leaks. Ages are relative to
+    ``scan_time``, which is in ms.
     """
 
     levels: Mapping[str, tuple[OwnerTotal, ...]]

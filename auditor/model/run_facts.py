@@ -281,7 +281,7 @@ class InDoubt(TypedDict):
 
 
 class BookiesListed(TypedDict):
-    """Unread cookies and registrations: those below the path ``hidden`` and of the bookies in ``unclear``."""
+    """Unread cookies and registrations: of all paths below ``hidden``, and of the bookies in ``unclear``."""
 
     hidden: Annotated[
         str | None,
@@ -372,7 +372,7 @@ class RunFacts:
 
     @property
     def checks_with_missing_holds(self) -> tuple[str, ...]:
-        """Ids of the checks that may not have placed all necessary holds."""
+        """Ids of the checks that possibly failed to place a necessary hold (a rule that forbids actions)."""
         return tuple(self.checks["unheld"]) if self.checks is not None else ()
 
 

@@ -62,7 +62,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure: the domains that fail, and the outcome.
+    """A failure: the domains (such as racks) that fail, and the outcome.
 
     ``promise`` is the outcome if all copies are where the metadata places them. ``today`` is the outcome
     with only the copies that the indexes of bookies show.
@@ -77,7 +77,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class DomainSet:
-    """Domains that fail together, and the entries and bytes that are lost.
+    """Domains (such as racks) that fail together, and the entries and bytes that are lost.
 
     The ``promise_`` fields are the loss if all copies are where the metadata places them. ``entries`` and
     ``bytes`` are the loss with only the copies that the indexes of bookies show.
@@ -92,7 +92,7 @@ class DomainSet:
 
 @dataclass(frozen=True, slots=True)
 class FailureMatrix:
-    """Matrix of the bytes that are lost if two domains of a level fail together, based on known copies.
+    """Matrix of the bytes lost if two domains of a level (such as racks) fail together, by known copies.
 
     Each row and each column is a domain. The diagonal is the loss if one domain fails alone. ``names`` are
     the domains that lose most. ``others`` is the number of domains that are left out.
@@ -106,7 +106,7 @@ class FailureMatrix:
 
 @dataclass(frozen=True, slots=True)
 class NearLoss:
-    """Ledgers with an entry that would be lost if one domain fails, and the number of these entries.
+    """Ledgers and entries that would be lost if a single domain (such as a rack) of a level fails.
 
     ``domains`` is the number of domains whose failure would lose an entry. ``names`` are the first of them,
     ordered by lost bytes. ``perhaps`` counts further ledgers that could lose an entry, because some copies
@@ -122,7 +122,7 @@ class NearLoss:
 
 @dataclass(frozen=True, slots=True)
 class LevelLoss:
-    """All failures at one level.
+    """All failures at one level, such as rack. A domain is one rack, for example.
 
     ``singles`` are the failures of a single domain, the worst first. ``distance`` counts ledgers by the
     smallest number of domains that must fail to lose an entry. Only copies that indexes show count. Ledgers
@@ -170,8 +170,8 @@ class Copysets:
 class WriteAnswer:
     """Whether ledgers of one shape can still be written (`YES`, `NO` or `UNKNOWN_ANSWER`), and the reason.
 
-    A shape consists of ensemble size, write quorum and ack quorum. ``groups`` are the isolation groups that
-    these ledgers name, in words. None if they name none.
+    A shape consists of ensemble size, write quorum and ack quorum. ``groups`` has the isolation groups in
+    the metadata of these ledgers, in words. It is None if their metadata names no groups.
     """
 
     ensemble: int
@@ -189,7 +189,7 @@ class BookieLoad:
 
     ``open_ensembles`` is the write load: the number of ledgers that are not closed and have the bookie in
     their last ensemble. ``disk`` is the number of bytes of the bookie's entry logs, or None if they were
-    not read. ``idle`` is the reason why the bookie gets no new data. None if it does get new data.
+    not read. ``idle`` is the reason why the bookie gets no new data, or None if it does get new data.
     """
 
     name: str
@@ -205,8 +205,8 @@ class BookieLoad:
 class DiskLoad:
     """Live and dead data in one ledger directory of a bookie, according to its entry logs.
 
-    ``entries`` is None if the ledgers map of an entry log only counts bytes. ``used`` is the used share of
-    the file system, or None if it is not known.
+    ``entries`` is the number of entries, or None if the ledgers map of an entry log only counts bytes.
+    ``used`` is the used share of the file system, or None if it is not known.
     """
 
     bookie: str
@@ -221,7 +221,7 @@ class DiskLoad:
 class Balance:
     """Loads of all bookies, the largest first, and loads of the domains at each known level.
 
-    ``disks`` is None if entry logs were not read.
+    ``disks`` has the loads of the ledger directories. It is None if entry logs were not read.
     """
 
     bookies: tuple[BookieLoad, ...]
@@ -242,7 +242,7 @@ class ConcernedLedger:
 
 @dataclass(frozen=True, slots=True)
 class OwnerLoss:
-    """Loss of a namespace or a topic: ledgers with lost entries, and ledgers that recovery cannot close.
+    """Ledgers of one namespace or topic that lose entries in a failure, or that recovery cannot close.
 
     ``bytes`` is the size of the lost entries. ``offloaded`` counts the ledgers that have a complete copy in
     an object store.
@@ -260,11 +260,11 @@ class OwnerLoss:
 class Doubts:
     """Facts that are unknown in a simulation.
 
-    ``ledgers`` is the number of all ledgers. ``undecided`` is the number of ledgers whose metadata cannot
-    be judged. ``gaps`` counts the parts of the metadata that were not read. ``in_doubt`` are ids of ledgers
-    that may exist in these gaps. ``unread`` are bookies of which nothing was read. ``unplaced`` are bookies
-    without a location. ``not_closed`` counts ledgers that are not closed. ``registered`` is False if the
-    registrations of bookies are not known.
+    ``ledgers`` is the number of all ledgers. ``undecided`` is the number of ledgers whose metadata does not
+    show which bookies should have each entry. ``gaps`` counts the parts of the metadata that were not read.
+    ``in_doubt`` describes the ids of ledgers that may exist in these parts. ``unread`` are bookies of which
+    nothing was read. ``unplaced`` are bookies without a location. ``not_closed`` counts ledgers that are not
+    closed. ``registered`` is False if the registrations of bookies are not known.
     """
 
     ledgers: int
@@ -283,8 +283,8 @@ class Simulation:
 
     If no failure was requested, ``failure`` is None and ``levels`` has all levels. ``ledgers``,
     ``namespaces`` and ``topics`` have the first objects that a failure affects. The ``_concerned`` fields
-    count all objects that it affects. ``policy`` and ``mapping`` describe the placement policy and the
-    mapping of locations in use, with their origins. ``mapping`` is None if no location is known.
+    count all objects that it affects. ``policy`` is the placement policy, and ``policy_origin`` says where it
+    was read. ``mapping`` says where the bookies' locations were read. It is None if no location is known.
     """
 
     run: str

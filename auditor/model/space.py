@@ -145,8 +145,8 @@ class SpaceStep:
 
     ``bytes`` is an upper bound of the bytes that the action frees. ``command`` can be run unchanged. It is
     None if the server frees the space by itself. ``what`` then says when this happens. ``risk`` begins with a
-    word of `auditor.checks.manual.RISK_WORDS`. ``permission`` is the answer of the gate
-    (`auditor.actions.gate`).
+    word of `auditor.checks.manual.RISK_WORDS`. ``permission`` is the permission for the action, which
+    `auditor.actions.gate` gave.
 
     Raises:
         TypeError: ``permission`` does not permit an action that frees space on this bookie.
@@ -171,7 +171,8 @@ class SpaceStep:
 class RefusedSpace:
     """Bytes of one bookie that must not be freed: the refused action, the reason, and what must happen first.
 
-    ``reasons`` are the reasons of the holds that forbid the action, the most important first.
+    ``reasons`` has the reason of each hold (a rule that forbids actions) against the action, the most
+    important first.
     """
 
     bookie_id: str
@@ -187,11 +188,11 @@ class RefusedSpace:
 class SpaceView:
     """Disk space that a run found, grouped by bookie, ledger, application or age.
 
-    ``totals`` are the largest groups. ``others`` has the sums over all other groups, by class, and
+    ``totals`` are the largest groups. ``others`` has the bytes of all other groups together, by class, and
     ``others_count`` is the number of these groups. ``file_bytes`` is the total length of the ``files`` entry
     logs, and equals the sum of all classes. ``steps`` are actions for all bookies. For each bookie, the
-    action that frees most comes first. ``refused`` are actions that the gate (`auditor.actions.gate`) does
-    not permit. ``disks`` describes the files other than entry logs, by bookie. ``forecasts`` say when disks
+    action that frees most comes first. ``refused`` are actions that `auditor.actions.gate` does not
+    permit. ``disks`` describes the files other than entry logs, by bookie. ``forecasts`` say when disks
     will be full, if the measurements of several runs agree.
     """
 

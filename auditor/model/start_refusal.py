@@ -207,7 +207,7 @@ def unequal_cookie_refusal(
 def directories_refusal(
     fault: Fault, paths: Sequence[str], problem: str, stored_id: str | None = None
 ) -> Refusal:
-    """Return the refusal to start because of directories with the same fault, which ``problem`` describes."""
+    """Return the refusal to start because ``paths`` have the same fault. ``problem`` describes the fault."""
     path_text = paths[0] if len(paths) == 1 else f"each of {', '.join(paths)}"
     return Refusal(INVALID_COOKIE, fault, f"{path_text} has {problem}", tuple(paths), stored_id)
 

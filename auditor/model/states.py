@@ -21,7 +21,7 @@ class BookieRead(StoredWord):
 
 
 class TailRead(StoredWord):
-    """Whether a bookie's journal was read completely, starting at its last mark."""
+    """Whether a bookie's journal was read completely, from its last checkpoint (lastMark) to its end."""
 
     READ = "read"
     STOPPED = "stopped"  # nothing to read: the bookie went down cleanly
@@ -43,7 +43,7 @@ class ReplayError(StoredWord):
 
 
 class TailState(StoredWord):
-    """Kind of a row of the table journal_tails."""
+    """Kind of a row in the table journal_tails, which has the journal entries after the last checkpoint."""
 
     OK = "ok"  # the entries of one ledger
     GAP = "gap"  # some entries after the mark are not known
@@ -157,7 +157,7 @@ PARTIAL_LOGS = (EntryLogState.DAMAGED, EntryLogState.UNREADABLE)
 
 
 class CollectorScan(StoredWord):
-    """Effect of a garbage collector's scan of a damaged log: column ``collector_scan`` of entry_logs."""
+    """Effect of a damaged log on the garbage collector's scan: ``collector_scan`` of table entry_logs."""
 
     COUNTS = "counts"  # it counts the readable records, and misses the others
     MAY_FAIL = "may-fail"  # as counts, unless memory runs out
@@ -165,7 +165,7 @@ class CollectorScan(StoredWord):
 
 
 class CacheState(StoredWord):
-    """State of a collector's metadata cache for an entry log: column ``cache`` of the table entry_logs."""
+    """State of the garbage collector's cached metadata of an entry log: column ``cache`` of entry_logs."""
 
     OK = "ok"  # the log's own bytes, but for ledgers that the collector has dropped
     WRONG = "wrong"  # it contradicts the log
@@ -188,7 +188,7 @@ class GoneState(StoredWord):
 
 
 class Probe(StoredWord):
-    """Result of reading an entry at its location in an index: column ``probe`` of locations and misplaced."""
+    """Result of reading an entry at its location in an index: ``probe`` of tables locations and misplaced."""
 
     OK = "ok"  # the entry
     MISSING = "missing"  # there is no such log
@@ -282,7 +282,7 @@ class GcCause(StoredWord):
 
 
 class GcVerdict(StoredWord):
-    """Whether the server's action would be right: column ``verdict`` of the table gc_foresight."""
+    """Whether the garbage collector's action would be right: column ``verdict`` of the table gc_foresight."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -329,7 +329,7 @@ LISTED = (*DECODED, LedgerStatus.UNREADABLE)
 
 
 class MarkRow(StoredWord):
-    """Kind of a row in the table marks: its column ``kind``."""
+    """Kind of a row in the table marks (under-replication marks and locks): its column ``kind``."""
 
     MARK = "mark"
     LOCK = "lock"

@@ -43,7 +43,7 @@ class RegistrationView:
 
 @dataclass(frozen=True, slots=True)
 class AliasView:
-    """Another id that may belong to the bookie, with (rule, evidence for, evidence against) for each rule.
+    """Another id that may belong to the bookie, with the evidence of each rule for and against this.
 
     ``is_same_bookie`` is True if both ids belong to the same bookie, False if there are only hints.
     """
@@ -69,7 +69,7 @@ class CandidateView:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryView:
-    """A directory with data of the bookie, or a directory in the place that is named after the bookie.
+    """A directory with data of the bookie, or a directory whose path shows that the bookie should use it.
 
     ``ledgers`` is the number of judged ledgers in the directory. ``owner_candidates`` are the bookie ids that
     these ledgers suggest as its owner, the most likely first.
@@ -90,7 +90,7 @@ class DirectoryView:
 
 @dataclass(frozen=True, slots=True)
 class JournalView:
-    """A journal directory, the mark from which the journal was read, and why it was not read to its end.
+    """A journal directory, the mark (last checkpoint) where reading began, and why its end was not read.
 
     ``reason`` is None if the journal was read to its end. ``files`` counts the journal files from the mark
     on. ``files_below`` counts the files before the mark, which a restart would not read. ``path`` is the
@@ -132,7 +132,7 @@ class BookieView:
 
         ledgers           ledgers that name the bookie
         depending         ledgers with entries, or an unclosed last segment, on the bookie
-        replicas          ledgers with judged entries that the bookie should have
+        replicas          ledgers with an entry that the bookie certainly should have
         held_ledgers      ledgers on the bookie's disks; None if no part of its index was read
         orphan_ledgers    ledgers on the bookie's disks that the metadata does not list
     """
@@ -164,10 +164,10 @@ class BookieView:
 class ReplicaView:
     """The entries of a ledger that one bookie should have, and the entries that it has.
 
-    ``expected_entries`` and ``held_entries`` are BP-34 groups, each encoded in 24 bytes
-    (`auditor.codecs.availability.groups`). ``known`` is False if the bookie may have more entries. In that
-    case ``state`` is the reason. Otherwise it is the state of the index: ok, absent (no index), cut,
-    unreadable, limbo, not-indexed, unread.
+    ``expected_entries`` and ``held_entries`` are BP-34 sequence groups (ranges of entry ids) of 24 bytes each
+    (`auditor.codecs.availability.groups`). ``known`` is False if the bookie may have more entries. ``state``
+    or ``reason`` then says why. ``state`` is the state of the index: ok, absent (no index), cut, unreadable,
+    limbo (the bookie does not know the entries yet), not-indexed, unread.
     """
 
     bookie_id: str
@@ -183,8 +183,8 @@ class ReplicaView:
 class AnswerView:
     """Entries for which a bookie gave the same kind of answer when it was asked for them.
 
-    ``count`` is the number of entries. ``entries`` are BP-34 groups, each encoded in 24 bytes. ``reason``
-    says why the answer is unknown. It is None for other answers.
+    ``count`` is the number of entries. ``entries`` has their ids as BP-34 sequence groups (ranges of ids) of
+    24 bytes each. ``reason`` says why an answer is unknown. It is None for other answers.
     """
 
     bookie_id: str
@@ -198,9 +198,9 @@ class AnswerView:
 class LogEntriesView:
     """Entries of a ledger that are in an entry log of a bookie but not in the bookie's index.
 
-    ``entries`` are BP-34 groups, each encoded in 24 bytes, and ``count`` is the number of entries. Both are
-    None if the entries of the log were not read. In that case ``reason`` says why. ``lost_count`` is the
-    number of these entries that are in no bookie's index. ``size`` is the number of bytes of ``entries`` in
+    ``entries`` has their ids as BP-34 sequence groups (ranges of ids) of 24 bytes each. ``count`` is their
+    number. Both are None if the entries of the log were not read. ``reason`` then says why. ``lost_count`` is
+    the number of these entries that no bookie's index has. ``size`` is the number of bytes of ``entries`` in
     the log. If ``entries`` is None, ``size`` is the number of bytes of the whole ledger in this log.
     """
 
@@ -369,7 +369,7 @@ def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
 
 @dataclass(frozen=True, slots=True)
 class UnreadBookie:
-    """A bookie that was not read completely. It should have judged entries of ``replicas`` ledgers."""
+    """An incompletely read bookie, which certainly should have entries of ``replicas`` ledgers."""
 
     bookie_id: str
     read: str  # partial or unread

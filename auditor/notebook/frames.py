@@ -146,9 +146,9 @@ class Frames:
     ) -> pd.DataFrame:
         """Return the state of each cell of a ledger: bookies are rows, entries are columns.
 
-        Values: held, missing, some missing, unknown, surplus, or not expected. Index: bookie_id. Only the
-        first 1,000 bookies are included. Columns: first_entry, the first entry of the column. If the ledger
-        has more entries than ``columns``, a column stands for all entries before the next column.
+        ``scope_id`` is the upper half of a 128-bit ledger id. Values: held, missing, some missing, unknown,
+        surplus (held, unexpected), or not expected. Index: bookie_id, first 1,000. Columns: first_entry. If
+        the ledger has more entries than ``columns``, a column stands for all entries before the next column.
         """
         view = ledger_view(self._run, ledger_id, scope_id)
         stripes = stripes_of(view, replicas_of(view), columns, MAX_STRIPE_ROWS)
@@ -176,10 +176,10 @@ class Frames:
         return pd.DataFrame(rows, columns=list(column_types)).astype(column_types).set_index("bookie_id")
 
     def space(self, by: SpaceGrouping = "bookie", top: int = 20) -> pd.DataFrame:
-        """Return the contents of the entry logs as ``bkaudit space`` adds them up, the largest first.
+        """Return the bytes in entry logs by bookie, ledger, application or age, as in ``bkaudit space``.
 
-        Index: the bookie, ledger, application or age, as ``by`` says. Columns: bytes, and the bytes of each
-        class.
+        Index: the groups that ``by`` selects, the largest first. Columns: bytes, and the bytes of each class.
+        Only the ``top`` largest ledgers or applications are included.
         """
         from auditor.runs.load_space import space_view
 
@@ -277,11 +277,11 @@ class Frames:
         return pd.DataFrame(rows, name_index, [*columns, *severities], "int64")
 
     def leaks(self, limit: int = DEFAULT_ROWS) -> pd.DataFrame:
-        """Return the leaked ledgers, which have no owner, the most important ones first.
+        """Return the leaked ledgers, which no owner (such as a Pulsar topic) uses, the most important first.
 
         Index: ledger_id. Columns:
 
-        - confidence, state, why, doubt
+        - confidence, state; why: why it counts as leaked; doubt: evidence against this
         - owner, claim: the last known owner, and its path
         - made: creation time, NaT if unknown
         - bytes, entries: null if the ledger is not closed
@@ -299,7 +299,7 @@ class Frames:
 
         - run: name of the run's directory
         - verdict, complete, and the severities, with numbers of findings
-        - new, fixed, worse, better, same, unseen: changes since the previous run, null if there was none
+        - new, fixed, worse, better, same, unseen (not checked again): changes since the previous run, or null
         """
         from auditor.runs.siblings import summarize_siblings
 

@@ -176,7 +176,7 @@ class Plots:
         return figure
 
     def days(self) -> Figure:
-        """Draw the ledgers that are not healthy by the day of their creation."""
+        """Draw, for each day, how many of the ledgers created on that day are not healthy."""
         frame = self._frames.ledgers_by_day()[list(CLASS_COLOURS)]
         frame = frame[frame.sum(axis=1) > 0]
         return _plot_over_time(frame, CLASS_COLOURS, "Ledgers that are not healthy, by creation date")
@@ -211,7 +211,7 @@ def _plot_by_bookie(frame: pd.DataFrame, colours: Mapping[str, str], title: str,
 
 
 def _draw_cells(figure: Figure, frame: pd.DataFrame) -> None:
-    """Draw a coloured field for each cell, with its symbol if there is room. Add a legend."""
+    """Draw each cell of a frame as a coloured field, with its symbol if there is room. Add a legend."""
     from matplotlib.colors import ListedColormap
 
     cell_kinds = list(CELL_STYLES)
@@ -263,7 +263,7 @@ def _plot_over_time(frame: pd.DataFrame, colours: Mapping[str, str], title: str)
 
 
 def _sums_by_time(frame: pd.DataFrame) -> list[tuple[str, int]]:
-    """Return the day of each row, with the sum of its columns. Rows with the sum 0 are left out."""
+    """Return (day, sum of all columns) for each row of a frame. Rows with the sum 0 are left out."""
     sums = [(f"{time:%Y-%m-%d}", int(count)) for time, count in frame.sum(axis=1).items()]
     return [row for row in sums if row[1]]
 
@@ -334,7 +334,7 @@ def make_label(text: str) -> str:
 
 
 def name_rows(axes: Axes, names: Iterable[object], tick_offset: float = 0.0) -> None:
-    """Write a name next to each row, the first name at the top."""
+    """Label the rows of a plot with ``names``, the first at the top. ``tick_offset`` shifts the labels."""
     labels = [make_label(str(name)) for name in names]
     axes.set_yticks([number + tick_offset for number in range(len(labels))], labels, fontsize=8)
     axes.margins(y=0.02)
@@ -385,7 +385,7 @@ def set_integer_ticks(axis: Axis) -> None:
 
 
 def group_into_periods(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Add up counts by day so that few rows remain to draw. Return the rows, and the period of a row.
+    """Add up daily counts into periods, so that few rows remain. Return the rows, and the period's name.
 
     Periods without a count are rows too, so that the axis has a uniform time scale.
     """

@@ -82,7 +82,7 @@ class Run(RunFigures):
         return {**frames, "findings": spark.read.parquet(f"{self.path}/findings")}
 
     def views(self, spark: SparkSession, prefix: str = "") -> Mapping[str, str]:
-        """Make all tables and the findings temporary SQL views. Return, for each view, the meaning of a row.
+        """Register all tables and the findings as temporary SQL views. Return what a row of each view means.
 
         Every name begins with ``prefix``, so that two runs can be open at once
         (`auditor.notebook.sql_views`).
@@ -92,7 +92,9 @@ class Run(RunFigures):
         return register(self, spark, prefix)
 
     def ledger(self, ledger_id: int | LedgerId, scope_id: int = 0) -> LedgerDisplay:
-        """Return one ledger as this run saw it. A `LedgerId` has a scope, and needs no ``scope_id``.
+        """Return one ledger as this run saw it.
+
+        ``scope_id`` is the upper half of a 128-bit ledger id. A `LedgerId` already includes this half.
 
         Raises:
             UsageError: no ledger can have this id.

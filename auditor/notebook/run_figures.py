@@ -22,7 +22,7 @@ class RunFigures(RunReader):
 
     @cached_property
     def figures(self) -> Figures:
-        """Return the counts for pictures. The first call reads all tables (`auditor.runs.figures`)."""
+        """Return the counts that pictures show. The first call reads all tables (`auditor.runs.figures`)."""
         from auditor.runs.figures import figures_of
 
         return figures_of(self)
@@ -36,7 +36,7 @@ class RunFigures(RunReader):
         return make_blind_spots(AvailableInputs.from_report(self.report))
 
     def statuses(self) -> StatusLookup:
-        """Return the changes since the previous run for the findings in the report, by fingerprint."""
+        """Return a function from the fingerprint of a finding in the report to its change status."""
         from auditor.runs.change_status import statuses_of_report
 
         return statuses_of_report(self.path, self.report)
@@ -51,9 +51,9 @@ class RunFigures(RunReader):
         return statuses_in_order(self.path)
 
     def last_complete(self) -> int | None:
-        """Return the end of the newest complete run of this cluster, in ms since 1970 (UTC), or None.
+        """Return the end of the newest complete run of this cluster up to this run, in ms since 1970 (UTC).
 
-        Runs outside the parent directory of this run are ignored.
+        Returns None if no such run is complete. Runs outside the parent directory of this run are ignored.
         """
         from auditor.runs.siblings import find_last_complete
 
@@ -72,7 +72,7 @@ class RunFigures(RunReader):
         return space_gauges(self)
 
     def near_losses(self) -> tuple[NearLoss, ...]:
-        """Return the data that the failure of one bookie or one rack would lose.
+        """Return the amounts of data that would be lost if a single bookie, or a single rack, failed.
 
         Returns an empty tuple if the run has no table ``ledgers``.
         """

@@ -109,7 +109,7 @@ and the SQL text after FROM.
 
 
 def views() -> dict[str, str]:
-    """Return, for each possible view, the meaning of a row. A run has only the views of its own tables."""
+    """Return what a row of each possible view means, by view. A run has only the views of its own tables."""
     from auditor.tables.run_tables import TABLES
 
     tables = {name: table.row for name, table in TABLES.items()}
@@ -117,7 +117,7 @@ def views() -> dict[str, str]:
 
 
 def register(run: RunReader, spark: SparkSession, prefix: str = "") -> Mapping[str, str]:
-    """Make the run's tables temporary views of a session. Return, for each view, the meaning of a row.
+    """Register the run's tables as temporary views of a session. Return what a row of each view means.
 
     Every name begins with ``prefix``: ``old_`` makes ``old_ledgers``. An existing view of the same name is
     replaced.

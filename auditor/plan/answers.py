@@ -35,7 +35,8 @@ class PlanLedgerState:
 
     Ledgers in ``unread_ids`` may exist too, because the part of the store with their records was not read.
     ``marked_ids`` has the ledgers marked underreplicated. ``locked_ids`` has the ledgers that a worker has
-    locked. ``unowned_ids`` has the ledgers without an owner. Each of these three is None if it is unknown.
+    locked. ``unowned_ids`` has the ledgers that no owner (such as a Pulsar topic) uses. Each of these three
+    sets is None if it is unknown.
     """
 
     rows: Mapping[int, LedgerRow] = field(default_factory=dict)
@@ -67,8 +68,8 @@ class ClusterState:
             gone, unless its check is in ``blind_checks``.
         blind_checks: Checks that had no input in the run.
         run: The newer run, by which `auditor.actions.gate` permits or refuses steps. None for a store.
-        joint_holders: A function of the bookies that would stop. It returns each set of these bookies that
-            are the only servers of some entry. None for a store.
+        joint_holders: A function that takes the bookies that would stop. It returns each set of these bookies
+            that together are the only servers of some entry. None for a store.
     """
 
     source_text: str
@@ -169,7 +170,7 @@ def _read_run_ledgers(run: RunReader, ledger_ids: Collection[int]) -> PlanLedger
 def _recovery_states(
     cluster_facts: Collection[Mapping[str, str | None]], are_marks_readable: bool | None
 ) -> tuple[str | None, str | None]:
-    """Return whether replication is "on" or "off", and the auditor "elected" or "none"; None if unknown."""
+    """Return replication ("on" or "off") and auditor ("elected" or "none"). Both are None if unknown."""
     if not are_marks_readable:
         return None, None
     fact_names = {row["fact"] for row in cluster_facts}

@@ -39,7 +39,7 @@ _STOP_RISK = "none of the bookie's copies can be read while it is stopped"
 
 
 def stop_bookies(plan_facts: PlanFacts) -> Steps:
-    """Yield a step that stops each bookie whose next garbage collection deletes needed data.
+    """Yield a step for each bookie whose next garbage collection deletes needed data: stop the bookie.
 
     The stop is refused if some needed copies could not be read while the bookie is stopped. In that case,
     steps of `auditor.plan.replication_steps` copy the ledgers that depend on the bookie.
@@ -244,9 +244,9 @@ _DIRECTORY_COLUMNS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
 
 def _read_directories(plan_facts: PlanFacts, bookie: str) -> list[dict[str, list[str] | str | None]]:
-    """Return the directories that belong to a bookie by their VERSION file, or that were read as its own.
+    """Return the directories whose VERSION names the bookie, or whose path shows that it should use them.
 
-    A directory that was read as the bookie's own may have the VERSION file of another bookie.
+    In the second case, VERSION may name another bookie.
     """
     is_of_bookie = (ds.field("owner") == bookie) | (ds.field("place") == bookie)
     rows: list[dict[str, list[str] | str | None]] = plan_facts.run.table(
@@ -256,7 +256,7 @@ def _read_directories(plan_facts: PlanFacts, bookie: str) -> list[dict[str, list
 
 
 def retire_bookies(plan_facts: PlanFacts) -> Steps:
-    """Yield a step, or a refusal, to delete the cookie of each bookie that is gone.
+    """Yield, for each bookie that is gone, a step that deletes its cookie, or a refusal.
 
     A deletion is refused if an ensemble still names the bookie. It is also refused if the bookie's disks may
     have the last copy of an entry.
@@ -377,7 +377,7 @@ def refuse_last_of_set(
     """Return a refused step: ``bookies`` must not stop, because no bookie would then serve some entry.
 
     ``last_holders`` has the only bookies that serve the entry: ``bookies``, and bookies that other steps of
-    the plan stop. If the gate permits a start, the refusal advises a restart instead.
+    the plan stop. If `auditor.actions.gate` permits to start ``bookies``, the refusal advises a restart.
     """
     start_gate_answer = permit(plan_facts.run, ActionKind.START, [bookie_object(name) for name in bookies])
     way_out = (

@@ -35,7 +35,8 @@ def bookies_with_recoverable_entries(row: Mapping[str, Any]) -> list[str]:
     """Return the bookies whose entry logs still have entries that a finding reports as lost.
 
     An entry counts as lost if no index lists it. ``row`` is the finding. The list is empty if the finding is
-    not a confirmed loss of entries. It is also empty if the scope of the ledger is not 0.
+    not a confirmed loss of entries. It is also empty if the scope of the ledger (the
+    upper half of its 128-bit id) is not 0.
 
     >>> log = {"bookie_id": "bk1:3181", "lost_entries": 3}
     >>> row = {"id": "entry-lost", "confidence": "confirmed", "scope_id": 0}
@@ -52,9 +53,9 @@ def bookies_with_recoverable_entries(row: Mapping[str, Any]) -> list[str]:
 def _add_recoverable_entries(
     plan_facts: PlanFacts, groups_by_bookie: dict[tuple[str, str], FindingGroups]
 ) -> None:
-    """Add to ``groups_by_bookie`` the findings about lost entries that entry logs still have.
+    """Add findings about lost entries to ``groups_by_bookie`` if entry logs still have these entries.
 
-    The keys are the bookie that has the log, and the kind of the index to rebuild.
+    Each key is a pair: the bookie that has the log, and the kind of the index to rebuild.
     """
     finding_by_ledger_and_bookie: dict[tuple[int, str], dict[str, Any]] = {}
     for row in plan_facts.findings_of_checks("entry-lost"):

@@ -1,6 +1,7 @@
 """Steps about the metadata of ledgers.
 
-They restore lost metadata of ledgers that have an owner, and delete ledgers without an owner.
+They restore lost metadata of ledgers that an owner (such as a Pulsar topic) uses, and delete ledgers
+without an owner.
 """
 
 import json
@@ -42,9 +43,10 @@ def ledger_placeholder_values(ledgers: Sequence[str]) -> dict[str, str]:
 
 
 def restore_metadata(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
-    """Yield a step that restores the metadata of ledgers that an owner names but the store lacks.
+    """Yield a step that restores the metadata of ledgers that the store lacks, but that an owner names.
 
-    If no bookie has entries of a ledger, a refusal names the ledger instead.
+    An owner is, for example, a Pulsar topic. If no bookie has entries of a ledger, a refusal names the ledger
+    instead.
     """
     rows_of_named_ledgers: dict[int, dict[str, object]] = {}
     for row in plan_facts.findings_of_checks("owner-dangling"):
@@ -145,7 +147,7 @@ def _restore_steps(
 
 
 def delete_ledgers(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
-    """Yield the deletions of ledgers without an owner, or refusals to delete them.
+    """Yield the deletions of ledgers without an owner (such as a Pulsar topic), or refusals to delete them.
 
     A deletion needs two runs that read every owner and found no owner of the ledger. The runs must be at
     least one ledger rollover apart. Runs of earlier releases do not show whether they read every owner, so

@@ -134,7 +134,7 @@ def _lost_bookie_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction)
 
 
 def _mark_unmarked_ledgers(plan_facts: PlanFacts, groups: Mapping[str, FindingGroups]) -> Steps:
-    """Yield the step that marks the ledgers of confirmed findings.
+    """Yield the step that marks the ledgers of confirmed findings as under-replicated.
 
     Unconfirmed findings lead to refusals.
     """
@@ -163,7 +163,7 @@ def _highest_urgency(*groups: Mapping[str, FindingGroups]) -> Urgency:
 
 
 def _find_held_ledgers(plan_facts: PlanFacts, lost_bookies: Sequence[str]) -> list[int]:
-    """Return up to `MAX_LEDGERS` ledgers of these bookies that must not be copied, because of a hold."""
+    """Return up to `MAX_LEDGERS` ledgers of ``lost_bookies`` that a hold (a rule) forbids to copy."""
     ledger_keys = (
         action_hold.key for action_hold in plan_facts.run.holds.iterate_ledger_holds(ActionKind.RECOVER)
     )
@@ -188,9 +188,9 @@ def _copy_each_ledger(
     held_ledger_ids: Sequence[int],
     excluded_ledger_ids: Longs,
 ) -> Steps:
-    """Yield refusals for ledgers on hold, and steps that copy all other ledgers one by one.
+    """Yield steps that copy ledgers one by one, and refusals for ledgers that a hold forbids to copy.
 
-    A single command for all ledgers of a bookie would also copy the ledgers on hold.
+    A hold is a rule. One command for all ledgers of a bookie would also copy the forbidden ledgers.
     """
     title = f"copy {{}} from {first_names(lost_bookies, _MAX_NAMES_SHOWN)} to other bookies"
     _, refused_steps = permit_each_ledger(
@@ -330,7 +330,7 @@ def _recover_all_ledgers(
 
 
 def _find_start_refusal(plan_facts: PlanFacts, lost_bookies: Sequence[str]) -> Refused | None:
-    """Return why one of these bookies must not start, or None if all of them may start.
+    """Return why one of ``lost_bookies`` must not start, or None if all of them may start.
 
     If several must not start, the reason is about the first of them.
     """
@@ -341,7 +341,7 @@ def _find_start_refusal(plan_facts: PlanFacts, lost_bookies: Sequence[str]) -> R
 
 
 def _find_cluster_refusal(plan_facts: PlanFacts) -> Refused | None:
-    """Return why AutoRecovery must not copy all marked ledgers, or None if it may copy them."""
+    """Return why AutoRecovery must not copy all ledgers marked under-replicated, or None if it may."""
     gate_answer = permit_everywhere(plan_facts.run, ActionKind.RECOVER)
     return gate_answer if isinstance(gate_answer, Refused) else None
 
@@ -357,7 +357,7 @@ def _start_alternative_text(plan_facts: PlanFacts, lost_bookies: Sequence[str]) 
 
 
 def _find_way_out(plan_facts: PlanFacts, lost_bookies: Sequence[str], blocking_cause: Cause) -> str:
-    """Return the advice about an obstacle (a `Cause`). It never names an action that a hold forbids."""
+    """Return the advice about ``blocking_cause``. It never names an action that a hold (a rule) forbids."""
     if (
         blocking_cause in _REMEDY_BY_CAUSE_WITHOUT_START
         and (refusal := _find_start_refusal(plan_facts, lost_bookies)) is not None
@@ -375,7 +375,7 @@ def _find_way_out(plan_facts: PlanFacts, lost_bookies: Sequence[str], blocking_c
 
 
 def _has_no_digest(plan_facts: PlanFacts, lost_bookies: Sequence[str], blocked_ledger_ids: Longs) -> bool:
-    """Return whether a ledger of these bookies has neither a digest type nor a password.
+    """Return whether a ledger of ``lost_bookies`` has neither a digest type nor a password.
 
     The function looks at the first `MAX_LEDGERS` ledgers that are not in ``blocked_ledger_ids``.
     """
@@ -384,7 +384,7 @@ def _has_no_digest(plan_facts: PlanFacts, lost_bookies: Sequence[str], blocked_l
 
 
 def _count_ledgers(listed_rows: Sequence[LedgerRow], ledger_count: int) -> int:
-    """Return the number of ``listed_rows``, or ``ledger_count`` if it is larger and the list is full."""
+    """Return the number of ``listed_rows``. If `MAX_LEDGERS` limits it, return at least ``ledger_count``."""
     return len(listed_rows) if len(listed_rows) < MAX_LEDGERS else max(len(listed_rows), ledger_count)
 
 

@@ -119,7 +119,7 @@ def permit_or_refuse(
     findings: Sequence[PlanFinding],
     *action_objects: ActionObject,
 ) -> Allowed | RefusedStep:
-    """Ask the gate to permit a step on some objects. Return the permission, or a refused step."""
+    """Ask `auditor.actions.gate` to permit a step on objects. Return its permission, or a refused step."""
     gate_answer = permit(run, action_kind, action_objects)
     return (
         gate_answer
@@ -136,7 +136,9 @@ def permit_each_ledger(
     bookies: Sequence[str],
     ledgers: Sequence[int],
 ) -> tuple[Allowed | None, list[RefusedStep]]:
-    """Ask the gate to permit a step on many ledgers. Ledgers with the same holds get one refusal.
+    """Ask `auditor.actions.gate` to permit a step on many ledgers.
+
+    Ledgers with the same holds (rules that forbid actions) get one refusal.
 
     Args:
         run: The run that the plan is based on.
@@ -170,7 +172,7 @@ def permit_each_ledger(
 
 
 def ledgers_of_permission(step_permission: Allowed) -> frozenset[int]:
-    """Return the ids of the ledgers in ledger id scope 0 that a permission covers."""
+    """Return the ids of the ledgers that a permission covers and whose ids have 64 bits (scope 0)."""
     action_objects = (
         action_object for action_object in step_permission.objects if action_object.kind is HoldObject.LEDGER
     )
@@ -182,7 +184,7 @@ def ledgers_of_permission(step_permission: Allowed) -> frozenset[int]:
 def refuse_held_objects(
     gate_answers: Sequence[Refused], title: str, findings: Sequence[PlanFinding]
 ) -> RefusedStep:
-    """Return one refused step for objects that the gate refused for the same reasons."""
+    """Return one refused step for objects that `auditor.actions.gate` refused for the same reasons."""
     first_refusal = gate_answers[0]
     refusal_reason = RefusalReason.HAS_HOLDS if first_refusal.holds else RefusalReason.AUDIT_AGAIN
     remainder_text = (
@@ -203,7 +205,7 @@ def _refusal_reasons(gate_answer: Refused) -> tuple[str, ...]:
 
 
 def _refused_ledger_ids(gate_answer: Refused) -> list[str]:
-    """Return the ids (decimal) of the ledgers that the gate refused. All are of scope 0."""
+    """Return the decimal ids of the ledgers in a refusal. All ids have 64 bits (ledger id scope 0)."""
     ledger_keys = (
         action_object.key for action_object in gate_answer.objects if action_object.kind is HoldObject.LEDGER
     )
@@ -262,7 +264,7 @@ class LedgerRow:
 
 
 def read_ledgers(run: RunReader, ledger_ids: Collection[int]) -> dict[int, LedgerRow]:
-    """Return the ledgers of scope 0 with these ids, by id. Ids that the run does not list are left out.
+    """Return the ledgers with these 64-bit ids (scope 0), by id. Ids that the run does not list are left out.
 
     The function makes one pass over the run's table of ledgers.
     """
@@ -283,7 +285,7 @@ def read_ledgers_of_bookies(
     must_be_closed: bool = True,
     excluded_ids: Sequence[int] | Longs = (),
 ) -> Iterator[LedgerRow]:
-    """Yield at most ``max_count`` ledgers of scope 0 that have one of these bookies in a segment.
+    """Yield up to ``max_count`` ledgers with 64-bit ids (scope 0) that have one of ``bookies`` in a segment.
 
     Ledgers in ``excluded_ids`` are left out. If ``must_be_closed``, ledgers that are not closed are left out
     too.
@@ -328,7 +330,7 @@ def _parse_row(row: dict[str, Any]) -> LedgerRow:
 
 
 def planned_ledgers(run: RunReader, ledger_ids: Sequence[int]) -> tuple[PlannedLedger, ...]:
-    """Return ledgers in the form of a plan. A ledger that the store does not list has no version or state."""
+    """Return ledgers in a plan's form. Version and state are None if the store does not list a ledger."""
     rows = read_ledgers(run, ledger_ids)
     return tuple(
         rows[ledger_id].as_planned_ledger()

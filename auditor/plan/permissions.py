@@ -1,4 +1,4 @@
-"""Permission for a plan's steps from the gate (`auditor.actions.gate`), by the holds of a newer run."""
+"""Permission for a plan's steps by `auditor.actions.gate`, given a newer run's holds (forbidding rules)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,9 +21,9 @@ _BOOKIE_FACTS = (Fact.REGISTERED, Fact.COOKIE, Fact.IN_ANY_LEDGER, Fact.IN_ENSEM
 class StepPermission:
     """Whether a newer run still permits a step of a plan.
 
-    ``forbidden_reasons`` has a sentence for each hold that forbids the whole step. ``unknown_reasons`` has
-    the reasons why the run can permit no step of this kind. ``held_ledgers`` are the ledgers of the step that
-    have a hold against the step, as decimal ids.
+    ``forbidden_reasons`` has a sentence for each hold (a rule that forbids actions) against the whole step.
+    ``unknown_reasons`` has the reasons why the run can permit no step of this kind. ``held_ledgers`` are the
+    ledgers of the step that have a hold against the step, as decimal ids.
     """
 
     forbidden_reasons: tuple[str, ...] = ()
@@ -45,14 +45,15 @@ FUTURE_REASON = (
 def permission_without_run(step: PlanStep) -> StepPermission:
     """Return the permission of a step if the plan is checked against a store instead of a run.
 
-    A store has no holds. The step is permitted if the gate permitted it when the plan was made.
+    A store has no holds (rules that forbid actions). The step is permitted if it was permitted when the plan
+    was made.
     """
     gate_permitted_step = step.was_permitted or step.kind is ActionKind.WAIT
     return StepPermission() if gate_permitted_step else StepPermission(unknown_reasons=(_NO_RUN_REASON,))
 
 
 def ask_gate(step: PlanStep, run: GateRun) -> StepPermission:
-    """Ask the gate of a newer run whether a step of a plan is permitted.
+    """Return how far `auditor.actions.gate` permits a step of a plan, according to a newer run.
 
     Raises:
         RunError: a table of the run is broken.
@@ -108,7 +109,7 @@ def _step_bookies(step: PlanStep) -> list[str]:
 
 
 def _refuse_manual_actions(step: PlanStep, run: GateRun) -> Iterator[Refused]:
-    """Yield a refusal for each start or stop of a bookie in the step that the gate does not permit."""
+    """Yield a refusal for each start or stop of a bookie in the step that `auditor.actions.gate` refuses."""
     for action_kind, bookie_name in _manual_actions(step):
         gate_answer = permit(run, action_kind, [bookie(bookie_name)])
         if isinstance(gate_answer, Refused):
@@ -133,7 +134,7 @@ def _is_cluster_wide(step: PlanStep) -> bool:
 
 
 def _copies_all_ledgers(step: PlanStep) -> bool:
-    """Return whether a command of the step copies all ledgers of a bookie, including ledgers on hold."""
+    """Return whether a command of the step copies all ledgers of a bookie, despite holds (rules) on some."""
     words_by_command = [
         command.text.split() for command in step.commands if command.role is CommandRole.EXECUTE
     ]
@@ -149,15 +150,15 @@ def forbid_last_stops(
 ) -> tuple[StepCheck, ...]:
     """Return the check results, changed for steps that would stop the last bookie that serves an entry.
 
-    Holds do not show this, because a hold considers one bookie alone. If two bookies are the only servers
-    of an entry, the first may stop, but the second must not. Steps that restart their bookie are checked
-    last, because all other bookies stay stopped during the restart.
+    Holds (rules that forbid actions) do not prevent this, because a hold considers one bookie alone. If two
+    bookies are the only servers of an entry, the first may stop, but the second must not. Steps that restart
+    their bookie are checked last, because all other bookies stay stopped during the restart.
 
     Args:
         steps_with_checks: The steps of one plan, each with its check result.
         registered_bookies: The bookies that run now.
-        joint_holders: A function of the bookies that would stop. It returns each set of these bookies that
-            are the only servers of some entry.
+        joint_holders: A function that takes the bookies that would stop. It returns each set of these bookies
+            that together are the only servers of some entry.
     """
     ordered_steps_with_checks, running_bookies = list(steps_with_checks), frozenset(registered_bookies)
     stops_by_step = {

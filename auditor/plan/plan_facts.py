@@ -1,4 +1,4 @@
-"""Facts of a run that plan steps are made from: bookies, cookies, AutoRecovery, marks, grouped findings."""
+"""Facts of a run for plan steps: bookies, cookies, AutoRecovery, under-replication marks, and findings."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class FindingGroups(dict[str, FindingGroup]):
         self.min_copies: dict[int, int] = {}
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Count a finding."""
+        """Add a finding to the group of its check. Update the urgency and the numbers of known copies."""
         self.setdefault(row["id"], FindingGroup(row["id"])).add(row)
         self.are_confirmed &= row["confidence"] == Confidence.CONFIRMED
         self.urgency = min(self.urgency, Urgency(row["urgency"]), key=lambda urgency: urgency.rank)
@@ -112,7 +112,7 @@ class FindingGroups(dict[str, FindingGroup]):
         return tuple(PlanFinding(group.id, group.count, tuple(group.fingerprints)) for group in self.values())
 
     def make_conditions(self, finding_state: str) -> tuple[Condition, ...]:
-        """Return one condition for each fingerprint in the plan: the finding is ``finding_state``.
+        """Return, for each fingerprint in the plan, the condition that its finding is ``finding_state``.
 
         ``finding_state`` is "there" or "gone".
         """
@@ -124,7 +124,7 @@ class FindingGroups(dict[str, FindingGroup]):
 
 
 def known_copies_left(row: Mapping[str, Any]) -> int | None:
-    """Return the smallest number of known copies of an entry; None if the finding does not show it.
+    """Return how many known copies the worst entry of a finding has; None if the finding does not show it.
 
     >>> known_copies_left({"ledger_id": 7, "evidence": '{"write_quorum": 3, "copies_missing_or_unknown": 2}'})
     1
@@ -138,7 +138,7 @@ def known_copies_left(row: Mapping[str, Any]) -> int | None:
 class PlanFacts:
     """The facts of a finished run that steps of all kinds need, and the bookies that steps stop or start.
 
-    Memory grows with the numbers of bookies and of marks, not with the number of ledgers.
+    Memory grows with the numbers of bookies and of under-replication marks, not with the number of ledgers.
     """
 
     def __init__(self, run: RunReader) -> None:
@@ -168,13 +168,13 @@ class PlanFacts:
 
     @cached_property
     def mark_times(self) -> MarkTimes:
-        """Return the times of all marks, and the ledgers that a worker has locked."""
+        """Return the times of all under-replication marks, and the ledgers that a worker has locked."""
         return MarkTimes(self.run)
 
     def count_marks_by_bookie(self, bookies: Collection[str]) -> dict[str, tuple[int, list[int]]]:
-        """Return the number of ledgers marked for each bookie, and the first `MAX_LEDGERS` of their ids.
+        """Return, for each bookie, the number of ledgers marked under-replicated on it, and their ids.
 
-        Bookies without a mark are left out.
+        At most the first `MAX_LEDGERS` ids are returned. Bookies without such a ledger are left out.
         """
         marks_by_bookie: dict[str, tuple[int, list[int]]] = {}
         for batch in self.run.batches("tables/marks", ["kind", "ledger_id", "replicas"]) if bookies else ():
@@ -344,7 +344,7 @@ class MarkTimes:
         self._locked_ids = frozenset(np.concatenate(locked_id_arrays).tolist())
 
     def mark_time(self, ledger: int) -> int | None:
-        """Return the time (ms) of a ledger's mark; -1 if the time is unknown, None if there is no mark."""
+        """Return the time (ms) of a ledger's replication mark. -1: unknown time. None: there is no mark."""
         id_position = int(np.searchsorted(self.ids, ledger))
         if id_position == len(self.ids) or self.ids[id_position] != ledger:
             return None

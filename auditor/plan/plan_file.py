@@ -271,7 +271,7 @@ def make_plan(run: RunReader) -> RepairPlan:
     """Plan the repair of a run's findings.
 
     The most urgent steps come first. Steps of the same urgency are sorted by kind and number of copies.
-    Dangerous steps are refused if the run's data is too old by the clock of ``run.holds``.
+    Dangerous steps are refused if the clock of ``run.holds`` shows that the run's data is too old.
 
     Raises:
         RunError: a table of the run is missing or broken.

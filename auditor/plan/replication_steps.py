@@ -223,9 +223,9 @@ def _find_lacking_bookie(plan_facts: PlanFacts, row: Mapping[str, Any]) -> str |
 
 
 def _is_recently_marked(plan_facts: PlanFacts, ledger: int) -> bool:
-    """Return whether AutoRecovery will soon copy a marked ledger.
+    """Return whether AutoRecovery will soon copy a ledger that is marked under-replicated.
 
-    The result is True if AutoRecovery works, and if the mark is young or a worker has locked the ledger.
+    AutoRecovery must work. In addition, the mark must be young, or a worker must have locked the ledger.
     """
     mark_time = plan_facts.mark_times.mark_time(ledger)
     latest_time = plan_facts.facts.scan_time - EXPIRY_MS
@@ -244,11 +244,11 @@ def wait_step(
     ledgers: Sequence[int],
     ledger_count: int,
 ) -> Steps:
-    """Yield a step that leaves marked ledgers to AutoRecovery. Yield refusals for ledgers on hold.
+    """Yield a step that leaves ledgers to AutoRecovery. Yield refusals for ledgers with a hold (a rule).
 
     Args:
         plan_facts: The run.
-        bookie: The bookie for which the ledgers are marked.
+        bookie: The bookie for which the ledgers are marked under-replicated.
         findings: The findings that require the copies.
         groups: The findings about these ledgers, with their urgency and the numbers of known copies.
         ledgers: The first of the ledgers.
@@ -288,7 +288,7 @@ def _copy_urgency(plan_facts: PlanFacts, urgency: Urgency, ledgers: Collection[i
 
 
 def _batch_groups(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[tuple[str, FindingGroups]]]:
-    """Yield batches of (bookie, groups). The ledgers of one batch are looked up in one pass over the run."""
+    """Yield batches of (bookie, findings) pairs. One pass over the run looks up the ledgers of a batch."""
     group_batch: list[tuple[str, FindingGroups]] = []
     for bookie_and_groups in groups:
         group_batch.append(bookie_and_groups)
@@ -330,7 +330,7 @@ def copy_each_ledger(
     unlisted_count: int = 0,
     stopping_bookie: str | None = None,
 ) -> Steps:
-    """Yield a step that copies ledgers one by one to replace a bookie. Yield refusals for ledgers on hold.
+    """Yield a step that copies ledgers one by one to replace a bookie. Holds (rules) may lead to refusals.
 
     Args:
         plan_facts: The run.

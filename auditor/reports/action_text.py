@@ -49,7 +49,7 @@ def action_lines(number: int, action: Action, run: str, width: int) -> list[str]
 
 
 def forbidden_lines(forbidden_actions: Sequence[ForbiddenAction], width: int) -> list[str]:
-    """Return the lines on actions that findings ask for but holds forbid.
+    """Return the lines on actions that findings ask for, but that a hold (a rule) forbids.
 
     Each action comes with its way out: the condition that must be met before the action is permitted.
     """
@@ -73,7 +73,7 @@ def forbidden_sentence(action: ForbiddenAction) -> str:
 def unconfirmed_note(action: Action) -> str:
     """Return " (unconfirmed)" if all findings that ask for the action are unconfirmed, else an empty text.
 
-    The text is also empty if the action has the urgency `UNSEEN`.
+    The text is also empty if the action has the urgency ``Urgency.UNCHECKED``.
     """
     if action["urgency"] == Urgency.UNCHECKED or action["unsure"] < action["count"]:
         return ""

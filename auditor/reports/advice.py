@@ -120,9 +120,9 @@ def advice(
 ) -> list[str]:
     """Return the lines of a check's "What to do" and of its commands, each with its effect and its risk.
 
-    A check may advise to start a bookie. If a hold of ``run`` forbids this start, the reason replaces "What
-    to do". Placeholders of a command that writes are replaced only if the gate (`permit_command`) permits the
-    command by the holds of ``run``. If the gate refuses the command, the reason replaces the command. If
+    A check may advise to start a bookie. If a hold (a rule) of ``run`` forbids this start, the reason
+    replaces "What to do". Placeholders of a command that writes are replaced only if `permit_command` permits
+    the command by the holds of ``run``. If it refuses the command, the reason replaces the command. If
     ``run`` is None, a command that writes keeps its placeholders.
 
     Args:
@@ -130,8 +130,8 @@ def advice(
         placeholders: Values for the placeholders in commands (`placeholders_of`).
         width: Columns of a line.
         indent: Blanks before each line.
-        scope_id: Scope of the ledger. For a scope other than 0, commands on the ledger are left out, because
-            no released shell takes a scope.
+        scope_id: Upper half of the ledger's 128-bit id. If it is not 0, commands on the ledger are left out,
+            because no released shell takes such an id.
         finding: A finding about a ledger. A command for consecutive entries is repeated for at most
             `MAX_ENTRY_RUNS` runs of `entry_runs_of_class`. None: such a command keeps its placeholders.
         storages: Index storages of the bookies concerned, where None is an unknown storage. Commands for any
@@ -252,7 +252,7 @@ def advice_lines(
         width: Columns of a line.
         instance_id: Instance id of the cluster, for commands. None: unknown.
         storages: Index storage by bookie id.
-        run: The run whose holds decide on commands that write (`advice`).
+        run: The run whose holds (rules that forbid actions) decide on commands that write (`advice`).
     """
     lines: list[str] = []
     for id, findings_of_check in groupby(findings, key=lambda entry: entry.finding.id):
@@ -304,7 +304,7 @@ def check_page_lines(
         storage: Index storage of the bookie. None: unknown.
         ledger_finding: The first finding about a ledger. Commands are filled in for this finding. None if
             no finding is about a ledger.
-        run: The run whose holds apply (`advice`).
+        run: The run whose holds (rules that forbid actions) apply (`advice`).
     """
     confidence_text = _check_sentences(check)[0]
     if (
@@ -356,8 +356,8 @@ def describe_confidence(check: Check, finding: Finding) -> str:
 def doubt_sentences(check: Check, finding: Finding) -> list[str]:
     """Return the reasons why a finding is not confirmed.
 
-    The reasons are the finding's own doubts. If it has none, they come from the section "How sure" of the
-    check's manual page.
+    If the finding itself has no such reasons, they come from the section "How sure" of the check's manual
+    page.
     """
     doubts = [_DOUBT_TEXTS.get(str(doubt), str(doubt)) for doubt in finding.evidence.get("doubts") or ()]
     if finding.evidence.get("attribution_suspect"):

@@ -64,9 +64,9 @@ def skip_sentence(blind_spot: BlindSpot) -> str:
 
 
 def make_blind_spots(inputs: AvailableInputs) -> list[BlindSpot]:
-    """Return the blind spots of a run, one for each reason. That of checks excluded by an option comes first.
+    """Return the blind spots of a run, one for each reason.
 
-    ``inputs`` has the inputs of the run.
+    The blind spot of checks that an option excluded comes first. ``inputs`` has the inputs of the run.
     """
     needs_by_input: dict[MissingInput, list[Need]] = {}
     for need, missing_input in unmet_needs(inputs).items():

@@ -44,8 +44,8 @@ def render(bookie: BookieView, width: int = 80, run: GateRun | None = None) -> s
     Args:
         bookie: The bookie, as a run saw it.
         width: Columns of a line. Commands are never folded.
-        run: The run whose holds are shown. They also decide which commands are permitted. None: show no
-            holds.
+        run: The run whose holds (rules that forbid actions) are shown. They also decide which commands are
+            permitted. None: show no holds.
 
     Returns:
         Lines on the registration, the cookie and the ledgers, then on directories, on holds, and on
@@ -196,7 +196,7 @@ DEFAULT_MAX_BACKUPS = 5
 
 
 def _old_journals_text(file_count: int) -> str:
-    """Return a sentence on the journal files before the last mark. A bookie does not read them again."""
+    """Return a sentence on journal files before the last checkpoint. A bookie does not read them again."""
     retention_text = (
         f"by default, journalMaxBackups keeps {DEFAULT_MAX_BACKUPS}"
         if file_count <= DEFAULT_MAX_BACKUPS
@@ -209,7 +209,7 @@ def _old_journals_text(file_count: int) -> str:
 
 
 def _journal_lines(bookie: BookieView, width: int) -> list[str]:
-    """Return the lines on journals: the entries after each journal's last mark, and the files before it."""
+    """Return lines on each journal: the entries after its last checkpoint, and the files before it."""
     if not bookie.journals:
         return []
     lines = ["", "journals", *_indented_lines(_TAIL_TEXTS.get(bookie.tail or "", "not checked"), "  ", width)]

@@ -73,7 +73,7 @@ class CheckedExtent(NamedTuple):
 
 
 def checked_extents(report: Report) -> tuple[CheckedExtent, CheckedExtent, CheckedExtent]:
-    """Return the extents of ledgers, replicas and bookies."""
+    """Return how many ledgers and replicas were checked, and how many bookies were read."""
     coverage = report.coverage
     return (
         CheckedExtent(
@@ -123,7 +123,7 @@ def tally_order(tally: Tally) -> tuple[int, int, int, str]:
 
 
 def count_by_severity(report: Report) -> dict[Severity, Counter[str]]:
-    """Return ``count``, ``new``, ``worse`` and ``suppressed`` for every severity.
+    """Return the numbers of findings (``count``, ``new``, ``worse``, ``suppressed``) of every severity.
 
     Severities without findings are included.
     """
@@ -187,8 +187,8 @@ def verdict(report: Report) -> str:
 def verdict_clauses(report: Report) -> list[str]:
     """Return the clauses that follow the counts in the line of the verdict.
 
-    The clauses are about accepted findings, skipped checks, unchecked objects, and holds that nobody has
-    accepted.
+    The clauses are about accepted findings, skipped checks, unchecked objects, and holds (rules that forbid
+    actions) that nobody has accepted.
     """
     clauses = [_acceptance_clause(report)]
     if excluded_count := len(report.run.checks_not_run):
@@ -206,10 +206,11 @@ def verdict_clauses(report: Report) -> list[str]:
 
 
 def unaccepted_holds(report: Report) -> int:
-    """Return how many unaccepted holds of the two highest urgencies keep the exit code above 0.
+    """Return how many holds (rules that forbid actions) keep the exit code above 0.
 
-    Returns 0 if there is an unaccepted finding of these urgencies. Such a finding already keeps the exit
-    code above 0, and its holds would count the same problem again.
+    They are the unaccepted holds of the two highest urgencies. Returns 0 if there is an unaccepted finding
+    of these urgencies. Such a finding already keeps the exit code above 0, and its holds would count the same
+    problem again.
     """
     holds = report.run.holds
     if holds is None or any(map(is_unaccepted_loss, report.run.tally)):

@@ -98,9 +98,9 @@ def _id_cell(id: int | None) -> int | str:
 
 
 def escape_formula(text: str) -> str:
-    """Return the text of a cell.
+    """Return a text for a cell of a spreadsheet.
 
-    It gets an apostrophe in front if a spreadsheet would treat it as a formula.
+    The text gets an apostrophe in front if the spreadsheet would treat it as a formula.
 
     >>> [escape_formula(text) for text in ("bk:3181", "=HYPERLINK(0)", " @x")]
     ['bk:3181', "'=HYPERLINK(0)", "' @x"]

@@ -119,8 +119,8 @@ def decommission_text(rehearsal: Rehearsal, command: str = DEFAULT_COMMAND, widt
         width: Columns of a line. Commands are never folded.
 
     Returns:
-        The answer, the holds and blockers, the work for AutoRecovery, what remains afterwards, and the run
-            on which the answer is based.
+        The answer, the holds (rules that forbid the decommission) and blockers, the work for AutoRecovery,
+            what remains afterwards, and the run on which the answer is based.
     """
     joint_trial = rehearsal.together
     lines = fold_text(_verdict_sentence(rehearsal), width)
@@ -169,7 +169,7 @@ def _verdict_sentence(rehearsal: Rehearsal) -> str:
 
 
 def _hold_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
-    """Yield the most important holds, the condition that lifts each, and commands that show the rest."""
+    """Yield the main holds (forbidding rules), the condition that lifts each, and commands for the rest."""
     action_holds = rehearsal.together.holds
     for number, action_hold in enumerate(action_holds[:MAX_HOLDS_SHOWN]):
         unconfirmed_clause = "" if action_hold.certain else ", unconfirmed"

@@ -74,7 +74,7 @@ MACHINE_TOPIC, STORE_TOPIC, OWNERS_TOPIC, BOOKIES_TOPIC, RUN_TOPIC = map(
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All lines, in the order in which an audit would meet the questions.
+    """All questions with their answers, in the order in which an audit would meet the questions.
 
     ``unseen`` has sentences on facts that an audit of the same sources cannot see.
     """

@@ -51,7 +51,7 @@ def finding_line(finding: Finding, change_status: ChangeStatus | None = None) ->
 
 
 def subject_texts(finding: Finding) -> list[str]:
-    """Return the objects that a finding is about, from the widest to the narrowest. Scope 0 is left out.
+    """Return the objects of a finding, from the widest to the narrowest. Ledger id scope 0 is left out.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> subject_texts(Finding("orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 42, "bk1:3181"))
@@ -202,7 +202,7 @@ def entry_texts(finding: Finding, max_bookies: int) -> list[str]:
     ['no copy left: 4 (1 entry)', 'absent on bk1']
     """
     texts = [part for part in (class_entries_text(finding), positions_text(finding)) if part]
-    # Bookies that lack exactly the entries in `parts` share one text, without a list of entries.
+    # Bookies that lack exactly the entries in `texts` share one text, without a list of entries.
     groups = class_groups(finding)
     bookies_lacking_groups = [part.bookie_id for part in finding.missing if part.groups == groups]
     parts_with_other_groups = [part for part in finding.missing if part.groups != groups]
@@ -252,7 +252,7 @@ def explain_arguments_for(finding: Finding) -> str:
 
 
 def _subject_labels(finding: Finding) -> tuple[str | None, str | None, str | None]:
-    """Return the scope, ledger and bookie of a finding in words. None for a part that the finding lacks."""
+    """Return scope (upper half of a 128-bit id), ledger and bookie of a finding in words; None if absent."""
     return (
         f"scope {finding.scope_id}" if finding.scope_id else None,
         f"ledger {finding.ledger_id}" if finding.ledger_id is not None else None,
@@ -277,7 +277,7 @@ def _change_status_texts(change_status: ChangeStatus | None) -> list[str]:
 
 
 def entries_text(groups: Sequence[Group], count: int) -> str:
-    """Return a set of entries as text. ``groups`` are its BP-34 groups, and ``count`` is its size.
+    """Return a set of entries as text: ``groups`` are its BP-34 sequence groups, ``count`` is its size.
 
     >>> entries_text([(1, 1, 2, 0), (4, 4, 5, 0)], 7)
     '1,2,4-8 (7 entries)'

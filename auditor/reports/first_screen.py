@@ -159,7 +159,7 @@ def _choose_forms(parts: Sequence[_Part], lines_left: int, columns: int) -> list
 
 
 def _name_forms(title: str, separator: str, names: Sequence[str]) -> list[Form]:
-    """Return forms that each show fewer names, and count the rest. The last form has only the title."""
+    """Return forms that show ever fewer of ``names``, and count the others. The last has only ``title``."""
     unbroken_names = [name.replace(" ", "\0") for name in names]
     max_names = min(len(names), _MAX_NAMES)
     return [
@@ -187,7 +187,7 @@ def _shorten_text(text: str, columns: int) -> str:
 
 
 def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
-    """Return forms that each show fewer of the texts, and the number of texts left out.
+    """Return forms that show ever fewer of ``texts``, and the number of texts that each form leaves out.
 
     If ``columns`` is given, each text is shortened to one line of that width. None: texts are not shortened.
     """
@@ -300,7 +300,7 @@ def _count_parts(report: Report, columns: int) -> list[_Part]:
 
 
 def _count_forms(report: Report, check_counts: list[CheckCount]) -> list[Form]:
-    """Return forms of a line with these counts. Each form names fewer checks than the form before it.
+    """Return forms of a line with ``check_counts``. Each form names fewer checks than the form before it.
 
     A NUL stands for a blank at which no line may break.
     """

@@ -32,7 +32,7 @@ _SEVERITIES = tuple(str(severity) for severity in Severity)
 def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
     """Return a table of runs for a terminal, the oldest run first.
 
-    A run that has no earlier run to be compared with has a dash in place of its changes.
+    A dash takes the place of the changes of a run that was not compared with an earlier run.
 
     Args:
         runs: The runs, oldest first.

@@ -28,7 +28,7 @@ _ACTION_TEXTS = {
 
 
 def refusal_text(refusal: Refused) -> str:
-    """Return the sentence that is shown in place of a command if the gate refused the action.
+    """Return the sentence that is shown in place of a command if `auditor.actions.gate` refused the action.
 
     >>> from auditor.model.permission import UnfitRunReason
     >>> objects = (ActionObject(HoldObject.LEDGER, "0/42"),)
@@ -49,7 +49,7 @@ def _object_name(action_object: ActionObject) -> str:
 
 
 def bookie_hold_lines(run: GateRun, bookie_id: str, width: int) -> list[str]:
-    """Return the lines on all holds that concern a bookie.
+    """Return the lines on all holds (rules that forbid actions) that concern a bookie.
 
     They are the holds on the bookie, on the data that was read from the bookie, and on the metadata store.
     """
@@ -62,15 +62,15 @@ def bookie_hold_lines(run: GateRun, bookie_id: str, width: int) -> list[str]:
 
 
 def ledger_hold_lines(run: GateRun, ledger_id: int, scope_id: int, width: int) -> list[str]:
-    """Return the lines of all holds on a ledger."""
+    """Return the lines on all holds (rules that forbid actions) on a ledger."""
     object_key = ledger_key(scope_id, ledger_id)
     return _hold_lines(run, [ActionObject(HoldObject.LEDGER, object_key)], width)
 
 
 def _hold_lines(run: GateRun, action_objects: Sequence[ActionObject], width: int) -> list[str]:
-    """Return a heading and the holds on these objects, the most important first.
+    """Return a heading and the holds on ``action_objects``, the most important first.
 
-    Empty if there are no holds.
+    A hold is a rule that forbids actions. Empty if there are no holds.
     """
     lines = []
     for hold in sort_by_importance(run.holds.find_holds(action_objects)):

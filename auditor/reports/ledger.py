@@ -29,7 +29,7 @@ from auditor.reports.plain_text import columns_of, cut_middle, fold_text, pad_te
 
 
 class Cell(StrEnum):
-    """State of the entries of one column on one bookie."""
+    """State of the entries in one column of a ledger's drawing, on one bookie."""
 
     PRESENT = "held"  # all entries that it should hold
     MISSING = "missing"  # none of the entries that it should hold
@@ -304,7 +304,7 @@ def replica_texts(
     index_prefix: str = "",
     shorten_text: Callable[[str, int], str] = lambda text, _: text,
 ) -> list[str]:
-    """Return texts, such as "lacks 4", on missing and surplus entries of a bookie and the state of its index.
+    """Return texts, such as "lacks 4", on a bookie's missing and unexpected entries and its index's state.
 
     Args:
         ledger: The ledger.

@@ -344,7 +344,7 @@ def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sampl
 
 
 def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
-    """Return the totals of up to `MAX_NAMESPACES` namespaces, the sum of the others, and unowned ledgers.
+    """Return totals of up to `MAX_NAMESPACES` namespaces, of all others together, and of unowned ledgers.
 
     Namespaces with findings take precedence, then the largest namespaces.
     """

@@ -1,7 +1,7 @@
-"""Owners of ledgers: totals by owner, one topic with its ledgers, and leaked ledgers, which have no owner.
+"""Owners of ledgers, such as Pulsar topics: totals by owner, a topic with its ledgers, and leaked ledgers.
 
-The module renders text, Markdown, CSV, JSON and values for the HTML page. No form contains a command that
-deletes.
+Leaked ledgers have no owner. The module renders text, Markdown, CSV, JSON and values for the HTML page. No
+form contains a command that deletes.
 """
 
 import csv
@@ -187,7 +187,7 @@ LeakRenderer = Callable[[LeakTotals, Iterable[Leak], int], Iterator[str]]
 def leaks_text(
     leak_totals: LeakTotals, leaks: Iterable[Leak], now_ms: int, width: int | None = None
 ) -> Iterator[str]:
-    """Yield the table of leaks for a terminal, the totals, and the order in which to look at the leaks."""
+    """Yield a table of leaks (ledgers without an owner), totals, and in which order to look at the leaks."""
     shown_leaks = list(islice(leaks, MAX_TEXT_LEAKS))
     if shown_leaks:
         table = NameTable(_LEAK_TITLES, [_leak_cells(leak, now_ms) for leak in shown_leaks])
@@ -198,7 +198,7 @@ def leaks_text(
 
 
 def leaks_markdown(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
-    """Yield the leaks as a Markdown table, for a ticket."""
+    """Yield the leaks (ledgers without an owner) as a Markdown table, for a ticket."""
     yield f"**{_totals_sentence(totals)}**\n\n"
     if not totals.ledgers:
         return
@@ -211,7 +211,7 @@ def leaks_markdown(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> It
 
 
 def leaks_csv(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
-    """Yield a header and one row for each leak. Texts that look like a formula get an apostrophe in front."""
+    """Yield a header and one row for each leak (unowned ledger). Formulas get an apostrophe in front."""
     names = [*_leak_object(Leak(0, "", "", "", None, None, None, None, "", None), now_ms)]
     yield _csv_line(names)
     for leak in leaks:
@@ -220,7 +220,7 @@ def leaks_csv(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterato
 
 
 def leaks_json(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
-    """Yield one JSON object with the totals and every leak."""
+    """Yield one JSON object with the totals and every leak (a ledger without an owner)."""
     document_head = {"schema": LEAKS_SCHEMA, "totals": asdict(totals), "order": LEAK_ORDER_TEXT}
     yield json.dumps(document_head, ensure_ascii=False)[:-1] + ', "leaks": ['
     for number, leak in enumerate(leaks):
@@ -229,7 +229,7 @@ def leaks_json(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterat
 
 
 def leaks_jsonl(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
-    """Yield one JSON line for each leak."""
+    """Yield one JSON line for each leak (a ledger without an owner)."""
     for leak in leaks:
         yield json.dumps(_leak_object(leak, now_ms), ensure_ascii=False, separators=(",", ":")) + "\n"
 
@@ -291,7 +291,7 @@ _EXPANDED_LEVEL = "namespace"
 
 
 def owner_page_values(owners: OwnerFigures | None) -> dict[str, Any]:
-    """Return values for the HTML page: the rows of every level, and the leaks with their ages.
+    """Return values for the HTML page: totals of tenants, namespaces and topics, and leaks with their ages.
 
     >>> from auditor.model.report_source import LeakTotals
     >>> one = OwnerFigures({"tenant": (OwnerTotal("shop"),)}, {"tenant": 7}, (), LeakTotals(), 0)

@@ -19,8 +19,8 @@ def replica_text(ledger: LedgerView, bookie_id: str, listed_groups: Groups | Non
     Args:
         ledger: The ledger, as a run saw it.
         bookie_id: A bookie, which need not be in one of the ledger's ensembles.
-        listed_groups: Entries that the bookie itself listed, as groups of dtype `GROUP`. None: use the
-            entries that the run read.
+        listed_groups: Entries that the bookie itself listed, as BP-34 sequence groups of dtype `GROUP`.
+            None: use the entries that the run read.
         width: Columns of a line.
     """
     replica_view = next((replica for replica in ledger.replicas if replica.bookie_id == bookie_id), None)

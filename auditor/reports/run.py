@@ -48,7 +48,7 @@ MAX_IDS_SHOWN = 7
 
 
 def render(run: RunView, width: int) -> str:
-    """Return the page: verdict and its reason, coverage, doubts, causes, and the actions in order."""
+    """Return the page: verdict and reason, coverage, unconfirmed findings, causes, and actions in order."""
     parts = [
         _verdict_lines(run, width),
         _checked_lines(run, width),

@@ -1,4 +1,4 @@
-"""Renderers of simulated failures. Text and JSON name the first ledgers and owners, and tables list all."""
+"""Renderers of simulated failures. Text and JSON name only the first ledgers and owners, tables name all."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -108,7 +108,7 @@ def near_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
 
 
 def possible_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
-    """Return, for each level such as rack, the ledgers with unknown copies that one failure might destroy.
+    """Return, by level such as rack, a sentence on ledgers with unknown copies that one failure might damage.
 
     >>> possible_loss_sentences([NearLoss("bookie", Amount(1, 40, 900), 1, ("bk1",), 15)])
     ['15 more ledgers may lose an entry if one bookie fails: copies are unknown']
@@ -263,7 +263,7 @@ def _amount_text(amount: Amount) -> str:
 
 
 def _write_parts(answers: Sequence[WriteAnswer], command: str) -> Iterator[PagePart]:
-    """Yield whether writes go on, by kind of ensemble. Kinds whose writes fail or may fail come first."""
+    """Yield whether writes go on, by ensemble size, quorums and groups. (Possible) failures come first."""
     sentences = [
         f"{answer.answer} for {_shape_text(answer)}: {answer.why}"
         for answer in answers

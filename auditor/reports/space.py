@@ -23,10 +23,10 @@ DISK_COLUMN_TITLES = ("outside the logs", "journals", "indexes", "RocksDB", "oth
 
 
 def text(space_view: SpaceView, width: int | None = None) -> str:
-    """Return the page: the sum, and a line for each bookie, ledger, application or age.
+    """Return the page: the total bytes, and a line for each bookie, ledger, application or age.
 
-    If the view is by bookie, the page also has the bytes of other files. It then also has the steps that free
-    the most bytes.
+    If the lines are for bookies, the page also has the bytes of other files, and the steps that free the most
+    bytes.
 
     Args:
         space_view: The figures.

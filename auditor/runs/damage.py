@@ -28,7 +28,7 @@ _DAMAGE_ERRORS = (KeyError, ValueError, TypeError, IndexError, AttributeError, A
 
 @contextmanager
 def translate_damage(*runs: str) -> Iterator[None]:
-    """Convert an error that a damaged run causes in the block into an error that names the damaged part.
+    """Convert an error that a damaged run causes in the ``with`` block to one that names the damaged part.
 
     Raises:
         RunError: a part of one of these runs is damaged.

@@ -207,7 +207,7 @@ class RunDirectory:
     def batches(
         self, table_path: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in file order. One batch is in memory; with a ``filter``, one whole file."""
+        """Yield a table's rows in file order. Memory holds one batch, or with a ``filter`` one whole file."""
         column_list = list(columns) if columns else None
         try:
             dataset = self.dataset(table_path)

@@ -26,7 +26,7 @@ _FILE_SYSTEM_COLUMNS = ("device", "capacity_bytes", "free_bytes", "seen")
 
 
 def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
-    """Return one total for each bookie, sorted by bookie id.
+    """Return the disk usage of each bookie, sorted by bookie id.
 
     Empty if the run did not read entry logs. One row for each directory is in memory.
 
@@ -152,9 +152,10 @@ def make_forecast(name: str, samples: Sequence[FileSystem]) -> FillForecast | No
 
 
 def _spaced_samples(samples: Sequence[FileSystem]) -> list[FileSystem]:
-    """Return the newest sighting (a file system as one run saw it) and earlier sightings, newest first.
+    """Return the newest of ``samples`` and earlier ones, the newest first.
 
-    A sighting is left out if it is less than an hour older than the sighting before it in the result.
+    A sample is a file system as one run saw it. It is left out if it is less than an hour older than the
+    sample before it in the result.
     """
     spaced_samples: list[FileSystem] = []
     for file_system in samples:

@@ -368,7 +368,7 @@ class _ClassNumbers:
         return class_numbers
 
     def _pair_keys(self, scope_ids: Numbers, ledgers: Numbers) -> Numbers:
-        """Return a 64-bit number for each pair of scope and ledger.
+        """Return a 64-bit number for each pair of scope (upper half of the 128-bit id) and ledger.
 
         It is made from the positions of the two ids among the sorted ids that are stored.
         """

@@ -54,9 +54,9 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
 def worst_ledgers(findings: Iterable[Finding], max_ledgers: int) -> list[tuple[int, int]]:
     """Return at most ``max_ledgers`` ledgers to draw, as pairs of ledger id and scope id, the worst first.
 
-    Only ledgers with missing entries are drawn, because other ledgers have no holes to show. The first
-    ledger of each check takes precedence, then the second ledger of each check, and so on. ``findings``
-    must be sorted, the worst first.
+    The scope id is the upper half of a 128-bit ledger id. Only ledgers with missing entries are drawn,
+    because other ledgers have no holes to show. The first ledger of each check takes precedence, then the
+    second ledger of each check, and so on. ``findings`` must be sorted, the worst first.
     """
     last_rank_by_check: dict[str, int] = {}
     ranks_by_ledger: dict[tuple[int, int], tuple[int, int]] = {}

@@ -36,7 +36,7 @@ NO_ANSWER_TEXT = "unknown: this run does not record whether its store keeps a re
 
 
 def _queue_sentences(rows: Iterable[dict[str, Any]], has_gaps: bool) -> tuple[str, ...]:
-    """Return a sentence for each mark and lock of a ledger. ``has_gaps``: the store did not list all marks.
+    """Return sentences on a ledger's replication marks and locks. ``has_gaps``: some marks were not listed.
 
     >>> _queue_sentences([{"kind": "lock", "owner": "worker1", "ctime": 1795237669000}], has_gaps=False)
     ('not marked for replication', 'locked by worker1 since 2026-11-21 05:07:49 UTC')
@@ -87,7 +87,7 @@ def group_answers(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
 def with_served_entries(
     replica: ReplicaView, answers: Iterable[AnswerView], reasons: Mapping[str, str]
 ) -> ReplicaView:
-    """Add the entries that the bookie of a replica served to it. ``reasons`` says why copies are unknown."""
+    """Return a replica with the entries that its bookie served. ``reasons`` says why copies are unknown."""
     known_groups = replica.held_entries
     served = [
         groups_of(answer.entries)
@@ -106,7 +106,7 @@ def _entry_groups(entries: Iterable[int]) -> bytes:
 
 
 def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) -> LedgerView:
-    """Return one ledger of a run. If ``ledger_id`` is a `LedgerId`, it includes the scope.
+    """Return one ledger of a run. A `LedgerId` includes the scope (the upper half of a 128-bit id).
 
     Raises:
         UsageError: the id or the scope is not a 64-bit integer, or two different scopes are given.
@@ -145,7 +145,7 @@ class _LedgerRows:
         return self._tables[table].get((ledger_id, scope_id), [])
 
     def queue_sentences(self, ledger_id: int, scope_id: int) -> tuple[str, ...]:
-        """Return sentences on a ledger's replication marks and locks. Empty if the run has read none."""
+        """Return sentences on a ledger's replication marks and locks. Empty if the run did not read any."""
         keeps_marks = self.run.report.run.keeps_marks
         if "marks" not in self._names:
             return ()
@@ -257,7 +257,7 @@ def _log_entries_views(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesVie
 def _index_rows(
     ledger: Mapping[str, Any], rows_of: Callable[[str], list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Return each bookie's entries from its index and journal, or, without an index, from its answers."""
+    """Return a row for each bookie with the entries in its index and journal, or else in its answers."""
     # What is in an entry log that is not there is not held, whatever the index shows.
     gone_groups = {row["bookie_id"]: row["groups"] for row in rows_of("gone_entries")}
     indexes = rows_of("availability")
@@ -310,7 +310,7 @@ def _first_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _rows_with_tails(
     ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tail_rows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the index rows. For bookies in an ensemble, add the entries in their journals to the row."""
+    """Return the rows of ``indexes`` with the journal entries (``tail_rows``) of ensemble members added."""
     from auditor.tables.accounts import HeldAccount, merge_journal_tail
 
     members = {name for segment in ledger["segments"] or () for name in segment["ensemble"]}
@@ -332,7 +332,7 @@ def _rows_with_tails(
 
 
 def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
-    """Return each member's expected entries. An open ledger ends at the newest entry in a member's index."""
+    """Return ensemble members' expected entries. An open ledger ends at the newest entry in their indexes."""
     judged_groups = {replica["bookie_id"]: replica["groups"] or b"" for replica in row.get("replicas") or ()}
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
         return judged_groups

@@ -180,7 +180,7 @@ def _sums_by_bookie(run: RunReader) -> _SumsByName:
 
 
 def _totals_by_ledger(run: RunReader, max_totals: int) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
-    """Return the ``max_totals`` largest ledgers, all others' bytes by class, and the number of others."""
+    """Return the ``max_totals`` largest ledgers, and the bytes by class and the number of all others."""
     largest_totals: tuple[SpaceTotal, ...] = ()
     remaining_bytes: Counter[str] = Counter()
     remaining_count = 0
@@ -330,7 +330,7 @@ def _space_totals(byte_sums: _SumsByName) -> tuple[SpaceTotal, ...]:
 def _largest_totals(
     totals: list[SpaceTotal] | tuple[SpaceTotal, ...], max_totals: int
 ) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
-    """Return the ``max_totals`` largest totals, all others' bytes by class, and the number of others."""
+    """Return the ``max_totals`` largest totals, and the bytes by class and the number of all others."""
     sorted_totals = sorted(totals, key=lambda total: (-total.bytes, total.name))
     remaining_bytes: Counter[str] = Counter()
     for other_total in sorted_totals[max_totals:]:

@@ -51,18 +51,18 @@ _OWNER_COLUMNS = (*NAME_COLUMNS, "standing", "claim", "borrowed", "length", "las
 
 
 def has_owners(run: RunReader) -> bool:
-    """Return whether the run read the owners of ledgers."""
+    """Return whether the run read the owners (such as Pulsar topics) of ledgers."""
     return "ownership" in run.table_names()
 
 
 def has_every_owner(run: RunReader) -> bool:
-    """Return whether the run proved that its owner stores are complete. False for an older version's run."""
+    """Return whether the stores of ledger owners are proved complete. False for an older version's run."""
     store_scopes = owner_scopes(run)
     return bool(store_scopes) and all(store_scope.is_proved for store_scope in store_scopes)
 
 
 def owner_scopes(run: RunReader) -> list[SourceScope]:
-    """Return what each owner store of a run claims to cover, and the part of this claim that is proved.
+    """Return what each store of ledger owners claims to cover, and the part of this claim that is proved.
 
     Empty if the run read no owners or is of an older version.
     """
@@ -196,7 +196,7 @@ _LEAK_COLUMNS = ("confidence", "claim", "made", "bytes", "entries", "state", "do
 
 
 class Leaks:
-    """All leaks of a run, read once. Confirmed leaks come first, and larger leaks before smaller ones.
+    """All leaks (unowned ledgers) of a run, read once. Confirmed ones come first, larger before smaller ones.
 
     Raises:
         RunUsageError: the run read no owners, so its leaks are unknown.
@@ -222,7 +222,7 @@ class Leaks:
                 yield _make_leak(row)
 
     def totals(self) -> LeakTotals:
-        """Return the sums over all leaks."""
+        """Return the numbers, bytes and entries of all leaks (ledgers without an owner)."""
         leaks = self._table
         confirmed_leaks = leaks.filter(pc.equal(leaks["confidence"], str(Confidence.CONFIRMED)))
         sum_columns = (leaks["bytes"], confirmed_leaks["bytes"], leaks["entries"])

@@ -33,11 +33,9 @@ def read_run_inputs(run: RunReader) -> tuple[RunInputs, RunInputs]:
     owner_stores = owner_identities(
         run.table("owner_stores").to_pylist() if "owner_stores" in table_names else ()
     )
-    has_missing_entries = (
-        "gone_entries" in table_names and run.table("gone_entries", ["bookie_id"]).num_rows > 0
-    )
+    has_gone_entries = "gone_entries" in table_names and run.table("gone_entries", ["bookie_id"]).num_rows > 0
     inputs = RunInputs(
-        int(run_facts.entry_logs), int(bool(run_facts.witness_asked)), owner_stores, int(has_missing_entries)
+        int(run_facts.entry_logs), int(bool(run_facts.witness_asked)), owner_stores, int(has_gone_entries)
     )
     earlier_union = run.directory.read_manifest().get(KNOWN_INPUTS, {})
     known_owner_stores = earlier_union.get("owner_stores", ())
@@ -49,7 +47,7 @@ def read_run_inputs(run: RunReader) -> tuple[RunInputs, RunInputs]:
 
 
 def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the identities of the owner stores that were read, from rows of the table ``owner_stores``.
+    """Return the identities of the stores of ledger owners that were read, from rows of ``owner_stores``.
 
     A store is left out if too many existing ledgers have vanished from its lists. It may then be a
     different store with the same name.

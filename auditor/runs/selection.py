@@ -23,7 +23,7 @@ class Selection:
     """Filter for findings. A finding matches if it matches every field that is not empty.
 
     A field matches if one of its values does. In names, * and ? are wildcards. ``ledgers`` are pairs of scope
-    and id. ``topics`` are compared with the owner in a finding's evidence.
+    (the upper half of a 128-bit id) and id. ``topics`` are compared with the owner in a finding's evidence.
     """
 
     severities: tuple[str, ...] = ()

@@ -2,8 +2,8 @@
 
 The steps come from findings about entry logs, and from the bytes of each bookie by class. The module sums the
 bytes batch by batch. Memory grows with the number of groups for which there is a sum, not with the number of
-rows. The gate (`auditor.actions.gate`) decides on each step. A step is refused if a hold forbids it, or if
-its finding is unconfirmed.
+rows. The gate (`auditor.actions.gate`) decides on each step. A step is refused if a hold (a rule) forbids
+it, or if its finding is unconfirmed.
 """
 
 import json
@@ -71,7 +71,7 @@ class GroupedBytes:
 
 
 class LeakedBytes(NamedTuple):
-    """Number and bytes of the ledgers without an owner on one bookie, and number of the confirmed ledgers."""
+    """Number and bytes of one bookie's ledgers without an owner, and the number of the confirmed ones."""
 
     ledgers: int
     bytes: int
@@ -155,7 +155,7 @@ Steps = Iterator[SpaceStep | RefusedSpace]
 def space_steps(
     run: RunReader, bytes_by_bookie: Mapping[str, Mapping[str, int]]
 ) -> tuple[tuple[SpaceStep, ...], tuple[RefusedSpace, ...]]:
-    """Return the permitted steps and the refused steps.
+    """Return the permitted steps that free space, and the refused ones.
 
     Both are sorted by bookie. For each bookie, the step that frees the most bytes comes first.
 

@@ -24,14 +24,15 @@ _HASH_PRIME = 1_000_003
 class LoadSums:
     """Sums of ledgers, entries, bytes and open ensembles by bookie.
 
-    An entry counts on each bookie of its window (`auditor.simulate.windows`).
+    An entry counts on each bookie of its window. A window consists of the entries on the same set of bookies
+    (`auditor.simulate.windows`).
     """
 
     def __init__(self) -> None:
         self._sums = np.zeros((0, 4), np.int64)
 
     def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
-        """Add windows. All windows of a ledger must be in the same call."""
+        """Add windows (entries on the same bookies). All windows of a ledger must be in the same call."""
         self._sums = pad_sums(self._sums, len(bookie_numbering), padded_axis=0)
         window_rows, copy_columns = np.nonzero(windows.bookies != NO_BOOKIE)
         bookie_numbers = windows.bookies[window_rows, copy_columns]

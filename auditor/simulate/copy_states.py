@@ -1,10 +1,11 @@
 """States of the copies of windows according to the indexes of a run: present, missing or unknown.
 
-The table ``judged`` has a row for each ledger with an unequal replica. A replica is unequal if the bookie's
-index differs from the metadata. Most such replicas lack all their entries, so that whole windows lack a copy.
-If a replica lacks only some entries, its windows are cut into pieces. All entries of a piece are missing on
-the same bookies. If a bookie's index of a ledger was read only partly, all copies of the ledger on this
-bookie are unknown. A copy that the index lacks, but that may exist, is unknown too.
+A window consists of the entries on the same set of bookies. The table ``judged`` has a row for each ledger
+with an unequal replica. A replica is unequal if the bookie's index differs from the metadata. Most such
+replicas lack all their entries, so that whole windows lack a copy. If a replica lacks only some entries, its
+windows are cut into pieces. All entries of a piece are missing on the same bookies. If a bookie's index of a
+ledger was read only partly, all copies of the ledger on this bookie are unknown. A copy that the index lacks,
+but that may exist, is unknown too.
 """
 
 from collections import defaultdict
@@ -40,8 +41,8 @@ class CopyStates:
     """The missing and unknown copies of all ledgers of a run. A copy takes some 50 bytes of memory.
 
     ``read_bookies`` has the bookies from which an index or an answer was read. All copies on other bookies
-    are unknown. If ``reads_missing_only``, unknown copies on seen bookies count as present, which saves
-    memory.
+    are unknown. If ``reads_missing_only``, unknown copies on bookies in ``read_bookies`` count as present,
+    which saves memory.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class CopyStates:
             self._sorted_by_scope[scope_id] = (self._ledger_ids[ledger_order, 1], ledger_order)
 
     def add_copy_states(self, windows: Windows) -> Windows:
-        """Return the windows with the states of their copies. Windows with a partly missing copy are cut."""
+        """Return the windows with their copies' states. A partly missing copy cuts its window into pieces."""
         is_unread_bookie = np.array(
             [*(bookie not in self.read_bookies for bookie in self._bookie_numbers.names), False]
         )
@@ -276,9 +277,10 @@ def _range_pieces(
     ensemble_size: int,
     packed_groups: tuple[bytes, ...],
 ) -> tuple[tuple[tuple[bool, ...], int], ...]:
-    """Cut a window's entries into pieces by the sets in ``packed_groups``; count the entries of each piece.
+    """Cut a window's entries into pieces that are inside or outside of each set in ``packed_groups``.
 
-    A piece has one flag for each set: whether the set contains the entries of the piece.
+    A set is encoded as BP-34 groups (ranges of entry ids). The result has, for each piece, one flag for each
+    set (whether the set contains the piece), and the number of entries.
 
     >>> lacks = np.array([(2, 2, 3, 0)], [("f", ">i8"), ("l", ">i8"), ("s", ">i4"), ("p", ">i4")]).tobytes()
     >>> _range_pieces(0, 9, 0, 3, (lacks,))

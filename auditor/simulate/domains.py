@@ -100,7 +100,7 @@ class Domains:
 def flag_domain_members(
     names: Sequence[str], domains: Domains, bookie_numbering: BookieNumbers
 ) -> tuple[Bools, Bools]:
-    """Return two flags for each bookie: it is in one of the named domains, and its domain is unknown.
+    """Return two flags for each bookie: it is in a domain in ``names``, and its domain is unknown.
 
     A bookie with an unknown domain may be in one of the named domains.
     """
@@ -110,7 +110,7 @@ def flag_domain_members(
 
 
 def pad_sums(sums: Longs, padded_size: int, padded_axis: int) -> Longs:
-    """Return the sums padded with zeros to ``padded_size`` along one axis.
+    """Return an array of sums, padded with zeros to ``padded_size`` along one axis.
 
     >>> pad_sums(np.ones((1, 2), np.int64), 3, padded_axis=1).tolist()
     [[1, 1, 0]]
@@ -190,8 +190,9 @@ _HOURS_PER_YEAR = 24 * 365.0
 class CopysetSums:
     """All distinct copysets, and the pairs of bookies that have a copyset in common.
 
-    Each copyset is stored as a 64-bit number. The number contains all bookies of the copyset if they fit
-    into 64 bits. Otherwise the number is a hash.
+    A copyset is a set of bookies that together have all copies of some entry. Each copyset is stored as a
+    64-bit number. The number contains all bookies of the copyset if they fit into 64 bits. Otherwise the
+    number is a hash.
     """
 
     def __init__(self, bookie_count: int) -> None:
@@ -200,7 +201,7 @@ class CopysetSums:
         self._has_shared_set = np.zeros((bookie_count, bookie_count), np.int64)
 
     def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
-        """Add the copysets of windows according to the metadata.
+        """Add the sets of bookies that have the copies of windows (copysets), according to the metadata.
 
         Windows in the last segment of a ledger that is not closed count too.
         """
@@ -234,7 +235,7 @@ class CopysetSums:
                 ] = 1
 
     def result(self, mttf_days: float = MTTF_DAYS, mttr_hours: float = MTTR_HOURS) -> Copysets:
-        """Return the figures about copysets, once all windows have been added."""
+        """Return figures about copysets (bookies with all copies of an entry), once all windows are added."""
         copyset_counts_by_size = {
             copyset_size: len(distinct_values(np.concatenate(copyset_key_arrays)))
             for copyset_size, copyset_key_arrays in sorted(self._keys_by_size.items())
@@ -262,7 +263,8 @@ class CopysetSums:
 def chance_of_loss(copyset_counts_by_size: dict[int, int], bookie_count: int, failed_count: int) -> float:
     """Return the probability that ``failed_count`` random bookies have all copies of some entry.
 
-    ``copyset_counts_by_size`` has the number of copysets by size.
+    ``copyset_counts_by_size`` has the number of copysets (sets of bookies that have all copies of an entry)
+    by size.
 
     >>> chance_of_loss({3: 1}, 3, 3), chance_of_loss({2: 3}, 4, 2), chance_of_loss({3: 100}, 500, 2)
     (1.0, 0.5, 0.0)
@@ -282,7 +284,8 @@ def years_to_loss(
 ) -> float | None:
     """Return the mean time to data loss in years. None if there is no copyset.
 
-    ``copyset_counts_by_size`` has the number of copysets by size.
+    A copyset is a set of bookies that together have all copies of some entry. ``copyset_counts_by_size`` has
+    the number of copysets by size.
 
     >>> round(years_to_loss({1: 1}, 365.0, 24.0), 3)
     1.0

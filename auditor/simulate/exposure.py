@@ -56,7 +56,7 @@ class ExposureSums:
         return may_depend_on_bookie
 
     def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
-        """Add windows. All windows of a ledger must be in the same call."""
+        """Add windows (entries on the same bookies). All windows of a ledger must be in the same call."""
         bookies = bookie_numbering.names
         for count_name in _COUNT_NAMES:
             sums = self._sums.setdefault(count_name, np.zeros(0, np.int64))
@@ -149,7 +149,7 @@ def possible_last_copies(is_copy_present: Bools, is_copy_unknown: Bools) -> Bool
 
 @dataclass(frozen=True, slots=True)
 class DependentLedger:
-    """A ledger of scope 0 with an entry whose last copy is, or may be, on the bookie ``bookie_id``.
+    """A ledger with a 64-bit id (scope 0) that has, or may have, an entry's last copy on ``bookie_id``.
 
     ``bookie_to_replace`` is a different bookie that should have the entry, but is down or may lack the
     entry. It equals ``bookie_id`` if there is no such bookie.

@@ -61,7 +61,7 @@ class WeighedSet:
 
 @dataclass(frozen=True, slots=True)
 class WorstSets:
-    """The worst sets that were found. Each of them loses an entry.
+    """The sets of domains with the largest losses that were found. Each of them loses an entry if it fails.
 
     ``is_proved`` is True if no worse set exists. ``losing_count`` is the number of all sets that lose an
     entry. It is None if it was not counted.
@@ -230,7 +230,7 @@ class LevelSums:
     def add(
         self, windows: Windows, bookie_numbering: BookieNumbers, unresponsive_bookies: UnresponsiveBookies
     ) -> None:
-        """Add windows. All windows of a ledger must be in the same call."""
+        """Add windows (entries on the same bookies). All windows of a ledger must be in the same call."""
         domain_by_bookie = self.domains.find_domain_numbers(bookie_numbering)
         domain_count = len(self.domains.names)
         affected_windows, failure_effect, failed_domains = failures_by_domain(windows, domain_by_bookie)
@@ -302,9 +302,9 @@ class LevelSums:
 
 
 def make_bounds(outcome_sums: Longs) -> tuple[Bounds, Bounds]:
-    """Return the bounds of the loss according to the metadata, and according to the indexes.
+    """Return the bounds of the loss (certain, possible) by the metadata, and by the indexes.
 
-    The axes of ``outcome_sums`` are the four bounds, outcomes, and units (ledgers, entries, bytes).
+    The axes of ``outcome_sums`` are these four bounds, outcomes, and units (ledgers, entries, bytes).
     """
     promised_loss, possible_promised_loss, loss_today, possible_loss_today = map(_make_outcome, outcome_sums)
     return Bounds(promised_loss, possible_promised_loss), Bounds(loss_today, possible_loss_today)

@@ -30,9 +30,9 @@ from auditor.simulate.windows import (
 
 
 class WindowOutcome(IntEnum):
-    """Outcome of a failure for a window, the worst last.
+    """Outcome of a failure for a window (entries on the same bookies), the worst last.
 
-    OPEN_END is the outcome of an open end that recovery could not close.
+    OPEN_END is the outcome of the last segment of an unclosed ledger that recovery could not close.
     """
 
     UNHARMED = 0
@@ -78,7 +78,7 @@ class FailureEffect:
     may_lose_copy: Bools
 
     def take(self, rows: NDArray[np.intp]) -> FailureEffect:
-        """Return the copies of the windows in ``rows``."""
+        """Return the effect of the failure on the windows in ``rows``."""
         return FailureEffect(self.loses_copy[rows], self.may_lose_copy[rows])
 
 
@@ -86,9 +86,9 @@ class FailureEffect:
 class OutcomeBounds:
     """The best and worst possible `WindowOutcome` of each window.
 
-    ``mildest_outcomes`` assumes that the failure takes a copy that existed, and has the best outcome then. At
-    an open end, it is always OPEN_END. Elsewhere it differs from the best outcome only if every copy that the
-    failure takes may have been missing before.
+    ``mildest_outcomes`` has the best outcomes if the failure takes a copy that existed. In the last segment
+    of an unclosed ledger, it is OPEN_END. Elsewhere it differs from ``best_outcomes`` only if every copy that
+    the failure takes may have been missing before.
     """
 
     best_outcomes: NDArray[np.int8]
@@ -157,7 +157,7 @@ def tally(
 def _has_uncertain_copies(windows: Windows, copies_of_failure: FailureEffect) -> Bools:
     """Flag the windows of ledgers for which the bounds of `tally` may differ.
 
-    Such a ledger has an open end, or a copy that is missing, unknown or only possibly taken.
+    Such a ledger is not closed, or has a copy that is missing, unknown or only possibly taken.
     """
     is_uncertain = (
         any_true(
@@ -223,7 +223,7 @@ def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
 
 
 def _open_end_outcomes(windows: Windows, is_lost_copy: Bools, is_not_answering: Bools) -> NDArray[np.int8]:
-    """Return OPEN_END for each open end that the failure makes impossible to recover, else UNHARMED."""
+    """Return, for unclosed last segments, OPEN_END where the failure prevents recovery, else UNHARMED."""
     unresponsive_count = count_true((is_lost_copy | is_not_answering) & (windows.bookies != NO_BOOKIE))
     has_no_ack_quorum = any_true(is_lost_copy) & (unresponsive_count >= windows.ack_quorum)
     return np.where(has_no_ack_quorum, WindowOutcome.OPEN_END, WindowOutcome.UNHARMED).astype(np.int8)[
@@ -234,7 +234,7 @@ def _open_end_outcomes(windows: Windows, is_lost_copy: Bools, is_not_answering: 
 def _add_certain(
     outcome_sums: Longs, windows: Windows, is_lost_copy: Bools, group_number_by_window: Longs
 ) -> None:
-    """Add windows of closed ledgers that have all copies to ``outcome_sums``.
+    """Add windows to ``outcome_sums`` whose ledgers are closed and have all copies.
 
     The axes of ``outcome_sums`` are groups, outcomes, units. Most windows of a large cluster are of this
     kind. `_add_outcomes` would give the same sums, but takes four times as long.
@@ -278,7 +278,7 @@ _HARMFUL_OUTCOMES = (
 def _add_outcomes(
     outcome_sums: Longs, windows: Windows, bounds_by_window: OutcomeBounds, group_number_by_window: Longs
 ) -> None:
-    """Add windows to ``outcome_sums``. Its axes are certain and possible, groups, outcomes, units."""
+    """Add windows to ``outcome_sums``. Its axes are bound (certain, possible), group, outcome and unit."""
     harmed_rows = np.flatnonzero(bounds_by_window.worst_outcomes != WindowOutcome.UNHARMED)
     windows, bounds_by_window, group_number_by_window = (
         windows.take(harmed_rows),
@@ -342,8 +342,8 @@ def find_effect(windows: Windows, is_lost_bookie: Bools, is_possible_bookie: Boo
 
     Args:
         windows: The windows.
-        is_lost_bookie: Flags of the bookies that certainly fail, by bookie number. The last element stands
-            for places without a bookie, and is False.
+        is_lost_bookie: Flags of the bookies that certainly fail, by bookie number. The last element is
+            False, and stands for "no bookie".
         is_possible_bookie: Flags of further bookies that may fail, in the same form.
     """
     return FailureEffect(
@@ -355,7 +355,7 @@ def failures_by_domain(windows: Windows, domain_by_bookie: Longs) -> tuple[Windo
     """Return the failures of all single domains for `tally`: windows, copies taken, and the failed domain.
 
     The result has one row for each window and each known domain with a copy of it. ``domain_by_bookie`` has
-    the number of each bookie's domain: -1 if the domain is unknown, -2 for places without bookie.
+    the number of each bookie's domain: -1 if the domain is unknown, -2 for "no bookie".
     """
     domain_by_copy = domain_by_bookie[windows.bookies]
     window_rows, failed_domains = [], []
@@ -379,11 +379,11 @@ def failures_by_domain(windows: Windows, domain_by_bookie: Longs) -> tuple[Windo
 def domain_sets(
     windows: Windows, domain_by_bookie: Longs, uses_indexes: bool, max_set_size: int
 ) -> tuple[Longs, Longs]:
-    """Return the indexes of windows whose copies are in at most ``max_set_size`` domains, and the domains.
+    """Return the rows of windows whose copies are in at most ``max_set_size`` domains, and the domains.
 
     The domains of a window are in ascending order, padded with -1. If ``uses_indexes``, copies that the
-    indexes lack do not count. Otherwise all copies in the metadata count. Open ends, windows without a
-    copy, and windows with a copy in an unknown domain are left out.
+    indexes lack do not count. Otherwise all copies in the metadata count. Unclosed last segments, windows
+    without a copy, and windows with a copy in an unknown domain are left out.
     """
     domain_by_copy = domain_by_bookie[windows.bookies].astype(np.int64)
     if uses_indexes:

@@ -72,7 +72,7 @@ def find_near_losses(
 
 
 class NearLossSums:
-    """Sums over windows, for one level.
+    """Sums over windows (entries on the same bookies), for one level, such as racks.
 
     They count ledgers by distance to data loss, and the data that is one failure from loss.
     """
@@ -89,7 +89,8 @@ class NearLossSums:
     def distance(self) -> dict[int, int]:
         """Return the number of ledgers by distance to data loss.
 
-        A distance of 0 means that an entry is already lost.
+        The distance is the smallest number of domains, such as racks, whose joint failure loses an entry. A
+        distance of 0 means that an entry is already lost.
         """
         return dict(sorted(self._distance_counts.items()))
 
@@ -110,7 +111,7 @@ class NearLossSums:
         )
 
     def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
-        """Add windows. All windows of a ledger must be in the same call."""
+        """Add windows (entries on the same bookies). All windows of a ledger must be in the same call."""
         domain_by_bookie = self._domains.find_domain_numbers(bookie_numbering)
         self._loss_by_domain = pad_sums(self._loss_by_domain, len(self._domains.names), padded_axis=0)
         closed_windows = windows.take(~windows.is_open_end)

@@ -34,8 +34,8 @@ def affected_ledgers(
 ) -> Longs:
     """Return the ledgers that certainly lose an entry, or that recovery cannot close.
 
-    The indexes decide which copies existed before the failure. Each row has scope, id, lost (0 or 1),
-    entries, bytes, unrecoverable (0 or 1).
+    A copy counts as present before the failure if the bookie's index has it. The result has one row per
+    ledger: scope (the upper half of a 128-bit id), id, lost (0 or 1), entries, bytes, unrecoverable (0 or 1).
     """
     assert windows.ids is not None
     outcomes = find_outcome_bounds(windows, failure_effect, unresponsive_bookies, "today").best_outcomes

@@ -37,8 +37,9 @@ MERGED_WINDOWS = 1 << 18
 class LedgerCounts:
     """Counts from a pass over the ledgers of a run.
 
-    ``undecided_ledgers`` counts the ledgers whose windows are unknown. ``ledgers_by_shape`` counts ledgers
-    by (ensemble size, write quorum, ack quorum, is not closed, isolation number).
+    ``undecided_ledgers`` counts the ledgers whose metadata does not show which bookies should have each
+    entry. ``ledgers_by_shape`` counts ledgers by (ensemble size, write quorum, ack quorum, is not closed,
+    isolation number).
     """
 
     ledgers: int = 0
@@ -65,7 +66,9 @@ def decided_ledgers(
 
 
 class RunWindows:
-    """The windows of a run. Each iteration makes one pass over the run's tables, and sets ``read`` to counts.
+    """The windows of a run's ledgers. A window consists of the entries on the same set of bookies.
+
+    Each iteration makes one pass over the run's tables, and sets ``read`` to the counts of ledgers.
 
     Args:
         run: A finished run.

@@ -80,7 +80,7 @@ class PlacedRun:
         )
 
     def windows(self, merge: bool = True) -> RunWindows:
-        """Return the windows of the run's ledgers (`auditor.simulate.windows`)."""
+        """Return the run's windows (entries on the same bookies). ``merge``: merge equal ledgers into one."""
         return RunWindows(self.run.directory, merge, isolation=self.isolation)
 
     def unresponsive_bookies(self, windows: RunWindows) -> UnresponsiveBookies:
@@ -140,7 +140,8 @@ def simulate_all(
 ) -> Simulation:
     """Return the losses of all single failures and of the worst pairs of failures.
 
-    The result also has the distance to data loss, the copysets, and the balance of the bookies.
+    The result also has the distance to data loss (how many domains must fail), the copysets (sets of bookies
+    that have all copies of an entry), and the balance of the bookies.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -287,7 +288,7 @@ def answer_failure(
     ]
 
     def lost_bookies() -> tuple[Bools, Bools]:
-        """Return two flags for each bookie number: certainly lost, and possibly lost."""
+        """Return two arrays of flags by bookie number: certainly lost bookies, and possibly lost bookies."""
         membership_flags = [
             flag_domain_members(domain_names, domains, windows.numbers)
             for domain_names, domains in zip(failing_domain_names, domains_by_failure, strict=True)

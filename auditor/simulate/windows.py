@@ -54,7 +54,7 @@ class Windows:
         ack_quorum: Ack quorum of the ledger.
         entries: Number of entries of one copy; 0 at an open end.
         bytes: Bytes of one copy; 0 at an open end, and if the ledger is not closed (its length is unknown).
-        is_open_end: Whether the window is at the open end of a ledger.
+        is_open_end: Whether the window is at the open end (unclosed last segment) of a ledger.
         entry_residue: Entry id modulo the ensemble size, equal for all entries of the window; -1 if the
             segment has one window.
         segment_bounds: First and last entry of the segment, and ensemble size. None if no longer needed.
@@ -313,7 +313,7 @@ class SegmentColumns:
         return equals_next_member
 
     def ends(self) -> tuple[Longs, Bools]:
-        """Return the last entry of each segment, and whether the segment is an open end."""
+        """Return the last entry of each segment, and whether it is the last segment of an unclosed ledger."""
         is_last_of_ledger = np.append(self.ledger[1:] != self.ledger[:-1], True)[: len(self.ledger)]
         last_entries_before_next_segment = np.append(self.first_entries[1:] - 1, 0)[: len(self.first_entries)]
         last_entry_by_segment = np.where(is_last_of_ledger, self.last_entry, last_entries_before_next_segment)
@@ -323,9 +323,9 @@ class SegmentColumns:
 
 
 def windows_of(ledgers: pa.RecordBatch, bookie_numbering: BookieNumbers) -> Windows:
-    """Return the windows of decided ledgers, from rows of the table ``ledgers``.
+    """Return the windows of ledgers whose metadata shows which bookies should have each entry.
 
-    All copies are set to present, and bytes to 0.
+    ``ledgers`` has rows of the table ``ledgers``. All copies are set to present, and bytes to 0.
     """
     segments = segment_columns(ledgers, bookie_numbering)
     ids, empty_column = segments.ids, np.zeros(0, np.int64)

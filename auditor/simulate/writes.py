@@ -139,7 +139,7 @@ def write_answers(
     placement_settings: PlacementSettings,
     locations: Locations,
 ) -> tuple[WriteAnswer, ...]:
-    """Return one answer for each combination of ensemble size, quorums and isolation groups.
+    """Return, for each combination of ensemble size, quorums and isolation groups, whether writes go on.
 
     The keys of ``ledger_counts_by_shape`` are (E, Qw, Qa, not closed, index in ``isolations``).
     ``writable_bookies`` are the bookies that are still writable after the failure.

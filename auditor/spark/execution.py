@@ -190,7 +190,7 @@ class Execution:
             self._is_shared = True
 
     def merge_tasks(self, union: DataFrame) -> DataFrame:
-        """Return ``union``, a union of queries, with as many tasks as partitions.
+        """Return ``union``, a union of queries, with the session's number of partitions.
 
         Without this method, each query would have its own tasks, and most of these would be idle.
         """
@@ -257,8 +257,9 @@ class Execution:
     ) -> DataFrame:
         """Mark a written table for broadcast joins if it is small enough.
 
-        Spark then sends the table to every task. Without the mark, Spark assumes that the table is ten
-        times as large as its files. Spark would then sort all ledgers to join a few of them.
+        Spark then sends the table to every task. Without this hint, Spark assumes that the table is ten
+        times as large as its files. Spark would then sort all ledgers to join a few of them. ``table`` has
+        the files of ``rows``. A table with more than ``max_bytes`` is not small enough.
         """
         return F.broadcast(rows) if MAX_MEMORY_BYTES < table.size <= max_bytes else rows
 

@@ -121,8 +121,8 @@ class QueryPlans:
 def partitions_of(spark: SparkSession, replica_count: int, group_bytes: int = 0) -> int:
     """Return the number of partitions for comparing the expected and the actual entries of replicas.
 
-    ``replica_count`` is the number of replicas. ``group_bytes`` is the size of all their entry groups, in
-    bytes. A task has all groups of one partition in memory.
+    ``replica_count`` is the number of replicas. ``group_bytes`` is the size of all their entry sets (BP-34
+    groups), in bytes. A task has all entry sets of one partition in memory.
     """
     partitions_by_rows, partitions_by_bytes = (
         2 * replica_count // _ROWS_PER_PARTITION,
@@ -137,7 +137,7 @@ def session_partitions(spark: SparkSession) -> int:
 
 
 def has_one_task_plans(spark: SparkSession) -> bool:
-    """Return whether the session has the settings for tiny tables. Their query results fit in the driver."""
+    """Return whether the session has the settings for tiny tables, whose query results fit in the driver."""
     return spark.conf.get(_DISABLE_HINTS_KEY, None) == _ONE_TASK_SETTINGS[_DISABLE_HINTS_KEY]
 
 

@@ -49,7 +49,10 @@ def names_without_rows(frames: Mapping[str, DataFrame]) -> frozenset[str]:
 
 
 class QueriedTables(Protocol):
-    """The tables that queries use, and the names of the tables and parts of tables that have no rows."""
+    """The tables that queries use, and the names of the tables and parts of tables that have no rows.
+
+    A part of a table is a set of rows that one kind of query needs.
+    """
 
     @property
     def empty_table_names(self) -> Collection[str]:
@@ -69,7 +72,8 @@ QueryT = TypeVar("QueryT", bound=_Asking)
 class TableQuery(Generic[TablesT]):
     """A query of several tables.
 
-    ``asks`` are the names of the tables, or parts of tables, that the query needs (see `asks_tables`).
+    ``asks`` are the names of the tables, or parts of tables, that the query needs (see `asks_tables`). A part
+    of a table is a set of rows that one kind of query needs.
     """
 
     asks: NeededTables

@@ -211,7 +211,7 @@ def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
 
 
 def _probe_from_tasks(spark: SparkSession, path: str) -> bool:
-    """Return whether every task sees the file. The function starts enough tasks for each core to get one."""
+    """Return whether ``path`` exists for every task. The function starts enough tasks to use each core."""
 
     def probe_path(number_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in number_batches:

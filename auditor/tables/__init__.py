@@ -23,7 +23,7 @@ class Tables:
     table, the table is not in ``frames``, and its attribute raises AttributeError. Three tables exist only
     for the checks and are not saved in a run: ``over_replicated`` (`auditor.tables.orphans`), ``unindexed``
     (`auditor.tables.judged`) and ``empty_directories`` (`auditor.tables.marks`). The run's table ``marks``
-    is split into ``marks`` and ``locks``.
+    is split into ``marks`` (under-replication marks) and ``locks`` (the locks of replication workers).
     """
 
     frames: Mapping[str, DataFrame]
@@ -63,7 +63,10 @@ class Tables:
 
     @property
     def unregistered(self) -> DataFrame:
-        """Return the rows of ``bookies`` that are in `Roster.unregistered`."""
+        """Return the rows of ``bookies`` that are in `Roster.unregistered`.
+
+        An ensemble names these bookies, but they are certainly not registered.
+        """
         return self.bookies.where(
             F.col("bookie_id").isin([row["bookie_id"] for row in self.roster.unregistered])
         )

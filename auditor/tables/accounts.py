@@ -217,12 +217,12 @@ _STATES_SERVED_WITH_TAIL = (IndexState.ABSENT, IndexState.NOT_INDEXED)
 
 
 class HeldAccount(NamedTuple):
-    """One account of a replica: the held groups, the state of the index, and the time of the answer.
+    """One report (account) on a replica: its held entries, the state of its index, and the answer's time.
 
-    ``answered`` is the time in ms at which the bookie itself answered, or None if it did not answer.
-    ``listed`` are entries that the bookie listed but its index lacks. ``gone`` are entries that the index
-    locates in missing entry logs. The ``gone`` entries do not count as held. ``gone_state`` says how
-    certain it is that the logs are missing.
+    ``held``, ``listed`` and ``gone`` are entry sets (BP-34 groups). ``answered`` is the time in ms at which
+    the bookie itself answered, or None if it did not answer. ``listed`` are entries that the bookie listed
+    but its index lacks. ``gone`` are entries that the index locates in missing entry logs. The ``gone``
+    entries do not count as held. ``gone_state`` says how certain it is that the logs are missing.
     """
 
     held: bytes | None
@@ -323,9 +323,9 @@ def merge_journal_tail(index: HeldAccount | None, tail_groups: bytes) -> HeldAcc
 def combine_index_pieces(index_pieces: DataFrame) -> DataFrame:
     """Combine indexes that were read in several pieces, which may overlap, into one row per replica.
 
-    Rows have the columns of ``availability``. An entry is held if at least one piece has it. A combined row
-    gets the least certain state of its pieces. Call `auditor.tables.index_counts.mark_cut_files` first,
-    which marks files that end inside a page.
+    ``index_pieces`` has one row for each replica and piece, with the columns of ``availability``. An entry
+    is held if at least one piece has it. A combined row gets the least certain state of its pieces. Call
+    `auditor.tables.index_counts.mark_cut_files` first, which marks files that end inside a page.
     """
     columns = index_pieces.columns
     value_columns = [name for name in columns if name not in REPLICA]

@@ -1,4 +1,4 @@
-"""The owner that a ledger's custom metadata claims: its znode and namespace.
+"""The owner (such as a topic) that a ledger's custom metadata claims: its znode and namespace.
 
 Pulsar writes this custom metadata. The component in it determines the owner's znode:
 

@@ -295,9 +295,10 @@ def _bucket_id_ranges(cluster: ClusterNodes) -> tuple[IdRange, ...]:
 def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange]) -> DataFrame:
     """Count, by bookie, the orphans whose ids the store's generator has not given out: rows of `UNDRAWN`.
 
-    An application can also choose ids itself. So there are rows only under two conditions. The store lists
-    its ledgers without gaps, and the generator has given out the ids of all listed ledgers. Orphans whose
-    index is newer than a saved scan are left out.
+    An orphan is a ledger on a bookie that the metadata does not list. An application can also choose ids
+    itself. So there are rows only under two conditions: the store lists its ledgers without gaps, and the
+    generator has given out the ids of all listed ledgers. Orphans whose index is newer than a saved scan
+    are left out.
     """
     spark = orphans.sparkSession
     rows = {"generator": list(range(len(ids))), "next": [generator.next for generator in ids]}

@@ -7,7 +7,8 @@ A bookie id in a ledger's ensembles proves little. If a cluster has only as many
 every ledger names every bookie. The striping proves more. An id explains a ledger *exactly* if the
 directory holds exactly the entries that the striping assigns to the id. If two ids explain a ledger, the
 ledger does not show which id is right. Each id in the ledgers' ensembles is a candidate. The program compares
-each candidate with the directory's owner. It counts the ledgers that only one of the two explains:
+each candidate with the directory's owner, the bookie to which the audit attributes the directory. It counts
+the ledgers that only one of the two explains:
 
     better  Only the candidate explains the ledger, and the candidate's own directories lack entries that it
             should hold. If its directories lack no entry, none of its disks is missing, and the copy in
@@ -16,11 +17,12 @@ each candidate with the directory's owner. It counts the ledgers that only one o
             therefore hold more than their stripe.
     worse   Only the owner explains the ledger.
 
-Nearly every directory belongs to its owner. To see this, no join of all replicas is needed. A replica that is
-not among the unequal pairs (`auditor.tables.unequal`) matches its owner exactly. Only the directories of
-``doubted`` bookies (`find_doubted_bookies`) are compared with every id. In other directories, no candidate
-can be better for any ledger. If one were better, the owner would hold exactly the entries that the candidate
-should hold but lacks. Both would then have an unequal pair, and the owner would be doubted.
+Nearly every directory belongs to its owner. To see this, no join of all replicas is needed. The unequal pairs
+(`auditor.tables.unequal`) are the pairs of ledger and bookie whose expected and held entries differ. A
+replica that is not among them matches its owner exactly. Only the directories of ``doubted`` bookies
+(`find_doubted_bookies`) are compared with every id. In other directories, no candidate can be better for any
+ledger. If one were better, the owner would hold exactly the entries that the candidate should hold but lacks.
+Both would then have an unequal pair, and the owner would be doubted.
 
 The result consists of counts. Entry sets are therefore compared by a 64-bit hash. Bookie ids are also
 hashed until they are counted. Only the counts, one for each directory and id, are sorted.
@@ -67,12 +69,12 @@ CONTENTS = make_schema(
 
 
 class LargeTables(NamedTuple):
-    """Parts and counts of ``ledgers`` and ``availability``. With them, not all rows of the tables are read.
+    """Parts and counts of the tables ``ledgers`` and ``availability``, so that not all rows are read.
 
-    ``ledgers`` and ``availability`` have at least the rows for the ledgers of the unequal pairs. ``counts``
-    has the number of index rows of each kind (`auditor.tables.index_counts`). ``single_directory_bookies``
-    have exactly one directory apart from journals, which contains all their ledgers.
-    ``several_directory_bookies`` have several such directories.
+    ``ledgers`` and ``availability`` have at least the rows of ledgers with an unequal replica, one whose
+    expected and held entries differ. ``counts`` has the number of index rows of each kind
+    (`auditor.tables.index_counts`). ``single_directory_bookies`` have exactly one directory apart from
+    journals, which contains all their ledgers. ``several_directory_bookies`` have several such directories.
     """
 
     ledgers: DataFrame
@@ -153,8 +155,8 @@ def contents(
             their ledger ids mean nothing here.
         bookies: The table of that name.
         doubted_bookies: Bookies whose directories are compared with every id. They are the bookies of
-            `find_doubted_bookies`, and bookies that have a ledger in several pieces. The unequal pairs of the
-            latter do not show the entries in a single directory.
+            `find_doubted_bookies`, and bookies with several index rows for the same ledger. For the latter,
+            ``unequal`` does not show the entries in a single directory.
         large_tables: Parts and counts of tables, so that not all rows are read.
     """
     directory_rows = _directory_rows(directories, bookies)
@@ -189,9 +191,10 @@ def _count_by_owner(
 ) -> DataFrame:
     """Count, for each directory, the ledgers that its owner explains (see `contents`).
 
-    The owner explains every replica in the directory that is not unequal. ``ledger_counts`` has the number
-    of ledgers (``all``) in each directory (``key``). The function reads only the rows of ``availability``
-    and ``ledgers`` for the ledgers of unequal pairs.
+    The owner is the bookie to which the audit attributes the directory. It explains every replica in the
+    directory that is not in ``unequal``. ``ledger_counts`` has the number of ledgers (``all``) in each
+    directory (``key``). The function reads ``availability`` and ``ledgers`` only for the ledgers in
+    ``unequal``.
     """
     pairs = unequal.select(*LEDGER, "bookie_id")
     decided_ledgers = (
@@ -292,7 +295,10 @@ _MEMBERS_EXPRESSION = (
 
 
 def _directory_rows(directories: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Return the directories that may have an index: key, path, place, owner, and possible path ``names``."""
+    """Return the directories that may have an index: key, path, role, owner, place and ``names``.
+
+    ``place`` is the bookie that should use the path. ``names`` are the paths possible in ``availability``.
+    """
     other_cluster_bookies = bookies.where("foreign_instance").select(F.col("bookie_id").alias("owner"))
     # A collected directory is named <collection>#<path>, but its rows of availability have only the path.
     names = "transform(sequence(1, size(split(path, '#'))), n -> substring_index(path, '#', -n))"
@@ -308,7 +314,8 @@ def _directory_rows(directories: DataFrame, bookies: DataFrame) -> DataFrame:
 def _locate_ledgers(availability: DataFrame, directory_rows: DataFrame) -> DataFrame:
     """Return the ledgers in each directory.
 
-    The columns are key, ledger, bookie_id, and hashes of the owner and of the held groups.
+    The columns are the directory's key, the ledger, bookie_id, ``owner`` (a hash of bookie_id), and ``held``
+    (a hash of the held entries). ``held`` is null if the state is not ok or no entry is held.
     """
     current_path = F.concat("name", F.lit("/current")).alias("current")
     directory_names = directory_rows.select("owner", "key", F.explode("names").alias("name")).select(

@@ -171,7 +171,10 @@ def differing_copies(digests: DataFrame) -> DataFrame:
 
 
 def _digest_type() -> Column:
-    """Return the digest type in the ledger's metadata. Without it, return the type that the entry matches."""
+    """Return the digest type in the ledger's metadata. Without it, return the type that the entry matches.
+
+    The type is null if the metadata does not list the ledger, or if neither gives a type.
+    """
     matching_copies = (
         F.when(F.col("crc32c_right"), "CRC32C")
         .when(F.col("crc32_right"), "CRC32")

@@ -61,9 +61,10 @@ def deletion_verdicts(
     unequal_replicas: DataFrame,
     aliases: frozenset[tuple[str, str]],
 ) -> DataFrame:
-    """Return the copies on bookies that no ensemble names.
+    """Judge the deletion of over-replicated copies, which are on bookies that no ensemble names.
 
-    Each copy has a ``verdict`` that says whether its deletion is right, and a ``reason`` for the verdict.
+    The result has these copies. Each copy has a ``verdict`` that says whether its deletion is right, and a
+    ``reason`` for the verdict. ``aliases`` are pairs of ids that belong to the same bookie.
     """
     ledger_classes = verdicts.select(
         *LEDGER,
@@ -105,7 +106,10 @@ def deletion_verdicts(
 def _copies_under_another_id(
     over_replicated: DataFrame, ledgers: DataFrame, aliases: frozenset[tuple[str, str]]
 ) -> DataFrame:
-    """Return the copies whose bookie is named in the ledger's ensembles, but by another of its ids."""
+    """Return the copies whose bookie is named in the ledger's ensembles, but by another of its ids.
+
+    ``aliases`` are pairs of ids that belong to the same bookie.
+    """
     other_id_rows = make_alias_rows(over_replicated.sparkSession, aliases)
     members = (
         over_replicated.select(*REPLICA)
@@ -215,7 +219,8 @@ def gc_foresight(
     """Forecast the next pass of every bookie's garbage collector: rows of `GC_FORESIGHT`.
 
     ``orphans`` is the table ``orphans`` with the column ``doubts``
-    (`auditor.checks.gc_guards.doubted_orphans`). ``moved_rows`` is None if only one scan was made.
+    (`auditor.checks.gc_guards.doubted_orphans`). ``moved_rows`` has the differences between two scans of
+    the ledgers. It is None if only one scan was made.
     ``earlier_forecast`` is the table ``gc_foresight`` of an earlier run, or None. The other DataFrames are
     the tables of these names. ``scan_time`` is in ms.
     """
@@ -313,7 +318,8 @@ def _forecast_misplaced_replicas(
 ) -> DataFrame:
     """Forecast what the collector does with replicas of ledgers that its pass does not find.
 
-    The pass looks for the ledgers in the store's listing of ledgers.
+    The pass looks for the ledgers in the store's listing of ledgers. ``foreign_copies`` has the verdicts
+    on copies on bookies that no ensemble names (`deletion_verdicts`).
     """
     server_listing, settings = collector.listing, collector.settings
     assert server_listing.found_ids is not None

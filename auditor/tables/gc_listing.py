@@ -62,10 +62,10 @@ class ServerListing:
     """The ledgers that count as listed in one pass of a collector.
 
     The pass looks for each id in one range of the listing. ``found_ids`` has the ids that it finds there, in
-    the column ``ledger_id``. It is None if these are all listed ledgers of scope 0. ``last_compared_id`` is
-    the greatest id that the pass compares before the listing ends early. It is None if the listing does not
-    end early. ``has_overflow`` is True if the listing has the id 2^63 - 1, so that the pass deletes
-    everything.
+    the column ``ledger_id``. If ``found_ids`` is None, the pass finds all listed ledgers of scope 0 (BP-35),
+    the only scope of an unmodified server. ``last_compared_id`` is the greatest id that the pass compares
+    before the listing ends early. It is None if the listing does not end early. ``has_overflow`` is True if
+    the listing has the id 2^63 - 1, so that the pass deletes everything.
     """
 
     found_ids: DataFrame | None = None
@@ -82,8 +82,8 @@ def doubtful_ledgers(ledgers: DataFrame) -> DataFrame:
 def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
     """Return the server's listing, with the columns ``ledger_id``, ``place`` and ``fails``.
 
-    Rows of the same range have the same ``place``. Places sort in the order of the listing. A row with
-    ``fails`` has no id, and ends the listing.
+    ``place`` is a sort key that all rows of the same range share. Its order is the order of the ranges in
+    the listing. A row whose ``fails`` is True has no id, and ends the listing.
     """
     root_length = len(root.rstrip("/")) + 1
     relative_path = F.expr(f"substring(path, {root_length + 1})")
@@ -146,7 +146,10 @@ def find_ranges(listing_places: DataFrame) -> DataFrame:
 
 
 def find_listed_ids(listing_places: DataFrame, ranges: DataFrame) -> DataFrame:
-    """Return the ids (``ledger_id``) that the pass finds. It looks for each id in only one range."""
+    """Return the ids (``ledger_id``) that a collector's pass finds in the listing.
+
+    The pass looks for each id in only one range.
+    """
     reached_ledgers = listing_places.where("ledger_id is not null").join(ranges.where("reached"), "place")
     return reached_ledgers.where("ledger_id > previous").select("ledger_id").distinct()
 

@@ -64,7 +64,7 @@ def entries_in_no_log(locations: DataFrame, ledgers: DataFrame) -> DataFrame:
 
 
 def gone_entries(entries_not_in_log: DataFrame, second_reading: DataFrame | None) -> DataFrame:
-    """Return the rows of `GONE_ENTRIES`.
+    """Return the rows of `GONE_ENTRIES`: per replica, the entries that its index locates in a missing log.
 
     Args:
         entries_not_in_log: Rows of `entries_in_no_log`.
@@ -74,8 +74,8 @@ def gone_entries(entries_not_in_log: DataFrame, second_reading: DataFrame | None
     rows = entries_not_in_log.select(*_LOG_LEDGER_KEY, "gone", F.lit(False).alias("agreed"))
     if second_reading is not None:
         has_failed = F.max(F.col("reason").isNotNull()).alias("failed")
-        failed_readings = second_reading.groupBy("bookie_id", "logger").agg(has_failed)
-        first_rows = entries_not_in_log.join(F.broadcast(failed_readings), ["bookie_id", "logger"], "left")
+        reading_states = second_reading.groupBy("bookie_id", "logger").agg(has_failed)
+        first_rows = entries_not_in_log.join(F.broadcast(reading_states), ["bookie_id", "logger"], "left")
         rows = first_rows.where("coalesce(failed, true)").select(
             *_LOG_LEDGER_KEY, "gone", F.lit(False).alias("agreed")
         )

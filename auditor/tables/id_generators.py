@@ -81,7 +81,7 @@ def id_generators(
 
     Args:
         ledgers: The table ``ledgers``.
-        undrawn: The table ``undrawn``.
+        undrawn: The table ``undrawn``: by bookie, unlisted ledgers whose ids no generator has given out.
         id_ranges: The id ranges of the store's generators (`find_id_ranges`).
         layout: The layout of ledgers in the store.
         scan_time: Time at which the store's own znodes were read, in ms. A dump does not show a single

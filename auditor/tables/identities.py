@@ -76,7 +76,8 @@ def collect_facts(
 ) -> list[dict[str, Any]]:
     """Collect the facts about each bookie id from four tables, with one row per id.
 
-    ``cookie`` is None if the bookie has no cookie, or if the cookie could not be read.
+    ``cookie`` is the decoded cookie of the bookie. It is None if the bookie has no cookie, or if the cookie
+    could not be read. ``disks`` has the bookie ids in the VERSION files at the bookie's paths, or is None.
 
     >>> bookie = dict.fromkeys(("named", "marked", "registered", "found", "read")) | {"bookie_id": "b"}
     >>> [fact] = collect_facts([bookie], [], [], [{"place": "b", "cookie_bookie_id": "a"}])
@@ -192,7 +193,7 @@ def compare_contents(
 ) -> ContentComparison:
     """Convert the rows of `count_shared_ledgers` to the input of `auditor.model.bookie_alias`.
 
-    ``collect_facts`` show which bookies' indexes were read completely.
+    ``facts`` are the rows of `collect_facts`, which show whose indexes were read completely.
     """
     fully_read_bookies = frozenset(
         row["bookie_id"] for row in facts if row["registered"] and row["read"] == BookieRead.READ
@@ -215,14 +216,20 @@ def compare_contents(
 
 
 def edge_rows(edges: Iterable[Edge]) -> list[dict[str, Any]]:
-    """Return the rows of `EDGES`."""
+    """Return the rows of `EDGES`, one for each edge.
+
+    An edge is a pair of ids that, according to a rule, may belong to the same bookie.
+    """
     return [asdict(identity_edge) | {"rule": identity_edge.rule.value} for identity_edge in edges]
 
 
 def identity_rows(
     facts: Iterable[Mapping[str, Any]], identity_by_id: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Return the rows of `IDENTITIES`, ordered by id."""
+    """Return the rows of `IDENTITIES`, ordered by id.
+
+    ``facts`` are the rows of `collect_facts`. Ids of one bookie have the same value in ``identity_by_id``.
+    """
     rows_by_identity: dict[str, list[Mapping[str, Any]]] = {}
     for row in sorted(facts, key=lambda row: str(row["bookie_id"])):
         rows_by_identity.setdefault(identity_by_id[row["bookie_id"]], []).append(row)

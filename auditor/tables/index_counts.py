@@ -178,7 +178,10 @@ class IndexCount(NamedTuple):
 
 
 def index_counts(execution: Execution, availability: TableFiles) -> list[IndexCount]:
-    """Count the rows of the table ``availability`` by kind, from the table's files."""
+    """Count the rows of ``availability`` for each combination of values of the `IndexCount` fields.
+
+    ``availability`` are the files of the table of that name.
+    """
     counts = execution.count_rows(COUNTS, availability, _count_files, ("number",))
     return [IndexCount(**row) for row in counts.to_pylist()]
 
@@ -288,7 +291,7 @@ def union_by_state(
 
     Args:
         availability: The table of that name.
-        shapes: The properties of these rows.
+        shapes: Page sizes and other properties of the indexes in ``availability``.
         combined_pieces: Combined replicas of the bookies ``bookies_in_pieces``
             (`auditor.tables.accounts.combine_index_pieces`).
         bookies_in_pieces: Bookies whose index was read in overlapping pieces.
@@ -324,9 +327,9 @@ def union_by_state(
 
 
 def replicas_in_pieces(availability: DataFrame, shapes: IndexShapes, bookies: Collection[str]) -> DataFrame:
-    """Return the replicas on ``bookies``, with one row per piece and replica.
+    """Return the replicas on ``bookies``, whose indexes were read in several pieces that may overlap.
 
-    The indexes of these bookies were read in pieces.
+    The result has one row per replica and piece, with the state ``cut`` for truncated files.
     """
     rows = availability.where(_is_replica_of(bookies))
     return mark_cut_files(rows, shapes.page_size_of_cut_files) if shapes.page_size_of_cut_files else rows

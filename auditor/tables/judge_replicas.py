@@ -88,7 +88,7 @@ class LedgerFacts:
 
     @property
     def segment_ranges(self) -> list[tuple[int, int]]:
-        """Return each segment's first and last entry. If empty, last < first. If open, last is 2^63 - 1."""
+        """Return each segment's first and last entry. Empty segments: last < first. Open: last = 2^63 - 1."""
         ledger_end = self.last_entry_id if self.is_closed else _OPEN_END
         segment_starts = [first for first, _ in self.segments]
         return [
@@ -135,7 +135,7 @@ def classify_replicas(
 def _drop_other_clusters_entries(
     pairs: Sequence[Pair], members: Collection[str], bookies: Mapping[str, BookieState]
 ) -> list[Pair]:
-    """Return the replicas without the entries on another cluster's bookies, which are of other ledgers."""
+    """Return the replicas without entries on bookies of another cluster, whose ledgers are different ones."""
     other_cluster_bookies = {
         pair.bookie_id for pair in pairs if pair.bookie_id in bookies and bookies[pair.bookie_id].is_foreign
     }
@@ -166,7 +166,7 @@ def _drop_unserved_entries(pair: Pair) -> Pair:
 def _classify_replica(
     ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, judgement: Judgement
 ) -> None:
-    """Classify expected entries that are not held as missing if the index proves absence, else as unknown."""
+    """Classify each expected entry without a held copy: missing if the index proves it, else unknown."""
     unheld_groups = coverage.difference(pair.expected_groups, pair.held_groups)
     if len(pair.gone_groups):
         pair, unheld_groups = _classify_gone_entries(ledger, pair, unheld_groups, state, judgement)
@@ -294,7 +294,7 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
 
 
 def unanswerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[Doubt]:
-    """Return the doubts about a replica that an answer of its bookie cannot settle, or an empty set."""
+    """Return the doubts (why copies may only seem missing) that the bookie's answer cannot settle, if any."""
     pair_doubts = set()
     if state.has_misplaced_directory:
         pair_doubts.add(doubts.in_misplaced_directory(pair.bookie_id))
@@ -304,7 +304,7 @@ def unanswerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> 
 
 
 def answerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
-    """Return the doubts about lacking entries that an answer of the bookie can settle, or an empty set.
+    """Return the doubts (why entries may only seem missing) that the bookie's answer can settle, if any.
 
     A listing proves that its entries exist. It may leave out a page that is only in memory (4.17.2).
     """
@@ -318,7 +318,7 @@ def answerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace
 
 
 def _classify_excess(ledger: LedgerFacts, pair: Pair, judgement: Judgement) -> None:
-    """Classify held entries outside the bookie's stripe: stale in segments without it, or else surplus."""
+    """Classify held entries outside the stripe: stale if their segment lacks the bookie, else surplus."""
     if not len(pair.held_groups):
         return
     striped_groups = (
@@ -342,7 +342,7 @@ def _classify_excess(ledger: LedgerFacts, pair: Pair, judgement: Judgement) -> N
 def entries_striped_to(
     ledger: LedgerFacts, bookie_id: str, max_entry_id: int, last_segment_only: bool = False
 ) -> Groups:
-    """Return a bookie's stripe, up to ``max_entry_id``, in all segments or in the last segment only."""
+    """Return the entries striped to a bookie up to ``max_entry_id``, in all segments or only in the last."""
     rows = [
         (first, min(last, max_entry_id), ensemble.index(bookie_id))
         for (first, last), (_, ensemble) in zip(ledger.segment_ranges, ledger.segments, strict=True)
@@ -391,7 +391,7 @@ def _find_lagging(
 
 
 def groups_of(packed_groups: bytes | memoryview | None) -> Groups:
-    """Return the groups in a table's binary column. None and b"" both represent the empty set.
+    """Return the BP-34 groups in a value of a binary column. None and b"" both represent the empty set.
 
     >>> from auditor.codecs.availability.groups import GroupBatch
     >>> groups_of(GroupBatch.from_tuples([[(1, 4, 2, 3)]]).tobytes()).tolist(), groups_of(None).tolist()

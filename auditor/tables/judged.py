@@ -194,7 +194,8 @@ def judge_ledgers(
 ) -> DataFrame:
     """Judge every ledger that has an unequal replica, if its metadata can be judged.
 
-    Spark sends ``bookies``, with one element per bookie, to all tasks.
+    Spark sends ``bookies``, with one element per bookie, to all tasks. ``grace_ms`` is the age in ms below
+    which an index may lack a ledger's last entries.
     """
     judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     # A plain dict, because it is pickled into every task.
@@ -221,9 +222,9 @@ def _judge_rows(
 def irregular_judgement(
     ledger: LedgerFacts, pairs: Sequence[Pair], limit_error: CoverageLimitError
 ) -> Judgement:
-    """Return the judgement of a ledger whose sets are too irregular to compare.
+    """Return the judgement of a ledger whose entry sets are too irregular to compare.
 
-    All its replicas are unknown.
+    All its replicas are unknown, with a doubt that quotes ``limit_error``.
     """
     unknown: list[tuple[str, Groups, str]] = [
         (pair.bookie_id, pair.expected_groups, UnknownCopy.UNREADABLE) for pair in pairs
@@ -249,7 +250,7 @@ def ledger_facts(row: Mapping[str, Any]) -> LedgerFacts:
 
 
 def make_pair(row: Mapping[str, Any]) -> Pair:
-    """Return a pair from its row in the table ``unequal``."""
+    """Convert an element of ``pairs`` (a row of the table ``unequal``, see `pairs_by_ledger`) to a `Pair`."""
     return Pair(
         row["bookie_id"],
         groups_of(row["expected"]),
@@ -305,7 +306,7 @@ def make_rows(
 
 
 def _unknown_copies(judgements: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
-    """Return, for each ledger, the bookies with unknown entries, the number of these, and the reason."""
+    """Return, for each ledger, the bookies with unknown entries, their number of such entries, and why."""
     entries = _count_entry_sets(
         [[(bookie, groups) for bookie, groups, _ in judgement.unknown] for judgement in judgements]
     )

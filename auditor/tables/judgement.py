@@ -13,7 +13,8 @@ class ForeignCopy:
     """The entries that a bookie holds of a ledger whose ensembles do not name the bookie.
 
     ``behind_end`` is the number of these entries that are after the ledger's end and that no takeover
-    explains (`auditor.tables.past_end`).
+    explains. In a takeover, another client recovers a ledger that is still being written
+    (`auditor.tables.past_end`).
     """
 
     bookie_id: str
@@ -23,7 +24,7 @@ class ForeignCopy:
 
 @dataclass(slots=True)
 class Judgement:
-    """The judgement of one ledger. Its entry groups are canonical, and its bookies are in ascending order.
+    """The judgement of one ledger. Its entry sets are canonical BP-34 groups, and its bookies ascend.
 
     ``m`` is the largest number of missing copies of any entry. ``mu`` is the largest number of missing or
     unknown copies of any entry.

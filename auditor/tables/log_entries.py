@@ -229,7 +229,10 @@ def _unknown_row(ledger_request: dict[str, Any], reason: str) -> dict[str, Any]:
 def _ledger_row_of_log(
     ledger_request: dict[str, Any], entries: Longs, sizes: Longs, damage: str | None
 ) -> dict[str, Any] | None:
-    """Return the row of one ledger, or None if the log was read to its end and has no needed entry."""
+    """Return the row of one ledger, or None if the log was read to its end and has no needed entry.
+
+    ``damage`` says why the log was not read to its end. It is None if the log was read to its end.
+    """
     is_lost_entry = np.zeros(len(entries), np.bool_)
     if ledger_request["no_copy"] is not None:
         is_lost_entry = coverage.contains(_groups_of_bytes(ledger_request["no_copy"]), entries)

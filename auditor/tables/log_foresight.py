@@ -284,8 +284,8 @@ def _count_log_bytes(space: DataFrame, gc_forecast: DataFrame) -> DataFrame:
 
     ``entries`` are the bytes of entries. ``needed`` are bytes that may be the last copy of an entry.
     ``remain`` are the bytes of ledgers that the bookie still has after the next pass. Logs with bytes of an
-    unclear owner are left out. The newest log of a directory (``current``) is an exception, because its end
-    is always unclear.
+    unclear class (owner-unknown or not-yet-mapped) are left out. The newest log of a directory
+    (``current``) is an exception, because its end is always unclear.
     """
     unlisted_forecast = gc_forecast.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")

@@ -36,10 +36,10 @@ MARK_DEPTH = 4
 
 
 def named_marks(marks: DataFrame) -> DataFrame:
-    """Return the readable marks that name a bookie: scope_id, ledger_id, path, replicas, since (ms).
+    """Return the readable under-replication marks that name a bookie.
 
-    Marks that name no bookie are left out. Such a mark asks for a different placement, and no bookie is
-    missing.
+    The columns are scope_id, ledger_id, path, replicas and since (ms). Marks that name no bookie are left
+    out. Such a mark asks for a different placement, and no bookie is missing.
     """
     return marks.where("damage is null and not misplaced and size(replicas) > 0").select(
         *LEDGER, "path", "replicas", F.coalesce("ctime", "mtime").alias("since")
@@ -47,7 +47,10 @@ def named_marks(marks: DataFrame) -> DataFrame:
 
 
 def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Return the rows of `STALE_MARKS`, made from the tables of a run."""
+    """Return the rows of `STALE_MARKS`: under-replication marks that are no longer needed.
+
+    The arguments are the tables of a run.
+    """
     ledger_marks = named_marks(marks)
     healthy_ledgers = (
         verdicts.where("class = 'healthy' and potential_class = 'healthy'")
@@ -79,15 +82,15 @@ def registered_ids(bookies: DataFrame) -> DataFrame:
 
 
 def marks_with_scope(marks: DataFrame) -> DataFrame:
-    """Return marks and locks with the column ``scope_id``.
+    """Return under-replication marks and locks with the column ``scope_id``.
 
-    It is 0, because other scopes have no marks or locks.
+    It is 0, because ledgers of other scopes (BP-35) have no marks or locks.
     """
     return marks.withColumn("scope_id", F.lit(0).cast("long"))
 
 
 def marks_of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Return the marks, without marks of ledgers that were created after the first scan.
+    """Return under-replication marks, without marks of ledgers that were created after the first scan.
 
     The audit did not check these new ledgers. ``moved`` has the differences between two scans of a live
     store. It is None for a saved store.
@@ -99,10 +102,10 @@ def marks_of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
 
 
 def empty_directories(marks: DataFrame) -> DataFrame:
-    """Return the empty directories in the table ``marks``: path, ctime (creation time, ms).
+    """Return the directories without an under-replication mark: path, ctime (creation time, ms).
 
-    The table lists a directory if any of several reads found no mark in it. A directory is left out here if
-    another read found something below it, or if it could not be listed.
+    The table ``marks`` lists a directory if any of several reads found no mark in it. A directory is left
+    out here if another read found something below it, or if it could not be listed.
     """
     slash_count = "length(path) - length(replace(path, '/', ''))"
     parent_path = F.expr(

@@ -1,8 +1,9 @@
 """orphans, over_replicated: copies on bookies that the metadata does not require.
 
 An orphan is a ledger that is on a bookie but not in the store's listing. An over-replicated copy is on a
-bookie that no ensemble of the ledger names. All queries start from the unequal pairs. So their time depends
-on the number of differences, not on the size of the cluster.
+bookie that no ensemble of the ledger names. All queries start from the unequal pairs, which are the (ledger,
+bookie) pairs whose expected and held entries differ. So the time of the queries depends on the number of
+differences, not on the size of the cluster.
 """
 
 from collections.abc import Mapping
@@ -179,9 +180,10 @@ def orphans(
 
 
 def _has_ledger(emptiness_condition: str = "length(groups) = 0") -> Column:
-    """Return the condition that the bookie of a row has the ledger of the row.
+    """Return a condition that is True if the bookie of a row has the ledger of the row.
 
-    Rows are of ``availability``, or of index counts with a different ``emptiness_condition``.
+    Rows are of ``availability`` or of the index counts. ``emptiness_condition`` is the SQL condition that a
+    row has no entry. By default, it is the condition for ``availability``.
     """
     # A bookie that was asked for a ledger and has no entry of it does not have the ledger.
     is_empty_answer = (F.col("storage") == "rpc") & F.expr(emptiness_condition)
@@ -225,7 +227,10 @@ def _add_recent_flag(orphans: DataFrame, recent_ids: RecentIds) -> DataFrame:
 
 
 def _add_dropped_flag(orphans: DataFrame, owner_rows: DataFrame | None) -> DataFrame:
-    """Add ``dropped``: whether owners were read, and no owner names the ledger of the orphan."""
+    """Add ``dropped``: whether owners were read, and no owner names the ledger of the orphan.
+
+    Owners are applications' objects, such as topics. ``owner_rows`` is None if owners were not read.
+    """
     if owner_rows is None:
         return orphans.withColumn("dropped", F.lit(False))
     ids_with_owner = owner_rows.select(*LEDGER).distinct().withColumn("named", F.lit(True))
@@ -244,13 +249,14 @@ def holdings(
 
     Args:
         index_counts: Counts over all indexes (`auditor.tables.index_counts`).
-        orphans: The table of that name.
+        orphans: The table of that name. An orphan is in doubt if the store may have the ledger although no
+            scan saw it.
         earlier_orphans: Orphans of a run that ended at least `MAX_GC_INTERVAL_MS` earlier, or None.
             ``lasting`` counts orphans that both runs have and that are not in doubt.
         recent_ids: Evidence of ledgers that were in the metadata until recently. ``recent`` counts orphans
             of such ledgers that are not in doubt.
-        owner_rows: Ledgers that owners name, or None if owners were not read. If it is None, no orphan
-            counts as dropped.
+        owner_rows: Ledgers that owners (such as topics) name, or None if owners were not read. If it is
+            None, no orphan counts as dropped.
     """
     ledgers = (
         index_counts.where(_has_ledger("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
@@ -277,9 +283,10 @@ def vanished_ranges(
 ) -> DataFrame:
     """Find blocks of ids in which a bookie has only orphans, and at least ``vanished_ledgers`` of them.
 
-    The result has rows of `VANISHED_RANGES`. ``in_doubt`` counts orphans with an id in doubt. Orphans that
-    the metadata had until recently (``recent_ids``) do not count towards the minimum. By default, a block
-    is a leaf of the hierarchical layouts, because the loss of an inner znode removes whole leaves.
+    The result has rows of `VANISHED_RANGES`. ``in_doubt`` counts orphans that the store may have although
+    no scan saw them. Orphans that the metadata had until recently (``recent_ids``) do not count towards the
+    minimum. By default, a block is a leaf of the hierarchical layouts, because the loss of an inner znode
+    removes whole leaves.
     """
     settings = settings or CheckSettings()
     block_ids = settings.vanished_block_ids
@@ -333,7 +340,8 @@ def find_over_replicated(
 
     The result has the columns scope_id, ledger_id, bookie_id, count, behind_end, state, marked, locked and
     exposed. ``count`` is the number of held entries. ``behind_end`` is the number of held entries after the
-    ledger's end that no takeover explains. ``exposed`` is True if a member is unregistered or read-only. In
+    ledger's end that no takeover (`auditor.tables.past_end`) explains. ``marked`` and ``locked`` tell whether
+    ``marks`` and ``locks`` have the ledger. ``exposed`` is True if a member is unregistered or read-only. In
     that case an operator may be making this copy.
     """
     over_replicated_pairs = filter_part("over_replicated", judged).select(

@@ -72,6 +72,8 @@ OWNER_STORES = make_schema(
 def count_claims(ownership: DataFrame, applications: Collection[str], scan_time: int) -> DataFrame:
     """Count the ledgers of each store, in columns claims, foreign_claims, unowned, listed_before and dropped.
 
+    A claim is an owner's name in custom metadata. ``listed_before`` ledgers had an owner in an earlier run.
+
     Args:
         ownership: The table of this run.
         applications: Applications whose owners were read.
@@ -91,9 +93,9 @@ def count_claims(ownership: DataFrame, applications: Collection[str], scan_time:
 
 
 def summarize_owners(owners: DataFrame) -> DataFrame:
-    """Return, by store, the number of paths that could not be listed, and the time of the newest change.
+    """Return, by store of owners, the number of unlisted paths, and the time of the newest change.
 
-    The columns are gaps and newest (ms).
+    The columns are gaps (paths that could not be listed) and newest (ms).
     """
     gap_count = F.count_if(F.col("status") == "gap").alias("gaps")
     return owners.groupBy("store").agg(gap_count, F.max("mtime").alias("newest"))

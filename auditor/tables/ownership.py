@@ -8,7 +8,7 @@ The owner and the ledger together give the value of the column ``standing``:
     offloaded   the ledger is gone, because its owner replaced it by a copy in an object store: no fault
     dangling    an owner names the ledger, and no scan of the ledgers has it
     unowned     the ledger's custom metadata names an owner, which was read and no longer names the ledger
-    young       no owner names the ledger, and it is younger than the grace: its owner may still add it
+    young       no owner names the ledger, and it is younger than --owner-grace: its owner may still add it
     unknown     an owner of the ledger, or the ledger itself, may exist unseen: ``why`` says what was not read
     foreign     no owner names the ledger. It claims another application, or a namespace that no store has
     unnamed     no owner names the ledger, and its custom metadata names no owner
@@ -156,7 +156,7 @@ def ownership(
         owners: The table of that name.
         moved: Differences between two scans of a live store (`auditor.tables.scans`), or None.
         doubtful_rows: Ids that a scan may have missed.
-        earlier_ownership: The table ``ownership`` of a run that is older by at least the grace, or None.
+        earlier_ownership: The table ``ownership`` of a run that is older by ``grace_ms`` or more, or None.
         earlier_lists: The table ``ownership`` of the newest earlier run, or None if there is none.
         applications: Applications whose owners were read.
         times: Times of the reads (`ReadTimes`).
@@ -192,7 +192,7 @@ def ownership(
 
 
 def _claim_chroot(chroots: Mapping[str, str]) -> Column:
-    """Return the chroot that all stores share. If they differ, return that of the row's store, or ""."""
+    """Return the chroot of all stores. If their chroots differ, return that of the row's store, or ""."""
     distinct_chroots = {*chroots.values()}
     chroot = F.lit(next(iter(distinct_chroots)) if len(distinct_chroots) == 1 else "")
     if len(distinct_chroots) > 1:
@@ -228,7 +228,7 @@ def _listed_ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
 
 
 def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
-    """Add ``blocked``: why the claimed owner of a ledger was not read. Null if it was read or is absent."""
+    """Add ``blocked``: why the owner that a ledger claims was not read. Null if it was read or is absent."""
     unread_reason = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
     stale_reason = F.when(
         F.col("stale"), F.lit("a newer reference may be in the last entry of the cursor's ledger")
@@ -263,7 +263,7 @@ def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
-    """Add ``claimed_namespace``, and whether a store has it (``namespace_read``). Null without a claim."""
+    """Add ``claimed_namespace``, and ``namespace_read``: whether a store has it. No claim makes both null."""
     name = "claimed_namespace"
     namespaces_of_stores = owners.select(namespace_of(F.col("below_root")).alias(name)).where(
         F.col(name).isNotNull()
@@ -275,7 +275,7 @@ def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _add_list_history(rows: DataFrame, old_rows: DataFrame | None, scan_time: int) -> DataFrame:
-    """Add ``listed_before``, ``dropped_since``, and the last ``store`` of a ledger that lost its owner."""
+    """Add ``listed_before`` (had an owner), ``dropped_since`` (lost its owner), and the last ``store``."""
     # A dropped ledger stays dropped. Else the next run would trust a store that lost its lists.
     if old_rows is None:
         return rows.withColumns({"listed_before": F.lit(False), "dropped_since": F.lit(None).cast("bigint")})
@@ -301,7 +301,7 @@ def _add_list_history(rows: DataFrame, old_rows: DataFrame | None, scan_time: in
 
 
 def _add_seen_before(rows: DataFrame, earlier_ownership: DataFrame | None) -> DataFrame:
-    """Add ``seen_before``: an earlier run found the ledger unowned, or only its age was unknown."""
+    """Add ``seen_before``: an earlier run found the ledger unowned, or unknown only because of its age."""
     # The earlier run is older by the grace, so all its ledgers are older than the grace.
     if earlier_ownership is None:
         return rows.withColumn("seen_before", F.lit(False))
@@ -340,7 +340,7 @@ def _standing_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
 
 
 def _is_foreign() -> Column:
-    """Return whether a ledger claims a namespace of no store, and no unread path may contain the owner."""
+    """Return whether no store has the claimed namespace, and no unread path may contain the claimed owner."""
     return ~F.coalesce("namespace_read", F.lit(True)) & F.col("blocked").isNull() & F.col("settled")
 
 

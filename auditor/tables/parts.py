@@ -48,7 +48,10 @@ PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 
 def filter_part(part: str, table: DataFrame) -> DataFrame:
-    """Return the rows of ``table`` that belong to a part. The part must belong to exactly one table."""
+    """Return the rows of ``table`` that belong to a part.
+
+    A part is a set of rows that one kind of check needs. This part must belong to exactly one table.
+    """
     [(_, condition)] = PARTS[part]
     return table.where(condition)
 
@@ -73,7 +76,10 @@ def part_count_queries(tables: Mapping[str, DataFrame]) -> dict[str, tuple[DataF
 def empty_parts(
     count_queries: Mapping[str, tuple[DataFrame, list[str]]], counts: Mapping[str, tuple[int, ...]]
 ) -> frozenset[str]:
-    """Return the parts without rows, from the results of `part_count_queries`."""
+    """Return the parts without rows, from the results of `part_count_queries`.
+
+    A part is a set of rows that one kind of check needs.
+    """
     nonempty_parts = {
         (table, count_expression)
         for table, (_, table_queries) in count_queries.items()

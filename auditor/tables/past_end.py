@@ -34,9 +34,9 @@ def separate_past_end(ledger: LedgerFacts, bookies: Mapping[str, BookieState], j
     """Move entries after the end that may have been acknowledged from ``surplus`` to ``past_end``.
 
     For a bookie that no ensemble names, the function keeps only the number of entries after the end
-    (``behind_end``). It does so only if no takeover explains these entries. After re-replication, such a
-    bookie may have the only copies of acknowledged entries. Its collector deletes ledgers whose ensembles
-    do not name the bookie.
+    (``behind_end``). It does so only if no takeover (recovery by another client during writing) explains
+    these entries. After re-replication, such a bookie may have the only copies of acknowledged entries. Its
+    collector deletes ledgers whose ensembles do not name the bookie.
 
     Entries that an index does not show do not count as held. Raises `CoverageLimitError` in the same cases
     as `judge`.

@@ -227,9 +227,10 @@ class _Segments:
 class _Verdicts:
     """The verdicts on segments, as arrays with one element per segment.
 
-    A segment is broken if it breaks the policy. Otherwise it may be at risk. A broken segment is excused if
-    it would not be broken with all bookies writable. ``first_write_sets`` has the position of the first
-    write set that breaks the policy or is at risk. ``write_set_counts`` has the number of such write sets.
+    A segment is broken if it breaks the policy. Otherwise, it is at risk if it has entries and an unsafe
+    write set, for example one with all copies in one failure domain. A broken segment is excused if it
+    would not be broken with all bookies writable. ``first_write_sets`` has the position of the first write
+    set that breaks the policy or is at risk. ``write_set_counts`` has the number of such write sets.
     """
 
     is_broken: Flags

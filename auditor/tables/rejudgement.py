@@ -280,8 +280,8 @@ def rejudge(
 ) -> DataFrame:
     """Return the table ``judged`` after the bookies' answers: rows of `auditor.tables.judged.JUDGED`.
 
-    Ledgers without an answer keep their row. Such a row gets a doubt if a bookie that lacks an entry could
-    have been asked.
+    Ledgers without an answer keep their row. If a bookie that lacks an entry could have been asked, such a
+    row gets a doubt (a reason why the missing copies are only suspected).
     """
     answers = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*ANSWER_COLUMNS)).alias("said"))
     pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")

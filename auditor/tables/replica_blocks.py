@@ -115,7 +115,10 @@ class ReplicaBatch(NamedTuple):
 
 
 def to_blocks(replicas: ReplicaBatch, account: Account, bucket_count: int) -> pa.RecordBatch:
-    """Pack replicas into blocks, one block for each bucket that has ledgers."""
+    """Pack replicas into blocks, one block for each bucket that has ledgers.
+
+    A bucket has the ledgers with the same `ledger_buckets` number. ``account`` is the replicas' source.
+    """
     bucket_column = ledger_buckets(replicas.ledgers, bucket_count)
     sorted_positions = np.argsort(bucket_column, kind="stable")
     counts = np.bincount(bucket_column, minlength=bucket_count)
@@ -151,7 +154,7 @@ def ledger_buckets(ledgers: Longs, bucket_count: int) -> NDArray[np.uint16]:
 
 
 def from_blocks(blocks: Iterable[pa.RecordBatch]) -> tuple[ReplicaBatch, NDArray[np.int8]]:
-    """Return the replicas of all blocks, and the `Account` of each replica."""
+    """Return the replicas of all blocks, and the source (`Account`) of each replica."""
     batches = list(blocks)
     rows = [
         {name: batch.column(name)[row].as_buffer() for name in BLOCKS.names[2:]}

@@ -45,7 +45,7 @@ class ClusterFacts:
             the metadata. No finding that depends on such data is confirmed.
         has_sources: The audit could look for bookies' indexes. False for an audit of metadata alone.
         bookies_listed: Cookies and registrations were listed completely. If they were not, a bookie without
-            a cookie or registration is unknown, not a ghost.
+            a cookie or registration is unknown, not a ghost (an id that occurs only in ensembles).
         earlier_orphans_time: End of the earlier run whose orphans ``holdings`` compares (``lasting``), in
             ms. None if there is no such run.
         unclear_bookies: Bookies whose own cookie or registration could not be read.
@@ -98,8 +98,8 @@ TableRow = dict[str, Any]
 class Roster:
     """The rows about one cluster in the driver: its bookies and its stores of owners.
 
-    Each field except ``cluster`` has the rows of the table with the same name in
-    `auditor.tables.run_tables`.
+    Owners are objects of applications, such as topics, that refer to ledgers. Each field except ``cluster``
+    has the rows of the table with the same name in `auditor.tables.run_tables`.
     """
 
     cookies: Sequence[TableRow]

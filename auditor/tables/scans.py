@@ -74,7 +74,10 @@ def doubtful_ids(
 
 
 def unseen_ranges(doubtful_rows: DataFrame) -> DataFrame:
-    """Return the id ranges in which unseen ledgers may exist. Ranges of the same scope do not overlap."""
+    """Return the id ranges in which a scan may have missed ledgers.
+
+    Ranges of the same scope do not overlap.
+    """
     return _without_overlaps(doubtful_rows.where("unseen").drop("scan"), ["scope_id"])
 
 
@@ -103,7 +106,7 @@ def add_doubt_column(rows: DataFrame, doubtful_rows: DataFrame, scan: int) -> Da
 def add_both_doubt_columns(rows: DataFrame, doubtful_rows: DataFrame) -> DataFrame:
     """Add ``first`` and ``second`` to rows about ledgers.
 
-    They contain the doubt of the first and of the second scan (`add_doubt_column`).
+    They say why the first and the second scan may have missed the ledger (`add_doubt_column`).
     """
     for scan, doubt_column in ((1, "first"), (2, "second")):
         rows = add_doubt_column(rows, doubtful_rows, scan).withColumnRenamed("doubt", doubt_column)
@@ -220,7 +223,7 @@ IDS_PER_LEAF = 10_000
 def shrunken_leaves(
     earlier_rows: DataFrame, current_ledgers: DataFrame, min_lost_share: int, min_lost_ledgers: int
 ) -> DataFrame:
-    """Return the leaves (`IDS_PER_LEAF`) in which a scan lists fewer ledgers than an earlier scan.
+    """Return the leaves (blocks of `IDS_PER_LEAF` ids) with fewer ledgers in a scan than in an earlier one.
 
     The result has the columns scope_id, leaf and lost (number of ledgers). It is enough to compare counts.
     The generator gives out the ids of a leaf only once, in order. So a full leaf can only lose ledgers.
@@ -288,7 +291,7 @@ def drop_deleted_ledgers(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
 def add_since_column(
     rows: DataFrame, unchanged_columns: list[str], scan_time: int, earlier_rows: DataFrame | None
 ) -> DataFrame:
-    """Add ``since``: the scan time (ms) of the first run that had an equal row. All later runs have one too.
+    """Add ``since``: the scan time (ms) of the first run from which on every run had an equal row.
 
     Rows are equal if their values of ``unchanged_columns`` are equal. ``earlier_rows`` is the same table of
     the previous run, or None. A table from an older program version may lack the column ``since``.

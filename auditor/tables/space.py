@@ -236,7 +236,7 @@ def _count_surplus_entries(judged: DataFrame) -> DataFrame:
 
 
 def _space_class() -> Column:
-    """Return the class of a ledger's bytes in a log: the first that fits. `_split_classes` divides it."""
+    """Return the first class that fits a ledger's bytes in a log. `_split_classes` then splits the bytes."""
     readable = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
     is_replica_clear = F.coalesce(~F.col("state").isin(_UNCLEAR_STATES), F.lit(True))
     is_listed = F.col("members").isNotNull()
@@ -388,7 +388,7 @@ def misplaced_locations(
 
 
 def _other_entries(digests: DataFrame) -> DataFrame:
-    """Return the locations at which a full read found a different entry from the entry in the index."""
+    """Return the indexed locations at which a full read found an entry other than the indexed one."""
     other_entries = digests.where(F.col("reason") == UncheckedReason.OTHER).withColumns(
         {
             "probe": F.lit(Probe.OTHER),

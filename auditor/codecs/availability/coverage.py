@@ -1,9 +1,9 @@
 """Arithmetic on the entry sets of one ledger: entries missing on each bookie, and number of copies left.
 
 Arguments and results are sets as canonical groups (`auditor.codecs.availability.fold`), sorted and disjoint.
-Every result is exact. The cost depends on the number of groups, never on the number of entries. A function
-raises `CoverageLimitError` if it would have to handle more than `MAX_RUNS` runs one by one. This happens if
-sets have different periods, and no group can express millions of runs of their common pattern or result.
+A group repeats a run (consecutive entries) at a fixed distance, its period. Every result is exact. The cost
+depends on the number of groups, not of entries. Above `MAX_RUNS` single runs, `CoverageLimitError` is raised.
+This happens if periods differ, and no group can express millions of runs of their common pattern or result.
 
 For each entry, `sweep` adds up the weights of the sets that contain the entry, without a loop over entries.
 The edges of all groups cut the ids into intervals. Within one interval every set is empty, full or periodic.
@@ -39,11 +39,11 @@ MAX_RUNS = 2**21
 
 @dataclass(frozen=True, slots=True)
 class SumSteps:
-    """The weighted sum over several sets, divided into steps in which the sum (``total``) is constant.
+    """For each entry id, the sum of the weights of the sets that contain it, as steps with a constant sum.
 
     Interval i is ``low[i]:high[i]``. Its first ``window[i]`` entries are its window, and the interval
-    repeats this window. Step j is ``start[j]:end[j]``, in the window of interval ``interval[j]``. The steps
-    of a window are in ascending order and cover it without a gap.
+    repeats this window. Step j is ``start[j]:end[j]``, in the window of interval ``interval[j]``. Its sum is
+    ``total[j]``. The steps of a window are in ascending order and cover it without a gap.
     """
 
     low: Longs
@@ -104,14 +104,14 @@ def _active_rows(batch: GroupBatch, run_end: Longs, low: Longs) -> Longs:
 
 
 def _window(window: Longs, period: Longs, interval_size: Longs) -> Longs:
-    """Return the least common multiple of ``window`` and ``period``, but at most the size of the interval."""
+    """Return the least common multiple of the lengths ``window`` and ``period``, up to ``interval_size``."""
     # Compared before it is multiplied: the product could pass int64.
     lcm_factor = window // np.gcd(window, period)
     return np.where(lcm_factor > interval_size // period, interval_size, lcm_factor * period)
 
 
 def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int) -> tuple[Longs, Longs, int]:
-    """Return start and end of each run in the windows, and the number of runs beyond two per window."""
+    """Return start and end of each run of entries in the windows, and how many exceed two runs per window."""
     interval_rows = np.flatnonzero(rows >= 0)
     rows, low, window_end = rows[interval_rows], low[interval_rows], (low + window)[interval_rows]
     first, size, period = batch.first[rows], batch.size[rows], np.maximum(batch.period[rows], 1)
@@ -131,7 +131,7 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int)
 
 
 def runs_of_steps(steps: SumSteps, is_kept: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
-    """Join adjacent ``is_kept`` steps of an interval into runs. Return each run's start, end and interval.
+    """Join adjacent steps with ``is_kept`` in an interval into runs. Return their start, end and interval.
 
     >>> steps = sweep([GroupBatch.from_tuples([[(0, 9, 1, 3)]])], [1])
     >>> [part.tolist() for part in runs_of_steps(steps, steps.total == 0)]
@@ -224,7 +224,7 @@ def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _Group
 
 
 def _tile_runs(start: Longs, end: Longs, window: Longs, high: Longs) -> _GroupColumns:
-    """Return every repetition of every run within its interval. ``high`` is the end of the run's interval."""
+    """Repeat each run, ``start`` to ``end``, every ``window`` entries until its interval's end ``high``."""
     repeat_counts = (high - 1 - start) // window + 1
     if float(repeat_counts.sum(dtype=np.float64)) > MAX_RUNS:
         raise CoverageLimitError(f"more than {MAX_RUNS} runs of entries cannot be written as groups")

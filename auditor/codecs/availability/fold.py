@@ -174,10 +174,10 @@ def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
 def _build_groups(
     positions: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs, is_by_run: bool
 ) -> GroupBatch:
-    """Return the groups that open at ``positions`` in ``starts``.
+    """Return the BP-34 groups that open at ``positions`` in ``starts``.
 
     If ``is_by_run`` is True, ``starts`` has one item per run, otherwise one item per entry id. ``size`` and
-    ``first`` describe the first run of each group.
+    ``first`` describe the first run of each group. Set i has the items ``offsets[i]:offsets[i + 1]``.
     """
     first_run_length = np.ones_like(size) if is_by_run else size
     # A group has more than one run if more items come before the next opener than the first run has.
@@ -222,9 +222,9 @@ MAX_GROUPS = 8 << 20
 
 
 class IncrementalFold:
-    """Incremental fold of one set that arrives in pieces.
+    """Incremental fold of one set of entries, which arrives in ascending pieces, into canonical groups.
 
-    A run that continues in the next piece stays one run.
+    A run of consecutive entries that continues in the next piece stays one run.
 
     >>> gathered = IncrementalFold()
     >>> for piece in ([(0, 0, 2, 0)], [(2, 2, 3, 0)]):
@@ -239,7 +239,7 @@ class IncrementalFold:
         self._group_count = 0
 
     def add(self, folded_set: GroupBatch) -> None:
-        """Add a folded set. All its entries must be greater than the entries of the earlier sets.
+        """Add a folded set. All its entries must be greater than those added earlier.
 
         Raises `CoverageLimitError` if all sets together have more than `MAX_GROUPS` groups.
         """
@@ -256,7 +256,7 @@ class IncrementalFold:
             raise CoverageLimitError(f"more than {MAX_GROUPS} groups of entries")
 
     def result(self) -> GroupBatch:
-        """Return all pieces as one set."""
+        """Return all entries that were added, as one folded set."""
         return _parse_one_set(b"".join((*self._closed_groups, self._last_groups)))
 
 

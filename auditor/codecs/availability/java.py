@@ -199,8 +199,9 @@ def _group_contains(group: Group, entry: int) -> bool:
 
 
 def _group_end(group: Group) -> int:
-    """Return the end of a group as ``AvailabilityOfEntriesOfLedger`` computes it: the start of the
-    group's last run plus the group's size.
+    """Return the end of a group as the server computes it: start of its last run plus the group's size.
+
+    The server's class is ``AvailabilityOfEntriesOfLedger``.
     """
     return _wrap_to_long(group[1] + group[2])
 

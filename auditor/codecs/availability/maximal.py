@@ -227,7 +227,7 @@ def opening_run_numbers(
 
     ``first`` and ``size`` are the first ids and the lengths of the runs. ``set_starts`` are the indexes of
     the runs at which sets begin. For the first ``decided_runs`` runs, earlier calls have decided whether they
-    open a group, so they are not returned. If ``may_join`` is True, the last settled run opened a group, and
+    open a group, so they are not returned. If ``may_join`` is True, the last decided run opened a group, and
     the next run may join this group.
 
     >>> opening_run_numbers(np.array([0, 3, 6, 10]), np.array([2, 2, 2, 2]), np.array([0])).tolist()
@@ -291,10 +291,10 @@ def _openers_among(
 
 
 def _run_starts_after(entries: Longs, set_starts: Longs, run_starts: Longs, block_end: int) -> Longs | None:
-    """Return the starts of the last runs before ``block_end``, where a block of ids ends.
+    """Return the starts of the last runs before ``block_end``, if the block only continues or repeats runs.
 
-    Returns None if a run before ``block_end`` does not repeat the runs at ``run_starts``. Also returns None
-    if a set begins before ``block_end``.
+    ``block_end`` is the end of a block of ids. Returns None if a run before it does not continue or repeat
+    the runs at ``run_starts``, or if a set begins before it.
     """
     starts, last = run_starts.tolist(), block_end - 1
     open_run = starts[-1]

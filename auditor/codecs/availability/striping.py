@@ -31,7 +31,7 @@ def stripe(
     ensemble_size: NDArray[np.int64],
     write_quorum: NDArray[np.int64],
 ) -> GroupBatch:
-    """Return the entries of many (segment, ensemble index) pairs, as one unfolded set per pair.
+    """Return the entries of many (segment, ensemble index) pairs, one set (not yet canonical) per pair.
 
     The arguments are arrays that are broadcast together. ``first_entry`` and ``last_entry`` are inclusive
     and below 2^63 - 1. A segment with ``last_entry < first_entry`` is empty. The caller ensures that 1 <=
@@ -79,15 +79,13 @@ def stripe(
 
 
 def _select_runs(positions: Longs, head_runs: Longs, full_runs: Longs, tail_runs: Longs) -> Longs:
-    """Interleave the three arrays row by row (head, full runs, tail), and return the items at
-    ``positions``.
-    """
+    """Return the items at ``positions`` of the three arrays, interleaved row by row (head, full, tail)."""
     return np.stack((head_runs, full_runs, tail_runs), axis=1).ravel()[positions]
 
 
 @dataclass(frozen=True, slots=True)
 class EnsemblePositions:
-    """Positions of bookies in ensembles, as arrays of the same length.
+    """Positions of bookies in the ensembles of segments, as arrays of the same length.
 
     Rows are sorted by ledger, then by segment.
     """
@@ -115,7 +113,7 @@ class ExpectedReplicas:
 
 
 def fold_ensemble_positions(ensemble_positions: EnsemblePositions) -> ExpectedReplicas:
-    """Fold the positions of each (ledger, bookie) pair into one canonical set of entries.
+    """Return, for each (ledger, bookie) pair, the entries of all its ensemble positions as one canonical set.
 
     >>> def column(*values): return np.array(values, np.int64)
     >>> positions = EnsemblePositions(column(0, 0, 0), column(7, 8, 9), column(0, 0, 0), column(9, 9, 9),

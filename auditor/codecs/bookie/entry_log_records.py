@@ -150,9 +150,7 @@ class EntryLogRecords(LengthPrefixed):
             offset += next_start
 
     def _find_records(self, block: bytes, block_offset: int) -> tuple[Longs, int]:
-        """Return the starts of the whole records in a block, and the position at which the
-        search continues.
-        """
+        """Return the starts of a block's whole records, and the position where the search continues."""
         start_arrays: list[Longs] = []
         starts: list[int] = []
         append_start, unpack_length = starts.append, LENGTH_STRUCT.unpack_from

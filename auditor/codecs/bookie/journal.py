@@ -70,7 +70,7 @@ class Records(NamedTuple):
     def entries(self) -> Records:
         """Return the records that are entries.
 
-        In a scope other than 0, the ledger id of an entry may be negative.
+        The ledger id of an entry may be negative if its scope (the upper 64 bits of the whole id) is not 0.
         """
         is_entry = (self.entry_ids >= 0) & ((self.ledger_ids >= 0) | (self.scope_ids != 0))
         return Records(*(column[is_entry] for column in self))
@@ -99,9 +99,7 @@ class Journal(LengthPrefixed):
 
     @classmethod
     def open(cls, read_at: ReadAt, size: int) -> Journal:
-        """Read the header and return the journal. Raises `DecodeError` for a version that no
-        server writes.
-        """
+        """Open a journal. Raises `DecodeError` if its header has a version that no server writes."""
         data = read_at(0, HEADER.size)
         # Version 1 had no header: the first bytes are those of a record, and are not the magic.
         if len(data) < HEADER.size or not data.startswith(MAGIC):
@@ -141,9 +139,7 @@ class Journal(LengthPrefixed):
             offset += next_position
 
     def _find_records(self, block: bytes, block_offset: int) -> tuple[list[int], int, _RecordFault | None]:
-        """Return the starts of the records in a block, the position of the next record, and a
-        fault or None.
-        """
+        """Return a block's record starts, the position of the next record, and a fault or None."""
         starts: list[int] = []
         # The one loop over records in Python: what it calls is looked up once.
         append_start, unpack_length = starts.append, LENGTH_STRUCT.unpack_from
@@ -219,8 +215,9 @@ class _RecordFault(NamedTuple):
 
 
 def _first_fault(records: Records, lengths: Longs, version: int) -> _RecordFault | None:
-    """Return the first record at which a server of the journal's version refuses to start, with
-    the reason.
+    """Return the first record at which a server of this version refuses to start, with the reason.
+
+    Returns None if no record is at fault.
     """
     is_short = lengths < RECORD_ID_BYTES
     is_too_new = np.zeros(len(lengths), bool)

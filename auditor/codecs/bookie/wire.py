@@ -104,9 +104,10 @@ class BookieAnswer:
 
 
 def list_request(txn_id: int, ledger_id: int) -> bytes:
-    """Return the frame that asks a bookie which entries of a ledger of scope 0 it has.
+    """Return the frame that asks a bookie which entries of a ledger it has.
 
-    The frame includes its length field. Version 2 has no such request.
+    The upper 64 bits of the ledger's id (its scope) must be 0. The frame includes its length field. Version 2
+    has no such request.
 
     >>> list_request(7, 99).hex()
     '0000000d0a060803100b1807e206020863'
@@ -127,9 +128,9 @@ ILLEGAL_OP = "ILLEGAL_OP"
 def unaskable_scope_reason(scope_id: int) -> str | None:
     """Return why no request can be sent for a ledger of this scope, or None for scope 0.
 
-    According to BP-35, version 2 of the protocol immediately fails requests for any other scope, with
-    ILLEGAL_OP. Version 3 has no field number for the scope yet. A bookie would therefore treat the ledger
-    as a ledger of scope 0.
+    The scope is the upper 64 bits of a 128-bit ledger id. According to BP-35, version 2 of the protocol
+    immediately fails requests for any other scope, with ILLEGAL_OP. Version 3 has no field number for the
+    scope yet. A bookie would therefore treat the ledger as a ledger of scope 0.
 
     >>> unaskable_scope_reason(7)[:52]
     'ILLEGAL_OP: scope 7: protocol version 2 has no scope'
@@ -264,7 +265,7 @@ class ReadAnswer:
 
 
 def read_request(txn_id: int, ledger_id: int, entry_id: int, version: int = VERSION) -> bytes:
-    """Return the frame that asks for one entry of a ledger of scope 0.
+    """Return the frame that asks for one entry of a ledger whose id has no upper 64 bits (scope 0).
 
     The frame includes its length field. ``txn_id`` is not used in version 2.
 

@@ -68,8 +68,8 @@ class Elements:
     """Keys and values of some leaves, in order. Positions are offsets in the file.
 
     ``leaf_index`` is the number of each element's leaf among the requested leaves. ``error_by_leaf`` contains
-    the error of each leaf that breaks the format, by the same number. The elements of damaged leaves are left
-    out.
+    the error of each leaf that breaks the format, by the number of the leaf. The elements of damaged leaves
+    are left out.
     """
 
     leaf_index: NDArray[np.int64]

@@ -47,7 +47,7 @@ The limit exists because all pairs of members, and of items, are compared.
 
 
 def decode_sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
-    """Return a mask of the ledgers that are sound, and the columns of these ledgers."""
+    """Return a mask of the ledgers that break no rule (sound ledgers), and the columns of these ledgers."""
     numbers, is_present = fields.ledgers.numbers, fields.ledgers.is_present
     write_quorum = numbers[LedgerField.WRITE_QUORUM]
     # Where no ack quorum is written it is the write quorum, as the server reads it.
@@ -115,8 +115,8 @@ def decode_sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
 def _read_members(fields: LedgerFields, is_sound: Bools) -> tuple[Longs, list[bytes]]:
     """Return the members of all segments as indexes into a list of bookie ids, and this list.
 
-    Set ``is_sound`` to False for ledgers that have an invalid bookie id, or that have the same bookie twice
-    in a segment.
+    Set ``is_sound`` to False for ledgers that have an invalid bookie id, or the same bookie twice in a
+    segment.
     """
     owners = fields.ledgers.blobs[LedgerField.SEGMENT].owners
     members = fields.segments.blobs[SegmentField.MEMBER]
@@ -156,8 +156,8 @@ def _check_segments(fields: LedgerFields, is_sound: Bools) -> None:
 def _read_custom(fields: LedgerFields, owners: Longs, is_sound: Bools) -> tuple[Longs, list[bytes], Blobs]:
     """Return the items of custom metadata: their keys, a list of key names, and their values.
 
-    The keys are indexes into the list of names. Set ``is_sound`` to False for ledgers with invalid items,
-    repeated keys or too many items.
+    ``owners`` has the index of each item's ledger. The keys are indexes into the list of names. Set
+    ``is_sound`` to False for ledgers with invalid items, repeated keys or too many items.
     """
     keys, values = fields.custom.blobs[CustomField.KEY], fields.custom.blobs[CustomField.VALUE]
     count = len(owners)
@@ -176,15 +176,15 @@ def _read_custom(fields: LedgerFields, owners: Longs, is_sound: Bools) -> tuple[
 
 
 def _exclude_owners(is_sound: Bools, owners: Longs, is_broken: Bools) -> None:
-    """Set ``is_sound`` to False for each ledger that owns a broken item."""
+    """Set ``is_sound`` to False for the ledger (``owners``, an index) of each item with ``is_broken``."""
     is_sound[owners[is_broken]] = False
 
 
 def _find_repeats(owners: Longs, codes: Longs, count: int) -> Bools:
-    """Return, for each of ``count`` owners, whether it has the same code twice.
+    """Return, for each of ``count`` ledgers or segments, whether two of its items have the same code.
 
-    The items of an owner must be adjacent. Items of an owner beyond `_MAX_ITEMS` are not compared, because
-    a ledger with so many items is unusual anyway.
+    ``owners`` has the index of each item's ledger or segment. The items of each must be adjacent. Items
+    beyond `_MAX_ITEMS` are not compared, because a ledger with so many items is unusual anyway.
     """
     has_repeat = np.zeros(count, np.bool_)
     max_items = int(np.bincount(owners, minlength=1).max())
@@ -197,7 +197,7 @@ def _find_repeats(owners: Longs, codes: Longs, count: int) -> Bools:
 
 
 def _dictionary_encode(octets: NDArray[np.uint8], blobs: Blobs) -> tuple[Longs, list[bytes]]:
-    """Return the blobs as indexes into a list of the distinct blobs, and this list."""
+    """Return the values in ``blobs`` as indexes into a list of the distinct values, and this list."""
     distinct_blobs = arrow_column(octets, blobs.starts, blobs.ends).dictionary_encode()
     return np.asarray(distinct_blobs.indices).astype(np.int64), distinct_blobs.dictionary.to_pylist()
 

@@ -150,7 +150,10 @@ def _concatenate(columns: Sequence[LedgerColumns], name: str) -> Any:
 
 
 def _renumber(columns: Sequence[LedgerColumns], name: str, names_field: str) -> Longs:
-    """Return the column ``name`` of all parts, with its indexes changed to fit the joined lists of names."""
+    """Join the column ``name`` of all parts.
+
+    A value is an index of the part's list ``names_field``. In the result, it is an index of the joined list.
+    """
     row_starts = np.cumsum([0, *(len(getattr(part_columns, names_field)) for part_columns in columns[:-1])])
     return np.concatenate(
         [getattr(part_columns, name) + start for part_columns, start in zip(columns, row_starts, strict=True)]
@@ -158,7 +161,10 @@ def _renumber(columns: Sequence[LedgerColumns], name: str, names_field: str) -> 
 
 
 def _merge_by_row(parts: Sequence[tuple[Longs, LedgerColumns]], name: str) -> dict[int, Any]:
-    """Merge the small dictionary ``name`` of each part into one. Its keys are the final positions of rows."""
+    """Merge the small dictionaries ``name`` of all parts into one.
+
+    Each element of ``parts`` begins with the final positions of the part's rows, which become the keys.
+    """
     return {
         int(part_rows[row]): row_value
         for part_rows, part_columns in parts

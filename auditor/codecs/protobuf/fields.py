@@ -7,10 +7,10 @@ Messages of the same type usually have their fields in the same order. So a step
 operations for all messages. A few messages may be much longer than the rest. When only a few are left, the
 reader walks through each of them to find where its fields begin. One more step then reads all these fields.
 
-The reader does not read unusual messages. It marks them in `Fields.needs_strict_parser`, and a slower, stricter
-parser reads them one by one. A message is unusual if a field is cut, has an unexpected wire type, or has a
-tag of several bytes. Unknown fields are skipped, as in the protobuf library. If a field occurs twice, the
-last value counts.
+The reader does not read unusual messages. It marks them in `Fields.needs_strict_parser`, and a slower,
+stricter parser reads them one by one. A message is unusual if a field is cut, has an unexpected wire type, or
+has a tag of several bytes. Unknown fields are skipped, as in the protobuf library. If a field occurs twice,
+the last value counts.
 """
 
 from __future__ import annotations

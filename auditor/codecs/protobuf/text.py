@@ -1,4 +1,4 @@
-r"""Protobuf's text format, to the extent that BookKeeper uses it: metadata of format 2, cookies, marks.
+r"""Protobuf's text format as BookKeeper uses it: metadata of format 2, cookies, under-replication marks.
 
     quorumSize: 2
     segment {

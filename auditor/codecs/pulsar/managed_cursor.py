@@ -59,7 +59,7 @@ class ManagedCursor:
 
     @property
     def compacted_ledger(self) -> int | None:
-        """Return the id of the compacted ledger in the znode's properties, or None if there is none."""
+        """Return the id of the compacted topic's ledger from the properties, or None if they have none."""
         return self.properties.get(COMPACTED_LEDGER)
 
 
@@ -73,7 +73,7 @@ class CursorPosition:
 
     @property
     def compacted_ledger(self) -> int | None:
-        """Return the id of the compacted ledger in the entry's properties, or None if there is none."""
+        """Return the id of the compacted topic's ledger from the properties, or None if they have none."""
         return self.properties.get(COMPACTED_LEDGER)
 
 

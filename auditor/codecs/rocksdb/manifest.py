@@ -291,7 +291,7 @@ def decode(data: bytes, format_name: str = "MANIFEST") -> Manifest:
 
 
 class _Edit:
-    """One edit. It is read to its end before it is applied, because the column family may come last."""
+    """A version edit. It is read to its end before it is applied, because its column family may come last."""
 
     def __init__(self, record: Record, format_name: str) -> None:
         self._data, self._offset, self._what = record.payload, record.offset, format_name

@@ -1,4 +1,4 @@
-r"""BookKeeper's records below ``underreplication``: marks, locks, votes, and times of the auditor's checks.
+r"""BookKeeper's records below ``underreplication``: marks, locks, votes, and times of its auditor's checks.
 
     ledgers/hhhh/hhhh/hhhh/hhhh/urL<id>    replica: "bk1:3181"\nctime: 1795237164639\n     protobuf text
     locks/urL<id>                          bookieId: "host-a"\n                            protobuf text
@@ -42,14 +42,14 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationLayout:
-    """The format of the marks. The only format is ``BASIC``, version 1."""
+    """The format of the under-replication marks. The only format is ``BASIC``, version 1."""
 
     type: str
     version: int
 
 
 def decode_mark(data: bytes) -> Mark:
-    r"""Read a mark. Raises `DecodeError` if it is damaged.
+    r"""Read the under-replication mark of a ledger. Raises `DecodeError` if it is damaged.
 
     >>> decode_mark(b'replica: "bk1:3181"\nctime: 1795237164639\n')
     Mark(replicas=('bk1:3181',), ctime=1795237164639)
@@ -81,7 +81,7 @@ def decode_vote(data: bytes) -> str | None:
 
 
 def decode_layout(data: bytes) -> ReplicationLayout:
-    """Read the layout of the marks. Raises `DecodeError` if it is damaged.
+    """Read the format of the under-replication marks. Raises `DecodeError` if it is damaged.
 
     >>> decode_layout(b'type: "BASIC" version: 1')
     ReplicationLayout(type='BASIC', version=1)
@@ -97,7 +97,9 @@ def _check_time(kind: type[Message], data: bytes) -> int | None:
 
 
 def decode_check_all_ledgers_time(data: bytes) -> int | None:
-    """Return when the auditor last checked all ledgers, in ms. Raises `DecodeError` if the record is damaged.
+    """Return when BookKeeper's auditor last checked all ledgers, in ms, or None if the record has no time.
+
+    Raises `DecodeError` if the record is damaged.
 
     >>> decode_check_all_ledgers_time(bytes.fromhex("088080babbc82e"))
     1600000000000
@@ -106,7 +108,9 @@ def decode_check_all_ledgers_time(data: bytes) -> int | None:
 
 
 def decode_placement_policy_check_time(data: bytes) -> int | None:
-    """Return when the auditor last checked placement, in ms. Raises `DecodeError` if the record is damaged.
+    """Return when BookKeeper's auditor last checked placement, in ms, or None if the record has no time.
+
+    Raises `DecodeError` if the record is damaged.
 
     >>> decode_placement_policy_check_time(b"") is None
     True
@@ -115,7 +119,9 @@ def decode_placement_policy_check_time(data: bytes) -> int | None:
 
 
 def decode_replicas_check_time(data: bytes) -> int | None:
-    """Return when the auditor last checked replicas, in ms. Raises `DecodeError` if the record is damaged.
+    """Return when BookKeeper's auditor last checked replicas, in ms, or None if the record has no time.
+
+    Raises `DecodeError` if the record is damaged.
 
     >>> decode_replicas_check_time(bytes.fromhex("088080babbc82e"))
     1600000000000

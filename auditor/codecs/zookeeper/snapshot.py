@@ -210,7 +210,7 @@ def owners(tail_fields: NDArray[np.void]) -> NDArray[np.int64]:
 
 
 def check_seals(data: memoryview, end: int) -> None:
-    """Verify everything after the znodes. ``end`` is the offset at which the end mark begins.
+    """Verify the checksums (seals) and the sections after the znodes. ``end`` is the offset of the end mark.
 
     Raises:
         DecodeError: A checksum differs, or a section has an unexpected size. The offset is that of the

@@ -290,9 +290,9 @@ def _worst_replicas(replicas: Sequence[Replica]) -> list[Replica]:
 
 
 def _cell_paths(cells: Sequence[Cell]) -> dict[str, str]:
-    """Return one SVG path for each kind of box in a row, in columns of width 1 and height 10.
+    """Return the SVG paths of the boxes that draw one row of cells, by kind of box.
 
-    Boxes that are drawn over other boxes come last.
+    A cell is a column of width 1 and height 10. Boxes that are drawn over other boxes come last.
     """
     draws_single_cells = len(cells) <= MAX_SEPARATE_CELLS
     paths_by_kind: dict[str, list[str]] = {

@@ -79,7 +79,7 @@ The value covers the coarsest clock of any file system and the clock skew of a f
 
 
 class Stamps(NamedTuple):
-    """The 64-bit stamps of files, in ``hashes``. ``is_valid`` is false for each file without a stamp."""
+    """64-bit hashes (stamps) that show changes of files. ``is_valid`` is false for files without a stamp."""
 
     hashes: NDArray[np.int64]
     is_valid: NDArray[np.bool_]
@@ -97,7 +97,7 @@ IntegerColumn = Sequence[int] | NDArray[np.int64]
 def compute_stamps(
     inodes: IntegerColumn, sizes: IntegerColumn, mtimes: IntegerColumn, ctimes: IntegerColumn, start_ns: int
 ) -> Stamps:
-    """Return the stamps of files from the results of ``fstat``.
+    """Return a stamp (a 64-bit hash that shows changes) for each file, from the results of ``fstat``.
 
     Args:
         inodes: The inode number of each file.
@@ -158,7 +158,7 @@ def modification_times(
 
 
 def combine_stamps(named_statuses: Iterable[tuple[str, os.stat_result]], start_ns: int) -> int | None:
-    """Return a single stamp that covers several files and their names.
+    """Return a single stamp (a 64-bit hash that shows changes) for several files and their names.
 
     Returns None if one of the files has no stamp.
 
@@ -195,7 +195,7 @@ def mix_hash(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 class IndexFiles(NamedTuple):
-    """Index files of ledgers in the same scope.
+    """Index files of ledgers whose 128-bit ids have the same upper half (scope).
 
     The files are stored as columns, because a bookie may have millions of them.
     """
@@ -209,8 +209,8 @@ class FileFault(NamedTuple):
     """The fault of an index file, and the state that the file gets because of it.
 
     Attributes:
-        state: ``cut`` if the file ends inside a slot; its whole slots still count. ``unreadable`` if the
-            file gives no groups.
+        state: ``cut`` if the file ends inside a slot; its whole slots still count. ``unreadable`` if no
+            groups of entries can be read from the file.
         reason: A description of the fault for the reader of a report.
         offset: The offset of the fault in the file, in bytes. None if it is unknown.
     """
@@ -224,8 +224,8 @@ class FileFault(NamedTuple):
 class IndexBatch:
     """Index files and their contents.
 
-    Each field except ``faults`` has one item per file. An item of ``groups`` contains all groups of its
-    file.
+    Each field except ``faults`` has one item per file. An item of ``groups`` contains all BP-34
+    sequence groups (ranges of entry ids) of its file.
 
     Attributes:
         faults: The fault of each faulty file, by the file's position in this batch.

@@ -1,15 +1,15 @@
 """The rows that an earlier run read from indexes, and the files that are unchanged since (``--since``).
 
 The rows are in Parquet files of the earlier run's table ``availability``. A row's number is its position
-across these files. The program reads the files twice, batch by batch: first the paths and stamps, to decide
-which rows are still valid, then the valid rows themselves. Between the two passes it keeps one bit per row
-and no rows.
+across these files. The program reads these Parquet files twice, batch by batch: first the columns with paths
+and stamps, to decide which rows are still valid, then the valid rows themselves. Between the two passes it
+keeps one bit per row and no rows.
 
-A file is unchanged if its stamp is unchanged (`auditor.sources.bookies.availability`). Most directories need
-no new listing either, because creating, removing or renaming a file changes the directory's own time. A
-directory has the same files if two conditions are met: its last change was well before the earlier run listed
-it, and all its files are unchanged. Unchanged files also prove that the disk is the same. Every other
-directory is listed and read again.
+An index file is unchanged if its stamp (a value from its inode number, size and times) is unchanged
+(`auditor.sources.bookies.availability`). Most directories need no new listing either, because creating,
+removing or renaming a file changes the directory's own time. A directory has the same files if its last
+change was well before the earlier run listed it, and all its files are unchanged. Unchanged files also prove
+that the disk is the same. Every other directory is listed and read again.
 
 A reused row does not show damage that only reading shows, such as a bad sector under an unchanged file.
 """
@@ -74,7 +74,7 @@ class EarlierRows:
         return self._earlier.list_start_ms
 
     def scan(self, columns: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
-        """Yield the bookie's rows batch by batch: the row numbers, and the given columns."""
+        """Yield the bookie's rows in batches: their numbers across the table's files, and ``columns``."""
         column_names = ["bookie_id", *(name for name in columns if name != "bookie_id")]
         for first_row, batch in self._batches(column_names):
             belongs_to_bookie = np.asarray(pc.equal(batch["bookie_id"], self._bookie_id).fill_null(False))
@@ -104,7 +104,7 @@ class EarlierRows:
         return row_count
 
     def select_rows(self, row_numbers: NDArray[np.int64]) -> None:
-        """Add the rows with these numbers to the rows that `rows` returns."""
+        """Add the rows with the numbers ``row_numbers`` to those that `rows` returns."""
         if len(row_numbers) and (last_row := int(row_numbers.max())) >= len(self._is_selected):
             self._is_selected = np.append(self._is_selected, np.zeros(last_row + 1, np.bool_))
         self._is_selected[row_numbers] = True
@@ -172,7 +172,7 @@ class UnchangedFiles:
     Args:
         paths: The paths of the files that the earlier run read.
         row_numbers: The number of each file's row in the earlier run.
-        has_same_stamp: For each file, whether its stamp is unchanged.
+        has_same_stamp: For each file, whether its stamp (inode number, size and times) is unchanged.
         start_ms: The time when the earlier run began to list files, in ms.
     """
 
@@ -214,7 +214,7 @@ class UnchangedFiles:
         }
 
     def can_skip_listing(self, directory: bytes) -> bool:
-        """Return whether a directory needs no new listing. If so, mark the rows of its files as kept."""
+        """Return whether a directory needs no new listing. If so, record its files' rows as reusable."""
         if directory not in self._unlisted_directories:
             return False
         directory_number = self._directory_numbers[directory]
@@ -222,7 +222,7 @@ class UnchangedFiles:
         return True
 
     def must_read(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Return a mask of the listed files that must be read. Mark the rows of the other files as kept."""
+        """Return a mask of the ``paths`` that must be read. Record the rows of the others as reusable."""
         # Look up only files of the directories of ``paths``: nearly all directories need no new listing.
         position_by_path: dict[bytes, int] = {}
         for directory in {path.rpartition(b"/")[0] for path in paths}:
@@ -241,7 +241,7 @@ class UnchangedFiles:
 
 
 def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | SkippedPath]:
-    """List the changed and new files of a part, in the same form as `list_part`.
+    """List the changed and new index files of a part (the work of one task), like `list_part`.
 
     Also select in ``rows`` the earlier rows of the unchanged files (`EarlierRows.select_rows`).
     """
@@ -257,7 +257,7 @@ def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | Sk
 
 
 def split_part(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
-    """Split a part by first-level names into parts with about `MAX_EARLIER_ROWS` earlier rows each."""
+    """Split a part's first-level directory names into parts of about `MAX_EARLIER_ROWS` earlier rows each."""
     name_mask = _names_read_by(part)
     row_count = rows.drop_files_without_matches(
         ["scope_id", "ledger_id", "state"], lambda batch: _find_candidates(name_mask, batch)
@@ -284,7 +284,7 @@ def split_part(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
 
 
 def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
-    """Find the files of ``part`` whose stamps are the same as in the earlier run."""
+    """Find the files of ``part`` with the same stamp (inode, size and times) as in the earlier run."""
     paths: list[bytes] = []
     row_number_arrays, earlier_stamps = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     stamp_masks = [np.zeros(0, np.bool_)]
@@ -314,7 +314,7 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
 
     Args:
         directory: The index directory.
-        stamp: The stamp of all files of the databases now.
+        stamp: One value for the present inodes, sizes and times of all files of the databases.
         rows: The rows of the earlier run. Only rows of the files in the databases count.
     """
     row_number_arrays = []
@@ -334,7 +334,7 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
 
 
 def _find_candidates(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Return a mask of all rows below the first-level names in ``name_mask``, and of a few other rows."""
+    """Return a mask of all rows below the names in ``name_mask``, and of rows whose path may be anywhere."""
     ledger_ids = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
     # Other scopes have trees of their own, and a misplaced file may lie anywhere.
     is_path_unpredictable = pc.or_(
@@ -345,7 +345,7 @@ def _find_candidates(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDA
 
 
 def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
-    """Return a mask of the 256 first-level names of scope 0 that a part reads."""
+    """Return a mask of the 256 first-level names of 64-bit ledger ids (scope 0) that a part reads."""
     names = [f"{name_number:x}" for name_number in range(_FIRST_LEVEL_COUNT)]
     names_of_other_parts = part.names_of_other_parts
     return np.array(
@@ -368,7 +368,7 @@ def _is_unmodified(directory: bytes, start_ms: int) -> bool:
 
 
 def _current_stamps(paths: Sequence[bytes], threads: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the current stamp of each file, and whether the file exists."""
+    """Return the current stamp (from inode, size and times) of each file, and whether the file exists."""
     path_slices = [paths[start : start + SLICE_FILES] for start in range(0, len(paths), SLICE_FILES)]
     stat_start_seconds = perf_counter()
     file_stats = [file_stat for path_slice in path_slices[:1] for file_stat in _read_stats(path_slice)]

@@ -103,8 +103,8 @@ class AttributedBookie:
 class Attribution:
     """All directories, sorted by path, and the bookies that have a place or a directory, by bookie id.
 
-    ``found_directories`` gives the state of all these directories on disk. It also includes directories
-    that belong to no bookie.
+    A place is one bookie's sub-directory or inventory entry. ``found_directories`` gives the state of all
+    these directories on disk. It also includes directories that belong to no bookie.
     """
 
     directories: tuple[AttributedDirectory, ...]
@@ -138,9 +138,9 @@ def attribute_directories(
     """Attribute each directory of ``places`` to a bookie.
 
     Args:
-        places: The places that were found, with their directories.
+        places: The places that were found. Each place holds the directories of one bookie.
         known_ids: The bookie ids in the cluster's metadata: in cookies, registrations, ensembles and
-            replication marks.
+            under-replication marks.
         store_cookies: The cookies of the metadata store, by bookie id. They are used only for bookies
             without a readable VERSION file.
         instance_id: The instance id of the cluster. None if it is unknown.
@@ -238,9 +238,9 @@ def _directory_row(owner: str | None, directory: OwnedDirectory, paths: BookiePa
 
 
 def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
-    """Return a time, in ms, up to which the index has all entries, according to a directory's greatest mark.
+    """Return a time, in ms, up to which the index has all entries, by a directory's greatest lastMark.
 
-    Returns None if the directory has no mark, or if no evidence dates the mark.
+    Returns None if the directory has no lastMark, or if no evidence dates it.
     """
     if not directory.found_directory.marks:
         return None

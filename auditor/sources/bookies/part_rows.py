@@ -178,7 +178,7 @@ __all__ = ["SCHEMA", "read_listed", "read_part"]
 
 
 def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the index files or databases in one part.
+    """Yield the rows of the index files or databases in one part of the index, the work of one task.
 
     This function needs no Spark, because ``bkaudit collect`` also uses it.
     """

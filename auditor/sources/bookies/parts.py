@@ -1,8 +1,8 @@
 """The division of a cluster's indexes into parts. One task reads one part.
 
 With DbLedgerStorage (RocksDB), a part is one index directory, which the task reads in key order. With index
-files, a part is a bookie and some of its first-level directory names. Scope 0 has 256 such names. Other
-scopes have names of their own.
+files, a part is a bookie and some of its first-level directory names. Ledger ids of up to 64 bits (scope 0,
+BP-35) have 256 such names. Longer ids have names of their own.
 
 A task reads each of its names in all index directories of the bookie. So it sees all index files of a
 ledger, even if they are in several directories. The driver lists only the first level. The task that reads

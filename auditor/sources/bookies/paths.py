@@ -144,7 +144,7 @@ class OwnedDirectory:
 def match_directories(
     paths: Sequence[str], owned_directories: Iterable[OwnedDirectory]
 ) -> PathMatches[OwnedDirectory]:
-    """Match paths with directories that contain a ``current``, and then with directories without it.
+    """Match paths with the directories that contain a ``current``, and the remaining paths with the others.
 
     The empty mount point of a disk has no ``current``, but may have the same name as a real directory.
     """
@@ -257,7 +257,7 @@ def _select_role_cookies(
 
 
 def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
-    """Return whether a directory is only a journal, by its role in the inventory or else by its cookie."""
+    """Return whether a directory is only a journal: by its inventory roles, or without any by its cookie."""
     if directory.declared_roles:
         return all(declared_role.role == "journal" for declared_role in directory.declared_roles)
 
@@ -286,7 +286,8 @@ def _match_all_paths(
 ) -> tuple[dict[str, OwnedDirectory], dict[str, str]]:
     """Match paths with directories by the last parts of the paths.
 
-    Match each remaining path by its position in an inventory.
+    Match each remaining path with the directory that has the same role and position in an inventory. Return
+    the directory of each matched path, and the reason for each unmatched path.
     """
     matched_paths = match_directories(_distinct_paths(path_lists.values()), owned_directories)
     matches, reason_by_path = matched_paths.directory_by_path, matched_paths.reason_by_path

@@ -55,7 +55,7 @@ class DeclaredRole:
 
 
 def read_inventory(file: Path) -> dict[str, list[DeclaredRole]]:
-    """Read an inventory: the directories of each bookie. Relative paths start at the file's directory.
+    """Return the directories of each bookie in an inventory. Relative paths start at the file's directory.
 
     Raises:
         UsageError: the file is not an inventory; the message names the faulty entry.
@@ -103,7 +103,7 @@ _MARK_BYTES = 16
 
 
 def read_marks(directory: str) -> dict[str, LastMark]:
-    """Read the lastMark files of a directory. Like the server, skip files that cannot be read or decoded.
+    """Return the positions in a directory's lastMark files, by file name. Like the server, skip bad files.
 
     >>> read_marks("/no/such/directory")
     {}
@@ -119,7 +119,7 @@ def read_marks(directory: str) -> dict[str, LastMark]:
 
 
 def mark_name(journal_number: int, journal_count: int) -> str:
-    """Return the name of the file that contains the mark of journal ``journal_number``, counted from 0.
+    """Return the name of the lastMark file of journal ``journal_number``, counted from 0.
 
     >>> mark_name(0, 1), mark_name(0, 2)
     ('lastMark', 'lastMark.0')
@@ -155,7 +155,7 @@ MAX_VERSION_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class FoundDirectory:
-    """A directory below a place. If it has a ``current``, it is a bookie's directory.
+    """A directory below a place (with one bookie's directories). If it has a ``current``, a bookie uses it.
 
     A directory without ``current`` may be a wiped disk. It matters only if a cookie names it.
 
@@ -168,10 +168,10 @@ class FoundDirectory:
         version_absent: Whether it certainly has no VERSION. False if that could not be checked.
         empty: Whether it has no VERSION, and ``current`` is empty or absent. None if this is not known.
         old_data: Whether it has no ``current`` and itself contains files of a layout before 3.
-        marks: Its lastMark files by name.
+        marks: The positions in its lastMark files, by file name.
         unclean: Whether it has a file DIRTY. A bookie from 4.15 on creates DIRTY when it starts and removes
             the file once all data is flushed. None if it is not known.
-        index_alone: Whether it has a VERSION, but no mark, journal, entry log or database.
+        index_alone: Whether it has a VERSION, but no lastMark, journal, entry log or database.
         journal_times: Its journal files, and the last write to each.
         index_written_ms: When RocksDB last wrote to a log of ``locations``, in ms. None if there is no log.
     """
@@ -208,7 +208,7 @@ class FoundDirectory:
 
 @dataclass(frozen=True, slots=True)
 class FoundPlace:
-    """A place and its directories.
+    """A place (a bookie's sub-directory or inventory entry), and the directories in it.
 
     Attributes:
         name: The name of the place's directory, or the bookie id in an inventory.
@@ -277,7 +277,7 @@ def _list_inventory_places(source: Path) -> Iterator[FoundPlace]:
 
 
 def _walk_place(place: Path) -> tuple[list[FoundDirectory], list[tuple[str, str]]]:
-    """Return the directories below a place, not below ``current``, and (path, reason) of unlisted paths."""
+    """Return a place's directories, except those in ``current``, and (path, reason) of unlisted paths."""
     directories: list[FoundDirectory] = []
     gaps: list[tuple[str, str]] = []
     searched_inodes: set[tuple[int, int]] = set()
@@ -392,7 +392,7 @@ def _marked_ms(current_path: Path) -> int | None:
 
 
 def _newest_ms(directory: Path, *patterns: str) -> int | None:
-    """Return when the newest of some files was written, in ms. None if there is no file or one vanished."""
+    """Return when files that match ``patterns`` were last written, in ms. None: no file, or one vanished."""
     try:
         files = (file for pattern in patterns for file in directory.glob(pattern))
         return max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=None)

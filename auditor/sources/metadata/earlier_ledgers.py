@@ -174,7 +174,7 @@ def read_earlier_pieces(
 
 
 def _read_batches(earlier_ledgers: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that can be reused, in batches. No batch is empty or larger than a piece.
+    """Yield the rows that can be reused, in batches of at most `PIECE_ROWS` rows. No batch is empty.
 
     A row can be reused if it has the path that belongs to its ledger id.
     """
@@ -221,7 +221,7 @@ class ComparableStore(Protocol):
     """A store that can report changes since an earlier run, and reuse the unchanged rows of that run."""
 
     def history(self) -> History:
-        """Return the identity of the store's history. Call `MetadataStore.cluster` first."""
+        """Return what identifies the store's history. Call `MetadataStore.cluster` first."""
 
     def parts_since(self, earlier_ledgers: EarlierLedgers, part_count: int) -> list[Part]:
         """Cut the ledgers into parts, like `MetadataStore.parts`.

@@ -27,7 +27,7 @@ def replicas(columns: LedgerColumns, is_undecidable: NDArray[np.bool_]) -> pa.Li
 
     Returns:
         A list array of `REPLICA_TYPE` with one list for each ledger. A list has one element for each
-            bookie, in the order of the bookie ids.
+            bookie, in the order of the bookie ids. The element has the bookie's id and its entries.
     """
     ledger_count = len(columns.segment_counts)
     # Members in the order of their ids: a row must not depend on other rows of its batch.

@@ -331,7 +331,7 @@ def _misplaced_rows(
 
 
 def _scope_of(classified_path: ClassifiedPath) -> int | None:
-    """Return the scope of the ledger ids that belong to a path.
+    """Return the scope (the upper 64 bits) of the ledger ids that belong to a path.
 
     Return None if no ledger id belongs to the path, or if any scope is possible.
     """

@@ -95,8 +95,9 @@ def list_ledgers(
 ) -> Iterator[StoredLedger | tuple[str, str]]:
     """Yield every ledger of one scope, in the order of the store.
 
-    If a path could not be read, or is not the path of a ledger, yield (path, reason) instead. A path whose
-    scope is uncertain is treated as a path of ``scope_id``.
+    ``scope_id`` is the upper 64 bits of the ledger ids, and 0 for 64-bit ids. If a path could not be read, or
+    is not the path of a ledger, yield (path, reason) instead. A path whose scope is uncertain is treated as a
+    path of ``scope_id``.
 
     Raises:
         StoreError: the store cannot be read.
@@ -145,7 +146,8 @@ def read_paths(
         paths: absolute paths.
 
     Returns:
-        A dict with the data and the version of each path that exists, and the gaps as (path, reason).
+        A dict with the data and the version of each path that exists, and (path, reason) of each place that
+        could not be read.
 
     Raises:
         StoreError: the store cannot be read.
@@ -180,9 +182,9 @@ def path_of(layout: LayoutKind, ledger: LedgerId) -> str:
 
 
 def _paths_of_other_layouts(root: str, layout: LayoutKind, ledger: LedgerId) -> dict[str, LayoutKind]:
-    """Return each path that a ledger has in a ZooKeeper layout other than ``layout``, and that layout.
+    """Return the paths of a ledger in ZooKeeper layouts other than ``layout``, each with its layout.
 
-    The dict is empty for a ledger outside scope 0, or if ``layout`` is etcd's layout.
+    The dict is empty for a ledger id over 64 bits, or if ``layout`` is etcd's layout.
     """
     if ledger.scope or layout is LayoutKind.ETCD:
         return {}
@@ -196,7 +198,7 @@ def _paths_of_other_layouts(root: str, layout: LayoutKind, ledger: LedgerId) -> 
 
 
 def _may_be_in_scope(classified_path: ClassifiedPath, scope_id: int) -> bool:
-    """Return whether a path may belong to a scope.
+    """Return whether a path may belong to a ledger whose id has the upper 64 bits ``scope_id``.
 
     A path that fits no layout may belong to any scope.
     """

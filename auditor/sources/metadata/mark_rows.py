@@ -1,4 +1,4 @@
-"""Rows of the table marks, made from znodes below ``underreplication``: marks, directories and locks."""
+"""Rows of the table marks: under-replication marks, directories and locks below ``underreplication``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MARKS = make_schema(
 
 
 def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
-    """Turn a batch of znodes of the tree of marks into rows of `MARKS`. Damaged znodes give a row too.
+    """Turn a batch of znodes below ``underreplication`` into rows of `MARKS`. Damaged znodes give a row too.
 
     A directory gives a row only if it has no children. Some stores do not report the number of children. In
     such a store, a directory gives a row if this batch has none of its children. The directory may still

@@ -1,4 +1,4 @@
-"""Spark data sources for the ledgers and the marks in a metadata store."""
+"""Spark data sources for the ledgers and the under-replication marks in a metadata store."""
 
 from __future__ import annotations
 

@@ -379,7 +379,7 @@ def tree_of(relative_path: str) -> Tree | None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerCount:
-    """A number of ledgers: in all scopes for etcd, else in scope 0. An estimate if not ``is_exact``."""
+    """The number of ledgers: of all ids in etcd, else of 64-bit ids. An estimate if not ``is_exact``."""
 
     ledgers: int
     is_exact: bool

@@ -217,7 +217,7 @@ def _parse_oxia(uri: str, location: str) -> MetadataUri:
     """Parse a URI of Oxia in the form of the bookies' settings.
 
     This program also accepts the query parameter ``root``. With this parameter, it reads the owners of
-    ledgers below another root.
+    ledgers (for example, the Pulsar topics that they belong to) below another root.
     """
     location, _, query = location.removeprefix("//").partition("?")
     authority, _, path = location.partition("/")

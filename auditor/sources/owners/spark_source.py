@@ -1,4 +1,7 @@
-"""Spark data sources of owners: `OwnerSource` reads references, `OwnerValueSource` reads stored values."""
+"""Spark data sources of owners, which are objects of an application (such as topics) that refer to ledgers.
+
+`OwnerSource` reads the owners' references to ledgers. `OwnerValueSource` reads the stored values.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ class OwnerPartition(InputPartition):
 
 @dataclass(frozen=True)
 class OwnerReader(DataSourceReader):
-    """A Spark reader of owners.
+    """A Spark reader of owners (objects of an application that refer to ledgers, such as topics).
 
     Spark pickles the reader, so it contains only plain values. Tasks open the connections. The reader
     yields rows of `OWNERS`, or rows of `OWNER_VALUES` if ``decodes_values`` is False.
@@ -88,7 +91,7 @@ class OwnerReader(DataSourceReader):
         return [replace(part, task_options=task_options) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one part, batch by batch."""
+        """Read the part of the tree in ``partition``, and yield its rows in batches."""
         if not isinstance(partition, OwnerPartition):
             return  # without parts Spark passes an empty partition of its own
         owners = partition.owners
@@ -129,7 +132,8 @@ OWNER_VALUES = pa.schema(
 class OwnerValueSource(OwnerSource):
     """All stored values below the trees of an application, for a comparison of two stores.
 
-    The source is not registered with Spark. Its options are those of `OwnerSource`.
+    A tree is a path below which the application keeps references to ledgers. The source is not registered
+    with Spark. Its options are those of `OwnerSource`.
     """
 
     format_name = "bookkeeper_owner_values"

@@ -1,18 +1,18 @@
 """A collection: the state of some bookies' directories at one time, as Parquet, for an audit elsewhere.
 
-    DIR/places/          the places (`auditor.sources.bookies.places`) that hold bookies' directories
+    DIR/places/          one row per place: a directory or inventory entry with one bookie's directories
     DIR/directories/     each directory, with its VERSION and lastMark
-    DIR/cookies/         the decoded VERSIONs
-    DIR/availability/    the indexes (auditor.sources.bookies.part_rows), with the piece of each row
-    DIR/journal_tails/   the journals after their marks (auditor.sources.bookies.journal.tails), with pieces
+    DIR/cookies/         the decoded VERSION files
+    DIR/availability/    the entries in the indexes (auditor.sources.bookies.part_rows), with pieces
+    DIR/journal_tails/   journal entries after lastMark (auditor.sources.bookies.journal.tails), with pieces
     DIR/entry_logs/      one row per entry log (auditor.sources.bookies.entry_logs.rows), and with
-                         --entry-logs one per ledger in it
+                         --entry-logs one row per ledger in the log
     DIR/locations/       with --entry-logs: the entry logs that the indexes point to, with pieces
-    DIR/disks/           with --entry-logs: the size of all other files, and free bytes
-    DIR/collection.json  written last: id, times, and every file with its rows and bytes
+    DIR/disks/           with --entry-logs: the size of all files except entry logs, and free bytes
+    DIR/collection.json  written last: id, times, and the number of rows and bytes of every file
 
 A piece is the index directories of one place whose VERSIONs name the same bookie
-(`auditor.sources.bookies.collections.tables`).
+(`auditor.sources.bookies.collections.tables`). "With pieces" means that each row has the id of its piece.
 
 Only files that collection.json lists count. If a listed file is missing, or has another number of bytes or
 rows, the collection is not read at all. A truncated table would look like lost entries.
@@ -73,14 +73,14 @@ class CollectedFile:
 
 @dataclass(frozen=True, slots=True)
 class CollectionManifest:
-    """The contents of collection.json. Times are in ms since 1970.
+    """The contents of collection.json, the list of a collection's files. Times are in ms since 1970.
 
     Attributes:
         version: The version of the program that made the collection.
         made: The time when the program inspected the first directory.
         finished: The time when the collection was complete.
         sources: The values of ``--bookies``, as the user passed them.
-        tables: The files of each table, by table name.
+        tables: The Parquet files of each table, by table name.
     """
 
     id: str
@@ -108,7 +108,7 @@ class Collection:
         self.files, self.base_path = run_files(path)
 
     def manifest(self) -> CollectionManifest:
-        """Read collection.json. Raises `UnreadError` if the file is missing or damaged."""
+        """Return the contents of collection.json. Raises `UnreadError` if it is missing or damaged."""
         try:
             require_file(self.files, f"{self.base_path}/{MANIFEST}")
             with self.files.open_input_stream(f"{self.base_path}/{MANIFEST}") as stream:
@@ -123,7 +123,7 @@ class Collection:
             raise UnreadError(self.path, f"{MANIFEST} is damaged: {error or type(error).__name__}") from error
 
     def write_manifest(self, manifest: CollectionManifest) -> None:
-        """Write collection.json. The write is atomic on a local file system."""
+        """Write ``manifest`` to collection.json. The write is atomic on a local file system."""
         tables = {
             name: {"rows": manifest.rows(name), "files": [asdict(file) for file in files]}
             for name, files in manifest.tables.items()
@@ -156,7 +156,7 @@ class Collection:
                     raise UnreadError(self.path, reason)
 
     def count_rows(self, file: CollectedFile) -> int:
-        """Return the number of rows in a file, from the file's footer. Raises `UnreadError`."""
+        """Return the row count in a file's footer. Raises `UnreadError` if the file cannot be read."""
         try:
             require_file(self.files, f"{self.base_path}/{file.path}")
             with self.files.open_input_file(f"{self.base_path}/{file.path}") as stream:
@@ -184,9 +184,9 @@ class Collection:
         )
 
     def read_rows(self, table: str, manifest: CollectionManifest | None) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a small table. Raises `UnreadError`.
+        """Yield the rows of a small table. Raises `UnreadError` if the table is too large or cannot be read.
 
-        An unfinished collection has no manifest. In that case, this method reads all files of the table.
+        If ``manifest`` is given, read the files that it lists. If it is None, read all files of the table.
         """
         remaining_rows = MAX_DIRECTORY_ROWS
         try:
@@ -203,7 +203,7 @@ class Collection:
 
 
 def _parse_manifest(manifest_value: Any) -> CollectionManifest:
-    """Parse the value of collection.json. Raise ValueError, KeyError or TypeError for foreign values."""
+    """Convert the JSON value of collection.json. Raise ValueError, KeyError or TypeError for a wrong form."""
     schema = manifest_value["schema"]
     if schema != MANIFEST_SCHEMA:
         raise ValueError(f"schema {schema!r}; this version reads {MANIFEST_SCHEMA!r}")
@@ -317,7 +317,7 @@ _DIRECTORY_FIELDS = (*_REQUIRED_FIELDS, *_OPTIONAL_DEFAULTS)
 
 
 def place_rows(places: Sequence[FoundPlace]) -> list[dict[str, Any]]:
-    """Return one row of `PLACES_SCHEMA` per place. The number of a place is its position in ``places``."""
+    """Return a row of `PLACES_SCHEMA` per place (one bookie's directories), numbered as in ``places``."""
     return [
         {
             "place": place_number,
@@ -333,12 +333,12 @@ def place_rows(places: Sequence[FoundPlace]) -> list[dict[str, Any]]:
 def directory_rows(
     place_number: int, place: FoundPlace, piece_by_directory: dict[tuple[int, str], str]
 ) -> list[dict[str, Any]]:
-    """Return rows of `DIRECTORIES_SCHEMA` for one place.
+    """Return one row of `DIRECTORIES_SCHEMA` for each directory of a place.
 
     Args:
         place_number: The number of the place in the collection.
-        place: The place with its directories.
-        piece_by_directory: The id of each directory's piece, by place number and path.
+        place: The place (a directory or inventory entry with the directories of one bookie).
+        piece_by_directory: Ids of pieces (index directories of one bookie), by place number and path.
     """
     rows = []
     for directory in place.directories:
@@ -360,7 +360,7 @@ def directory_rows(
 
 
 def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, Any]]) -> list[FoundPlace]:
-    """Return the places that rows of `place_rows` and `directory_rows` describe.
+    """Return the places (one bookie's directories each) that the rows describe, with their directories.
 
     Raises:
         KeyError, TypeError: the rows are not from `place_rows` and `directory_rows`.
@@ -390,7 +390,7 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
 
 
 def _parse_marks(row: dict[str, Any]) -> tuple[tuple[str, LastMark], ...]:
-    """Return the marks of a directory, each with the name of its file."""
+    """Return the lastMark positions in the row of a directory, each with the name of its lastMark file."""
     # Older collections have only the greatest mark. It gets the file name of a bookie with one journal.
     if (marks := row.get("marks")) is not None:
         return tuple((mark["name"], LastMark(mark["file_id"], mark["offset"])) for mark in marks)

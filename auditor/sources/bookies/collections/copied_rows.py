@@ -1,9 +1,11 @@
-"""A reader for the tables ``availability`` of collections. It adds to each row the owner of the row's piece.
+"""A reader for the tables ``availability`` of collections. It adds to each row the bookie that owns the row.
 
-A place holds the directories of one bookie. The index directories of a place whose VERSION files name the
-same bookie form a piece (`auditor.sources.bookies.collections.tables`). The reader runs in Spark tasks. Every
-task must reach a collection by the same path or URI as the driver. Columns with few distinct values are
-dictionary-encoded in the collection's file. They stay encoded in the table that the audit writes.
+A collection is the state of bookies' directories, for an audit elsewhere. A place holds the directories of
+one bookie. The index directories of a place whose VERSION files name the same bookie form a piece
+(`auditor.sources.bookies.collections.tables`). A row belongs to the bookie that owns its piece. The reader
+runs in Spark tasks. Every task must reach a collection by the same path or URI as the driver. Columns with
+few distinct values are dictionary-encoded in the collection's file. They stay encoded in the table that the
+audit writes.
 """
 
 from __future__ import annotations
@@ -49,10 +51,10 @@ def shares(
     owner_of_piece: Mapping[str, PieceOwner],
     task_count: int,
 ) -> list[tuple[RowGroupShare, ...]]:
-    """Divide the files of collections into about ``task_count`` groups of roughly equal size in bytes.
+    """Divide the ``availability`` files of collections into about ``task_count`` groups of similar size.
 
-    A large file is divided into several shares. A collection is left out if ``owner_of_piece`` contains
-    none of its pieces.
+    A large file is divided into several shares. Sizes are in bytes. A piece is the index directories of one
+    bookie in a place. A collection is left out if ``owner_of_piece`` contains none of its pieces.
     """
     owned_collection_ids = {piece.rpartition(":")[0] for piece in owner_of_piece}
     shares_with_size = []
@@ -82,12 +84,14 @@ def shares(
 
 @dataclass(frozen=True)
 class CopiedRowsReader:
-    """A reader that Spark tasks use to read a group from `shares` as rows of ``availability``."""
+    """A reader for Spark tasks. It reads one group of file shares (see `shares`) as ``availability`` rows."""
 
     owner_of_piece: Mapping[str, PieceOwner]
 
     def read(self, share_group: Sequence[RowGroupShare]) -> Iterator[pa.RecordBatch]:
-        """Yield the group's rows of those directories that are in `PieceOwner.roots` of their piece.
+        """Yield the group's rows whose directory belongs to the bookie that owns the row's piece.
+
+        A piece is index directories of one bookie. `PieceOwner.roots` has those that belong to its owner.
 
         Raises:
             OSError: a page of a file changed since it was written.

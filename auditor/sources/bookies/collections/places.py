@@ -1,7 +1,8 @@
-"""The places and directories in collections, in the same form as those on disk.
+"""The places and directories in collections, in the same form as those on this machine's disks.
 
-`auditor.sources.bookies.owners` can then attribute them to bookies. A directory of a collection gets the
-path ``<collection>#<path>``, because different hosts may use the same path.
+A place holds the directories of one bookie. `auditor.sources.bookies.owners` can then attribute the
+directories to bookies. A directory of a collection gets the path ``<collection>#<path>``, because different
+hosts may use the same path.
 
 A bookie may be in several collections. In that case, only its directories in the newest collection count.
 The program ignores its directories in older collections, even those that the newest collection lacks.
@@ -28,7 +29,7 @@ from auditor.sources.bookies.places import FoundPlace
 
 
 class NewestCollections:
-    """The newest collection that contains each directory and each place.
+    """The newest collection that contains each directory, and each place (one bookie's directories).
 
     The caller adds the collections in order, newest first.
     """
@@ -38,17 +39,18 @@ class NewestCollections:
         self._collection_by_place: dict[tuple[str, str], str] = {}
 
     def add(self, collection: str, places: Sequence[FoundPlace]) -> None:
-        """Add a collection and its places. The collection must be older than all that were added before."""
+        """Add a collection (its path) and its places. It must be older than all that were added before."""
         for place in places:
             self._collection_by_place.setdefault((place.name, place.path), collection)
             for logical_key in _directory_keys(place):
                 self._collection_by_key.setdefault(logical_key, collection)
 
     def drop_newer_bookies(self, place: FoundPlace, newer_collections: dict[str, str]) -> FoundPlace | None:
-        """Return a place of an older collection without the bookies that a newer collection contains.
+        """Return ``place`` without the directories of bookies that a newer collection contains.
 
-        Returns None if no bookie remains. This method adds each removed bookie id to ``newer_collections``,
-        with the newer collection that contains the bookie.
+        ``place`` is from a collection that is older than all added ones. If no bookie remains in it, return
+        None. This method adds each removed bookie id to ``newer_collections``, with the path of the newer
+        collection that contains the bookie.
         """
         newer_by_bookie = {
             logical_key[0]: self._collection_by_key[logical_key]
@@ -104,7 +106,8 @@ class CollectedDirectory:
 
     Attributes:
         path: The directory's path on the host where it was collected.
-        piece: The id of the piece that contains the directory's index. None if no index was read.
+        piece: The id of the piece (the index directories of one bookie in a place) that contains the
+            directory's index. None if no index was read.
         unread_reason: The reason why the collection cannot be used. None if it can be used.
     """
 
@@ -116,10 +119,10 @@ class CollectedDirectory:
 
 @dataclass(frozen=True, slots=True)
 class CollectedPlaces:
-    """The places and directories of some collections.
+    """The places in some collections (each with the directories of one bookie), and these directories.
 
     Attributes:
-        directories: The collected directories, by their path in ``places``.
+        directories: The collected directories, by their path ``<collection>#<path>`` in ``places``.
         readable_collections: The collections that can be read, with their manifests.
         unreadable_collections: The (path, reason) of each collection that cannot be read.
         notes: One text for each bookie that is read from a newer collection instead of an older one.
@@ -136,7 +139,7 @@ class CollectedPlaces:
 class PieceOwner:
     """The bookie that owns a piece: index directories of one place whose VERSION files name the same bookie.
 
-    ``directories`` are the directories of the piece that belong to this bookie. Their paths are those on the
+    ``roots`` are the directories of the piece that belong to this bookie. Their paths are those on the
     host where they were collected.
     """
 
@@ -146,10 +149,11 @@ class PieceOwner:
 
 @dataclass(frozen=True, slots=True)
 class PieceOwnership:
-    """An `Attribution` without the collected index directories, and the owner of each collected piece.
+    """An `Attribution` without the collected index directories, and the bookie that owns each piece.
 
-    ``overlapping_bookies`` are the bookies whose index comes from several pieces, or from pieces and from
-    disk. The same ledger may occur in several of these sources.
+    A piece is the collected index directories of one bookie in a place. ``overlapping_bookies`` are the
+    bookies whose index comes from several pieces, or from pieces and from disk. The same ledger may occur in
+    several of these sources.
     """
 
     attribution: Attribution
@@ -172,10 +176,10 @@ class _OpenCollection:
 
 
 def collected_places(paths: Sequence[str]) -> CollectedPlaces:
-    """Open collections and compare their files with their manifests.
+    """Open collections, compare their files with their manifests, and return their places and directories.
 
     This does not read the table ``availability``. A damaged collection raises no error. Instead, it is
-    listed in ``unreadable_collections``, and each of its directories has the reason in ``trouble``.
+    listed in ``unreadable_collections``, and each of its directories has the reason in ``unread_reason``.
     """
     collection_by_id: dict[str, _OpenCollection] = {}
     for collection in map(_open_collection, paths):
@@ -258,12 +262,13 @@ def find_piece_owners(attribution: Attribution, collected: CollectedPlaces) -> P
     """Remove the collected index directories from an attribution, and return the owner of each piece instead.
 
     Args:
-        attribution: The attribution of all places, both on disk and collected.
+        attribution: The attribution of all directories to bookies, both on disk and collected.
         collected: The collected places.
 
     Returns:
-        The changed attribution and the owner of each piece. If the collection of one of its index directories
-        cannot be read, a bookie counts as not completely read. The reason then names this collection.
+        The changed attribution, and the bookie that owns each piece (index directories of one bookie in a
+        place). A bookie counts as not completely read if one of its index directories is in a collection that
+        cannot be read. The reason then names this collection.
     """
     owner_of_piece: dict[str, PieceOwner] = {}
     overlapping_bookies: list[str] = []
@@ -339,7 +344,7 @@ def _name_in_collection(collection: str, path: str) -> str:
 
 
 def _with_collection_paths(collection: str, place: FoundPlace) -> FoundPlace:
-    """Prefix all paths of a place with the path of its collection.
+    """Return a copy of ``place`` in which all paths begin with the path of its collection.
 
     The last parts of the paths stay the same. The program compares these parts with the configured paths to
     match directories.

@@ -50,7 +50,7 @@ class Piece:
 
     Attributes:
         id: An id that is unique among all collections.
-        place: The number of the place.
+        place: The number of the place, a directory or inventory entry with one bookie's directories.
         bookie_id: The bookie id in the VERSION files of the directories. None if these files cannot be
             read.
         journals: The journals of this bookie id in the same place.
@@ -67,13 +67,14 @@ class Piece:
 
     @property
     def tail(self) -> TailPart:
-        """The piece's journals, to read their entries after the marks. ``bookie_id`` is the piece's id."""
+        """The journals whose entries after lastMark are to be read. ``bookie_id`` is the id of the piece."""
         return TailPart(self.id, self.journals.directories, self.journals.gap_reason)
 
 
 def split_into_pieces(collection_id: str, places: Sequence[FoundPlace]) -> list[Piece]:
     """Divide the index directories of ``places`` into pieces. Each directory is in at most one piece.
 
+    A place holds one bookie's directories. A piece has those whose VERSION files name the same bookie.
     A directory with an unreadable VERSION file is matched with the paths in the other VERSION files of its
     place. If no VERSION file of a place can be read, the place has no pieces.
     """
@@ -165,7 +166,7 @@ _BATCH_ROWS = 65_536
 def write_table(
     collection: Collection, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> tuple[CollectedFile, ...]:
-    """Write each batch to a table when it arrives. Return the files for the manifest. Raises `UsageError`."""
+    """Write batches to a table as they arrive. Return its files, for the manifest. Raises `UsageError`."""
     path = f"{table}/part-00000.parquet"
     rows = 0
     try:
@@ -196,7 +197,7 @@ def make_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[
 
 
 def add_piece_columns(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the rows of a batch with the columns of ``schema``, and add the piece's id and bookie id."""
+    """Return a batch with the columns of ``schema``, and add the id and the bookie id of ``piece``."""
     columns = {name: batch.column(name) for name in batch.schema.names}
     owner_columns = {"bookie_id": piece.bookie_id, PIECE_COLUMN.name: piece.id}
     return make_batch(schema, batch.num_rows, columns | owner_columns)
@@ -223,7 +224,8 @@ def read_collected_rows(
         table: The name of the table.
         schema: The columns of the table.
         collections: The collections to read.
-        owner_of_piece: The owner of each piece. Rows of other pieces are left out.
+        owner_of_piece: The bookie that owns each piece (index directories of one bookie in a place). Rows of
+            other pieces are left out.
 
     Returns:
         The rows. None if no collection with an owned piece has a file of the table.
@@ -265,7 +267,7 @@ def read_collected_tails(
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
 ) -> DataFrame:
-    """Return the rows of ``journal_tails`` from collections, each with the bookie that owns its piece."""
+    """Return journal entries after lastMark (``journal_tails``) with the bookies that own their pieces."""
     rows = read_collected_rows(spark, "journal_tails", TAIL_SCHEMA, collections, owner_of_piece)
     if rows is None:
         return spark.createDataFrame([], spark_types(JOURNAL_TAILS))
@@ -284,7 +286,7 @@ SPACE_TABLES = ("locations", "disks")
 
 
 class DirectoryOwner(NamedTuple):
-    """A directory of a collection, and its owner.
+    """A directory of a collection, and the bookie that it belongs to.
 
     Attributes:
         collection: The id of the collection.
@@ -308,9 +310,9 @@ def rows_of_directories(
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owners: Iterable[DirectoryOwner],
 ) -> DataFrame:
-    """Return the rows of the directories in ``owners``, with ``bookie_id``, ``logger`` and the audit's paths.
+    """Return a table's rows for the directories in ``owners``, and add ``bookie_id`` and ``logger``.
 
-    Rows of other directories are left out.
+    The paths in the rows are replaced by those that the audit uses. Rows of other directories are left out.
     """
     files = [
         escape_glob(f"{collection.path}/{file.path}")

@@ -149,7 +149,7 @@ def _read_rocksdb_locations(part: IndexPart) -> Iterator[EntryLocations]:
 
 
 def _valid_locations(rows: Rows) -> EntryLocations:
-    """Return the valid rows as locations. The table ``availability`` reports the invalid rows."""
+    """Return the entries and locations in the valid ``rows``. Table ``availability`` reports the others."""
     row_numbers = np.flatnonzero(rows.has_lengths(KEY_BYTES, VALUE_BYTES))
     key_pairs = rows.keys.leading_bytes(row_numbers, KEY_BYTES).view(">i8").astype(np.int64)
     locations = rows.values.leading_bytes(row_numbers, VALUE_BYTES).view(">i8").ravel().astype(np.int64)
@@ -243,7 +243,7 @@ def _sum_per_log(bookie_id: str, logger: int, batch: EntryLocations, logs: LogSi
 def _missing_entry_groups(
     entry_ids: Longs, is_missing: NDArray[np.bool_], first_rows: Longs, end_rows: Longs
 ) -> list[bytes | None]:
-    """Return for each row its missing entries (``is_missing``) as groups; None for a row without any."""
+    """Return each row's ``is_missing`` entries as sequence groups (BP-34); None for a row without any."""
     missing_groups: list[bytes | None] = [None] * len(first_rows)
     for row in np.flatnonzero(np.add.reduceat(is_missing, first_rows)).tolist():
         row_slice = slice(int(first_rows[row]), int(end_rows[row]))
@@ -254,7 +254,7 @@ def _missing_entry_groups(
 def _probe_logs(
     columns: Mapping[str, Longs], first_entries: Longs, last_entries: Longs, logs: LogSizes
 ) -> dict[str, Any]:
-    """Compare locations with the logs' sizes, and look up some entries. Return {} for unknown directories."""
+    """Compare locations with log sizes, and look up some entries. Return columns; {} without directories."""
     if not logs.has_directories:
         return {}
     log_ids, ledger_ids, scope_ids, lowest_offsets, highest_offsets = (
@@ -304,7 +304,7 @@ def _probe_logs(
 def _look_up_entry(
     logs: LogSizes, log_id: int, offset: int, log_end: int, expected_ids: tuple[int, int]
 ) -> tuple[str, tuple[int, int] | None]:
-    """Look up an entry. Return the result, and (ledger, entry) of a wrong entry at the offset, or None."""
+    """Return the result of an entry's lookup, and (ledger, entry) of another entry found there, or None."""
     try:
         record_numbers = logs.read_record(log_id, offset)
     except FileNotFoundError:

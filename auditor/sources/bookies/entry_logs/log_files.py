@@ -75,7 +75,7 @@ class LogSizes(LogPaths):
             self._absent_ids |= unknown_ids - set(self.ids.tolist())
 
     def decimal_name(self, log_id: int) -> int | None:
-        """Return the id of the listed log that the file name ``<log_id in decimal digits>.log`` stands for.
+        """Return the id of the listed log whose hexadecimal name equals ``log_id`` in decimal digits.
 
         Return None if there is no such log. The file name of a log should be its id in hexadecimal digits.
         But a bookie uses decimal digits if it finishes a transactional compaction at its start (bookkeeper
@@ -86,7 +86,7 @@ class LogSizes(LogPaths):
         return decimal_id if decimal_id != log_id and decimal_id in self._paths else None
 
     def find_missing(self, log_ids: Longs, offsets: Longs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return two masks: the locations in a missing log, and the locations beyond their log's end."""
+        """Return two masks of locations: those in a missing log, and those beyond their log's end."""
         if not len(self.ids):
             return np.ones(len(log_ids), np.bool_), np.zeros(len(log_ids), np.bool_)
         positions = np.minimum(np.searchsorted(self.ids, log_ids), len(self.ids) - 1)

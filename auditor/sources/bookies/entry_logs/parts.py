@@ -44,10 +44,11 @@ CACHE_NAME = "metadata-cache"
 
 
 class CachedLog(NamedTuple):
-    """The record of one log in the metadata cache.
+    """A log's record in the garbage collector's metadata cache, compared with the log itself.
 
-    ``state`` is None if the log is not in the cache. ``bytes_by_ledger`` maps each ledger id to the ledger's
-    bytes. It is None if the log is not in the cache or its record cannot be read.
+    ``state`` is the result of the comparison. It is None if the log is not in the cache. ``bytes_by_ledger``
+    maps each ledger id to the ledger's bytes in the record. It is None if the log is not in the cache or its
+    record cannot be read.
     """
 
     state: CacheState | None
@@ -60,7 +61,7 @@ NO_CACHE_RECORD = CachedLog(None)
 
 
 class MetadataCache:
-    """The metadata cache of one directory.
+    """The garbage collector's database ``metadata-cache`` of one directory, with copies of ledgers maps.
 
     If the cache cannot be opened, the record of every log has the state ``unreadable``.
     """
@@ -195,7 +196,7 @@ def slice_parts(parts: Sequence[LogPart], part_count: int) -> list[LogPart]:
 
 
 def read_logs_of(part: LogPart) -> Iterator[pa.RecordBatch]:
-    """Yield rows of `ENTRY_LOGS` for one part. This function needs no Spark.
+    """Yield rows of `ENTRY_LOGS` for one part: some logs of one ledger directory. This needs no Spark.
 
     For each log, it yields a row of the log itself and then the rows of the log's ledgers.
     """

@@ -1,15 +1,15 @@
 """One entry log: its bytes per ledger, from its ledgers map or from a scan of its entry headers.
 
-Every byte of a file belongs to one of four areas:
+Every byte of a log belongs to one of four areas:
 
     header    the first 1024 bytes
-    records   records of ledgers with padding between them, known from the map's sums or from a scan
+    records   records of ledgers with padding between them, known from the totals in the map or from a scan
     map       the ledgers map and the records of the direct logger that are not entries
     tail      the rest
 
-A closed log has a ledgers map. The reader then reads only header and map. The sum of the map must equal the
-bytes between header and map, without the padding of the direct logger. If they differ, or if there is no map,
-the reader reads the headers of all entries, as the server does. It never reads payloads.
+A closed log has a ledgers map. The reader then reads only header and map. The bytes that the map lists must
+add up to the bytes between header and map, without the padding of the direct logger. If they do not, or if
+there is no map, the reader reads the headers of all entries, as the server does. It skips the payloads.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def contents_of(read_at: ReadAt, size: int, scan: bool = True, verify: bool = Fa
 
 
 def _read_bytes(descriptor: int, offset: int, length: int) -> bytes:
-    """Read ``length`` bytes, or fewer if the file ends. One ``pread`` may return fewer than the file has."""
+    """Read ``length`` bytes, or fewer if the file ends. Call ``pread`` again if it returned too few bytes."""
     log_bytes = os.pread(descriptor, length, offset)
     while log_bytes and len(log_bytes) < length:
         next_bytes = os.pread(descriptor, length - len(log_bytes), offset + len(log_bytes))

@@ -323,9 +323,10 @@ def read_sizes(directory: str) -> Iterator[pa.RecordBatch]:
 
 
 def _file_sizes(path: str, relative_directory: str, list_errors: list[str]) -> Iterator[tuple[str, int]]:
-    """Yield (column, size in bytes) for each file. The column is the column of `SIZES` that counts the file.
+    """Yield (column, size in bytes) for each file below ``path`` except entry logs.
 
-    Skip files that disappeared after they were listed.
+    The column is the column of `SIZES` that counts the file. Skip files that disappeared after they were
+    listed. Append other errors to ``list_errors``.
     """
     try:
         with os.scandir(path) as entries:
@@ -345,7 +346,7 @@ def _file_sizes(path: str, relative_directory: str, list_errors: list[str]) -> I
 
 
 def _size_column(relative_directory: str, name: str) -> str | None:
-    """Return the column that counts a file with this directory and name. None for an entry log."""
+    """Return the column of `SIZES` that counts a file with this directory and name; None for an entry log."""
     if is_database(relative_directory.partition("/")[0]):
         return "rocksdb_bytes"
     if name.endswith(".idx"):

@@ -1,15 +1,15 @@
 """A sample of whole entries: whether each entry matches its digest, and a checksum of each payload.
 
 The sample contains the first `EntrySample.first` entries of every ledger, and `EntrySample.percent` percent
-of all later entries. A hash of scope, ledger and entry chooses the later entries. It chooses the same
+of all later entries. A hash of the ids of ledger and entry chooses the later entries. It chooses the same
 entries on every bookie, so that copies of an entry can be compared.
 
 Each entry of the sample has one row, with the result for each type of digest. Only the metadata of a ledger
 says which type the ledger uses. For sampled entries that could not be read, there is one row per reason,
 with the number of these entries.
 
-No row contains the bytes of an entry. The row of an entry also contains a tag of the ledger's master key.
-The tag does not disclose the key.
+No row contains the bytes of an entry. The row of an entry also contains a tag (a keyed hash) of the ledger's
+master key. The tag does not disclose the key.
 """
 
 from __future__ import annotations
@@ -134,15 +134,15 @@ _MAX_CACHED_KEYS = 1 << 16
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secrets:
-    """The password of all ledgers (None if unknown), and the random key that one run uses for its tags."""
+    """The password of all ledgers (None if unknown), and a run's random key for hashes of master keys."""
 
     password: bytes | None
     tag_hash_key: bytes
 
     def make_key_columns(self, stored_key: bytes) -> dict[str, Any]:
-        """Return the columns ``key_tag`` and ``key_right`` for a master key. Return {} for a key of zeros.
+        """Return a hash of a master key, and whether the password has this key. Return {} for a key of zeros.
 
-        The server treats a key of zeros as no key.
+        The columns are ``key_tag`` and ``key_right`` (None: no password). To the server, zeros are no key.
         """
         if not any(stored_key):
             return {}

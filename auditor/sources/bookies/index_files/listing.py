@@ -6,9 +6,9 @@ order. ``<hex>.idx.rloc`` is a relocation that was not finished. If any index di
 server's scan counts every ``.idx`` two directories down as a ledger. But the server opens a ledger's index by
 its path. So it lists an ``.idx`` in the wrong directory, and cannot read it.
 
-Ledgers of scopes other than 0 (BP-35) have their ``.idx`` four directories down, where the server's scan sees
-none. The names of these four directories are hexadecimal numbers. Without zero padding, the first two may
-have the names of directories of scope 0.
+Ledger ids over 64 bits are in scopes other than 0 (BP-35). Their ``.idx`` is four directories down, where
+the server's scan sees none. The names of these four directories are hexadecimal numbers. Without zero
+padding, the first two may have the names of directories of scope 0 (64-bit ids).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SkippedPath:
 
 
 class _Naming(NamedTuple):
-    """The rules for names and paths of the index files in one scope."""
+    """The rules for names and paths of index files whose ledger ids have the same upper 64 bits (scope)."""
 
     scope_id: int
     from_name: Callable[[str], int | None]
@@ -73,9 +73,9 @@ _SCOPE_0_NAMING = _Naming(
 def list_part(
     part: IndexPart, can_skip: Callable[[bytes], bool] | None = None
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List the index files of one part, in the order of names. Opens only directories.
+    """List the index files of one part (one task's work), in the order of names. Opens only directories.
 
-    ``can_skip`` returns whether a second-level directory need not be listed. None: list all directories.
+    ``can_skip`` returns whether a second-level directory need not be listed. If None, list all directories.
     """
     directories = [index_directory.path for index_directory in part.directories]
     names = list(part.names)
@@ -106,7 +106,7 @@ def list_part(
 
 
 def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPath]:
-    """Yield a gap row for each directory whose VERSION changed since planning. Its disk may be different."""
+    """Yield a row of state gap for each directory whose VERSION, so maybe disk, changed since planning."""
     for directory in directories:
         path = f"{directory.path}/current/VERSION"
         try:
@@ -131,7 +131,7 @@ _LeafPaths = bytes | list[bytes]
 def _list_first_level(
     directories: Sequence[str], first_name: str, buffer: _LeafBuffer, can_skip: Callable[[bytes], bool] | None
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List all files below a first-level name, in all index directories together."""
+    """List all files below the directories ``first_name`` of all index directories together."""
     paths_by_leaf: dict[bytes, _LeafPaths] = {}
     for directory in directories:
         path = f"{directory}/current/{first_name}"
@@ -177,7 +177,7 @@ class _LeafBuffer:
         self._low_bytes: list[int] = []
 
     def add(self, leaf: _LeafPaths, low_bytes: int) -> None:
-        """Add a directory's files, whose ledger ids end in ``low_bytes``. -1: the directory is misplaced."""
+        """Add the files of a directory for ids that end in ``low_bytes`` (-1: the directory is misplaced)."""
         # Hot: called once per file at worst. Keep no containers, or Python's garbage collector gets slow.
         for path in (leaf,) if isinstance(leaf, bytes) else leaf:
             try:
@@ -229,7 +229,7 @@ _BYTE_BY_NAME = {b"%x" % byte_value: byte_value for byte_value in range(256)}
 def _list_scoped(
     directories: Sequence[str], paths: Sequence[str], numbers: _PathNumbers, padded_paths: Sequence[str] = ()
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List index files of scopes other than 0. A file of the same name in ``padded_paths`` has precedence."""
+    """List index files of ids over 64 bits. Files of the same name in ``padded_paths`` have precedence."""
     # The first two numbers give the scope. Files above the third directory count as files of scope 0.
     naming = _naming_of_scope(index_path.ledger_of_directories(numbers).scope if len(numbers) > 2 else 0)
     paths_by_number: dict[int, list[str]] = {}
@@ -267,9 +267,9 @@ def _list_scoped(
 def _list_unpadded(
     directories: Sequence[str], third_levels: Mapping[_PathNumbers, Sequence[str]]
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List the index files of scopes other than 0 below directories without zero padding (``third_levels``).
+    """List index files of ids over 64 bits below directories without zero padding (``third_levels``).
 
-    Another part may list the zero-padded first directory. The server prefers a ledger's index below it.
+    Another part may list the zero-padded first directory. The server prefers an index of the ledger there.
     """
     for numbers in sorted(third_levels):
         name = f"{numbers[0]:08x}"
@@ -354,7 +354,7 @@ def _list_leaf(
 def _relocated_ledger(
     directories: Sequence[str], name: str, path: str, leaf: str, path_by_name: dict[str, str], naming: _Naming
 ) -> int | SkippedPath:
-    """Return the ledger of a ``.rloc`` file. If a directory has the ``.idx``, return a stray row instead."""
+    """Return the ledger id of a ``.rloc`` file. Return a row for garbage, a wrong path or a second index."""
     ledger_id = naming.from_name(name)
     if ledger_id is None or naming.to_path(ledger_id) != f"{leaf}/{name}":
         return _misplaced_file(directories, path, name, naming)
@@ -370,7 +370,7 @@ def _relocated_ledger(
 
 
 def _misplaced_file(directories: Sequence[str], path: str, name: str, naming: _Naming) -> SkippedPath:
-    """Return the row of a file at a wrong path: a stray, or a misplaced index that no server opens."""
+    """Return a row for a file at a wrong path, with state stray, or misplaced if it is a ledger's index."""
     ledger = naming.from_name(name)
     if ledger is None:
         return SkippedPath(None, path, IndexState.STRAY, STRAY_REASON)

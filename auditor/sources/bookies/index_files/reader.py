@@ -7,8 +7,9 @@ It needs only a few system calls per file, and one pass of arithmetic per batch.
 
 One ``preadv`` reads a whole file into the buffer, at the next multiple of 1024 bytes after the previous file.
 The reader checks the headers and then replaces them with zeros. Without these zeros, the entries at the end
-of one file and at the start of the next could look like one run of entries. Then `fold_slots` folds all files
-of the batch at once. Byte order does not matter, because the only question is whether a slot is 0.
+of one file and at the start of the next could look like one run of entries. Then `fold_slots` computes the
+entries of all files of the batch at once, as sequence groups (BP-34). Byte order does not matter, because the
+only question is whether a slot is 0.
 
 The reader does not ask for the size of a file. If a file fills all of its space in the buffer
 (`MAX_SLOT_BYTES`), the file counts as large. The reader reads a large file separately and in chunks, to
@@ -58,9 +59,9 @@ PAGE_BYTES = 8192
 class IndexReader:
     """A reader with buffers of about 5 MiB, reused for every batch. Each thread needs its own reader.
 
-    Set ``fetch_ahead`` for files that are not in the page cache. The reader then asks the operating system
-    to fetch all files of an `IndexFiles` before it reads the first one. The system can fetch many files at
-    the same time.
+    Set ``should_prefetch`` for files that are not in the page cache. The reader then asks the operating
+    system to fetch all files of an `IndexFiles` before it reads the first one. The system can fetch many
+    files at the same time.
     """
 
     def __init__(self, should_prefetch: bool = False) -> None:
@@ -259,7 +260,7 @@ def _error_reason(error: OSError) -> str:
 
 
 def _chunk_groups(offset: int, slots: NDArray[np.int64]) -> GroupBatch:
-    """Return the entries in a chunk of a large file, which begins at byte ``offset`` of the file."""
+    """Return the entries in a chunk, at byte ``offset`` of a large file, as sequence groups (BP-34)."""
     chunk_groups = fold_slots(slots, np.array([0, len(slots)], np.int64))
     first_entry = (offset - HEADER_BYTES) // SLOT_BYTES
     return GroupBatch(

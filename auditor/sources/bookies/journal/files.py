@@ -192,7 +192,7 @@ def find_record_kind(path: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class JournalDirectory:
-    """A journal directory, the SHA-256 of its VERSION file, and the mark from which the bookie replays it."""
+    """A journal directory, the SHA-256 of its VERSION file, and the position where a replay starts."""
 
     path: str
     version_sha256: str
@@ -203,6 +203,8 @@ class JournalDirectory:
 @dataclass(frozen=True, slots=True)
 class Journals:
     """The journals of a bookie in configured order, and the times of its marks. Times are in ms.
+
+    A mark is the journal position in a lastMark file.
 
     Attributes:
         gap_reason: The reason why the entries in the journals cannot be fully determined. None if they can.
@@ -231,7 +233,7 @@ class Journals:
         return None if self.index_date is None else self.index_date.time_ms
 
     def limit_by_index(self, index_date: DatedIndex | None) -> DatedIndex | None:
-        """Return ``index_date``, or an earlier time if the index's files are older than the newest mark."""
+        """Return ``index_date``, or an earlier time if RocksDB's files are older than the newest mark."""
         return limit_by_index_write(index_date, self.index_written_ms, self.newest_mark_ms)
 
 
@@ -322,7 +324,7 @@ def oldest_index_write_ms(paths: BookiePaths) -> int | None:
 
 
 def _journal_times(paths: BookiePaths) -> list[tuple[str, tuple[JournalTime, ...]]]:
-    """Return one (mark file name, journal files with their times) for each journal."""
+    """Return (name of the lastMark file, journal files with their last write times) for each journal."""
     journals = [paths.directory_by_path.get(path) for path in paths.journal]
     return [
         (

@@ -161,9 +161,9 @@ def from_json(json_text: str) -> list[TailPart]:
 
 
 def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
-    """Yield rows of `SCHEMA` for one bookie: a row per ledger, then a row per journal directory.
+    """Yield one bookie's journal entries after lastMark as rows of `SCHEMA`. This needs no Spark.
 
-    This function needs no Spark.
+    The result has a row per ledger, and then a row per journal directory.
     """
     start_ms = now_ms()
     if part.trouble is not None:

@@ -5,13 +5,13 @@
     locations-scoped   scope, ledger id, entry id: 3 * i64     as in ``locations``
 
 All numbers are big-endian. The program reads the databases side by side, in the order of keys. So the entries
-of a ledger follow one another. The program folds them into groups, batch by batch. If a ledger continues in
-the next batch, the program keeps only its groups. Memory grows with the groups of one ledger, never with its
-entries.
+of a ledger follow one another. The program combines them into sequence groups (BP-34), batch by batch. If a
+ledger continues in the next batch, the program keeps only its groups. Memory grows with the groups of one
+ledger, never with its entries.
 
-The database ``locations-scoped`` is for ledgers outside scope 0 (BP-35). The proposal gives the database no
-name; this program chose one. The proposal also has no index of ledgers for these scopes. So a ledger counts
-as existing if it has a location, and no ledger is in limbo. No server writes this database yet.
+The database ``locations-scoped`` is for ids over 64 bits (BP-35); the scope is their upper half. BP-35 gives
+the database no name; this program chose one. BP-35 also has no index of these ledgers. So a ledger counts as
+existing if it has a location, and no ledger is in limbo (`LIMBO`). No server writes this database yet.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KEY_BYTES, VALUE_BYTES = 16, 8
 
 
 class EntrySets(NamedTuple):
-    """Complete ledgers in ascending order of ids, and the entries of each ledger.
+    """Complete ledgers in ascending order of ids, and their entries as sequence groups (BP-34).
 
     ``failure_by_id`` has the reason for each ledger with entries too irregular to fold into groups.
     """
@@ -64,13 +64,13 @@ class EntrySets(NamedTuple):
 def fold_locations(
     batches: Iterable[Rows], unexpected_rows: UnexpectedRows, signed_ids: bool = False
 ) -> Iterator[EntrySets]:
-    """Fold the rows of ``locations`` into one set of entries per ledger.
+    """Combine the rows of ``locations`` into one set of entries per ledger.
 
     Args:
         batches: The rows, in the order of keys.
         unexpected_rows: Receives the rows that the server cannot have written.
-        signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. Negative ids come
-            last. If True, no row may have a negative entry id: `scoped_ledgers` removes such rows first.
+        signed_ids: Whether negative ledger ids are valid, as in the lower half of ids over 64 bits. Negative
+            ids come last. If True, no row may have a negative entry id: `scoped_ledgers` removes these rows.
     """
     open_ledger: _OpenLedger | None = None
     for rows in batches:
@@ -164,7 +164,7 @@ def _split_keys(
 
 
 def _valid_rows(rows: Rows, unexpected_rows: UnexpectedRows, key_bytes: int) -> NDArray[np.intp]:
-    """Return the rows whose key has ``key_bytes`` bytes and whose value has the length of a location."""
+    """Return the numbers of rows with a key of ``key_bytes`` bytes and a location. Count the other rows."""
     is_valid = rows.has_lengths(key_bytes, VALUE_BYTES)
     unexpected_rows.add(rows, np.flatnonzero(~is_valid), "a key or value of the wrong length")
     return np.flatnonzero(is_valid)
@@ -222,7 +222,7 @@ class StorageFlags:
 def indexed_ledgers(
     batches: Iterable[Rows], flags: StorageFlags, unexpected_rows: UnexpectedRows
 ) -> Iterator[IndexedLedgers]:
-    """Yield the ledgers in the rows of ``ledgers``. Set ``flags``, and count the invalid rows."""
+    """Yield the ledgers in rows of ``ledgers``. Set ``flags``. Count invalid rows in ``unexpected_rows``."""
     open_ledgers = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
     for rows in batches:
         ledgers_of_batch = _read_rows(rows, flags, unexpected_rows)
@@ -353,7 +353,7 @@ SCOPED_KEY_BYTES = 8 + KEY_BYTES
 def scoped_ledgers(
     batches: Iterable[Rows], unexpected_rows: UnexpectedRows
 ) -> Iterator[tuple[int, JoinedLedgers]]:
-    """Yield each scope of ``locations-scoped`` with its ledgers. Invalid rows go to ``unexpected_rows``."""
+    """Yield each scope (upper half of the ids) with its ledgers. Bad rows go to ``unexpected_rows``."""
     rows_by_scope = (
         scope_and_rows for rows in batches for scope_and_rows in _split_by_scope(rows, unexpected_rows)
     )
@@ -365,7 +365,7 @@ def scoped_ledgers(
 
 
 def _split_by_scope(rows: Rows, unexpected_rows: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
-    """Yield the rows of each scope, with keys as in ``locations``. The rows of a scope are adjacent."""
+    """Yield (scope, its rows with keys as in ``locations``). A scope is the upper half of 128-bit ids."""
     keys, values = rows
     row_numbers = _valid_rows(rows, unexpected_rows, SCOPED_KEY_BYTES)
     scoped_keys, location_bytes = (

@@ -3,8 +3,8 @@
 Each index directory has two databases: the location of each entry (``locations``), and the ledgers that the
 bookie knows (``ledgers``). The program reads both side by side in the order of their keys, in bounded
 memory. If a ledger is missing in ``ledgers``, the bookie does not serve it, even if ``locations`` contains
-its entries. A bookie looks for a ledger in only one directory, which the ledger's id determines. Ledgers of
-scopes other than 0 (BP-35) are in a third database (`auditor.sources.bookies.rocksdb.ledgers`).
+its entries. A bookie looks for a ledger in only one directory, which the ledger's id determines. Ledgers with
+ids over 64 bits (BP-35) are in a third database (`auditor.sources.bookies.rocksdb.ledgers`).
 
 A bookie writes the locations of a new ledger before the ledger itself. Therefore, the program opens
 ``locations`` first. A new ledger then seems to be missing in ``ledgers`` only if the databases are opened
@@ -64,8 +64,8 @@ def read_databases(
 ) -> Iterator[pa.RecordBatch]:
     """Yield one row per ledger in the databases of an index directory.
 
-    This adds to ``skipped_paths`` the paths that belong to no ledger, with the states gap, damaged or
-    stray.
+    This adds to ``skipped_paths`` the paths that belong to no ledger. Their states are gap (not read),
+    damaged, or stray (not written by a bookie).
     """
     current_path = f"{directory.path}/current"
     locations_path, ledgers_path = f"{current_path}/locations", f"{current_path}/ledgers"
@@ -126,7 +126,7 @@ def read_database_stamp(current_path: str) -> int | None:
 
 
 def find_directory_faults(directory: str) -> Iterator[SkippedPath]:
-    """Yield stray rows for files in ``current``, and gap or damaged rows if the databases are unreliable."""
+    """Yield stray rows (files that no bookie writes), and gap or damaged rows for unreliable databases."""
     current_path = f"{directory}/current"
     try:
         index_directory_names, stray_names = list_current(directory)
@@ -188,9 +188,10 @@ class _RowBuffer:
     def read_batches(
         self, ledgers: Iterator[tuple[int, JoinedLedgers]], skipped_paths: list[SkippedPath]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield one row per ledger. Each item of ``ledgers`` is a scope and some of the scope's ledgers.
+        """Yield one row per ledger in ``ledgers``.
 
-        If reading fails, this adds the fault to ``skipped_paths``, and yields no rows of later ledgers.
+        Each item of ``ledgers`` is a scope (the upper 64 bits of ledger ids) and some of its ledgers. If
+        reading fails, this adds the fault to ``skipped_paths``, and yields no rows of later ledgers.
         """
         try:
             for scope_id, ledger_batch in ledgers:

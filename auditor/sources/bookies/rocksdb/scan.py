@@ -347,7 +347,7 @@ def _to_strings(column: pa.BinaryArray) -> Strings:
 
 
 def _typed_error(directory: str, message: str) -> UnreadError:
-    """Convert an error text from RocksDB. The error names the database, not the scratch directory."""
+    """Return the error for a message of RocksDB. The error names the database, not the scratch directory."""
     message = _SCRATCH_PATH.sub(directory, message)
     if _CORRUPTION not in message:
         return UnreadError(directory, message)

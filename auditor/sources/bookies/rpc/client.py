@@ -132,7 +132,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return False
 
     def find_stop_reason(self, silent_count: int) -> str | None:
-        """Return why to stop after ``silent_count`` ledgers or entries got no answer, or None if not."""
+        """Return the reason to stop after ``silent_count`` subjects got no answer, or None to go on."""
         return None
 
     async def ask(self, waiting_subjects: deque[Subject]) -> list[Reply]:

@@ -96,7 +96,7 @@ class BookieConnection(Generic[Subject, Answer]):
     _receive_task: asyncio.Task[None] | None = None
 
     async def ask(self, subject: Subject) -> Answer:
-        """Ask about one subject, and wait for the bookie's answer.
+        """Ask about one ledger or entry, and wait for the bookie's answer.
 
         Raises:
             TimeoutError: no answer came in time. The connection may still work.
@@ -165,9 +165,9 @@ class BookieConnection(Generic[Subject, Answer]):
             self.end_with_reason(str(error))
 
     async def _receive_answer(self, answer_length: int) -> None:
-        """Read one answer, and deliver it only after all its bytes have arrived.
+        """Read one answer of ``answer_length`` bytes, and then deliver it to the waiting request.
 
-        These include the bytes that the connection drops.
+        The connection waits for all bytes of the answer, including those that it drops.
         """
         kept_bytes = await self.reader.readexactly(self.wire.kept_length(answer_length))
         if self.access.tls is not None and is_late_start_tls(kept_bytes):
@@ -264,7 +264,7 @@ _MAX_PORT = 65_535
 
 
 def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]) -> dict[str, Endpoint]:
-    """Return the endpoint of each bookie in ``bookies``, from rows of the table ``registrations``.
+    """Return the (host, port) of each bookie in ``bookies``, from rows of the table ``registrations``.
 
     For a bookie without a usable address, the value is the reason why it has none.
 
@@ -296,9 +296,10 @@ def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]
 def possible_replicas(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
     """Return one row (scope_id, ledger_id, bookie_id) for each ledger that a bookie in ``bookies`` may hold.
 
-    For a closed ledger, the result omits bookies of the ensemble that should hold none of its entries. Such
-    a bookie lacks most of these ledgers, and would log an ERROR with a stack trace for each request. For a
-    ledger that is not closed, the last entry is unknown, so the result has all bookies of the ensemble.
+    A bookie may be in a closed ledger's ensemble although it should hold none of its entries. The result
+    omits such pairs, because most of these bookies lack the ledger and would log an ERROR with a stack trace
+    for each request. For a ledger that is not closed, the last entry is unknown, so the result has all
+    bookies of the ensemble.
     """
     return (
         ledgers.select(*LEDGER, "state", F.explode("replicas").alias("replica"))

@@ -71,7 +71,7 @@ class ListReply:
     """A bookie's reply for one ledger.
 
     Attributes:
-        groups: The entries as the bookie listed them, not folded. None without a usable answer.
+        groups: The sequence groups (BP-34) exactly as the bookie listed them. None without a usable answer.
         reason: The reason why ``groups`` is None. None if ``groups`` is set.
         fault_offset: The offset of the fault in the answer, in bytes. None if the answer has no fault.
         answered: The time when the bookie answered, in ms. None if it did not answer.
@@ -257,9 +257,10 @@ def rpc_rows(
 
 
 def _rows(bookie_id: str, path: str, replies: list[tuple[int, ListReply]]) -> pa.RecordBatch:
-    """Return one row per reply. Each reply comes with the scope of its ledger.
+    """Return one row of ``availability`` per reply.
 
-    One call folds the entries of all listings into groups.
+    Each reply comes with the scope (the upper 64 bits) of its ledger id. The sequence groups (BP-34) of all
+    replies are normalised in one call.
     """
     group_lists = [b"" if reply.groups is None else reply.groups.tobytes() for _, reply in replies]
     end_bytes = np.cumsum([0, *map(len, group_lists)], dtype=np.int64)
@@ -281,6 +282,6 @@ def _rows(bookie_id: str, path: str, replies: list[tuple[int, ListReply]]) -> pa
 
 
 def _gap_row(bookie_id: str, path: str, reason: str) -> pa.RecordBatch:
-    """Return the row of a bookie that the client cannot ask, or has stopped asking."""
+    """Return a row of state gap (not read) for a bookie that the client cannot ask, or has stopped asking."""
     gap_columns = {"state": IndexState.GAP, "reason": reason, "path": path, "storage": RPC_STORAGE}
     return make_batch(SCHEMA, 1, {"bookie_id": bookie_id, "groups": b"", **gap_columns})

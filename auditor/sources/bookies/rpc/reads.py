@@ -61,7 +61,7 @@ _ANSWER_BY_STATUS: dict[int, WitnessAnswer] = {
 
 
 class Entry(NamedTuple):
-    """An entry of a ledger in scope 0."""
+    """An entry of a ledger with a 64-bit id (scope 0)."""
 
     ledger_id: int
     entry_id: int
@@ -95,7 +95,7 @@ class ReadRequest:
         return read_request(request_number, subject.ledger_id, subject.entry_id, version=self.version)
 
     def request_key(self, request_number: int, subject: Entry) -> Hashable:
-        """Return the number of the request, or the entry in version 2.
+        """Return the number of the request. In version 2, return the ledger and entry instead.
 
         In version 2, answers do not contain the number of the request.
         """
@@ -200,7 +200,7 @@ def ask_for_entries(
 
     Args:
         requests: The columns scope_id, ledger_id, entry_id, bookie_id and place. Each entry occurs once per
-            bookie. The requests to a bookie are sent in the order of ``place``.
+            bookie. The column ``place`` gives the order in which requests are sent to a bookie.
         endpoints: The same as for `auditor.sources.bookies.rpc.listings.rpc_availability`.
         options: The same as for that function.
 

@@ -38,9 +38,9 @@ MAX_PACKED_PARTS = 4
 
 @dataclass(frozen=True)
 class DumpPart(Part):
-    """The part of a dump that one task reads: the lines of ``tree`` that begin in a byte range.
+    """The lines of a dump that one task reads: those of ``tree`` that begin in a range of bytes.
 
-    The range begins at byte ``start`` and ends before byte ``end``.
+    ``tree`` is a kind of znodes, such as ledgers. The range begins at byte ``start`` and ends before ``end``.
     """
 
     tree: Tree
@@ -96,7 +96,7 @@ class LineStore(SavedStore[WholeDump]):
         """
 
     def tree_of(self, path: str) -> Tree | None:
-        """Return the tree that contains an absolute path; None for the cluster's own nodes."""
+        """Return the tree (such as ledgers) of an absolute path; None for the cluster's own nodes."""
         return tree_of(path[len(self.root) + 1 :])
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
@@ -130,7 +130,7 @@ class LineStore(SavedStore[WholeDump]):
         return name in self._siblings
 
     def sibling_value(self, name: str) -> bytes | None:
-        """Return the value of the node ``name`` beside the root.
+        """Return the value of the node ``name`` beside the root, or None if it does not exist.
 
         See `SiblingValueStore.sibling_value`.
         """

@@ -44,7 +44,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class SaveRequest:
-    """The content of a store to save: the cluster's root, and the existing trees beside it.
+    """The content of a store to save: the cluster's root, and the existing trees with the same parent.
 
     ``sibling_trees`` has the names of these trees. If ``keeps_passwords`` is False, the passwords are removed
     from ledger metadata.

@@ -38,7 +38,7 @@ _LOST_ENDPOINT_STATUS_CODES = (
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.INTERNAL,
     grpc.StatusCode.CANCELLED,
-    grpc.StatusCode.RESOURCE_EXHAUSTED,  # "too many requests"; `finish` handles a message that is too large
+    grpc.StatusCode.RESOURCE_EXHAUSTED,  # too many requests; `receive_answer` handles too large messages
 )
 _TOO_LARGE_MESSAGE = "larger than max"
 _COMPACTED_MESSAGE = "has been compacted"

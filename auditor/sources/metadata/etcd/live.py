@@ -228,7 +228,7 @@ def _key_range_below(path: str) -> tuple[bytes, bytes]:
 
 
 def _key_ranges_without_marks(root: str, name: str | None = None) -> list[tuple[bytes, bytes]]:
-    """Return the key ranges below the root that contain no marks and no locks.
+    """Return the key ranges below the root without under-replication marks and locks.
 
     If ``name`` is given, return only the ranges below this child of the root.
     """

@@ -81,7 +81,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class ChangedRowsPart(Part):
-    """A part that covers the keys from ``start`` on and before ``end``, with an earlier run's rows."""
+    """A part for the keys from ``start`` on and before ``end``, and the earlier run's ledgers to reuse."""
 
     start: bytes
     end: bytes
@@ -93,8 +93,8 @@ class ChangedRowsPart(Part):
 class _PieceRequest(NamedTuple):
     """A piece of earlier rows, and a request for the keys that changed in the range of the piece.
 
-    The answer has the changes at revision ``min_revision`` or later. ``pending_answer`` is None if the piece
-    has no rows.
+    The answer has the changes at revision ``since`` or later. ``pending`` is the request that was sent. It is
+    None if the piece has no rows.
     """
 
     piece: EarlierPiece
@@ -103,7 +103,7 @@ class _PieceRequest(NamedTuple):
 
 
 class ChangedRowsReader:
-    """A reader of one part's rows, with the columns ``columns`` of ``ledgers``; see the module docstring."""
+    """A reader of one part's rows of ``ledgers``. It reuses rows of an earlier run (see the module)."""
 
     def __init__(self, pages: EtcdPages, part: ChangedRowsPart, root: str, columns: pa.Schema) -> None:
         self._pages = pages
@@ -180,7 +180,7 @@ class ChangedRowsReader:
         return _Versions.from_names(names, versions)
 
     def _merge(self, rows: pa.RecordBatch, unchanged_rows: NDArray[np.int64], page: Page) -> pa.RecordBatch:
-        """Merge earlier rows at positions ``unchanged_rows`` with changed keys in ``page``, by path."""
+        """Return rows of the keys in ``page`` and the earlier rows ``unchanged_rows``, in order of paths."""
         columns = {name: rows[name] for name in self._columns.names}
         columns |= {"mtime": self._part.moment.time, "reused": True}
         changed_rows = self._decode_page(page)
@@ -260,7 +260,7 @@ class PinnedEtcd(ABC):
 
     @abstractmethod
     def _nodes(self, pinned_moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        """Return the cluster's own keys, by the names of their ZooKeeper znodes, and gaps as (path, reason).
+        """Return the cluster's own keys by their names in ZooKeeper, and (path, reason) of unreadable keys.
 
         Raises:
             StoreError: there is no cluster below the root.
@@ -339,7 +339,7 @@ class PinnedEtcd(ABC):
         self._client.close()
 
     def _key_counter_and_reader(self, moment: Moment) -> tuple[KeyCounter, FirstKeyReader]:
-        """Return two functions that count keys, or read a range's first key, at a pinned revision."""
+        """Return two functions for a pinned revision: to count keys, and to read the first key of a range."""
         revision = moment.revision
         return partial(self._pages.count_keys, revision=revision), partial(
             self._pages.first_key, revision=revision
@@ -350,7 +350,7 @@ class PinnedEtcd(ABC):
     ) -> tuple[list[Keys], list[tuple[str, str]]]:
         """Read single keys by their names below the root, and all keys in some ranges.
 
-        Return the keys, and the gaps as (path, reason).
+        Return the keys, and (path, reason) of each key that could not be read.
         """
         single_keys = (etcd.key_bytes(f"{self.root}/{name}") for name in names)
         batches = [self._client.ask(EtcdRangeRequest(key, b"", moment.revision)).keys for key in single_keys]

@@ -172,7 +172,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
                 raise StoreError(f"{part.file} changed while it was read")
 
     def sibling_value(self, name: str) -> bytes | None:
-        """Return the value of the key ``name`` beside the root. This passes over the file once more.
+        """Return the value of the key ``name`` beside the root, or None. This passes over the file once more.
 
         See `SiblingValueStore.sibling_value`.
         """

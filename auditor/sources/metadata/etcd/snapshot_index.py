@@ -349,7 +349,7 @@ def _find_last_changes(pass_state: _PassState) -> NDArray[np.bool_]:
 
 
 def _high_halves(halves: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the upper halves of the ids at ``rows``. If ``halves`` is empty, all are 0 (scope 0)."""
+    """Return the upper 64 bits of the ids at ``rows``. If ``halves`` is empty, all are 0 (64-bit ids)."""
     return halves[rows] if len(halves) else np.zeros(len(rows), np.uint64)
 
 

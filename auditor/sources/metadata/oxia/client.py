@@ -279,9 +279,9 @@ class OxiaClient:
         self._assignments = None
 
     def _notifications(self, shard: ShardRange, offset: int | None) -> Generator[NotifiedWrite, None, None]:
-        """Yield the writes to a shard after the offset ``log_offset``. The generator never ends by itself.
+        """Yield the writes to a shard after ``offset`` in its log. The generator never ends by itself.
 
-        If ``log_offset`` is None, the first item has no paths. It has only the current offset of the log.
+        If ``offset`` is None, the first item has no paths. It has only the current offset of the log.
         """
         failures = 0
         while True:

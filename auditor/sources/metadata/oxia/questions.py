@@ -103,15 +103,15 @@ class ChildRecords:
     answer_type: ClassVar[Any] = pb.OxiaRecords
 
     def request(self, shard: int) -> Any:
-        """See `ShardQuestion.request`."""
+        """Return the protobuf message that asks the shard with number ``shard`` for the records."""
         return range_request(shard, self.path, self.start)
 
     def items(self, message: Any) -> list[OxiaRecord]:
-        """See `ShardQuestion.items`."""
+        """Return the records in one message of the answer; see `ShardQuestion.items`."""
         return [_record(record, _require_child_key(self.path, record.key)) for record in message.records]
 
     def resume_after(self, items: list[OxiaRecord]) -> Self:
-        """See `ShardQuestion.resume_after`."""
+        """Return the question for the records after ``items``, which were received already."""
         return replace(self, start=items[-1].key + b"\0")
 
     def missing_items_text(self) -> str | None:
@@ -133,15 +133,15 @@ class ChildKeys:
     answer_type: ClassVar[Any] = pb.OxiaKeys
 
     def request(self, shard: int) -> Any:
-        """See `ShardQuestion.request`."""
+        """Return the protobuf message that asks the shard with number ``shard`` for the keys."""
         return range_request(shard, self.path, self.start)
 
     def items(self, message: Any) -> list[bytes]:
-        """See `ShardQuestion.items`."""
+        """Return the keys in one message of the answer; see `ShardQuestion.items`."""
         return [_require_child_key(self.path, key) for key in message.keys]
 
     def resume_after(self, items: list[bytes]) -> Self:
-        """See `ShardQuestion.resume_after`."""
+        """Return the question for the keys after ``items``, which were received already."""
         return replace(self, start=items[-1] + b"\0")
 
     def missing_items_text(self) -> str | None:
@@ -163,12 +163,12 @@ class RecordsByKey:
     answer_type: ClassVar[Any] = pb.OxiaRecords
 
     def request(self, shard: int) -> Any:
-        """See `ShardQuestion.request`."""
+        """Return the protobuf message that asks the shard with number ``shard`` for the records."""
         keys = [pb.OxiaKeyQuestion(key=key, with_value=True) for key in self.keys]
         return pb.OxiaReadRequest(shard=shard, keys=keys)
 
     def items(self, message: Any) -> list[OxiaRecord | None]:
-        """See `ShardQuestion.items`."""
+        """Return one record or None for each key in a message of the answer; see `ShardQuestion.items`."""
         if len(message.records) > len(self.keys):
             raise StoreError(
                 f"{len(message.records)} records were received for {len(self.keys)} requested keys"
@@ -177,7 +177,7 @@ class RecordsByKey:
         return [_record_at(record, key) for key, record in key_record_pairs]
 
     def resume_after(self, items: list[OxiaRecord | None]) -> Self:
-        """See `ShardQuestion.resume_after`."""
+        """Return the question for the remaining keys. ``items`` were received for the first keys already."""
         return replace(self, keys=self.keys[len(items) :])
 
     def missing_items_text(self) -> str | None:

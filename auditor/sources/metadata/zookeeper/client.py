@@ -54,9 +54,9 @@ class FailedRead:
 
 @dataclass(slots=True)
 class _PathChunk:
-    """The paths of one request.
+    """The positions of one request's paths in the caller's list (``path_positions``).
 
-    ``path_positions`` has the positions of these paths in the caller's list.
+    ``attempts`` is the number of requests that were already sent for these paths.
     """
 
     path_positions: list[int]
@@ -107,7 +107,7 @@ class ZooKeeperReader:
             self.close()
 
     def data(self, paths: Sequence[str]) -> list[NodeData | FailedRead]:
-        """Return the data and stat of each path, in the order of the paths.
+        """Return the data and stat of each path in order, or a `FailedRead` for a path that was not read.
 
         Raises:
             StoreError: the server cannot be reached.
@@ -117,7 +117,7 @@ class ZooKeeperReader:
         return [answer if isinstance(answer, NodeData) else _failed_read(answer) for answer in answers]
 
     def children(self, paths: Sequence[str]) -> list[list[str] | FailedRead]:
-        """Return the names of the children of each path, in the order of the paths."""
+        """Return the names of each path's children in order, or a `FailedRead` for a path not listed."""
         self.operations["znodes_listed"] += len(paths)
         answers = self._ask(Operation.GET_CHILDREN, paths)
         return [answer if isinstance(answer, list) else _failed_read(answer) for answer in answers]

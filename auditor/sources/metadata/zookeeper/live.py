@@ -285,7 +285,7 @@ class ZooKeeperStore:
         return StoreError(f"cannot read {location}: {failed_read.reason}")
 
     def _replication_znodes(self, gaps: list[tuple[str, str]]) -> list[TopZnode]:
-        """Return the znodes to read at and below ``underreplication``, without marks and locks.
+        """Return the znodes to read at and below ``underreplication``. Add an unreadable path to ``gaps``.
 
         Marks and locks are left out, because their number grows with the number of ledgers.
         """
@@ -316,7 +316,7 @@ _MODE_PATTERN = re.compile(r"^Mode: (\w+)", re.MULTILINE)
 
 
 def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
-    """Count or estimate the ledgers below the root.
+    """Return the number of ledgers below the URI's root, or an estimate (``is_exact`` is then False).
 
     Raises:
         StoreError: ZooKeeper cannot be reached.

@@ -137,7 +137,10 @@ class Session:
             raise NotReachedError(f"{failure_reason(error, self._timeout_s)}{self._last_errors}") from error
 
     def multi_read(self, operation: Operation, paths: list[str]) -> Any:
-        """Send one multiRead request for all paths. Pass the result to `answers`."""
+        """Send one multiRead request for all paths, without waiting for the answers.
+
+        The result is the pending request. Pass it to `answers` to get the server's answers.
+        """
         return self._send(MultiRead(operation, paths))
 
     def ask(self, request: MultiRead) -> list[PathAnswer]:
@@ -175,7 +178,10 @@ class Session:
         self._wait_for_answer(self._send(AddWatch(path)))
 
     def read(self, operation: Operation, path: str) -> Any:
-        """Send a request for one path. Pass the result to `answer`."""
+        """Send a request for one path, without waiting for the answer.
+
+        The result is the pending request. Pass it to `answer` to get the server's answer.
+        """
         if operation is Operation.GET_DATA:
             return self._client.get_async(path)
         return self._client.get_children_async(path)
@@ -273,7 +279,10 @@ def _disconnect_on_garbage(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def failure_reason(error: Exception, timeout_s: float) -> str:
-    """Return a text that says why a request failed."""
+    """Return a text that says why a request failed with the exception ``error``.
+
+    If there was no answer in time, the text contains ``timeout_s``, the time limit of the request in seconds.
+    """
     if isinstance(error, KazooTimeoutError):
         return f"no answer within {timeout_s:g} s; raise --timeout if it is slow"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

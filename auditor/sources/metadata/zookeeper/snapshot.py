@@ -8,7 +8,7 @@ the tasks.
 
 If a snapshot is damaged, the store skips it and takes the next older one, as ZooKeeper does.
 `ClusterNodes.notes` then says so. If transactions are missing between this older snapshot and the logs, the
-whole tree is a gap.
+store reports the whole tree as a gap, which is a place that could not be read.
 
 A server deletes the ephemeral znodes of a dead client only when it ends the client's session. So in these
 files, a bookie can appear registered although a running server would soon remove its registration.
@@ -52,9 +52,9 @@ PART_BYTES = 512 * 1024  # Spark warns above 1 MB a task
 
 @dataclass(frozen=True)
 class SlicesPart(Part):
-    """A part of snapshot slices. Each slice has a set of paths to skip.
+    """A part of snapshot slices, which are byte ranges of the snapshot file.
 
-    The driver computes the znodes at the skipped paths.
+    Each slice has a set of paths to skip. The driver computes the znodes at the skipped paths.
     """
 
     file: str
@@ -64,7 +64,10 @@ class SlicesPart(Part):
 
 @dataclass(frozen=True)
 class ZnodesPart(Part):
-    """A part of znodes that the driver has computed, and of unreadable places that concern the whole tree."""
+    """A part of znodes that the driver has computed, and of gaps that concern the whole tree.
+
+    A gap is an unreadable path with the reason.
+    """
 
     znodes: tuple[Znode, ...]
     gaps: tuple[tuple[str, str], ...]
@@ -173,7 +176,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
         return (snapshot_state.index.siblings | snapshot_state.replay.siblings).get(name)
 
     def operations(self) -> dict[str, int]:
-        """Return the number of records that were read from slices."""
+        """Return the number of records that were read from slices, under the key ``records``."""
         return {"records": self._record_count}
 
     def _read_files(self) -> _SnapshotState:

@@ -150,10 +150,10 @@ def rows_at_or_below(data: memoryview, record_bounds: Boundaries, root: str) -> 
 def find_certain_ledgers(
     data: memoryview, record_bounds: Boundaries, rows: NDArray[np.int64], root: str
 ) -> NDArray[np.bool_]:
-    """Return a mask of the rows that certainly belong to the ledger tree.
+    """Return a mask of ``rows``, which is True for records that certainly belong to the ledger tree.
 
-    The name of such a row begins with a digit, with an L and a digit, or with ``scopes/``. Callers
-    classify the few rows outside the mask one by one.
+    The path of such a record below ``root`` begins with a digit, with an L and a digit, or with
+    ``scopes/``. Callers classify the few records outside the mask one by one.
     """
     file_bytes = np.frombuffer(data, np.uint8)
     name_starts = record_bounds.path_offsets[rows] + len(root.encode()) + 1

@@ -3,9 +3,9 @@
 The walk reads the data of every znode. The stat of a znode shows whether it has children, so the walk lists
 only znodes with children. A znode can disappear during the walk:
 
-- A leaf (ledger, mark, lock or registration) that disappears was deleted.
+- A leaf (ledger, under-replication mark, lock or registration) that disappears was deleted.
 - For an inner znode, the walk lists its parent again. If the parent no longer has the znode, it was
-  deleted. Otherwise, its content is unknown, and the walk reports a gap.
+  deleted. Otherwise, its content is unknown, and the walk reports a gap: the path and the reason.
 
 A persistent recursive watch reports, in order, which znodes below the root were created, changed or
 deleted. It does so while its session stays on one server. It costs bytes only for znodes that change.
@@ -71,11 +71,11 @@ Gap = tuple[str, str]
 
 
 def walk(reader: ZooKeeperReader, top_znodes: Iterable[TopZnode]) -> Iterator[tuple[list[Znode], list[Gap]]]:
-    """Read ``top_znodes``, and everything below the recursive ones, in batches of znodes and gaps.
+    """Read ``top_znodes`` and everything below the recursive ones; yield batches of znodes and gaps.
 
-    The walk keeps three things in memory: one batch, the paths to read, and the inner znodes to list. The
-    number of paths to read is limited by the size of a batch plus the largest number of children of a
-    znode.
+    A gap is a path that could not be read, with the reason. The walk keeps three things in memory: one
+    batch, the paths to read, and the inner znodes to list. The number of paths to read is limited by the
+    size of a batch plus the largest number of children of a znode.
     """
     unread_paths = [
         (top_znode.path, 0 if top_znode.is_recursive else DEPTH_LIMIT + 1) for top_znode in top_znodes
