@@ -153,7 +153,7 @@ def test_a_collection_under_a_uri_is_read_as_one_at_a_path(
 
 def elsewhere(whole: Whole, path: str) -> Any:
     """The collection under another path, where nobody has put it."""
-    return SimpleNamespace(path=path, base=path, files=whole[0].files), whole[1]
+    return SimpleNamespace(path=path, base_path=path, files=whole[0].files), whole[1]
 
 
 def test_a_collection_that_tasks_do_not_find_is_not_called_damaged(
