@@ -132,8 +132,8 @@ def test_bookies_with_damaged_databases_are_not_to_be_started(
         cluster.stop(*damaged)
         for bookie, damage in zip(damaged, DAMAGES, strict=True):
             if damage is not spoil_log:
-                # A start has made a table of what the log of the database had.
-                assert starts(cluster, bookie)
+                # A start makes a table of what the log of the database had.
+                cluster.start(bookie)
                 cluster.stop(bookie)
             damage(cluster.place(bookie) / "ledgers0/current/locations")
         run = audit(spark, store, [str(cluster.directory)], tmp_path / "run")
