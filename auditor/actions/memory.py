@@ -98,8 +98,7 @@ def unseen_findings(change_rows: DataFrame) -> DataFrame:
 
 
 def read_bookies(tables: Tables) -> frozenset[str]:
-    """Return the bookies of which the index and the journal after the last checkpoint were read to the end.
-    """
+    """Return the bookies whose index and journal after the last checkpoint were read to the end."""
     complete_tail_states = (TailRead.READ, TailRead.STOPPED)
     new_holds = (
         row
