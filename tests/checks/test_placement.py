@@ -88,8 +88,8 @@ def test_what_a_zone_policy_refuses_by_shape_is_one_finding(spark: SparkSession)
     )
     assert of_shapes.message == (
         "the placement policy (zone, minNumZonesPerWriteQuorum 2) accepts no ensemble of 4 ledgers at any "
-        "location: it requires a write quorum that is larger than 2 and divides the ensemble size; these "
-        "ledgers have E2 Qw2 (1), E3 Qw2 (2), E5 Qw3 (1)"
+        "location: it requires a write quorum that is larger than 2 and divides the ensemble size; found: "
+        "E2 Qw2 (1), E3 Qw2 (2), E5 Qw3 (1)"
     )
     assert of_shapes.evidence["ledgers"] == 4
 
