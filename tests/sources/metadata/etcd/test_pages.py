@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -106,8 +108,8 @@ class Forgetful(EtcdClient):
         keys = Keys([b"/bk/ledgers/0", b"/bk/ledgers/1"], [b"", b""], [1, 1], [1, 1], [0, 0], [1, 1])
         return EtcdAnswer(keys, 3, False, 100, 7)
 
-    def send_request(self, asked: EtcdRangeRequest) -> object:  # type: ignore[override]
-        return type("Sent", (), {"range_request": asked})()
+    def send_request(self, range_request: EtcdRangeRequest) -> Any:
+        return SimpleNamespace(range_request=range_request)
 
 
 def test_fewer_keys_than_were_counted_are_no_answer() -> None:
