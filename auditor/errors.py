@@ -61,7 +61,7 @@ class AuditorError(Exception):
 
     @property
     def __notes__(self) -> list[str]:  # type: ignore[override]
-        """Lines that Python prints below the message; empty outside of Spark's Python workers."""
+        """Lines that Python prints below the message. Empty outside of Spark's Python workers."""
         is_in_worker = any(name.startswith(_WORKER_VARIABLE_PREFIX) for name in os.environ)
         return [self.note()] if is_in_worker else []
 
@@ -167,8 +167,8 @@ WRITE_ERRNOS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS))
 def name_target(path: str | Path) -> Iterator[None]:
     """Name the file ``path`` in errors that occur while a ``with`` block writes it, such as a full disk.
 
-    Python itself names a file only if opening it fails. Errors that could come from a file that the block
-    reads are not changed.
+    Python itself names a file only if opening it fails. The block may also read files. Errors that
+    could come from them are not changed.
 
     >>> with name_target("/runs/1"):
     ...     raise OSError(28, "No space left on device")

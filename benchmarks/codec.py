@@ -117,7 +117,10 @@ def many_ledger_cases(count: int, ledger_entries: int) -> list[Case]:
 
 
 def striped_entries(count: int) -> Longs:
-    """Return the first ``count`` entries on index 1 of an ensemble of 3 with a write quorum of 2."""
+    """Return the first ``count`` entries of the bookie at index 1 of an ensemble.
+
+    The ensemble has 3 bookies, and the write quorum is 2.
+    """
     entries = np.arange(count * 3 // 2 + 3)
     stored_entries: Longs = entries[entries % 3 != 2][:count]
     return stored_entries

@@ -40,7 +40,7 @@ RIVAL_NAME = "Java"
 class Case(NamedTuple):
     """One case: the entries of a ledger, the number of ledgers with these entries, and the ratios to reach.
 
-    ``goal`` is the required ratio and ``target`` the desired one (None if there is none).
+    ``goal`` is the required ratio. ``target`` is the desired ratio, or None if there is none.
     """
 
     name: str

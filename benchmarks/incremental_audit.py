@@ -214,7 +214,10 @@ class _ClusterAudits:
         return watch.seconds
 
     def line(self, change_text: str) -> Line:
-        """Run both kinds of audit in turns and return a line with the least time of each."""
+        """Audit with and without the earlier run in turns; return a line with the least time of each.
+
+        ``change_text`` says what changed since the earlier run.
+        """
         costs_by_earlier: dict[str | None, Costs] = {}
         findings = set()
         for _ in range(ROUNDS):

@@ -2,7 +2,7 @@
 
 A server on loopback is loaded with ledgers and read. Then one ledger in a hundred is changed or created
 again, and some are deleted. One way reads all ledgers again. The other way reads only the ledgers that the
-store reports as changed, and takes the rest from the first scan's Parquet file. Both ways must give the
+store reports as changed. It takes the rest from the first scan's Parquet file. Both ways must give the
 same rows. No Spark runs.
 
 Other lines measure requests that ZooKeeper also offers. `exists` cannot be part of a multiRead. Therefore
@@ -133,7 +133,7 @@ class _Scans:
         )
 
     def _costs(self, options: StoreOptions, rounds: int) -> tuple[list[Cost], list[Cost]]:
-        """Make both scans in each round, once with a second scan of changed ledgers and once of all ledgers.
+        """Make both scans twice in each round: the second scan reads first the changed ledgers, then all.
 
         Returns the least costs of the two scans, first for changed ledgers, then for all ledgers.
         """

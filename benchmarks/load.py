@@ -125,7 +125,7 @@ def alternate_works(
     rounds: int = ROUNDS,
     phase_s: float = PHASE_SECONDS,
 ) -> Iterator[Line]:
-    """Yield lines that compare a client's latencies during each kind of audit work and without an audit.
+    """Yield lines that compare a client's latencies during each kind of audit work and during no audit.
 
     Args:
         server: The server's name in the lines.

@@ -44,7 +44,7 @@ class Record:
 
 @dataclass(slots=True)
 class Ledger:
-    """A ledger: its id, version and times of its znode, and the fields of its metadata."""
+    """A ledger: its id, the version and the times of its znode, and the fields of its metadata."""
 
     id: int
     version: int

@@ -35,7 +35,7 @@ _ROW_SCHEMA = "ledger_id long, bookie int, groups binary"
 
 
 def _group_expression(first_entry: str, last_entry: str, group_size: str, group_period: str) -> str:
-    """Return SQL for the bytes of one group: two longs and two ints, big-endian."""
+    """Return SQL for the bytes of one BP-34 group of entries: two longs and two ints, big-endian."""
     long_format, int_format = (f"lpad(hex({{}}), {hex_digits}, '0')" for hex_digits in (16, 8))
     parts = (
         long_format.format(first_entry),

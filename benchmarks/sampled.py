@@ -141,7 +141,7 @@ def _measure_stages(cluster: Cluster) -> SampledCosts:
 
 
 def copied_files(spark: SparkSession, collection: Collection, tasks: int) -> PartTable:
-    """Return the availability table of a collection.
+    """Return the availability table of a collection, which is the output of ``bkaudit collect``.
 
     The name of each collected directory is its bookie's id (see `write_bookies`).
     """

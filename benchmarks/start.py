@@ -77,7 +77,10 @@ def lines() -> Iterator[Line]:
 
 
 def _measure_quick_command(*arguments: str, imported_packages: str, max_ratio: float | None = None) -> Line:
-    """Compare one command with importing only the packages that it needs."""
+    """Compare one command with importing only the packages that it needs.
+
+    ``max_ratio`` is the goal, the largest ratio of the two times. None means that there is no goal.
+    """
     name = " ".join(["bkaudit", *(argument for argument in arguments[:2] if "/" not in argument)])
     loaded_modules = set(
         _run_python(_RUN_COMMAND_PROGRAM.replace("; ", f"; {_PRINT_MODULES_PROGRAM}", 1), *arguments)

@@ -39,7 +39,7 @@ JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
 
 @dataclass(frozen=True, slots=True)
 class PermittedLedgers:
-    """Number of ledgers with a permitted action of a check, and the first ledger's 128-bit (scope, id)."""
+    """Number of ledgers on which a check's action is permitted, and the 128-bit id of the first one."""
 
     count: int
     scope_id: int

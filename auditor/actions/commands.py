@@ -193,7 +193,8 @@ def fill_command(command: str, values: PlaceholderValues, permission: Allowed | 
     Args:
         command: the template.
         values: the known values of its placeholders.
-        permission: the gate's answer. None for a command that changes nothing, or if ``values`` is empty.
+        permission: the permission of the gate (`auditor.actions.gate`). None for a command that changes
+            nothing, or if ``values`` is empty.
 
     Raises:
         TypeError: the command changes something and ``permission`` does not permit it. The permission is

@@ -3,10 +3,10 @@
 These facts lead to holds:
 
     last known bytes      a copy that is, or may be, the only one; a copy on a bookie that is in none of the
-                          ledger's ensembles; bytes that no index lists; disks that were not read while data
-                          is missing
+                          ledger's ensembles; bytes that no index lists; disks that were not read, if data is
+                          missing
     copies that differ    a bookie has entries after a closed ledger's end (differing payloads are findings)
-    damaged databases     starting the bookie fails, or loses the data behind the damage
+    damaged databases     the bookie fails to start, or loses the data behind the damage when it starts
     unreachable ledgers   no ensemble member is registered, or all copies of an entry are on down bookies
     open ledgers          recovery would fence their writers
     old sources           the data of a bookie is older than the metadata
@@ -86,7 +86,7 @@ def _hold_row(
 
 
 def last_copy_rows(bookie_exposures: Sequence[BookieExposure]) -> Iterator[Row]:
-    """Yield bans (holds) on bookies with the last known or last served copy of an entry, or open ledgers."""
+    """Yield holds (bans) on bookies that have open ledgers, or an entry's last known or last served copy."""
     for bookie_exposure in bookie_exposures:
         bookie_id = bookie_exposure.bookie_id
         if ledger_count := bookie_exposure.last_known_possible:
@@ -130,7 +130,7 @@ def _forbidden_kinds(degraded_count: int) -> tuple[ActionKind, ...]:
 
 
 def unread_disk_rows(tables: Tables, is_data_missing: bool) -> Iterator[Row]:
-    """Yield bans on erasing (holds) for incompletely read bookies. Yield nothing if no data is missing."""
+    """Yield holds (bans on erasing) for incompletely read bookies. Yield nothing if no data is missing."""
     if not is_data_missing:
         return
     for bookie in tables.roster.bookies:
@@ -141,7 +141,7 @@ def unread_disk_rows(tables: Tables, is_data_missing: bool) -> Iterator[Row]:
 
 
 def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
-    """Return the ledgers that an owner (e.g. a topic) references but no metadata and no index contains."""
+    """Return ledgers that an owner (e.g. a topic) references, but that no metadata and no index contains."""
     dangling_owner_findings = findings.where(
         (F.col("id") == "owner-dangling") & (F.col("severity") == Severity.ERROR)
     )
@@ -149,7 +149,7 @@ def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
 
 
 def unread_log_rows(tables: Tables, unlocated_count: int, unread_logs: Collection[str]) -> Iterator[Row]:
-    """Yield bans on erasing (holds) for bookies whose unread entry logs may contain missing ledgers.
+    """Yield holds (bans on erasing) for bookies whose unread entry logs may contain missing ledgers.
 
     ``unlocated_count`` is the number of missing ledgers (`unlocated_ledgers`). ``unread_logs`` has the
     bookies with an unreadable log. If the run did not read entry logs at all, the logs of every bookie are
@@ -188,7 +188,7 @@ def find_damaged_databases(tables: Tables) -> DataFrame:
 
 
 def damaged_database_rows(database_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield bans on starting (holds) for the bookies in ``database_rows`` (`find_damaged_databases`).
+    """Yield holds (bans on starting) for the bookies in ``database_rows`` (`find_damaged_databases`).
 
     RocksDB cannot open a database if its MANIFEST or a table is missing, or if a table is truncated. The
     bookie then fails to start. If a write-ahead log is damaged, RocksDB drops the records behind the
@@ -227,7 +227,7 @@ def count_foreign_copies(tables: Tables) -> DataFrame:
 
 
 def foreign_copy_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield bans on actions (holds) on bookies outside a ledger's ensembles that may have its last copy.
+    """Yield holds (bans on actions) on bookies outside a ledger's ensembles that may have its last copy.
 
     ``bookie_count_rows`` are rows of `count_foreign_copies`.
     """
@@ -276,11 +276,12 @@ def past_end_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterator[Ro
 
 @asks_tables("space")
 def unindexed_bytes(tables: Tables) -> DataFrame:
-    """Count the bytes in entry logs that no index lists and that may be needed, by bookie_id and log_id.
+    """Count, by bookie_id and log_id, the bytes in entry logs that no index lists and that may be needed.
 
     The run must have read entry logs. Further columns are bytes, ledgers (number of ledgers) and certain. If
-    a log is newer than the index, ``certain`` is False: the next flush may add its bytes to the index. The
-    log that the bookie is writing to is left out, because garbage collection does not delete it.
+    a log is newer than the index, the next flush may add its bytes to the index. ``certain`` is False if
+    this applies to all these bytes of a log, else True. The log that the bookie is writing to is left out,
+    because garbage collection does not delete it.
     """
     disk_space_rows = tables.space.where(F.col("bookie_id").isNotNull())
     unindexed_rows = disk_space_rows.where(F.col("class").isin(*NOT_RECLAIMABLE)).withColumn(
@@ -339,7 +340,7 @@ def unindexed_byte_rows(log_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 
 
 def unread_owner_rows(were_owners_read: bool) -> Iterator[Row]:
-    """Yield one hold (ban on actions) on the source of owners if no owner store was read, else nothing."""
+    """Yield a hold (ban) on the source of owners (e.g. topics) if no owner store was read, else nothing."""
     if not were_owners_read:
         message = "no owner store was read, so it is unknown which ledgers are in use"
         forbidden_kinds = (ActionKind.DELETE_LEDGER,)

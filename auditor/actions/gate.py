@@ -55,7 +55,7 @@ After a rebuild of its index, a bookie can open its databases, and its garbage c
 
 
 class GateRun(Protocol):
-    """A run, usually finished, with its holds (bans on actions). The gate uses no other part of a run."""
+    """A run, usually finished, with its holds (bans on actions). Permissions need no other part of it."""
 
     @property
     def holds(self) -> HoldBook:
@@ -126,14 +126,14 @@ class HoldBook:
 
     @cached_property
     def holds_by_key(self) -> dict[tuple[str, str], list[Hold]]:
-        """Bans on actions (holds) on bookies, logs and sources, by (kind of object, key): few per object."""
+        """Holds (bans) on bookies, logs and sources, by (kind of object, key). Objects have few holds."""
         holds_by_key: dict[tuple[str, str], list[Hold]] = {}
         for hold in self._read_holds(ds.field("object") != HoldObject.LEDGER.value):
             holds_by_key.setdefault((hold.object, hold.key), []).append(hold)
         return holds_by_key
 
     def find_ledger_holds(self, keys: Collection[str]) -> dict[str, list[Hold]]:
-        """Return the holds (bans) on the ledgers ``keys``, by key. Reads all holds on ledgers once."""
+        """Return the holds (bans) on the ledgers with these keys, by key. Reads all ledger holds once."""
         holds_by_ledger: dict[str, list[Hold]] = {}
         if keys and self.has_table:
             key_array = pa.array(sorted(keys), pa.string())
@@ -144,16 +144,16 @@ class HoldBook:
         return holds_by_ledger
 
     def first_ledger_hold(self, kind: ActionKind) -> tuple[Hold, ...]:
-        """Return the first hold on a ledger that forbids a kind of action; an empty tuple if none does."""
+        """Return the first ledger hold (a ban) that forbids ``kind``, as a tuple. Empty if none does."""
         return tuple(islice(self.iterate_ledger_holds(kind), 1))
 
     def first_holds_anywhere(self, kind: ActionKind) -> tuple[Hold, ...]:
-        """Return holds that forbid ``kind``: all on bookies, logs and sources, but only one on a ledger."""
+        """Return holds that forbid ``kind``: all on bookies, logs and sources, at most one on a ledger."""
         other_holds = (hold for holds in self.holds_by_key.values() for hold in holds if kind in hold.forbids)
         return (*other_holds, *self.first_ledger_hold(kind))
 
     def iterate_ledger_holds(self, kind: ActionKind) -> Iterator[Hold]:
-        """Yield the holds on ledgers that forbid a kind of action, in the order of the table."""
+        """Yield the ledger holds (bans) that forbid a kind of action, in the order of the table ``holds``."""
         is_ledger = ds.field("object") == HoldObject.LEDGER.value
         return (hold for hold in self._read_holds(is_ledger) if kind in hold.forbids)
 
@@ -268,7 +268,7 @@ def permit(
     Args:
         run: the finished run that the action is based on.
         kind: the kind of action.
-        objects: the objects of the action. The gate adds the sources whose data the action depends on.
+        objects: the objects of the action. The function adds the sources whose data the action depends on.
         previous_action: the permission of the previous action of the same procedure, on the same objects.
             Holds (bans) that this previous action removes (`REMOVED_REASONS`) do not count. None if there is
             no previous action.
@@ -353,7 +353,7 @@ def permit_ledgers(
 
 
 def _find_removed_reasons(previous_action: Allowed | None, objects: Sequence[ActionObject]) -> frozenset[str]:
-    """Return the reasons of bans (holds) that the previous action removes. Empty if it had other objects."""
+    """Return the reasons of holds (bans) that the previous action removes. Empty if its objects differ."""
     if previous_action is None or not {*objects} <= {*previous_action.objects}:
         return frozenset()
     return REMOVED_REASONS.get(previous_action.kind, frozenset())
@@ -390,7 +390,7 @@ def _find_unfit_reason(hold_book: HoldBook, kind: ActionKind) -> UnfitRunReason 
 
 
 def _unfit_reason_text(hold_book: HoldBook, kind: ActionKind, unfit_reason: UnfitRunReason) -> str:
-    """Return the reason as a sentence. If checks did not run, the sentence names the first of them."""
+    """Return ``unfit_reason`` as a sentence. If checks did not run, the sentence names the first of them."""
     if unfit_reason is not UnfitRunReason.CHECKS_NOT_RUN:
         return unfit_reason.sentence
     return f"{unfit_reason.sentence} ({first_names(hold_book.unheld[kind], MAX_CHECKS_NAMED)})"

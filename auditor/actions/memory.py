@@ -1,4 +1,4 @@
-"""Holds (rules that forbid actions) of earlier runs. A run keeps one until it proves that its reason ended.
+"""Holds (rules that forbid actions) of earlier runs. A run keeps a hold until its reason provably ended.
 
 Each hold names the condition that ends it:
 
@@ -8,8 +8,8 @@ Each hold names the condition that ends it:
                      and the fact was not found
     data-elsewhere   the bookie was read completely, and all ledgers on it have all copies on other bookies
 
-Some facts are only visible with an option (entry logs, answers of bookies, further stores of owners). A
-later run without this option does not end a hold (`auditor.actions.run_inputs`).
+Some facts are only visible with an option: entry logs, answers of bookies, and further stores of owners (such
+as topics). A later run without this option does not end a hold (`auditor.actions.run_inputs`).
 
 If this run places the same hold again, the hold keeps the time at which a run first placed it.
 """
@@ -79,11 +79,11 @@ class ReadFacts:
 
 
 def unseen_findings(change_rows: DataFrame) -> DataFrame:
-    """Return check, bookie and ledger of earlier findings that may still exist but this run could not check.
+    """Return the check, bookie and ledger of earlier findings that this run could not check again.
 
-    The result includes findings that are milder now, because this run may have read less. For example,
-    entry-lost becomes below-ack-quorum if a bookie that lacks the entry cannot be read. A finding of a check
-    in `LOSS_STAGES` gives one row for each of these checks.
+    These findings may still exist. The result includes findings that are milder now, because this run may
+    have read less. For example, entry-lost becomes below-ack-quorum if a bookie that lacks the entry cannot
+    be read. A finding of a check in `LOSS_STAGES` gives one row for each of these checks.
     """
     current_rank, earlier_rank = severity_ranks(), severity_ranks("known_severity")
     is_milder = (current_rank > earlier_rank) | (
@@ -109,13 +109,13 @@ def read_bookies(tables: Tables) -> frozenset[str]:
 
 
 def needed_bookies(fact_rows: Collection[Mapping[str, object]]) -> frozenset[str]:
-    """Return the bookies in ``fact_rows`` (holds, i.e. bans on actions) whose hold says: data is needed."""
+    """Return the bookies that have a hold (a ban) in ``fact_rows`` because their data is needed."""
     return frozenset(str(row["key"]) for row in fact_rows if row["reason"] in _NEEDED_DATA_REASONS)
 
 
 @asks_tables("over_replicated")
 def find_surplus_holders(tables: Tables) -> DataFrame:
-    """Return bookies that hold a surplus copy of a ledger that may lack other copies.
+    """Return bookies that have a surplus copy of a ledger, if this ledger may lack other copies.
 
     A copy is surplus if no ensemble of the ledger names the bookie. The data of such a bookie is needed
     even if its copy is not the last one. The only column is bookie_id.
@@ -155,7 +155,7 @@ def find_unreadable_cookie_pairs(cookies: Iterable[Mapping[str, Any]]) -> frozen
 
 
 def undecided_ledgers(tables: Tables) -> DataFrame:
-    """Return the key columns of ledgers that have a copy with unknown entries, and ``unread_record``.
+    """Return ledgers that have a copy with unknown entries: their key columns, and ``unread_record``.
 
     ``unread_record`` is true if the metadata record of the ledger could not be decoded, so that all copies
     are unknown.
@@ -296,16 +296,17 @@ _COPY_CHECKS = frozenset(
 
 
 def _is_due_to_unread_copy(read_facts: ReadFacts) -> Column:
-    """Return a column: whether a check of ledgers' copies placed the hold, on a bookie read incompletely.
+    """Return a column that is true for holds (bans on actions) that may be due to an unread copy.
 
-    It is true only for checks that have findings in this run. A hold is a rule that forbids actions.
+    Such a hold is on a bookie that was not read completely. A check of ledgers' copies placed the hold, and
+    this check has findings in this run.
     """
     is_copy_check = _is_value_among(_COPY_CHECKS & read_facts.checks_with_findings, F.col("reason"))
     return (F.col("object") == HoldObject.BOOKIE) & is_copy_check & ~_is_value_among(read_facts.read_bookies)
 
 
 def _is_reason_unseen(read_facts: ReadFacts) -> Column:
-    """Return a column: whether this run could not find a hold's reason, because it read fewer inputs."""
+    """Return a column: whether this run read too few inputs to find the reason of a hold (ban) again."""
     reason_column = F.col("reason")
     is_carried_reason_unseen = F.col("carried") & _is_value_among(
         read_facts.unseen_carried_reasons, reason_column

@@ -21,7 +21,7 @@ def bookie(bookie_id: str) -> ActionObject:
 
 
 def ledger(ledger_id: int, scope_id: int = 0) -> ActionObject:
-    """Return a ledger as the object of an action.
+    """Return a ledger as the object of an action. ``scope_id`` is the upper half of its 128-bit id.
 
     >>> ledger(42).key
     '0/42'

@@ -45,7 +45,8 @@ class Procedure:
         """Return the commands with placeholders replaced by names of objects.
 
         Args:
-            permission: the gate's permission for this kind of action and for each of the named objects.
+            permission: permission of the gate (`auditor.actions.gate`) for this kind of action and for each
+                of the named objects.
             placeholder_values: values by placeholder, such as ID and BOOKIE. Commas separate several
                 bookies.
 

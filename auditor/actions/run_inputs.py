@@ -18,9 +18,9 @@ class RunInputs:
     Args:
         entry_logs: 1 if the bookies' entry logs were read, else 0.
         answers: 1 if bookies of a live store were asked for entries, else 0.
-        owner_stores: identities of the owner stores that were read, sorted. A store has the same identity
-            in every run (`auditor.tables.owner_stores.store_identity`). Runs of earlier versions use
-            `UNNAMED_STORE` for each store.
+        owner_stores: sorted identities of the stores of owners (such as topics) that were read. A store has
+            the same identity in every run (`auditor.tables.owner_stores.store_identity`). Runs of earlier
+            versions use `UNNAMED_STORE` for each store.
         gone_entries: 1 if an index lists entries in missing entry logs, else 0. A run that does not read
             entry logs cannot see that these copies are missing.
     """
@@ -40,7 +40,7 @@ class RunInputs:
         )
 
     def reasons_lacking_input(self, earlier_inputs: RunInputs) -> frozenset[str]:
-        """Return the check ids and hold reasons that need an input that only the earlier run had."""
+        """Return the ids of checks, and reasons of holds (bans), whose input only the earlier run had."""
         unseen_reasons: set[str] = set()
         if self.entry_logs < earlier_inputs.entry_logs:
             unseen_reasons |= _ENTRY_LOG_REASONS
@@ -55,7 +55,7 @@ class RunInputs:
         return frozenset(unseen_reasons)
 
     def _lacks_owner_stores(self, earlier_inputs: RunInputs) -> bool:
-        """Return whether this run lacks an owner store of the earlier run, or read another one instead."""
+        """Return whether this run did not read a store of owners (e.g. topics) that the earlier run read."""
         missing_stores = Counter(earlier_inputs.owner_stores) - Counter(self.owner_stores)
         return any(missing_stores.keys() - {UNNAMED_STORE}) or len(self.owner_stores) < len(
             earlier_inputs.owner_stores

@@ -49,7 +49,7 @@ class StopSet:
         self.chosen_bookies: set[str] = set()
 
     def last_holders(self, *bookies: str) -> tuple[str, ...]:
-        """Return the bookies that are the only servers of an entry and would all be stopped with ``bookies``.
+        """Return the only servers of an entry, if stopping ``bookies`` too would stop all of these servers.
 
         Returns an empty tuple if each entry would still have a running server.
 

@@ -45,9 +45,9 @@ class ClusterBookies:
 
     ``collected`` are the collections (tables that ``bkaudit collect`` made) among the sources.
     ``source_attribution`` names the bookie that owns each directory, on disk and in collections.
-    ``directory_owners`` names the owners of index directories on disk and, separately, the owners of the
-    indexes in collections. ``tail_parts`` are the parts of journals to read. Each part starts at the last
-    mark (lastMark) of its journal.
+    ``directory_owners`` names the bookies that own index directories on disk and, separately, those that
+    own the indexes in collections. ``tail_parts`` are the parts of journals to read. Each part starts at
+    the last mark (lastMark) of its journal.
     """
 
     sources: tuple[str, ...]

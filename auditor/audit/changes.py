@@ -4,8 +4,8 @@
     hour_ago   the newest run that ended an hour or more before the first scan. Bookies have collected garbage
                since that run.
 
-A resumed run keeps the two runs that its first attempt chose. A replica with unknown entries is undecided. If
-suppressed findings explain these, the replica stays undecided in the report, but does not cause exit code 3.
+A resumed run keeps the two runs that its first attempt chose. A replica with unknown entries is undecided. It
+does not cause exit code 3 if suppressed findings explain the entries, but the report shows it as undecided.
 """
 
 from collections import Counter
@@ -122,7 +122,7 @@ class RunChanges:
         return [count for count in self.counts if count.change in FOUND]
 
     def remarks(self) -> list[Remark]:
-        """Return remarks about runs that were not compared and suppressions that were refused."""
+        """Return remarks about runs that were not compared, and about suppressions that were refused."""
         remarks = [remark_with_reason(RemarkKind.NOT_COMPARED, note) for note in self.notes]
         if self.refused_count:
             text = f"{plural(self.refused_count, 'finding')} of data loss cannot be suppressed"
@@ -207,19 +207,19 @@ def compare_with_previous(
 
 
 def check_suppressions(options: AuditOptions) -> None:
-    """Raise `UsageError` if the suppressions file or a baseline in it is invalid."""
+    """Raise `UsageError` if the suppressions file or a baseline (an earlier run that it names) is invalid."""
     if options.suppressions:
         for path in _baselines(read_suppressions(options.suppressions), datetime.now(UTC).date()):
             _open_baseline(path, options, None)
 
 
 def _baselines(entries: Sequence[SuppressionEntry], today: date) -> list[str]:
-    """Return the paths of the baseline runs that unexpired suppressions name."""
+    """Return the paths of the earlier runs that unexpired suppressions name as their baselines."""
     return [entry.baseline for entry in entries if entry.baseline is not None and not entry.is_expired(today)]
 
 
 def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) -> RunReader:
-    """Open the run of a baseline. Raise `UsageError` if the run is of another cluster."""
+    """Open a baseline run of the suppressions file. Raise `UsageError` if its cluster is not ``cluster``."""
     prefix = f"{options.suppressions}: baseline: run"
     try:
         run = open_comparable(path if "://" in path else str(Path(path).absolute()))
@@ -265,23 +265,23 @@ class RunsBefore:
     siblings: SiblingRuns
 
     def orphans(self, cache: TableCache) -> DataFrame | None:
-        """Return the table ``orphans`` of ``run_hour_ago``, or None if there is no such run."""
+        """Return the orphans (ledgers without metadata) of ``run_hour_ago``, or None without that run."""
         run = self.run_hour_ago
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/orphans")
 
     def recent_ledgers(self, cache: TableCache, min_scan_time: int, scan_time: int) -> DataFrame | None:
-        """Return the ledgers of the newest run scanned between these times (ms). None without such a run."""
+        """Return the ledgers of the newest run in this range of scan times (ms), or None without one."""
         newest_run = self._newest_run_with("tables/ledgers", scan_time)
         is_recent = newest_run is not None and newest_run.scan_time >= min_scan_time
         run = _pin_run(cache.run_store, "ledgers_before", newest_run if is_recent else None)
         return None if run is None else ids_in_scan(cache.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
     def newest_run_with_ledgers(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run scanned by ``scan_time`` (ms) that has a table ``ledgers``, or None."""
+        """Return the newest run with table ``ledgers``, scanned at or before ``scan_time`` (ms), or None."""
         return _pin_run(run_store, "ledgers_of", self._newest_run_with("tables/ledgers", scan_time))
 
     def newest_run_with(self, run_store: RunStore, name: str, scan_time: int) -> RunSummary | None:
-        """Return the newest run scanned by ``scan_time`` (ms) that has a table ``name``, or None."""
+        """Return the newest run with a table ``name``, scanned at or before ``scan_time`` (ms), or None."""
         return _pin_run(run_store, f"{name}_before", self._newest_run_with(f"tables/{name}", scan_time))
 
     def table(self, cache: TableCache, name: str, scan_time: int) -> DataFrame | None:
@@ -290,11 +290,11 @@ class RunsBefore:
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/{name}")
 
     def newest_run_with_owners(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run scanned by ``scan_time`` (ms) that read ledgers' owners, or None."""
+        """Return the newest run that read ledgers' owners, at or before ``scan_time`` (ms), or None."""
         return _pin_run(run_store, "owners_before", self._newest_run_with("tables/ownership", scan_time))
 
     def has_later_run(self, current_time: int) -> bool:
-        """Return whether a run ended after ``current_time`` (ms). Its bans on actions are missing here."""
+        """Return whether a run ended after ``current_time`` (ms). This audit lacks its holds (bans)."""
         return bool(self.siblings.notes_on_later_runs(current_time))
 
     def _newest_run_with(self, table: str, scan_time: int) -> RunSummary | None:
@@ -302,7 +302,7 @@ class RunsBefore:
         return max(runs, key=lambda run: (run.scan_time, run.path), default=None)
 
     def confirm(self, cache: TableCache, findings: DataFrame, tables: Tables, grace_s: float) -> DataFrame:
-        """Return all findings, and mark those as confirmed that the previous run has too."""
+        """Return all ``findings``, but mark a finding as confirmed if the previous run has it too."""
         run = self.previous.run
         if run is None or tables.moved_ledgers is None or not _has_table(run, "findings"):
             return findings
@@ -325,7 +325,7 @@ def find_runs_before(run_store: RunStore, cluster: Cluster, is_live: bool, scan_
 
 
 def _pin_run(run_store: RunStore, key: str, run: RunSummary | None) -> RunSummary | None:
-    """Save and return ``run``. A resumed run returns the run that its first attempt saved under ``key``."""
+    """Save ``run`` under ``key`` and return it. A resumed run gets the one that its first attempt saved."""
     path = run_store.pin_fact(key, run.path if run else None)
     if path is None:
         return None
@@ -357,7 +357,7 @@ NO_ACCEPTED_GAPS: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 
 
 def find_accepted_gaps(changes: RunChanges, tables: Tables) -> AcceptedGaps:
-    """Count ledgers and replicas, and list unread bookies, that suppressed findings explain.
+    """Count undecided ledgers and replicas, and list unread bookies, that suppressed findings explain.
 
     A finding about a ledger explains all replicas of the ledger. A finding about a ledger and a bookie
     explains the ledger's replica on that bookie. A finding about a bookie alone explains all replicas on the

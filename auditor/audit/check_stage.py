@@ -104,7 +104,7 @@ def _sort_key(count: CauseCount) -> tuple[int, int, int, str]:
 def run_checks(
     cache: TableCache, tables: Tables, checks_not_run: Collection[str] = ()
 ) -> tuple[DataFrame, list[Claim]]:
-    """Run checks except ``checks_not_run``. Return unconfirmed findings, and causes that explain several."""
+    """Run checks except ``checks_not_run``. Return unconfirmed findings, and causes (events) of several."""
     unconfirmed_findings = _rows_of_checks(cache, tables, checks_not_run)
     return unconfirmed_findings, claim_causes(unconfirmed_findings, tables)
 

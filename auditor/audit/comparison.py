@@ -138,7 +138,7 @@ def rpc_limits(options: AuditOptions) -> StoreOptions:
 class UnequalReplicas(NamedTuple):
     """Replicas whose expected and present entries differ (table ``unequal``), and the states of bookies.
 
-    A replica is a ledger on a bookie. ``ledgers`` and ``indexes`` have at least the rows of these ledgers.
+    A replica is a ledger on a bookie. ``ledgers`` and ``indexes`` have at least these replicas' ledgers.
     """
 
     unequal_replicas: DataFrame
@@ -150,7 +150,7 @@ class UnequalReplicas(NamedTuple):
 class CopyComparison(NamedTuple):
     """The tables ``unequal`` and ``judged``, the witness reads, and how much of each bookie was read.
 
-    Witness reads request single entries. ``ledgers`` and ``indexes`` have at least ledgers in ``unequal``.
+    Witness reads request single entries. ``ledgers`` and ``indexes`` have all ledgers in ``unequal`` or more.
     """
 
     unequal_replicas: DataFrame
@@ -203,7 +203,7 @@ def _judge_with_reads(
     judged_by_index: DataFrame,
     options: AuditOptions,
 ) -> tuple[DataFrame, Witness]:
-    """Return the table ``judged`` after requests for entries that seem missing, and these requests."""
+    """Ask bookies for entries that seem missing. Return the table ``judged``, and the reads sent."""
     if cache.run.exists(f"tables/judged/{DONE_FILE}"):
         has_witness_table = cache.run.exists(f"tables/witness/{DONE_FILE}")
         rows = cache.spark.read.parquet(cache.spark_path("tables/witness")) if has_witness_table else None
@@ -269,7 +269,7 @@ class BookieAnswers:
 def query_bookies(
     cache: TableCache, first: FirstScan, indexes: Indexes, options: AuditOptions
 ) -> BookieAnswers | None:
-    """Ask the registered bookies in ensembles for lists of their entries. None if no source is ``rpc:``.
+    """Ask registered bookies in ensembles to list their entries. Return None if no source is ``rpc:``.
 
     ``indexes`` has the entries that were found in files. An answer shows the bookie's entries at the time of
     the answer, including those in its write cache.
@@ -336,7 +336,7 @@ def compare_replicas(
 
 
 def _mark_stopped_bookies(states: Mapping[str, BookieState], first_scan: FirstScan) -> dict[str, BookieState]:
-    """Return ``states`` with unregistered bookies as stopped. Unchanged if a saved store registers none."""
+    """Return ``states`` with unregistered bookies as stopped, or as given if a saved store registers none."""
     running_bookies = registered_modes(registrations(first_scan.nodes))
     if not running_bookies and not first_scan.source.live:
         return dict(states)

@@ -189,7 +189,7 @@ PARTS_NEEDING_DISKS = frozenset(
 
 
 def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
-    """Return ``tables`` with ``copies_complete``, and names of parts without rows (`auditor.tables.parts`).
+    """Return ``tables`` with ``copies_complete``, and the names of empty row sets (`auditor.tables.parts`).
 
     ``copies_complete`` is True if the cluster needs no copy from an unread disk. ``needs_disks`` is True if
     metadata was not read, the scan may have missed ledger ids, or bookies have ledgers without metadata.
@@ -297,7 +297,7 @@ def _write_orphans(
 
 
 def _min_orphans_for_proof(settings: CheckSettings) -> int:
-    """Return the least number of orphans for which a check needs evidence that they were listed recently."""
+    """Return the least number of orphans for which any check asks whether metadata listed them recently."""
     default_minimum = CheckSettings().least_unexplained  # for the proof of the metadata's scope
     return min(settings.least_unexplained, settings.least_orphans, settings.vanished_ledgers, default_minimum)
 
@@ -386,7 +386,7 @@ def _cluster_facts(
 def _tables_without_rows(
     cache: TableCache, frames: Mapping[str, DataFrame], bookies: list[dict[str, Any]]
 ) -> frozenset[str]:
-    """Return the names of the tables and of the `Roster` lists that have no rows.
+    """Return the names of tables without rows, and of lists about bookies (`Roster`) without rows.
 
     ``bookies`` are the rows of the table ``bookies``.
     """

@@ -62,7 +62,7 @@ def writer_identity() -> dict[str, Any]:
 
 
 def save_index_facts(run_store: RunStore, bookies: Mapping[str, AttributedBookie]) -> None:
-    """Save which directories each bookie has in the manifest, before the table ``availability`` is written.
+    """Save in the manifest which directories each bookie has, before table ``availability`` is written.
 
     Nothing is saved if the table already exists.
     """
@@ -76,7 +76,7 @@ def save_index_facts(run_store: RunStore, bookies: Mapping[str, AttributedBookie
 def save_ledger_facts(
     run_store: RunStore, store_root: str, history: History | None, notes: Sequence[str]
 ) -> None:
-    """Save the root and the history of an etcd in the manifest before the table ``ledgers`` is written.
+    """Save in the manifest the root and the history of an etcd, before the table ``ledgers`` is written.
 
     ``history`` is None if it is unknown. ``notes`` say why no ledgers were reused.
     """
@@ -85,7 +85,7 @@ def save_ledger_facts(
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
-    """Return a bookie's facts. If none changed, its rows can be reused. ``index_time`` may become later."""
+    """Return facts about a bookie. While they are equal, or only index_time is later, rows are reusable."""
     return {
         "index_time": bookie.index_time,
         "directories": [asdict(directory) for directory in bookie.index_directories],
@@ -93,7 +93,7 @@ def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
 
 
 def save_file_sizes(run_store: RunStore, table: str = "availability") -> None:
-    """Save the sizes of a written table's files in the manifest, if it already has facts about the table."""
+    """Save a written table's file sizes in the manifest, if the manifest has facts about the table."""
     facts = saved_facts(run_store, table)
     if facts and "files" not in facts:
         _save_facts(

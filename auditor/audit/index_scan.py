@@ -58,7 +58,7 @@ class Indexes:
 
     ``overlapping_bookies`` are the bookies where a ledger may have more than one row. ``combined_pieces``
     has one row for each replica on these bookies. It is None if there are no such bookies.
-    ``journal_tails`` has the entries that journals contain after their last marks.
+    ``journal_tails`` has the entries that journals contain after their lastMark.
 
     ``gap_by_bookie`` has the reason for each bookie with data that could not be listed. ``old_sources`` has
     the reason for each bookie whose data is older than the metadata (`auditor.audit.source_age`).
@@ -104,7 +104,7 @@ class Indexes:
         return replace(self, rows=rows)
 
     def tail(self, bookie_id: str) -> tuple[str | None, str | None]:
-        """Return how much of the journal after its last mark was read, and why no more (`tail_state`)."""
+        """Return how much of the journal after lastMark was read, and why not all (`tail_state`)."""
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None, None
@@ -173,7 +173,7 @@ class Indexes:
         return journal_scan.refused_replays(self.journal_tails.tail_by_bookie, running_bookies)
 
     def remarks(self) -> list[Remark]:
-        """Return remarks for the report about collections, journals and last marks."""
+        """Return remarks for the report about collections, journals and lastMark files."""
         collections = self.bookies.collected
         unmarked_directory_texts = [
             f"{name} ({path})"
@@ -210,7 +210,7 @@ def read_indexes(
     earlier_run: EarlierRun,
     options: AuditOptions,
 ) -> Indexes:
-    """Read all indexes, then the journals after their last marks. Write a table for each of the two.
+    """Read all indexes, then all journals after their lastMark. Write a table of each kind.
 
     The rows of indexes that have not changed since the run ``earlier_run`` are taken from that run.
     """

@@ -59,11 +59,11 @@ class LostJournal(NamedTuple):
 
 
 class JournalTail(NamedTuple):
-    """Facts about one bookie's journal after its last mark. Times are in ms.
+    """Facts about one bookie's journal after its lastMark (checkpoint). Times are in ms.
 
     ``reason`` says why the journal was not read completely, or is None. ``last_write`` is the time of the
     last write to the journal. ``files`` is the number of journal files. ``lost_journals`` are the directories
-    without the file to which their last mark points. ``failed_replays`` are the records or files at which the
+    without the file to which their lastMark points. ``failed_replays`` are the records or files at which the
     bookie's own replay would fail.
     """
 
@@ -81,8 +81,8 @@ class JournalTails:
 
     ``rows`` has the columns scope_id, ledger_id, bookie_id and groups (the entry ids as BP-34 groups), and
     one row per pair of ledger and bookie. It is None if there are no entries. ``tail_by_bookie`` has the
-    facts. ``mismatched_bookies`` are bookies from collections whose journal starts at a different mark from
-    the index. They have no rows in ``rows``.
+    facts about journals. ``mismatched_bookies`` were read from collections in which the journal starts at a
+    different mark from the index. They have no rows in ``rows``.
     """
 
     rows: DataFrame | None
@@ -93,9 +93,9 @@ class JournalTails:
 def plan_tails(
     run_store: RunStore, bookies: Mapping[str, AttributedBookie], directory_owners: PieceOwnership
 ) -> list[TailPart]:
-    """Return the parts of journals on disk to read. Each part starts at the last mark of its journal.
+    """Return the parts of journals on disk to read. Each part starts at the lastMark of its journal.
 
-    A resumed run keeps the marks of its first attempt, because its index may be as old as that attempt.
+    A resumed run keeps the positions of its first attempt, because its index may be as old as that attempt.
     """
     collected_bookies = {owner.bookie_id for owner in directory_owners.owner_of_piece.values()}
     parts = [
@@ -107,7 +107,7 @@ def plan_tails(
 
 
 def journal_cost(parts: Iterable[TailPart]) -> ReadCost:
-    """Return the estimated time in which one process reads the whole journals, whatever their marks are."""
+    """Return the estimated time in which one process reads the whole journals, whatever their lastMark is."""
     directories = (directory.path for part in parts for directory in part.directories)
     return ReadCost(directories=tuple(str(Path(path, "current")) for path in directories))
 
@@ -119,7 +119,7 @@ def write_tails(
     collected_places: CollectedPlaces,
     directory_owners: PieceOwnership,
 ) -> JournalTails:
-    """Read the journal after its last mark for each bookie whose index was read. Indexes are read first."""
+    """Read the journal after its lastMark for each bookie whose index was read. Indexes are read first."""
     spark = cache.spark
 
     def make_table() -> Rows:
@@ -174,7 +174,7 @@ def _tail_replicas(
 
 
 def _disk_tail(rows: Sequence[dict[str, Any]]) -> JournalTail:
-    """Return facts about a bookie's journal after its last mark, from one row per journal directory."""
+    """Return facts about a bookie's journal after its lastMark, from one row per journal directory."""
     reasons = [_gap_reason(row) for row in rows if row["state"] != TailState.OK]
     last_writes = [row["modified"] for row in rows if row["modified"] is not None]
     return JournalTail(
@@ -222,10 +222,10 @@ def _gap_reason(row: Mapping[str, Any]) -> str:
 def tail_state(
     bookie: AttributedBookie, tail: JournalTail | None, is_running: bool
 ) -> tuple[str | None, str | None]:
-    """Return how much of a bookie's journal after its last mark was read, and why the rest was not read.
+    """Return how much of a bookie's journal after its lastMark was read, and why the rest was not read.
 
-    Both values are None if there is no such part (``tail`` is None). The reason is None if the whole part was
-    read. ``is_running`` is whether the bookie is registered now.
+    Both values are None if the journal has no part after lastMark (``tail`` is None). The reason is None if
+    the whole part was read. ``is_running`` is whether the bookie is registered now.
     """
     if tail is None:
         return None, None
@@ -246,12 +246,12 @@ def index_date(
 
     If the journal of a running bookie was read, the result is the time of that read. If the journal of a
     stopped bookie or of a saved copy was read, the later of two times is the result. These are the last write
-    to the journal, and the write of its mark. A bookie that stopped cleanly had all entries in its index when
-    it wrote its last mark. For such a bookie, the time of that mark is used.
+    to the journal, and the write of its lastMark. A bookie that stopped cleanly had all entries in its index
+    when it wrote lastMark. For such a bookie, the time of that write is used.
 
-    Otherwise the position of the mark gives the time (`auditor.sources.bookies.mark_times`). The time at
-    which the mark was written would be too late. A flush may take minutes, and the index may lack entries
-    that arrive meanwhile. Index files that are older than the mark make the time earlier. A time after
+    Otherwise the journal position in lastMark gives the time (`auditor.sources.bookies.mark_times`). The time
+    at which lastMark was written would be too late. A flush may take minutes, and the index may lack entries
+    that arrive meanwhile. Index files that are older than lastMark make the time earlier. A time after
     ``latest_time`` (the end of reading) is not used, because it shows that a clock was ahead.
     """
     read_state, _ = tail_state(bookie, tail, is_running)
@@ -277,13 +277,13 @@ def index_date(
 def refused_replays(tails: Mapping[str, JournalTail], running_bookies: Collection[str]) -> dict[str, Refusal]:
     """Return the refusals of bookies that would not start because they cannot replay their journals.
 
-    Either the file that a mark names is missing, or the replay fails at a record or a file. Copies of disks
-    often lack journals, even if the cluster is running. The result is therefore empty if no bookie has a
-    journal file. A refusal is uncertain in three cases:
+    Either the file to which lastMark points is missing, or the replay fails at a record or a file. Copies of
+    disks often lack journals, even if the cluster is running. The result is therefore empty if no bookie has
+    a journal file. A refusal is uncertain in three cases:
 
         - The bookie has no journal file at all: the files may be missing only in the copy of its disks.
-        - The bookie is running and has newer journal files: its mark may have moved to one of them since.
-        - The bookie is running and has a bad record: if it stops cleanly, its mark moves past the record.
+        - The bookie is running and has newer journal files: lastMark may point to one of them by now.
+        - The bookie is running and has a bad record: if it stops cleanly, lastMark moves past the record.
     """
     refusals: dict[str, Refusal] = {}
     if not any(tail.files for tail in tails.values()):
@@ -336,7 +336,7 @@ def _first_names(names: Sequence[str]) -> list[str]:
 
 
 def without_journal_ledgers(indexes: DataFrame, tails: JournalTails) -> DataFrame:
-    """Return the index rows except rows ``not-indexed`` of ledgers with entries after a journal's last mark.
+    """Return the index rows, except ``not-indexed`` rows of ledgers with journal entries after lastMark.
 
     A bookie adds a ledger to its list of ledgers with the ledger's first entry. If that entry is still in
     the journal, the list lacks the ledger until the bookie replays the journal. That is not a fault.

@@ -55,7 +55,7 @@ from auditor.tables.scans import DOUBTFUL_IDS, STATUSES_WITH_UNCERTAIN_IDS, doub
 
 @dataclass(frozen=True)
 class SecondScan:
-    """The second metadata scan (M1): cluster nodes, then table ``ledgers_again``, then table ``marks``.
+    """The second metadata scan (M1): cluster nodes, then ledgers, then under-replication ``marks``.
 
     ``ledgers`` is the table ``ledgers_again``, or None if the first scan counts as both scans.
     ``marks_listed`` is True if all under-replication marks were read. ``restarts`` is the number of times
@@ -150,7 +150,7 @@ def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
 
 
 def _changed_paths(first_scan: FirstScan, store: WatchableStore) -> tuple[str, ...]:
-    """Return the paths of ledgers that changed since the watch began, before the first scan.
+    """Return the paths of ledgers that changed since the watch, which began before the first scan.
 
     Raises:
         StoreError: the changed paths are unknown. The message says why.

@@ -176,9 +176,7 @@ def scan_first(source: MetadataSource, earlier_run: EarlierRun) -> FirstScan:
 
 
 class LedgerScan(NamedTuple):
-    """A written table of ledgers, the cluster's nodes at the time of the scan, and the number of scan
-    restarts.
-    """
+    """A written table of ledgers, the cluster's nodes at the time of the scan, and the number of restarts."""
 
     rows: DataFrame
     nodes: ClusterNodes

@@ -4,7 +4,7 @@ An inventory has one of these forms:
 
     name,size                                     CSV with a header: name or key, and size or bytes
     "bucket","pulsar/UUID-ledger-7","1048576"     CSV without a header, as S3 Inventory writes it
-    Parquet with these columns
+    Parquet with the same columns as CSV
 
 Other columns are ignored. The user creates the inventory. The program itself does not access the bucket.
 """

@@ -92,7 +92,7 @@ class Owners:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the stores that contain the owners, as URIs in the form of ``--owners``."""
+        """Return the stores that contain the owners (such as topics), as URIs in the form of ``--owners``."""
         return tuple(store.text for store in self.stores)
 
     @property
@@ -148,7 +148,7 @@ def resolve_cursors(owners: Owners, first_scan: FirstScan, indexes: Indexes) -> 
 
 
 def shared_references(owners: DataFrame, previous_ownership: DataFrame | None) -> StoreReferences:
-    """Find the owner stores in which the same paths refer to the same ledgers.
+    """Find the stores of owners (e.g. topics) in which the same paths refer to the same ledgers.
 
     Runs up to three Spark queries.
 
@@ -182,9 +182,9 @@ def shared_references(owners: DataFrame, previous_ownership: DataFrame | None) -
 
 
 def match_owner_stores(owners: Owners, source: MetadataSource, earlier_run: RunsBefore) -> Owners:
-    """Return ``owners`` with ``matches`` set, which relates the names of owner stores in two runs.
+    """Return ``owners`` with ``matches``, which maps names of owner stores to those in the earlier run.
 
-    ``matches`` relates the names of stores in this run to their names in the earlier run.
+    An owner is an object of an application, such as a topic.
     """
     if owners.rows is None:
         return owners
@@ -230,7 +230,7 @@ def write_ownership(
     earlier_run: RunsBefore,
     options: AuditOptions,
 ) -> DataFrame | None:
-    """Join owners (e.g. topics) with both scans, and write table ``ownership``. None without owners."""
+    """Join owners (e.g. topics) with both scans and write table ``ownership``. Return None without owners."""
     source, rows = metadata.source, owners.rows
     cache = source.cache
     if rows is None:
@@ -290,7 +290,7 @@ def write_owner_stores(
 
 
 def _count_owners(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int) -> OwnerCounts:
-    """Count rows of the tables ``owners`` and ``ownership``, and return the counts, some of them by store.
+    """Count rows of the tables ``owners`` (e.g. topics) and ``ownership``. Return totals and counts by store.
 
     ``rows`` is the table ``owners``. ``owners`` names the stores that were read.
     """
@@ -389,7 +389,7 @@ def _lack_common_order(source: MetadataSource, owners: Owners) -> bool:
 
 
 def _time_gap_reason(owners: Owners, uri: OwnersUri, source: MetadataSource) -> str | None:
-    """Return why the stores of owners and of ledgers may be from different times, or None if they are not."""
+    """Return why owners (e.g. topics) and ledgers may be from different times, or None if they are not."""
     first_tree = APPLICATIONS[uri.application].trees[0]
     if owners.is_own or (source.live and is_live(uri.tree_uri(first_tree))):
         return None

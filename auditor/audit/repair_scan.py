@@ -61,7 +61,7 @@ def _knows_registrations(roster: Roster) -> bool:
 class QueueTables(NamedTuple):
     """The tables for counting the ledgers that wait for re-replication.
 
-    ``marks`` are under-replication marks. It lacks marks of ledgers created after the first scan.
+    ``marks`` has the under-replication marks, except marks of ledgers created after the first scan.
     """
 
     ledgers: DataFrame
@@ -77,7 +77,7 @@ def with_repair_state(
     tables: QueueTables,
     previous_run: RunSummary | None,
 ) -> Roster:
-    """Return the roster with the state of AutoRecovery, and the number of ledgers that wait for it.
+    """Return ``roster`` (bookies) with AutoRecovery's state, and the number of ledgers that wait for it.
 
     The state includes the number of under-replication marks made since ``previous_run``, which is None if
     there is no such run.

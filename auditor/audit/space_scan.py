@@ -289,7 +289,7 @@ def foresight_remarks(tables: Tables) -> list[Remark]:
 def query_foresight(
     collector: CollectorInputs, tables: Tables, earlier_rows: DataFrame | None = None
 ) -> DataFrame:
-    """Return the forecast of garbage collection (``gc_foresight``), from ``tables`` and an earlier run."""
+    """Return the forecast of garbage collection (``gc_foresight``) from ``tables`` and an older forecast."""
     return gc_foresight(
         collector,
         doubted_orphans(tables),

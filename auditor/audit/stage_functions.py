@@ -91,7 +91,7 @@ def read_owners_and_racks(source: MetadataSource, options: AuditOptions) -> Owne
 
 
 class IndexesRead(NamedTuple):
-    """The indexes of all bookies, and ledgers' owners, including ledgers that only cursor ledgers name."""
+    """The indexes of all bookies, and owners (e.g. topics) with the ledgers that only cursor ledgers name."""
 
     indexes: Indexes
     resolved_owners: Owners
@@ -105,7 +105,7 @@ def read_all_bookies(
     owner_lists: Owners,
     options: AuditOptions,
 ) -> IndexesRead:
-    """Read the last mark, index and journal of every bookie."""
+    """Read the lastMark, the index and the journal of every bookie."""
     bookies = find_bookies(cache, first, bookie_sources)
     indexes = read_indexes(cache, first, bookies, earlier, options)
     indexes = replace(indexes, old_sources=find_old_sources(first, indexes))
@@ -128,7 +128,7 @@ def scan_entry_logs(
 
 
 class SecondScanRead(NamedTuple):
-    """Both scans, and their difference."""
+    """The metadata from both scans (M0 and M1), and the differences between the scans."""
 
     metadata: ClusterMetadata
     difference: ScanDifference
@@ -141,7 +141,7 @@ def scan_again(first: FirstScan) -> SecondScanRead:
 
 
 class DerivedTables(NamedTuple):
-    """The tables that checks read, earlier runs, owners, and the part of the cluster each source covers."""
+    """The tables that checks read, earlier runs, ledgers' owners, and each source's part of the cluster."""
 
     before: RunsBefore
     owners: Owners
@@ -182,7 +182,7 @@ def derive_for_checks(
 
 
 class CheckedTables(NamedTuple):
-    """The unconfirmed findings of all checks, causes that explain several of them, and unread metadata."""
+    """The unconfirmed findings of all checks, events that caused several of them, and unread metadata."""
 
     unconfirmed: DataFrame
     claims: list[Claim]

@@ -41,7 +41,7 @@ class Stage:
     function: Callable[..., Any]
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Run the stage, and return its outputs by name. ``values`` has at least its inputs."""
+        """Run the stage, and return its outputs by name. ``values`` has at least the stage's inputs."""
         output = self.function(**{name: values[name] for name in self.inputs})
         outputs = (output,) if len(self.outputs) == 1 else output
         return dict(zip(self.outputs, outputs, strict=True))

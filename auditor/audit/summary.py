@@ -326,7 +326,7 @@ def _sample_gaps(metadata: ClusterMetadata) -> list[str]:
 
 
 def count_impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
-    """Return, for each severity, the number of ledgers with findings and the total length of these ledgers.
+    """Return, for each severity, the number of ledgers with findings, and their total length in bytes.
 
     A ledger with several findings of the same severity counts once.
     """

@@ -123,7 +123,7 @@ class TableCache:
         query: TableQuery[TablesT],
         tables: TablesT,
     ) -> DataFrame:
-        """Write and return a table. ``query`` makes its rows from ``tables``, unless these have no rows."""
+        """Write and return the result of ``query`` as a table, or an empty table if its inputs are empty."""
         can_have_rows = bool(drop_empty_queries((query,), tables))
         return self.write_or_empty(can_have_rows, name, schema, partial(query, tables))
 

@@ -16,7 +16,7 @@ _UNREAD_INDEX_STATES = (IndexState.CUT, IndexState.UNREADABLE, IndexState.GAP, I
 
 
 def bookies_with_unread_index(tables: Tables) -> frozenset[str]:
-    """Return the bookies that have an index that was not read completely or not at all."""
+    """Return the bookies with an index that was not read, or not read completely."""
     return _collect_bookies(_unread_indexes, tables)
 
 
@@ -83,11 +83,11 @@ _ANSWER_CHECK = "index-incomplete"
 
 
 def doubted_answer_pairs(tables: Tables, earlier_holds: DataFrame) -> frozenset[tuple[str, str | None]]:
-    """Return (`_ANSWER_CHECK`, bookie id) for each bookie that has an unknown copy of an entry.
+    """Return ("index-incomplete", bookie id) for each bookie that has an unknown copy of an entry.
 
-    A hold forbids actions. If that check of an earlier run placed a hold on such a bookie, the hold stays in
-    force, because an answer of the bookie might show the copy. The result is empty if the earlier run has no
-    hold of this check.
+    A hold forbids actions. If the check index-incomplete of an earlier run placed a hold on such a bookie,
+    the hold stays in force, because an answer of the bookie might show the copy. The result is empty if the
+    earlier run has no hold of this check.
     """
     if earlier_holds.where(F.col("reason") == _ANSWER_CHECK).isEmpty():
         return frozenset()

@@ -136,8 +136,8 @@ def count_per_bookie(rows: DataFrame, *sum_columns: str) -> DataFrame:
 def judged_column_findings(tables: Tables, column: str, description_text: str) -> DataFrame:
     """Return one finding for each bookie that has entries in one column of the table ``judged``.
 
-    A ledger counts as doubtful if it is not closed or changed between the two metadata scans. It also counts
-    as doubtful if the bookie's data may belong to another bookie.
+    A ledger counts as doubtful if it is not closed, or if it changed between the two metadata scans. It also
+    counts as doubtful if the bookie's data may belong to another bookie.
 
     Args:
         tables: the tables of the run.
@@ -208,8 +208,8 @@ def closed_logs(tables: Tables) -> DataFrame:
     """Return one row for each closed entry log of the table space.
 
     The result leaves out the log that the bookie still writes to, and files that are not complete logs. It
-    also leaves out logs with bytes that may be needed (`_UNCLEAR_SPACE_CLASSES`), such as bytes of an
-    unknown owner.
+    also leaves out logs with bytes that may be needed (`_UNCLEAR_SPACE_CLASSES`), such as bytes of a ledger
+    whose metadata could not be read.
 
     Returns:
         ``bytes`` is the size of the log. ``entries`` is the size of its entries in bytes, and ``remain`` is

@@ -107,14 +107,14 @@ class Check:
         do_now: first action in a few words. ``{bookies}`` or ``{ledgers}`` stands for ids. None if there is
             no first action.
         aliases: former ids of the check.
-        action: kind of the action in ``do_now``. None if no hold could forbid the action.
+        action: kind of the action in ``do_now``. None if no hold (a rule) could forbid the action.
         holds: rules for the actions that a finding forbids, whether or not the finding is confirmed.
         settings: names of the constants that the check uses (`auditor.model.check_settings`).
 
     Raises:
         TypeError: the manual page lacks a section or the risk of a command, or it repeats a section. A name
             in ``settings`` is unknown. The urgency is one of `URGENCIES_THAT_FORBID_ACTIONS`, but the check
-            has no hold.
+            has no rule in ``holds``.
     """
 
     severity: Severity
@@ -164,7 +164,7 @@ class Check:
 
     @property
     def all_needs(self) -> frozenset[Need]:
-        """Return the declared needs, and `Need.METADATA` if the check is based on records or owners."""
+        """Return ``needs``, and `Need.METADATA` if the check rests on metadata records or ledger owners."""
         needs_metadata = self.rests_on.data_kind in ("records", "owners")
         return self.needs | {Need.METADATA} if needs_metadata else self.needs
 

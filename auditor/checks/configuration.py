@@ -7,9 +7,9 @@
 
 ``--checks`` overrides the key ``checks`` of the file, and ``--skip-checks`` overrides ``skip_checks``. A
 run that skips checks is incomplete, because it proves nothing about the faults that these checks find. The
-gate decides whether bkaudit shows a command that writes. It refuses actions that the holds of a skipped
-check could forbid (`kinds_without_holds`). If a constant of a check is less careful than its default, the
-gate treats the check like a skipped one.
+gate decides whether bkaudit shows a command that writes. A finding can place a hold, which forbids actions.
+The gate refuses actions that the holds of a skipped check could forbid (`kinds_without_holds`). If a constant
+of a check is less careful than its default, the gate treats the check like a skipped one.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class CheckConfiguration:
 
     @property
     def checks_without_holds(self) -> tuple[str, ...]:
-        """Return the ids of the checks whose holds may be missing.
+        """Return the ids of the checks whose holds (bans on actions) may be missing from the run.
 
         These are skipped checks, and checks with a constant that is less careful than its default.
         """
@@ -117,7 +117,7 @@ def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
 
 
 def kinds_without_holds(ids: Collection[str]) -> dict[ActionKind, tuple[str, ...]]:
-    """Return, for each kind of action, the checks in ``ids`` whose holds could forbid the action.
+    """Return, for each kind of action, the checks in ``ids`` whose holds (bans) could forbid the action.
 
     >>> kinds_without_holds(["index-incomplete", "mark-stuck"])[ActionKind.STOP]
     ('index-incomplete',)

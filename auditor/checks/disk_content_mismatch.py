@@ -23,7 +23,8 @@ def matches_other_bookie(row: TableRow, match_margin: int) -> bool:
 
     ``row`` is a row of the table ``contents``. A ledger matches a bookie if its entries are those that the
     bookie should have. At least `MIN_COMPARED_LEDGERS` ledgers must match only the candidate. Their number
-    must also be at least ``match_margin`` times the number of ledgers that match only the owner.
+    must also be at least ``match_margin`` times the number of ledgers that match only the directory's own
+    bookie (``owner``).
     """
     minimum_ledgers = max(MIN_COMPARED_LEDGERS, match_margin * row["worse"])
     return bool(row["candidate"] != row["owner"] and row["better"] >= minimum_ledgers)
@@ -99,7 +100,7 @@ def disk_content_mismatch(roster: Roster) -> Findings:
 
 
 def _took_new_id(owner: TableRow, candidate: TableRow) -> bool:
-    """Return whether the owner is registered and the candidate is gone, as if the bookie changed its id."""
+    """Return whether the directory's bookie is registered and the candidate gone, as if its id changed."""
     return owner["registered"] is not None and candidate["registered"] is None and not candidate["found"]
 
 

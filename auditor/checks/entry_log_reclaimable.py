@@ -11,8 +11,8 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
     """A bookie has entry logs that no ledger needs. Its next garbage collection deletes them.
 
     What it finds:
-        Needs `--entry-logs`. Reports closed entry logs in which every ledger is deleted, or is
-        an orphan that the next garbage collection deletes.
+        Needs `--entry-logs`. Reports closed entry logs in which every ledger is deleted, or is an orphan
+        (a ledger without metadata) that the next garbage collection deletes.
 
     Why it matters:
         The logs' space becomes free by itself, unless garbage collection has stopped.

@@ -44,9 +44,9 @@ def entry_lost(tables: Tables) -> DataFrame:
         cluster, the audit asks the ledger's registered bookies for the entry with the fewest copies. If they
         answer that they lack it, the age of their indexes does not matter. Suspect if a bookie could not be
         asked, or if its list of entries is the only evidence. The next run confirms an unchanged suspect
-        finding without `lasting_doubts` (`earlier_run`). Its indexes must be newer than the first run by
-        `--grace`. Suspect if the ledger changed between the two metadata scans. Suspect if the bookie also
-        has `disk-id-mismatch`.
+        finding if its evidence `lasting_doubts` is empty. The indexes of the next run must be newer than the
+        first run by `--grace`. The evidence `earlier_run` then names the first run. Suspect if the ledger
+        changed between the two metadata scans. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
         First stop everything that deletes data on the ledger's bookies. If an entry log has the bytes, stop

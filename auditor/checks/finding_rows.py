@@ -47,7 +47,8 @@ def finding_rows(
     """Return one finding per row.
 
     Args:
-        rows: rows to turn into findings. Rows about a ledger also have ``scope_id``.
+        rows: rows to turn into findings. Rows about a ledger also have ``scope_id``, the upper half of the
+            128-bit ledger id.
         message: a column, or a template for `words`.
         evidence: a SQL select list, or a mapping from keys to columns or SQL. It becomes a JSON object,
             which keeps nulls.
@@ -118,7 +119,7 @@ def or_empty(template_part: Column) -> Column:
 
 
 def name_of_ledger(scope_id: str, ledger_id: str) -> str:
-    """Return SQL for the name of a ledger, such as "7" or "7 of scope 1". Both arguments are SQL."""
+    """Return SQL for a ledger's name, such as "7" or "7 of scope 1" (upper 64 bits). Arguments are SQL."""
     scope_clause = (
         f"CASE WHEN {scope_id} != 0 THEN concat(' of scope ', cast({scope_id} AS string)) ELSE '' END"
     )
@@ -145,7 +146,7 @@ def utc_text(time_ms: Column) -> Column:
 
 
 def group_list(groups: Column, max_groups: int | None = MAX_SHOWN_GROUPS) -> Column:
-    """Return the first ``max_groups`` packed groups of entries as arrays.
+    """Return the first ``max_groups`` of the packed groups of entry ids, each as an array of numbers.
 
     If ``max_groups`` is None, all groups are returned. Each array has the first start, the last start, the
     size and the period of one group.
@@ -253,7 +254,7 @@ def ownership_with_fault(tables: Tables, fault: str) -> DataFrame:
 
 
 def owner_evidence(*columns: str) -> str:
-    """Return SQL for the evidence of a finding about an owner.
+    """Return SQL for the evidence of a finding about an owner, such as a topic.
 
     The evidence has the owner and ``columns`` of the table ownership.
     """

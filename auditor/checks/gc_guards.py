@@ -30,8 +30,8 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
         - ``unexplained``: orphans that are neither recent, nor newer than the scan, nor dropped by their
           owner. Only they count for `large-orphan-share` and `store-empty`, two rules that are never sure.
         - ``vanished``: ranges of ids in which all ledgers of the bookie are orphans. ``vanished_scope`` is
-          the ledger id scope with most of these ranges. ``low`` and ``high`` are the lowest and the highest
-          id in the ranges of that scope.
+          the scope (the upper half of the 128-bit ledger id) with most of these ranges. ``low`` and ``high``
+          are the lowest and the highest id in the ranges of that scope.
         - ``undrawn``: orphans with ids that the store's id generator has not given out. ``lowest`` and
           ``highest`` are the limits of these ids.
     """
@@ -105,9 +105,9 @@ def _rule_names(
 
     Args:
         settings: the constants of the checks.
-        orphans: SQL for the number of orphans.
+        orphans: SQL for the number of orphans (ledgers that the metadata store does not list).
         orphan_share_sql: SQL for the number of orphans that count for `orphan-share`.
-        vanished_ranges: SQL for the number of vanished ranges.
+        vanished_ranges: SQL for the number of id ranges in which all ledgers of the bookie are orphans.
         lacks_layout_and_generator: whether the store has neither a LAYOUT nor an id generator.
         has_no_ledger: whether the store lists no ledger. None: leave out the rules that are never sure.
     """
@@ -130,7 +130,7 @@ def _rule_names(
 
 
 def large_orphan_share(settings: CheckSettings) -> str:
-    """Return a SQL condition: a bookie has so many unexplained orphans that the metadata may be wrong."""
+    """Return SQL: a bookie has too many unexplained ledgers without metadata to trust the metadata."""
     return (
         f"unexplained >= {settings.least_unexplained} "
         f"AND unexplained * 100 > ledgers * {settings.large_orphan_share_percent}"
@@ -147,7 +147,7 @@ def _names_of_true_conditions(condition_by_name: Mapping[str, str]) -> str:
 
 @cached_query
 def doubted_orphans(tables: Tables) -> DataFrame:
-    """Return the table orphans with a column ``doubts``: reasons why a ledger may not be an orphan."""
+    """Return the table orphans (ledgers without metadata), with ``doubts``: why a row may be no orphan."""
     distrusted_rows = distrusted_bookies(tables).selectExpr("bookie_id", "true AS distrusted")
     rows = with_attribution(tables.orphans, tables).join(F.broadcast(distrusted_rows), "bookie_id", "left")
     condition_by_doubt = {
@@ -160,7 +160,7 @@ def doubted_orphans(tables: Tables) -> DataFrame:
 
 
 def doubt_clause() -> Column:
-    """Return the end of a message about a row of `doubted_orphans`: the doubts about the orphan, if any."""
+    """Return the end of a message: why the row of `doubted_orphans` may be no orphan, if there are doubts."""
     store_doubt_clause = or_empty(words(" ({doubt})"))
     doubt_sentence = words(
         "; unconfirmed: {doubts}{which}",

@@ -27,8 +27,8 @@ def id_generator_behind(tables: Tables) -> DataFrame:
     """The store's id generator would give out ids that ledgers already have.
 
     What it finds:
-        Reports an id generator if a listed ledger or an orphan has the generator's next id or a higher
-        one. Etcd has 128 generators.
+        Reports an id generator if a listed ledger, or an orphan (a ledger without metadata), has the
+        generator's next id or a higher one. Etcd has 128 generators.
 
     Why it matters:
         The generator gives out the id of a deleted ledger again. A bookie that still has the old ledger

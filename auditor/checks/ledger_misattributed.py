@@ -15,8 +15,8 @@ def ledger_misattributed(tables: Tables) -> DataFrame:
     """A ledger was created for one owner, but the record of another owner names it.
 
     What it finds:
-        Reports ledgers that are in one owner's record, while their custom metadata names another owner.
-        Shadow topics do not count.
+        Reports ledgers that are in the record of one owner (such as a topic), while their custom metadata
+        names another owner. Shadow topics do not count.
 
     Why it matters:
         When one of the two owners is deleted, its application deletes the ledger too.

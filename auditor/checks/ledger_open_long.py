@@ -77,7 +77,7 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 
 
 def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
-    """Add each ledger's first owner, and ``writer``: last (newest of the owner), superseded or unnamed."""
+    """Add the first owner (e.g. topic), and ``writer``: last (the owner's newest), superseded or unnamed."""
     owned_ledgers = tables.ownership.where("standing = 'owned'").select(*OWNER, *LEDGER, "place", "list_size")
     first_owners = owned_ledgers.groupBy(*LEDGER).agg(
         F.min_by(F.struct(*OWNER, "place", "list_size"), F.struct("path", "place")).alias("named")

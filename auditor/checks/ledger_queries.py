@@ -1,8 +1,8 @@
-"""Queries that several checks share: ledgers by class, broken rule or placement; marks; and locks.
+"""Queries that several checks share, on ledgers (class, broken rule, placement), marks and locks.
 
 The class of a ledger is the state of its worst entry, such as below-ack-quorum. A ledger has one finding. If
 a ledger is not closed, only its finished segments determine its class. Such a ledger is never entry-lost, and
-its finding is never confirmed.
+its finding is never confirmed. Marks and locks are the under-replication marks and their locks.
 """
 
 from auditor.checks.finding_rows import (
@@ -106,8 +106,8 @@ def marks_by_bookie(marks: DataFrame, moved_ledgers: DataFrame | None, *columns:
         columns: further columns to keep.
 
     Returns:
-        The columns scope_id, ledger_id, bookie_id, ``doubtful`` and ``columns``. ``doubtful`` is true if
-        the ledger changed between the scans.
+        The columns scope_id (upper half of the 128-bit ledger id), ledger_id, bookie_id, ``doubtful`` and
+        ``columns``. ``doubtful`` is true if the ledger changed between the scans.
     """
 
     from auditor.tables.scans import drop_deleted_ledgers
@@ -119,7 +119,7 @@ def marks_by_bookie(marks: DataFrame, moved_ledgers: DataFrame | None, *columns:
 
 @cached_query
 def marks_of_deleted_ledgers(tables: Tables) -> DataFrame:
-    """Return marks of ledgers that are certainly not in the ledger tree, not even in a damaged part."""
+    """Return under-replication marks of ledgers that the ledger tree, even if damaged, cannot contain."""
 
     from auditor.tables.marks import named_marks
 
@@ -268,9 +268,10 @@ PLACEMENT_COLUMNS = "state, segments, first_entry_id, windows, bookies, location
 
 
 def group_by_ledger(segments: DataFrame) -> DataFrame:
-    """Return one row per ledger, with the columns of its first segment, ``segments`` and ``excused``.
+    """Return one row per ledger, from rows of the table ``placement``, which has one row per segment.
 
-    ``segments`` is the number of rows. ``excused`` is true if only unwritable bookies break the policy.
+    A row has the columns of the ledger's first segment, and two more. ``segments`` is the number of the
+    ledger's rows. ``excused`` is true if only unwritable bookies break the policy.
     """
     first_segment = F.expr(f"min(struct({_SEGMENT_COLUMNS})) AS first")
     rows = segments.groupBy(*LEDGER).agg(

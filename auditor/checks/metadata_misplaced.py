@@ -35,8 +35,8 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
     What it finds:
         Reports znodes whose name cannot be parsed, or whose path is not the path of their ledger id.
         `elsewhere` counts the znodes at paths of another layout. LAYOUT and the ledger tree disagree if this
-        number is above 10,000, or at least that of the ledgers. The severity is then `critical`, unless
-        bookies still find these ledgers in their listing.
+        number is above 10,000, or at least the number of ledgers at paths of LAYOUT. The severity is then
+        `critical`, unless bookies still find these ledgers in their listing.
 
     Why it matters:
         A bookie's garbage collector treats the ledger as deleted, and clients do not find it. With a wrong

@@ -114,9 +114,10 @@ def metadata_suspect(tables: Tables) -> DataFrame:
 def _recheck_text(cluster: ClusterFacts) -> Column:
     """Return the end of the message, which says whether an earlier run found the same orphans.
 
-    The text has the number of orphans that an earlier run also found. Without an earlier run, the text says
-    that the finding stays suspect until a later run finds the same orphans. The text is empty for saved
-    metadata, and if a rule other than orphan-share, vanished-ranges and large-orphan-share applies.
+    Orphans are ledgers without metadata. The text has the number of orphans that an earlier run also found.
+    Without an earlier run, the text says that the finding stays suspect until a later run finds the same
+    orphans. The text is empty for saved metadata, and if a rule other than orphan-share, vanished-ranges and
+    large-orphan-share applies.
     """
     if not cluster.live:
         return F.lit("")

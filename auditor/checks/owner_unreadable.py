@@ -60,7 +60,7 @@ def owner_unreadable(tables: Tables) -> DataFrame:
 
 
 def _without_repeated_gaps(rows: DataFrame, first_tree: str, *later_trees: str) -> DataFrame:
-    """Drop a gap (unreadable part) of a later tree's root if the first tree of the saved store also has it.
+    """Drop an unreadable part of a later tree's root if the first tree of the saved store also reports it.
 
     A record without a readable path may belong to any tree of the store. The reader of each tree therefore
     reports the record as a gap, even if the tree never existed.

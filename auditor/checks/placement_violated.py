@@ -41,8 +41,8 @@ def placement_violated(tables: Tables) -> DataFrame:
     What to do:
         Check that your Auditor has the report's policy and mapping. If the write quorum or ensemble size
         breaks the policy, change this number or minNumZonesPerWriteQuorum. If the severity is `note`, make
-        the named bookies writable. Other findings' ledgers stay where they are until the Auditor repairs
-        them or you replace their bookies.
+        the named bookies writable. The ledgers of other findings stay where they are until the Auditor
+        repairs them, or you replace their bookies.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

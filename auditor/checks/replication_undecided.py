@@ -1,4 +1,4 @@
-"""Ledgers that may lack copies: a bookie's old or unreadable index leaves it unknown."""
+"""Ledgers for which a bookie's old or unreadable index leaves unknown whether they have all copies."""
 
 from auditor.checks.check import Basis, Column, Confidence, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, or_empty, words

@@ -124,7 +124,7 @@ def _is_in_metadata(bookie: TableRow) -> bool:
 
 
 def _has_other_finding(start_forecast: TableRow, bookie: TableRow, roster: Roster) -> bool:
-    """Return whether `cookie-missing` or `instance-id-missing` already reports the cause."""
+    """Return whether `cookie-missing` or `instance-id-missing` already reports why the start would fail."""
     if start_forecast["fault"] == "not-in-store":
         return bookie["registered"] is not None and not bookie["has_cookie"]
     return roster.cluster.instance_id_missing and start_forecast["fault"] in (

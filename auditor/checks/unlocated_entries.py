@@ -22,11 +22,12 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
     """Add ``in_entry_logs`` and ``entry_logs_total`` to rows about a ledger.
 
     Returns:
-        ``in_entry_logs`` has one struct per entry log with needed entries of the ledger that the bookie's
-        index lacks. Logs are ordered by the number of entries that no index has, largest first. There are at
-        most `MAX_EVIDENCE_LOGS`. ``entry_logs_total`` is the number of all such logs. Both columns are null
-        if the run read no such log, for example without ``--entry-logs``. Logs whose entries were not read,
-        such as logs in the tables of ``bkaudit collect``, are only in the table log_entries.
+        ``in_entry_logs`` has one struct per entry log that has needed entries of the ledger, if the bookie's
+        index lacks these entries. Logs are ordered by the number of entries that no index has, largest
+        first. There are at most `MAX_EVIDENCE_LOGS`. ``entry_logs_total`` is the number of all such logs.
+        Both columns are null if the run read no such log, for example without ``--entry-logs``. Logs whose
+        entries were not read, such as logs in the tables of ``bkaudit collect``, are only in the table
+        log_entries.
     """
     if "log_entries" not in tables.frames:
         null_column = F.lit(None)

@@ -128,7 +128,7 @@ class LazyGroup(click.Group):
     ) -> click.Context:
         """Return the context of the program, which also stores the original arguments.
 
-        `Interruption` later needs them to tell the user how to resume the command.
+        `Interruption` later needs these arguments to tell the user how to resume the command.
         """
         arguments = list(args)
         try:

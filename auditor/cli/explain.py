@@ -42,9 +42,9 @@ def ledger(
 ) -> None:
     """Draw which entries of a ledger each bookie should hold and does hold, and say what to do.
 
-    ID is the ledger's id, or its scope and id in 32 hexadecimal digits. With --bookie, the page compares
-    the entries that one bookie should hold with the entries that it holds. The latter come from the run, or
-    from the BP-34 value in the file --availability.
+    ID is the ledger's id, or all 128 bits (scope and id) in 32 hexadecimal digits. With --bookie, the page
+    compares the entries that one bookie should hold with the entries that it holds. The latter come from the
+    run, or from the BP-34 value in the file --availability.
     """
     if bookie is not None:
         show_text(_replica_page(ledger_id, run, bookie, availability))

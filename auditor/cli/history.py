@@ -64,8 +64,8 @@ _HOUR_MS = 3_600_000
 def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: float | None) -> None:
     """Print one line on the result of the newest run in RUNS (by default ./runs), or of the run RUNS itself.
 
-    The exit code is the one with which the audit of the run ended, with the --fail-on of that audit. Only if
-    this code is 0, it becomes 3 if the run's oldest data is older than --max-age or in the future. It is 2
+    The exit code is the one with which the audit of the run ended, with the --fail-on of that audit. If this
+    code is 0, but the run's oldest data is older than --max-age or in the future, the exit code is 3. It is 2
     if there is no run.
     """
     report_file = newest_report(runs or runs_directory(cluster, conf))

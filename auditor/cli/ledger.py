@@ -41,7 +41,7 @@ def show(
 ) -> None:
     """Show the metadata of a ledger as JSON.
 
-    ID is the ledger's id, or its scope and id in 32 hexadecimal digits.
+    ID is the ledger's id, or all 128 bits (scope and id) in 32 hexadecimal digits.
     """
     store_sources = sources(metadata, (), cluster, conf)
     from auditor.sources.metadata.ledgers import find_ledger
@@ -64,7 +64,7 @@ def list_(
     ledger_scope_id: int | None,
     credentials: str | None,
 ) -> None:
-    """List the ledgers of SCOPE (by default 0) as JSON objects, one on each line.
+    """List the ledgers of SCOPE (upper 64 bits of ids, by default 0) as JSON objects, one on each line.
 
     Parts of the store that could not be listed are reported on standard error. The exit code is then 3.
     """

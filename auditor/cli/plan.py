@@ -52,8 +52,8 @@ def plan() -> None:
 def make(run: str, out: str | None, form: str) -> None:
     """Plan the repair of RUN's findings, as steps in order, each with its commands and conditions.
 
-    A step is refused if a hold of the run forbids it. If the run's data is more than 24 hours old, every
-    dangerous step is refused.
+    A step is refused if one of the run's holds (rules that forbid actions) forbids it. If the run's data is
+    more than 24 hours old, every dangerous step is refused.
 
     By default, RUN is the newest run. `bkaudit plan RUN` does the same. The command does not contact the
     cluster, and applies nothing.

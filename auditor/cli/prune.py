@@ -70,9 +70,9 @@ def prune(
 
     With --yes, remove these runs and the lock files that no process holds.
 
-    Some runs are never removed: the newest run and the newest complete run of each cluster, and the
-    baselines of suppressions. The run that the option `since` in the file of options names is not removed
-    either. Unfinished runs, damaged runs and other files stay too.
+    Some runs are never removed: the newest run and the newest complete run of each cluster, and the runs that
+    suppressions name as baselines. The run that the option `since` in the file of options names is not
+    removed either. Unfinished runs, damaged runs and other files stay too.
     """
     from auditor.runs.history import history
     from auditor.runs.newest import check_runs_directory

@@ -156,7 +156,7 @@ def report(
 
 
 def _print_leaks(run: str, forms: tuple[str, ...]) -> None:
-    """Print the leaks of a run in one form. A leak is a ledger without an owner.
+    """Print the leaks of a run in one form. A leak is a ledger without an owner, such as a topic.
 
     Raises:
         UsageError: more than one form is given, or the form cannot show leaks.

@@ -85,8 +85,8 @@ def simulate(
     failure of each single bookie, rack, zone and region. It also lists the worst pairs of failures, and
     shows the balance of bookies.
 
-    The forms text and json name the first ledgers and owners that a failure concerns. The forms csv, jsonl
-    and parquet list all of them. The command does not contact the cluster.
+    The forms text and json name the first ledgers and owners (such as topics) that a failure concerns. The
+    forms csv, jsonl and parquet list all of them. The command does not contact the cluster.
     """
     from auditor.reports import simulation as report
     from auditor.simulate.simulation import answer_any_domains, answer_failure, simulate_all

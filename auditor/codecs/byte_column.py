@@ -33,7 +33,7 @@ class ByteColumn(Sequence[bytes]):
 
     @classmethod
     def from_values(cls, values: Sequence[bytes]) -> ByteColumn:
-        """Return a column of these values. A column is returned as it is, without a copy."""
+        """Return a column of these values. If ``values`` is already a column, return it without a copy."""
         if isinstance(values, ByteColumn):
             return values
         lengths = np.fromiter(map(len, values), np.int64, len(values))
@@ -82,7 +82,7 @@ class TextColumn(Sequence[str]):
 
     @classmethod
     def from_values(cls, values: Sequence[str]) -> TextColumn:
-        """Return a column of these values. A column is returned as it is, without a copy."""
+        """Return a column of these texts. If ``values`` is already a column, return it without a copy."""
         if isinstance(values, TextColumn):
             return values
         joined_text = "".join(values)

@@ -1,7 +1,7 @@
 """Writer of a collection: tables made from bookies' directories, read on the bookies and audited elsewhere.
 
-    places          directories (a place: those of one bookie), and their VERSION and lastMark files
-    availability    the indexes, one piece after the other (a piece: one bookie id's directories in a place)
+    places          the directories of each bookie (a place), and their VERSION and lastMark files
+    availability    the indexes, piece by piece (a piece: the index directories of one bookie id in a place)
     journal tails   journal records after the last marks
     entry logs      the header and ledgers map of each log. With --entry-logs: also the ledgers in each log,
                     from its map or from a scan of the headers of its entries
@@ -98,7 +98,7 @@ class CollectionInput:
 
 
 class CollectedTable(NamedTuple):
-    """A table of a collection, its parts, and the function that reads the rows of one part without Spark."""
+    """A table of a collection, and its parts. ``part_reader`` reads the rows of one part without Spark."""
 
     name: str
     columns: pa.Schema
@@ -107,7 +107,7 @@ class CollectedTable(NamedTuple):
 
 
 def find_log_directories(places: Sequence[FoundPlace]) -> list[tuple[str, str | None]]:
-    """Return the directories with ``current``, sorted, each with its VERSION's digest (None: no VERSION)."""
+    """Return (path, digest of VERSION or None) of all directories with ``current``, in sorted order."""
     version_by_path = {
         directory.path: directory.version
         for place in places
@@ -314,7 +314,7 @@ def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[st
 def _directory_tables(
     target: Collection, places: Sequence[FoundPlace], pieces: Sequence[Piece]
 ) -> Iterator[tuple[str, CollectedFiles]]:
-    """Write the small tables places, directories and cookies. Yield the name and the files of each table."""
+    """Write the small tables ``places``, ``directories`` and ``cookies``. Yield each name and its files."""
     piece_ids = {
         (piece.place, directory.path): piece.id for piece in pieces for directory in piece.directories
     }
@@ -353,7 +353,7 @@ def _write_in_driver(target: Collection, table: CollectedTable, progress: Progre
 
 
 def _unread_bookies(places: Sequence[FoundPlace]) -> Iterator[str]:
-    """Yield a text with the reason for each incompletely found bookie, and for each path not listed."""
+    """Yield a text with the reason for each bookie not completely found, and for each unlisted path."""
     attribution = attribute_directories(places, frozenset(), {}, None)
     cookie_ids = {row.cookie_bookie_id for row in attribution.directories if row.cookie_bookie_id is not None}
     for bookie_id, bookie in attribute_directories(places, cookie_ids, {}, None).bookies.items():

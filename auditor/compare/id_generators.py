@@ -38,9 +38,9 @@ class GeneratorDifference(NamedTuple):
 def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifference:
     """Compare the next ids of the copy's generators with the ledger ids in use in either store.
 
-    The function runs one query. Only ids that a generator issued count, not ids that an application chose
-    itself. An id counts as issued by a generator in two cases: (1) the source's generator is past the id,
-    or (2) the ledger belongs to an application that never chooses ids.
+    The function runs one query. It ignores ids that an application chose itself. An id counts as issued by
+    a generator in two cases. (1) The source's generator is past the id. (2) The ledger belongs to an
+    application that never chooses ids.
     """
     source_ranges = find_id_ranges(source.nodes, source.layout)
     # Read a running copy's generator after its ledgers. It is then past the ids of ledgers created meanwhile.

@@ -61,7 +61,7 @@ _SCALAR_COLUMNS = (
 
 
 class TablePair(NamedTuple):
-    """The same table from the source and from the copy."""
+    """The same table from both stores: from the source, and from the store that may be its copy."""
 
     source: DataFrame
     copy: DataFrame
@@ -156,7 +156,7 @@ def settle_differences(
 
 
 def _unequal_rows(sides: TablePair, key_columns: tuple[str, ...], listed_sql: str) -> DataFrame:
-    """Join both sides, and return the rows whose digests differ, with the version of the row on each side.
+    """Join both sides. Return the rows whose digests differ, each with its version on both sides.
 
     ``key_columns`` identify a row. Rows that do not meet the SQL condition ``listed_sql`` are ignored.
     """
@@ -176,9 +176,9 @@ def _unequal_rows(sides: TablePair, key_columns: tuple[str, ...], listed_sql: st
 
 
 def _add_doubts(rows: DataFrame, store_item: StoreItem) -> DataFrame:
-    """Mark differences as undecided where necessary, and return them as rows of `STORE_DIFFERENCES`.
+    """Mark uncertain differences as undecided. Return all differences as rows of `STORE_DIFFERENCES`.
 
-    A difference is undecided if one side lacks the row and that side was not read completely.
+    A difference is undecided if one store lacks the item and this store was not read completely.
     """
     change = F.col("change")
     doubt_column = F.when(change == CopyState.MISSING, F.col("copy_doubt"))
@@ -228,8 +228,9 @@ _SINGLE_NODES = ("LAYOUT", "INSTANCEID")
 class StoreSide:
     """One of the two open stores of a comparison, with the name ``source`` or ``copy``.
 
-    ``nodes`` are all nodes of the store except ledgers, their under-replication marks, and their locks, as
-    the first read found them (`ClusterNodes`). ``salt`` is the random number that salts the digests.
+    ``nodes`` are the nodes that the first read found (`ClusterNodes`). Nodes of ledgers, of their
+    under-replication marks and of their locks are not included. ``salt`` is the random number that salts the
+    digests.
     """
 
     name: str
@@ -301,9 +302,9 @@ class StoreSide:
         )
 
     def reread_owners(self, uri: OwnersUri | None) -> DataFrame | None:
-        """Read a second time the versions of the values of all owners (such as topics).
+        """Read the versions of the values of all owners (such as topics) a second time.
 
-        Returns None for a saved store, which cannot change, or if ``uri`` is None.
+        Returns None for a saved store, which cannot change. Also returns None if ``uri`` is None.
         """
         if uri is None or not is_live(uri.tree_uri(APPLICATIONS[uri.application].trees[0])):
             return None

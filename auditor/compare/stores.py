@@ -109,10 +109,10 @@ def _find_owners(
     """Find the owners of ledgers (such as Pulsar topics) next to BookKeeper's roots in both stores.
 
     Returns:
-        Two values. The first value is a pair: the owners' URI of the source, and that of the copy. If only
-        one store has owners, the URI of the other store is None. The pair itself is None if owners are not
-        compared. The second value has the reason if a store cannot show whether it has owners. Otherwise it
-        is empty.
+        A pair, and a tuple of reasons. The pair has the owners' URI of the source and that of the copy. If
+        only one store has owners, the URI of the other store is None. The pair itself is None if owners are
+        not compared. The tuple has the reason if a store cannot show whether it has owners. Otherwise the
+        tuple is empty.
     """
     for name in APPLICATIONS:
         has_owners = [side.has_owners(name) for side in sides]
@@ -136,7 +136,7 @@ def _find_owners(
 class _OpenStorePair:
     """Two open stores, and the URIs of the owners (such as topics) of their ledgers.
 
-    If owners cannot be compared, ``gaps`` has the reason.
+    ``gaps`` has the reason why owners cannot be compared. It is empty if there is no such reason.
     """
 
     cache: TableCache
@@ -149,7 +149,7 @@ class _OpenStorePair:
         return compare_generators(*self.sides)
 
     def compare(self) -> tuple[Comparison, DataFrame]:
-        """Write the tables of differences. Return the result with all counts, and the differences."""
+        """Write the tables of differences. Return the counts as a `Comparison`, and the differences."""
         source, copy = self.sides
         gap_texts, notes = list(self.gaps), []
         for side in self.sides:
@@ -258,7 +258,7 @@ class _OpenStorePair:
         )
 
     def _count_totals(self) -> dict[StoreItem, tuple[int, int, int | None]]:
-        """Count the items of each kind: in the source, in the copy, and equal in both.
+        """Return three numbers for each kind of item: in the source, in the copy, and equal in both.
 
         The number of equal items is None if the caller must derive it from the differences.
         """
@@ -288,9 +288,9 @@ class _OpenStorePair:
         return totals
 
     def _unread_notes(self) -> Iterator[str]:
-        """Yield texts about unread paths of ledgers and of owners (such as topics) in each store.
+        """Yield texts about paths that could not be read: paths of ledgers, and of owners (such as topics).
 
-        The texts name the first of these paths, and give the number of paths if there are more.
+        A text names the first such path of a store. It gives the number of paths if there are more.
         """
         for side in self.sides:
             yield from _unread_texts(side.name, side.ledgers(), "ledgers")
@@ -299,7 +299,7 @@ class _OpenStorePair:
                 yield from _unread_texts(side.name, side.owners(uri), "owners")
 
     def _misplaced_notes(self) -> Iterator[str]:
-        """Yield a text for each store that has paths which belong to no ledger.
+        """Yield a text for each store with misplaced paths (paths that belong to no ledger).
 
         The text gives the number of these paths. They are not compared.
         """

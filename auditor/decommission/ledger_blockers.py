@@ -32,8 +32,9 @@ MAX_NAMED_TOPICS = 10
 def ledger_blockers(run: RunReader, ids: Longs, cause_codes: NDArray[np.int8]) -> tuple[Blocker, ...]:
     """Return one `Blocker` for each cause that prevents ledgers from moving, the worst first.
 
-    ``ids`` has a row for each ledger that cannot move: its scope (the upper half of a 128-bit ledger id) and
-    its id. ``cause_codes`` has the cause for each of these ledgers, as an index into `CAUSE_BY_CODE`.
+    ``ids`` has a row for each ledger that cannot move. A row consists of the scope (the upper half of the
+    128-bit id) and the ledger id. ``cause_codes`` has the cause for each of these ledgers, as an index into
+    `CAUSE_BY_CODE`.
     """
     id_order = np.lexsort((ids[:, 1], ids[:, 0]))
     ids, cause_codes = ids[id_order], cause_codes[id_order]
@@ -74,7 +75,7 @@ def ledger_blockers(run: RunReader, ids: Longs, cause_codes: NDArray[np.int8]) -
 
 
 def _owned_ledgers(run: RunReader, ids: Longs, cause_codes: NDArray[np.int8]) -> Iterator[pa.Table]:
-    """Yield the blocked ledgers that belong to a topic: ids, the code of the cause, the topic's full name."""
+    """Yield the blocked ledgers that a topic owns. Columns: ids, code of the cause, topic's full name."""
     if not len(ids) or not has_owners(run):
         return
     blocked_rows = pa.table(
@@ -109,7 +110,10 @@ def _topic_names(owned_ledgers: pa.Table, ledger_keys: set[tuple[int, int]]) -> 
 
 
 def blocked_ledgers(run: RunReader, trial: TrialSums) -> pa.Table:
-    """Return each ledger that cannot move in a trial removal, its first cause and topic, by cause and id."""
+    """Return the ledgers that cannot move in a trial removal, each with its first cause and its topic.
+
+    The rows are ordered by cause, then by ledger id. An unknown topic is null.
+    """
     ids, cause_codes = trial.all_blocked_ledgers()
     segment_order = np.lexsort((ids[:, 1], ids[:, 0], cause_codes))
     ids, cause_codes = ids[segment_order], cause_codes[segment_order]

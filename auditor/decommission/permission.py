@@ -30,9 +30,9 @@ _CAUSE_BY_UNFITNESS = {
 
 
 def permit_decommission(run: GateRun, bookies: Sequence[str], live_bookies: Sequence[str]) -> Permission:
-    """Ask the gate, which permits or refuses actions, whether bookies may be removed.
+    """Ask the gate (`auditor.actions.gate`) whether bookies may be removed.
 
-    The result is a refusal also if the gate refuses to stop ``live_bookies``.
+    The gate permits or refuses actions. The result is a refusal also if it refuses to stop ``live_bookies``.
     """
     action_objects = [bookie(name) for name in bookies]
     gate_answer = permit(run, ActionKind.DECOMMISSION, action_objects)
@@ -54,10 +54,10 @@ def permit_decommission(run: GateRun, bookies: Sequence[str], live_bookies: Sequ
 
 
 def gate_blockers(permission: Permission) -> Iterator[Blocker]:
-    """Yield why removals are refused: holds (rules that forbid them), or that the run permits none at all.
+    """Yield the reasons why a removal is refused; nothing if it is permitted.
 
-    If at least one hold is certain, the uncertain holds are left out. Nothing is yielded if the removal is
-    permitted.
+    A reason is a hold (a rule that forbids the removal), or that the run permits no removal at all. If at
+    least one hold is certain, the uncertain holds are left out.
     """
     if isinstance(permission, Allowed):
         return
@@ -81,12 +81,12 @@ def _reason_text(action_holds: Sequence[Hold]) -> str:
 
 
 def notices_of(permission: Permission) -> tuple[HoldNotice, ...]:
-    """Return the holds (rules) that forbid a removal, the most important first; empty if it is permitted."""
+    """Return the rules (holds) that forbid a removal, the most important first. Empty if it is permitted."""
     return () if isinstance(permission, Allowed) else tuple(map(hold_notice, permission.holds))
 
 
 def decommission_commands(permission: Permission, bookies: Sequence[str]) -> tuple[str, ...]:
-    """Return the commands that remove the bookies, in order; empty if the removal is refused."""
+    """Return the commands that remove the bookies, in order. Empty if the removal is refused."""
     if isinstance(permission, Refused):
         return ()
     return tuple(decommission_command(permission, name) for name in bookies)

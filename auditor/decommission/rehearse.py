@@ -145,7 +145,7 @@ def rehearse_by_ledger(
     bytes_per_second: int | None = None,
     round_trip_ms: float = 1.0,
 ) -> tuple[Rehearsal, TrialSums]:
-    """Return the result of `rehearse`, and the `TrialSums` of removing all bookies together."""
+    """Return the result of `rehearse`, and the sums over ledgers if all bookies are removed together."""
     leaving_bookies = list(dict.fromkeys(whole_bookie_id(run, id_prefix) for id_prefix in id_prefixes))
     bookies = _RunBookies(run, leaving_bookies)
     placement_settings, locations = load_placement(run)
@@ -209,8 +209,8 @@ def rehearse_by_ledger(
 class _RunBookies:
     """Bookies of a run, each with a number (its index in ``names``).
 
-    ``is_spare`` flags the bookies that can take copies. ``absent`` has the unregistered bookies in
-    ensembles, except the bookies that leave.
+    ``is_spare`` flags the bookies that can take copies. ``absent`` has all bookies in ensembles that are not
+    registered, but not the bookies that leave.
     """
 
     def __init__(self, run: RunReader, leaving_bookies: Sequence[str]) -> None:
@@ -237,7 +237,7 @@ class _RunBookies:
 def _run_trials(
     run: RunReader, bookies: _RunBookies, trials: Sequence[TrialSums], isolation_numbers: IsolationNumbers
 ) -> int:
-    """Add ledgers on removed bookies to all trials. Return the number of ledgers with unknown bookies."""
+    """Add each ledger on a removed bookie to all ``trials``. Return how many ledgers have unknown bookies."""
     is_removed_bookie = np.logical_or.reduce([sums.is_removed_bookie for sums in trials])
     copy_states = CopyStates(run.directory, bookies.numbers)
     undecided_ledger_count = 0
@@ -259,7 +259,7 @@ def _run_trials(
 def _find_doubts(
     run: RunReader, undecided_ledger_count: int, unplaced_bookie_count: int
 ) -> Iterator[DoubtCount]:
-    """Yield the unknown facts that make all trial removals uncertain, each with a count."""
+    """Yield each kind of unknown fact that makes all trial removals uncertain, with its count."""
     run_facts = run.report.run
     if unplaced_bookie_count:
         yield DoubtCount(
@@ -377,7 +377,7 @@ def _decommission_order(
     """Return the order in which to remove the bookies one by one: the bookie with the least copying first.
 
     The result is empty if one of the bookies must not be removed. It is also empty if a ledger has too few
-    spare bookies to replace all of the bookies, because the last removal would then fail.
+    spare bookies to replace all leaving bookies. The last removal would then fail.
     """
     if joint_trial_sums.ledgers_without_spare or not all(
         trial.answer in (Answer.NOW, Answer.AFTER) for trial in single_trials

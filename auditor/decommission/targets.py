@@ -71,7 +71,9 @@ class GonePositions:
         return entry_counts
 
     def count_gone_positions(self) -> Longs:
-        """Count gone positions by segment (row) and window (column p: the Qw positions from p on, modulo E).
+        """Count the positions of leaving bookies by segment (row) and window (column p).
+
+        Window p consists of the Qw positions from p on, modulo E.
 
         >>> def column(*values): return np.array(values, np.int64)
         >>> one = GonePositions(column(0), column(9), column(3), column(2), np.array([[True, False, False]]))
@@ -87,9 +89,9 @@ class GonePositions:
         return gone_counts
 
     def first_remaining_position(self) -> Longs:
-        """Return, for each window (the positions that store an entry), the first position that is not gone.
+        """Return, for each window (the positions that store an entry), the first whose bookie stays.
 
-        A worker reads from this position. The value is -1 if all positions of the window are gone. The array
+        A worker reads from this position. The value is -1 if all bookies of the window leave. The array
         has a row per segment, and a column per residue (e mod E for entry e).
         """
         ensemble_sizes, entry_residues = self.ensemble_size[:, None], self._entry_residues()
@@ -135,8 +137,9 @@ class GonePositions:
     ) -> Longs:
         """Return the number of entries that a worker reads from one batch of each segment.
 
-        The batch begins at ``first_entries`` and has ``batch_length`` entries. The worker reads from the
-        first to the last entry whose residue is flagged in ``is_residue_stored``.
+        The batch begins at ``first_entries`` and has ``batch_length`` entries. A residue is an
+        entry id modulo the ensemble size. The worker reads from the first to the last entry whose residue is
+        flagged in ``is_residue_stored``.
         """
         lowest_offset, highest_offset = (
             np.full_like(first_entries, BATCH_ENTRIES),

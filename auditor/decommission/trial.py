@@ -6,8 +6,8 @@ The segments of a batch of ledgers are arrays, with their whole ensembles. Examp
     segment      0       1      2                   ``ledger`` has the row of each segment
     member       a b c | a b d | c d                ``ensembles`` has one row for each segment
 
-Segments have all members of an ensemble, also those without entries: the replacement of a bookie depends on
-the other members too. Windows (`auditor.simulate.windows`) only have bookies with entries.
+Segments have all members of an ensemble, also those without entries, because the policy considers all of
+them. Windows (entries on the same bookies, `auditor.simulate.windows`) only have bookies with entries.
 """
 
 from collections.abc import Sequence
@@ -42,8 +42,8 @@ class Segments(SegmentColumns):
     Args:
         entry_bytes: Array by ledger: the mean payload of an entry, in bytes. NaN if the ledger is not closed.
         isolation: Array by ledger: the number that identifies the ledger's isolation groups.
-        last_entries: Last entry of each segment. It is below the first entry if the segment is empty, or if
-            it is an open end (its last entry is unknown).
+        last_entries: Last entry of each segment. It is below the first entry for an empty segment. The same
+            holds for an open end, which is a segment with an unknown last entry.
         is_open_end: Whether the segment is the open end of its ledger.
         ensembles: Numbers of the bookies. `NO_BOOKIE` fills the row past the end of the ensemble.
     """
@@ -127,7 +127,7 @@ class _SegmentInspection:
 
 
 class _LedgerCauses(NamedTuple):
-    """Arrays by ledger: code of the first blocking cause, flags of unknown facts, and of too few spares."""
+    """Arrays by ledger: first blocking cause (a code), flags of unknown facts, flags of too few spares."""
 
     codes: NDArray[np.int8]
     doubts: dict[str, Bools]
@@ -135,7 +135,7 @@ class _LedgerCauses(NamedTuple):
 
 
 class TrialSums:
-    """Sums, such as bytes to copy, in a trial removal of the bookies with numbers ``leaving_bookies``.
+    """Sums, such as bytes to copy, of a trial removal of the bookies with numbers ``leaving_bookies``.
 
     ``absent_bookies`` are bookies that are already gone. The server replaces them at the same time.
     """
@@ -163,16 +163,16 @@ class TrialSums:
         return self._is_gone[:-1]
 
     def all_blocked_ledgers(self) -> tuple[Longs, NDArray[np.int8]]:
-        """Return BP-35 scope and id of each blocked ledger, and the index of its cause in `CAUSE_BY_CODE`."""
+        """Return BP-35 scope and id of each unmovable ledger, and its cause (index in `CAUSE_BY_CODE`)."""
         ids = np.concatenate([np.zeros((0, 2), np.int64), *(ledger_ids for ledger_ids, _ in self.blocked)])
         return ids, np.concatenate(
             [np.zeros(0, np.int8), *(ledger_codes for _, ledger_codes in self.blocked)]
         )
 
     def blocked_ids_of_store(self) -> Longs:
-        """Return ascending ids of ledgers that cannot move, in scope 0 (upper half of the 128-bit id is 0).
+        """Return ascending ids of ledgers that cannot move and whose ids have only 64 bits (scope 0).
 
-        A ledger is left out if the absence of other bookies before the trial is what blocks it.
+        Ledgers that only the previously absent bookies block are left out.
         """
         ids, cause_codes = self.all_blocked_ledgers()
         is_ledger_cause = cause_codes != _CODE_BY_CAUSE[Cause.ABSENT]
@@ -180,7 +180,7 @@ class TrialSums:
         return ledger_ids
 
     def add(self, segments: Segments, entry_windows: Windows) -> None:
-        """Add a batch of ledgers. ``entry_windows`` has their windows (entries on the same bookies)."""
+        """Add a batch of ledgers. A window in ``entry_windows`` is a set of entries on the same bookies."""
         is_leaving = self._is_leaving[segments.ensembles]
         has_leaving_member = any_true(is_leaving)
         has_leaving_bookie = segments.any_of_ledger(has_leaving_member)
@@ -343,9 +343,9 @@ class TrialSums:
         entry_sizes: NDArray[np.float64],
         is_moving_segment: Bools,
     ) -> None:
-        """Add the copied entries to the loads of bookies.
+        """Add the entries that workers copy to the read loads and write loads of bookies.
 
-        In a write quorum, reads go to the first bookie that stays. Writes are divided among all candidates.
+        Reads go to the first bookie of a write quorum that stays. Writes are divided among all candidates.
         """
         reading_position = inspection.gone_positions.first_remaining_position()
         share_of_entries_read = entries_read / np.maximum(inspection.entries_by_residue.sum(1), 1)
@@ -384,7 +384,7 @@ _SUM_NAMES = (
 
 
 def _find_segments(segments: Segments, entry_windows: Windows) -> Longs:
-    """Find the segment of each window (entries on the same bookies) by ledger and first entry."""
+    """Return the segment of each window (entries on the same bookies), found by ledger and first entry."""
     assert entry_windows.segment_bounds is not None  # nothing was merged
     first_entries = np.concatenate([segments.first_entries, entry_windows.segment_bounds[:, 0]])
     _, first_entry_codes = np.unique(first_entries, return_inverse=True)

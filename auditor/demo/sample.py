@@ -125,7 +125,7 @@ def add_invalid_metadata(cluster: SampleCluster) -> None:
 
 
 def add_down_bookie(cluster: SampleCluster) -> None:
-    """Add ledgers 1010 and 1011, which need a bookie that has a cookie and is not registered."""
+    """Add an unregistered bookie with a cookie, and ledgers 1010 and 1011, which need it."""
     _add_cookie(cluster, DOWN_BOOKIE, DOWN_BOOKIE)
     _add_ledger(cluster, 1010, [(0, [BOOKIE_1, DOWN_BOOKIE])], last_entry=-1)
     _add_ledger(cluster, 1011, [(0, [DOWN_BOOKIE, BOOKIE_2])], last_entry=-1)
@@ -193,8 +193,8 @@ def _add_ledger(
 ) -> None:
     """Add a closed ledger in metadata format 1, which is plain text.
 
-    ``segments`` has a pair of first entry id and bookies for each segment. ``last_entry`` is the last entry
-    id.
+    ``segments`` has a pair for each segment: its first entry id, and its bookies. ``last_entry`` is the id of
+    the last entry.
     """
     segment_lines = ("\t".join([str(first_entry), *members]) for first_entry, members in segments)
     metadata_lines = [str(write_quorum), str(ensemble_size), "0", *segment_lines, f"{last_entry}\tCLOSED"]
@@ -343,9 +343,9 @@ def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None
 
 
 def _newest_run(directory: str | Path, instance_id: str) -> tuple[str | None, str]:
-    """Return the path of the newest run of a cluster, and an unused path for a new run.
+    """Return the path of a cluster's newest run, or None if there is no run. Also return an unused path.
 
-    The first path is None if there is no run.
+    The unused path is for a new run.
     """
     runs_directory = Path(directory)
     runs = (

@@ -120,7 +120,8 @@ def _expected_inputs(
 ) -> AvailableInputs:
     """Return the inputs that the audit is expected to have, before the sources are read.
 
-    If no metadata URI was given, or if the store could not be read, all inputs from the store are expected.
+    All inputs from the store are expected if no metadata URI was given. They are also expected if the store
+    could not be read.
     """
     inputs = AvailableInputs()
     if metadata is not None:

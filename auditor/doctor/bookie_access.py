@@ -26,7 +26,7 @@ def access_lines(
 
     Args:
         registration_rows: Rows of the table ``registrations``.
-        has_rpc_source: True if ``rpc:`` is a source. A bookie without an answer then counts as unread. If
+        has_rpc_source: whether ``rpc:`` is a source. If True, a bookie without an answer counts as unread. If
             False, the audit asks bookies only for entries that seem to be missing.
         access: The logins of bookies.
         options: Options of the audit.

@@ -42,8 +42,8 @@ class JournalListing:
     """Listings of a bookie's journal directories.
 
     ``reason`` is why an audit cannot read the journals completely. It is None if the listings show no
-    problem. ``last_write`` is the time in ms of the last write to the journal file of lastMark or to a newer
-    file. It is None if there is no such file. ``older_files`` are the paths of files that are older than
+    problem. ``last_write`` is the time of the last write to lastMark's journal file or a newer file, in ms.
+    It is None if there is no such file. ``older_files`` are the paths of files that are older than
     lastMark's file, and ``older_bytes`` is their total size.
     """
 
@@ -77,7 +77,7 @@ def list_bookie_journals(bookie: AttributedBookie) -> JournalListing:
 
 
 def expected_index_time(bookie: AttributedBookie, listing: JournalListing | None) -> DatedIndex | None:
-    """Return the time up to which an audit would take the index as complete, and its basis; None if unknown.
+    """Return until when an audit would take the index as complete (time and its source). None: unknown.
 
     This check only lists the journals. An audit also reads them, and may therefore find a different time.
     """
@@ -230,7 +230,7 @@ def _collection_lines(collected: CollectedPlaces) -> Iterator[AnswerLine]:
 def _attribute_directories(
     places: Sequence[FoundPlace], collected: CollectedPlaces, nodes: ClusterNodes | None
 ) -> tuple[set[str], Mapping[str, AttributedBookie]]:
-    """Return the ids of expected bookies (by the store, else by VERSION files), and found bookies by id."""
+    """Return the expected bookie ids (of the store, else of VERSION files), and the bookies found, by id."""
     if nodes is None:  # the VERSION files alone show which bookie owns a directory
         attribution_by_version = attribute_directories(places, frozenset(), {}, None)
         expected_ids = {

@@ -184,9 +184,9 @@ MIN_FREE_BYTES = 1 << 30
 
 
 def check_run_directory(out: str, metadata: MetadataUri | None) -> Iterator[AnswerLine]:
-    """Check the run directory ``out``. With a metadata URI, also check whether an audit is in progress.
+    """Check the run directory ``out``. With a metadata URI, also check for another audit of the cluster.
 
-    An audit of the cluster that is in progress holds a lock in the parent directory of its run directory.
+    An audit in progress holds a lock in the parent directory of its run directory.
     """
     try:
         run = RunDirectory(absolute_path(out))

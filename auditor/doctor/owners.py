@@ -65,7 +65,7 @@ def _access_line(store: OwnersUri, options: AuditOptions) -> AnswerLine:
 def _has_owners(store: MetadataStore, tree: str) -> bool:
     """Return whether the store contains the tree ``tree``.
 
-    A saved store is already opened at the root of this tree, so the tree exists if the store has any znode.
+    A saved store is already opened at the root of this tree. So the tree exists if the store has any znode.
     """
     if store.live:
         return isinstance(store, SiblingStore) and store.has_sibling(tree)

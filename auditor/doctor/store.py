@@ -48,7 +48,8 @@ SCANS_PER_AUDIT = 2
 class Metadata:
     """Facts about the store that the other checks use.
 
-    ``nodes`` has the records except those of ledgers. It is None if the store could not be read.
+    ``nodes`` has all records except those of ledgers. It is None if the store could not be read. ``lines``
+    has a line of text for each check.
     """
 
     store: MetadataStore

@@ -81,7 +81,7 @@ def to_flags(column: pa.Array) -> NDArray[np.bool_]:
 
 
 def pack_row_keys(*columns: NDArray[np.int64]) -> NDArray[np.bytes_]:
-    """Pack the numbers of each row into one value, so that `find_positions` can search rows."""
+    """Pack the numbers of each row into one value, so that `find_positions` can search for whole rows."""
     byte_rows = np.ascontiguousarray(np.stack(columns, axis=1).astype(">i8"))
     return byte_rows.view(f"S{8 * len(columns)}").ravel()
 

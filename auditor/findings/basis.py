@@ -44,7 +44,7 @@ UNREADABLE = "index-unreadable"
 
 @cache
 def basis(check_id: str) -> Basis:
-    """Return the `Basis` of a check's findings. If the check no longer exists, return `Basis.DISKS`.
+    """Return the facts that a check's findings depend on (`Basis`). For a former check: `Basis.DISKS`.
 
     >>> print(basis("entry-lost"), basis("orphan-ledger"), basis("bookie-down"), basis("segment-gap"))
     copies disks metadata metadata
@@ -54,15 +54,15 @@ def basis(check_id: str) -> Basis:
 
 
 def ids_resting_on(*bases: Basis) -> list[str]:
-    """Return the ids of the checks whose basis (the facts that findings depend on) is one of ``bases``."""
+    """Return the ids of the checks whose findings depend on one of ``bases`` (kinds of facts)."""
     return [check_id for check_id in CHECK_BY_ID if basis(check_id) in bases]
 
 
 def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
     """Return the ids of the checks whose findings a run cannot find if it leaves out ``skipped_checks``.
 
-    Former ids of these checks are included. If one check of `LOSS_STAGES` was left out, all checks of
-    `LOSS_STAGES` are included, because a fault may now be at the left-out stage.
+    Former ids of these checks are included. If one check of `LOSS_STAGES` was left out, all of them are
+    included. The reason: a fault of another stage may now be at the left-out stage.
 
     >>> ids_without_check(["entry-lost"])
     ['entry-lost', 'below-ack-quorum', 'below-write-quorum']
@@ -280,7 +280,7 @@ def _holders_of_unread_records(run: Batches) -> set[str]:
 
 
 def is_of_checks(findings: FindingObjects, checks: Collection[str]) -> Flags:
-    """Return for each finding whether a run without these ``checks`` cannot find it."""
+    """Return a flag for each finding: True if a run that leaves out ``checks`` cannot find it."""
     is_of_data_kind: Flags = np.isin(
         findings.kind, [_CHECK_NUMBERS[check_id] for check_id in ids_without_check(checks)]
     )
@@ -309,7 +309,7 @@ def _has_table(run: Batches, name: str) -> bool:
 
 
 def _ledger_flags(run: Batches, findings: FindingObjects) -> tuple[Flags, Flags, Flags]:
-    """Return 3 flags per finding: ledger listed, its class (worst entry's state) known, the class certain."""
+    """Return 3 flags for each finding: its ledger is listed, the ledger's class is known, and is certain."""
     ledger_keys, key_numbers = np.unique(findings.ledger[findings.has_ledger], return_inverse=True)
     is_listed, is_judged, is_decided = (
         np.full(len(ledger_keys), default_flag) for default_flag in (False, True, True)
@@ -363,7 +363,7 @@ def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
 
 
 def _unreadable_flags(run: Batches, findings: FindingObjects) -> Flags:
-    """Return for each finding whether the run could not read the index of its ledger on its bookie."""
+    """Return a flag for each finding: True if its ledger's index on its bookie could not be read."""
     position_by_name = {name: name_position for name_position, name in enumerate(findings.names)}
     key_parts = [np.empty(0, "S24")]
     for batch in run(CHANGED, ["id", "change", "scope_id", "ledger_id", "bookie_id"]):

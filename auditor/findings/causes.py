@@ -90,7 +90,7 @@ Only bookies with several directories matter here (`uneven_directories`).
 
 
 def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
-    """Return all index directories of each bookie with a nearly empty one, as (path, ledger count) in order.
+    """Return (path, number of ledgers) of all index directories, for bookies with a nearly empty directory.
 
     Only bookies with DbLedgerStorage count. This storage keeps a ledger in the directory at position id
     modulo number of directories. So all directories should have similar numbers of ledgers.
@@ -365,7 +365,7 @@ def _lost_disk_claims(roster: Roster, loss_counts: LossCounts, gone_bookies: Set
 
 
 def cause_column(claims: Sequence[Claim]) -> Column:
-    """Return the position of a finding's cause among ``claims``, from 1; null if no cause explains it."""
+    """Return the position (from 1) of the first of ``claims`` that explains a finding; null if none does."""
     bookie_ids = F.concat(F.transform("missing", lambda replica: replica["bookie_id"]), F.col("unknown"))
     only_lacking_bookie = F.when(F.size(F.array_distinct(bookie_ids)) == 1, F.get(bookie_ids, F.lit(0)))
     names = {"bookie": F.col("bookie_id"), "copies": only_lacking_bookie}

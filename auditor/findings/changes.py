@@ -53,7 +53,7 @@ class RunCoverage:
         has_gaps: whether a part of the metadata could not be listed.
         has_unread_bookie: whether a bookie was not read completely.
         has_all_owners: whether all owners of ledgers (such as topics) were read.
-        asked_tables: the optional tables of a `Basis` that were requested.
+        asked_tables: the requested optional tables that findings may depend on (`Basis`).
         skipped_checks: checks that were left out, or that had fewer inputs than in the previous run.
         lost_carried: checks that had fewer inputs than in at least one earlier run. They matter for earlier
             findings that the previous run carried over, because it could not look for them.
@@ -176,7 +176,10 @@ def _add_trouble_key(findings: DataFrame, instance_id: str | None) -> DataFrame:
 
 
 def _earlier_findings(earlier_changes: DataFrame) -> DataFrame:
-    """Return the worst finding of each fault (key ``trouble``) that was known after the previous run."""
+    """Return the worst known finding of each fault at the end of the previous run.
+
+    The key of a fault is the column ``trouble``. Fixed findings are left out.
+    """
     rows = earlier_changes.where(F.col("change") != Change.FIXED)
     if "urgency" not in rows.columns:  # a table of an older release
         rows = rows.withColumn("urgency", F.lit(Urgency.NOT_URGENT.value))

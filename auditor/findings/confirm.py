@@ -51,8 +51,8 @@ CHECKS_OF_DELETED_LEDGERS = ("orphan-ledger-deleting",)
 def confirm(findings: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
     """Drop findings about ledgers deleted between the scans. Make findings about changed ledgers suspect.
 
-    ``moved_ledgers`` has the differences between two scans of a live store (`auditor.tables.scans`); None if
-    there was only one scan.
+    ``moved_ledgers`` has the differences between two scans of a live store (`auditor.tables.scans`). It is
+    None if there was only one scan.
     """
     if moved_ledgers is None:
         return findings
@@ -95,7 +95,7 @@ class EarlierFindings(NamedTuple):
 
 
 def suspects_without_lasting_doubt(findings: DataFrame) -> DataFrame:
-    """Return the suspect findings whose doubts are all transient (`auditor.tables.doubts`)."""
+    """Return the suspect findings with transient doubts only: a newer read can settle all of them."""
     return findings.where(_has_only_transient_doubts())
 
 
@@ -106,7 +106,7 @@ def confirm_by_two_runs(
     bookies: DataFrame,
     grace_ms: int,
 ) -> DataFrame:
-    """Confirm the findings that two runs have seen; return all ``findings``.
+    """Confirm the suspect findings that two runs have found. Return all ``findings``.
 
     ``moved_ledgers`` has the differences between the two scans of this run (`auditor.tables.scans`).
     ``bookies`` is the run's table bookies, which has the time of each index. ``grace_ms`` is the grace
@@ -176,7 +176,7 @@ def _is_index_newer(grace_ms: int) -> Column:
 def _add_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Column) -> DataFrame:
     """Add name and time of the earlier run to the evidence of rows for which ``was_seen_earlier`` is true.
 
-    Those of them for which ``is_newer`` is true too become confirmed.
+    A row becomes confirmed if ``is_newer`` is true too.
     """
     run = F.to_json("first")
     carried_evidence = F.concat(
@@ -211,8 +211,8 @@ def add_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
 
     An owner is what a ledger belongs to, such as a Pulsar topic. ``ownership`` is the run's table. ``owners``
     has an element for each owner of sampled ledgers. Its keys are ``ledgers``, ``standing`` (such as owned),
-    and the keys in `OWNER`, which are null if no owner names the ledgers. A ledger that is not in the table
-    ``ownership`` has the standing ``unknown``.
+    and the keys in `OWNER`. The keys in `OWNER` are null if no owner names the ledgers. A ledger that is not
+    in the table ``ownership`` has the standing ``unknown``.
     """
     ledgers = findings.where("ledger_id is not null").select(*LEDGER).distinct()
     owned_ledgers = _first_owners(ownership, ledgers).where("path is not null")
@@ -238,7 +238,8 @@ def _first_owners(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
     """Return ``path``, ``standing`` and ``owner`` of each of the ``ledgers`` that is in ``ownership``.
 
     ``path`` is the path of an owner (such as a topic) that names the ledger. If there are several paths, the
-    first one counts. Path and owner are null if no path names the ledger.
+    first one counts. ``path`` and ``owner`` are null if no path names the ledger. ``standing`` is a word,
+    such as owned or unowned.
     """
     owned_rows = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
     owner = F.struct(*OWNER).alias("owner")
@@ -249,7 +250,10 @@ def _first_owners(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
 
 
 def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
-    """Return the ``evidence`` of findings about no ledger, with the ``owners`` of sampled ledgers as JSON."""
+    """Return the owners of the ledgers in samples, for findings that are not about a single ledger.
+
+    The result has the finding's ``evidence`` and its ``owners`` as JSON. An owner is, for example, a topic.
+    """
     sampled_ledgers = _sampled_ledgers(findings)
     ledger_owners = _first_owners(ownership, F.broadcast(sampled_ledgers.select(*LEDGER).distinct()))
     unnamed_owner = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))
@@ -278,8 +282,8 @@ def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
 def _sampled_ledgers(findings: DataFrame) -> DataFrame:
     """Return a row (``evidence``, ledger) for each ledger in the samples of findings that name no ledger.
 
-    Sampled paths give no rows. Ledgers outside scope 0 ("7 of scope 1"; the scope is the upper half of a
-    128-bit ledger id) give no rows either, because their owner is never known.
+    Sampled paths give no rows. Ledgers with a scope (upper half of the 128-bit id) other than 0 give none
+    either. Their owner is never known. In samples they have the form "7 of scope 1".
     """
     evidence_texts = F.from_json("evidence", _LEDGERS_SCHEMA)
     logs = F.from_json("evidence", _LOGS_SCHEMA)["sample"]

@@ -81,8 +81,8 @@ class FindingPairs:
 def read_finding_arrays(batches: Batches, changes: Sequence[str], column_prefix: str = "") -> FindingArrays:
     """Read severity, missing entries and confidence of the findings that have one of these ``changes``.
 
-    ``column_prefix`` is the prefix of the names of these columns. "" selects the values that the run itself
-    found, and "known_" the values that were known at its end.
+    ``column_prefix`` is the prefix of the names of these columns. The prefix "" selects the values that the
+    run itself found. The prefix "known_" selects the values that were known at the end of the run.
 
     Raises `RunError` if no audit can have written the table.
     """

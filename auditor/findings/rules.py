@@ -12,13 +12,15 @@ can get *better* or be *fixed*. The ``data_kind`` of its `Basis` names the rule:
     The metadata alone shows the finding. It is covered if the ledger is listed, or if the listing has no
     holes.
 ``copies``
-    The finding is about copies of a ledger. It is covered if the ledger's class is decided, even if a
-    bookie could not be read. It is also covered if the ledger is absent from a listing without holes. A
-    finding that counts ledgers is covered if every bookie was read and the listing has no holes.
+    The finding is about copies of a ledger. It is covered if the ledger's class (by its worst entry) is
+    certain, even if a bookie could not be read. It is also covered if the ledger is absent from a listing
+    without holes. A finding that counts ledgers is covered if every bookie was read and the listing has no
+    holes.
 ``disks``
-    The finding is about data on a bookie's disks. It is covered if three conditions are met: the bookie's
-    directories were found and read to the end, the ledger could be judged, and the ledger's index on the
-    bookie could be read. It is also covered if neither the metadata nor a source knows the bookie.
+    The finding is about data on a bookie's disks. It is covered if three conditions are met. (1) The
+    bookie's directories were found and read to the end. (2) The ledger could be judged. (3) The ledger's
+    index on the bookie could be read. It is also covered if neither the metadata nor a source knows the
+    bookie.
 ``owners``
     The finding is about references to ledgers. It is covered if the owners' trees were read with every
     value in them, and if the listing of ledgers has no holes.
@@ -82,7 +84,7 @@ class FindingFacts:
         has_ledger: whether the finding is about a ledger.
         is_listed: whether the run lists this ledger.
         is_judged: whether the run could judge the listed ledger.
-        is_decided: whether the run could decide the class of the listed ledger.
+        is_decided: whether the listed ledger's class (by its worst entry) is certain.
         has_bookie: whether the finding is about a bookie.
         is_known_bookie: whether the run knows this bookie.
         is_read_bookie: whether the run read the known bookie to the end.

@@ -1,6 +1,6 @@
 """Suppressions: findings that somebody has accepted, with the reason and the last day.
 
-A suppressions file is TOML; every entry has a ``reason`` and a last day::
+A suppressions file is TOML. Every entry has a ``reason`` and a last day (``until``)::
 
     [[suppress]]                      # suppresses the findings that match all its keys
     id = "orphan-ledger"              # a check; * stands for any letters, ? for one
@@ -108,9 +108,9 @@ def apply_suppressions(
 ) -> DataFrame:
     """Add the number and the reason of the first entry that accepts each finding; null if none does.
 
-    ``changes`` and the result have the columns of the table ``changes``. ``baselines`` has the tables
-    ``changes`` of the runs that unexpired entries name, by path. ``digests`` has the digests from
-    `digests_by_fingerprint`.
+    ``changes`` and the result have the columns of the table ``changes``. ``baselines`` maps the path of each
+    run that an unexpired entry names to the table ``changes`` of this run. ``digests`` maps a fingerprint to
+    the digest of the finding's missing entries (`digests_by_fingerprint`).
     """
     accepting_entry = F.lit(None).cast("int")
     rows, match_by_entry = _match_entries(changes, entries, baselines, today)
@@ -128,10 +128,10 @@ def apply_suppressions(
 
 
 def digests_by_fingerprint(findings: DataFrame, entries: Sequence[SuppressionEntry]) -> DataFrame | None:
-    """Return the digest of the missing ledger entries of each finding that is named by its fingerprint.
+    """Return the digest of missing ledger entries, for each finding that a suppression names by fingerprint.
 
-    The rows have fingerprint and digest. The result is None if no entry names a fingerprint. A digest is null
-    if the finding has no missing entries.
+    The rows have fingerprint and digest. The result is None if no suppression names a fingerprint. A digest
+    is null if the finding has no missing entries.
     """
     named_fingerprints = sorted(
         {str(entry.column_values["fingerprint"]) for entry in entries if "fingerprint" in entry.column_values}
@@ -151,7 +151,7 @@ def find_refusals(
 ) -> DataFrame:
     """Count, for each entry, the findings of `DATA_LOSS` that it names but is not allowed to accept.
 
-    Findings that some entry accepts are not counted. Each row has the entry's number (``place``, from 1)
+    Findings that another entry accepts are not counted. Each row has the entry's number (``place``, from 1)
     and the count. ``changes`` is the result of `apply_suppressions`. A finding counts once: for the entry
     that names it by fingerprint, else for the first entry that names it.
     """
@@ -205,9 +205,10 @@ def _refusal_reason(entry: SuppressionEntry, digests: Mapping[str, str | None], 
 def _match_entries(
     changes: DataFrame, entries: Sequence[SuppressionEntry], baselines: Mapping[str, DataFrame], today: date
 ) -> tuple[DataFrame, dict[int, Column]]:
-    """Return ``changes`` joined with the baselines, and a condition for each entry by its number.
+    """Return ``changes`` joined with the baselines, and a condition for each entry, by the entry's number.
 
-    The condition tells whether the entry names a row. Expired entries have no condition.
+    A baseline has the findings of an earlier run. The condition tells whether the entry names a row. Expired
+    entries have no condition.
     """
     rows, match_by_entry = changes, {}
     for entry_number, entry in enumerate(entries, 1):
@@ -343,9 +344,10 @@ def _all_values_match(column_values: Mapping[str, str | int]) -> Column:
 
 
 def _match_not_worse(rows: DataFrame, baseline: DataFrame, column: str) -> tuple[DataFrame, Column]:
-    """Join ``rows`` with a baseline.
+    """Join ``rows`` with a baseline (the findings of an earlier run).
 
-    Also return the condition that a row is no worse than in the baseline.
+    Also return the condition that a row is no worse than in the baseline. ``column`` is the name of the
+    joined column.
     """
 
     # Compared as a whole: milder is greater. Of several findings of one trouble, the mildest counts.

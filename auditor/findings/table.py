@@ -79,14 +79,17 @@ def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
 
 
 def ask_roster_checks(checks: Sequence[RosterCheck], roster: Roster) -> list[dict[str, Any]]:
-    """Return results of checks on the roster (bookies, owner stores) as rows of `CHECK_RESULT_SCHEMA`."""
+    """Return results of checks on the roster (a run's bookies and owner stores).
+
+    The results are rows of `CHECK_RESULT_SCHEMA`.
+    """
     return [{**row, "id": check.id} for check in checks for row in check(roster)]
 
 
 def add_fingerprints(
     findings: DataFrame, instance_id: str | None, cause_claims: Sequence[Claim] = ()
 ) -> DataFrame:
-    """Add fingerprint, cause and ledger name to each finding, in the table's column order.
+    """Add fingerprint, cause and ledger name to each finding. Return the columns in the table's order.
 
     ``cause_claims`` are the causes (events that explain several findings). The fingerprint is that of
     `auditor.model.finding.fingerprint`.
@@ -108,7 +111,7 @@ def fingerprints(id: str | Column, instance_id: str | None) -> Column:
 
 
 def qualified_names() -> Column:
-    """Return the qualified name of each row's ledger (`auditor.model.ledger_id`); null without a ledger."""
+    """Return the qualified name (scope and id in hexadecimal) of each row's ledger. Null without ledger."""
     return F.concat(*(F.lpad(F.lowercase_digits(F.hex(column)), 16, "0") for column in LEDGER))
 
 
@@ -128,7 +131,10 @@ def severity_ranks(severity: str = "severity") -> Column:
 
 
 def _rank_column(column: str, ranked_values: Iterable[str]) -> Column:
-    """Return for each row the position of the column's word in ``ranked_values``, from 0."""
+    """Return a column: the position of each row's word in ``ranked_values``, from 0.
+
+    The words are in the column ``column``.
+    """
     rank_map_text = ", ".join(
         f"'{ranked_value}', {severity_rank}" for severity_rank, ranked_value in enumerate(ranked_values)
     )
@@ -139,7 +145,7 @@ MAX_BOOKIES_NAMED = 2
 
 
 class FindingCount(NamedTuple):
-    """The number of findings with equal values in these fields, and the first of their ledgers.
+    """A number of findings that agree in all other fields. The ledger fields name the first of their ledgers.
 
     ``suppression`` is the number of the suppressions entry that accepts the findings; None if none does.
     """

@@ -127,8 +127,8 @@ def node_name(relative_key: str) -> str | None:
     """Return the path that ZooKeeper uses for one of the cluster's own keys, such as ``layout``.
 
     Returns None for ledgers and for keys that this module does not know. A key that has no counterpart in
-    ZooKeeper keeps its name. The result is also None for a writable bookie with the id ``readonly``: in
-    ZooKeeper, that path is the directory of the read-only bookies.
+    ZooKeeper keeps its name. The result is also None for a writable bookie with the id ``readonly``. In
+    ZooKeeper, its path would be the directory of the read-only bookies.
 
     >>> node_name("layout"), node_name("bookies/readonly/bk1:3181"), node_name("ledgers/x")
     ('LAYOUT', 'available/readonly/bk1:3181', None)

@@ -3,13 +3,13 @@
     12/34/1234.idx                                  scope 0: the two lowest bytes, then the whole id
     00000000/00000001/00000000/00000002/2.idx       scope 1, ledger 2
 
-Paths in scope 0 follow BookKeeper's IndexPersistenceMgr: lower-case hexadecimal digits without padding. For
-other scopes, BP-35 specifies four directories: the two halves of the scope, then the two halves of the
-ledger id. This program itself chose the padding to eight digits and the file name. Directories of scope 0
-have names of one or two digits, so they cannot be confused with padded directories. The server scans only
-two levels of directories, so it finds no file in the padded ones. This module also reads directories
-without the padding (``0/1/0/2/2.idx``). A directory such as ``0/1`` can therefore contain indexes of scope
-0 as well as directories of scope 1.
+A ledger's scope (BP-35) is the upper half of its 128-bit id. Paths in scope 0 follow BookKeeper's
+IndexPersistenceMgr: lower-case hexadecimal digits without padding. For other scopes, BP-35 specifies four
+directories: the two halves of the scope, then the two halves of the ledger id. This program itself chose the
+padding to eight digits and the file name. Directories of scope 0 have names of one or two digits, so they
+cannot be confused with padded directories. The server scans only two levels of directories, so it finds no
+file in the padded ones. This module also reads directories without the padding (``0/1/0/2/2.idx``). A
+directory such as ``0/1`` can therefore contain indexes of scope 0 as well as directories of scope 1.
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
 
 
 def scoped_ledger_to_path(ledger: LedgerId) -> str:
-    """Return the index path, relative to ``current``, of a ledger whose scope (BP-35) is not 0.
+    """Return the index path of a ledger whose scope (upper half of the 128-bit id) is not 0.
+
+    The path is relative to ``current``.
 
     >>> scoped_ledger_to_path(LedgerId(-2, scope=1))
     '00000000/00000001/ffffffff/fffffffe/fffffffffffffffe.idx'
@@ -112,9 +114,10 @@ def scoped_ledger_to_path(ledger: LedgerId) -> str:
 
 
 def scoped_ledger_paths(ledger: LedgerId) -> Iterator[str]:
-    """Yield every path that the index of a ledger may have if the ledger's scope (BP-35) is not 0.
+    """Yield every path that the index of a ledger may have.
 
-    The path whose names are all padded with zeros comes first.
+    The ledger's scope (upper half of the 128-bit id) is not 0. The path whose names are all padded with zeros
+    comes first.
 
     >>> list(scoped_ledger_paths(LedgerId(2, scope=1)))[-1]
     '0/1/0/2/2.idx'
@@ -144,8 +147,8 @@ def path_numbers(directory: str, name: str) -> tuple[int, ...] | None:
     """Return the numbers in the names of three nested directories.
 
     ``directory`` is the path of the first two directories. ``name`` is the name of the third. The result is
-    None if a name is not a number. It is also None if the first two numbers are 0: that is scope 0, where
-    indexes have no third directory.
+    None if a name is not a number. It is also None if the first two numbers are 0. They mean scope 0 (the
+    upper half of the ledger's 128-bit id is 0). Indexes of scope 0 have no third directory.
 
     >>> path_numbers("0/1", "0"), path_numbers("0/0", "0"), path_numbers("0/1", "notes")
     ((0, 1, 0), None, None)
@@ -162,7 +165,8 @@ def path_numbers(directory: str, name: str) -> tuple[int, ...] | None:
 def is_scope_id_directory(name: str) -> bool:
     """Return whether ``name``, the name of a directory directly below ``current``, is padded.
 
-    A directory with such a name contains only indexes of ledgers whose scope (BP-35) is not 0.
+    A directory with such a name contains only indexes of ledgers whose scope (upper half of a 128-bit id) is
+    not 0.
 
     >>> is_scope_id_directory("00000000"), is_scope_id_directory("0"), is_scope_id_directory("locations")
     (True, False, False)
@@ -184,7 +188,8 @@ def number_of_directory(name: str) -> int | None:
 def ledger_of_directories(directory_numbers: Sequence[int]) -> LedgerId:
     """Return the ledger whose index path contains directories with these numbers.
 
-    If there are fewer than four numbers, 0 is used for each number that is absent at the end.
+    The first two numbers form the scope (upper half of the 128-bit id), the others the ledger id. If there
+    are fewer than four numbers, 0 is used for each number that is absent at the end.
 
     >>> ledger_of_directories([0, 1, 0, 2])
     LedgerId(id=2, scope=1)
@@ -197,7 +202,7 @@ def ledger_of_directories(directory_numbers: Sequence[int]) -> LedgerId:
 def scoped_ledger_from_name(name: str) -> int | None:
     """Return the signed ledger id in the name of an index file, or None for any other name.
 
-    The file may belong to a ledger of any scope.
+    The ledger may have any scope (upper half of a 128-bit id).
 
     >>> scoped_ledger_from_name("fffffffffffffffe.idx"), scoped_ledger_from_name("0002.idx")
     (-2, None)

@@ -5,8 +5,8 @@
     long hierarchical     000/0000/0000/0000/L0001
     hierarchical          legacy below 2^31 - 1 (Integer.MAX_VALUE), long from that id on
 
-A ledger id has a scope (BP-35), which is 0 for all ledgers that stock BookKeeper creates. Ledgers outside
-scope 0 (the long-long hierarchical layout) are below ``scopes``:
+A ledger id has a scope (BP-35: the upper 64 of 128 bits). Stock BookKeeper only creates ledgers of scope 0.
+Ledgers outside scope 0 (the long-long hierarchical layout) are below ``scopes``:
 
     scopes/0000/0000/0000/0001/0000/0000/0000/L0002       scope 1, ledger 2
 
@@ -131,7 +131,9 @@ _SCOPE_ID_HEX_DIGITS = 16
 
 
 def to_scope_id_path(ledger: LedgerId) -> str:
-    """Return the path, relative to the root, of a ledger whose scope (BP-35) is not 0.
+    """Return the path of a ledger whose scope (upper half of the 128-bit id) is not 0.
+
+    The path is relative to the root.
 
     >>> to_scope_id_path(LedgerId(2, scope=1))
     'scopes/0000/0000/0000/0001/0000/0000/0000/L0002'
@@ -155,10 +157,10 @@ def ledger_of_path(relative_path: str) -> LedgerId | None:
 
 
 def is_inner_scope_id_path(relative_path: str) -> bool:
-    """Return whether ``relative_path`` is a directory above ledgers whose scope (BP-35) is not 0.
+    """Return whether ``relative_path`` is a directory above ledgers outside scope 0.
 
-    This is the case for `SCOPES_DIRECTORY` itself, and for every path below it that has the form of a
-    directory.
+    The scope is the upper half of a 128-bit ledger id. The result is True for `SCOPES_DIRECTORY` itself, and
+    for every path below it that has the form of a directory.
 
     >>> [is_inner_scope_id_path(path) for path in ("scopes", "scopes/0000/0000", "scopes/x")]
     [True, True, False]
@@ -172,7 +174,7 @@ def is_inner_scope_id_path(relative_path: str) -> bool:
 
 
 class ScopeIdSpan(NamedTuple):
-    """The scope (upper half of a 128-bit id) and the range of ids of the ledgers that can be below a znode.
+    """Ledgers that can be below a znode: their scope (upper half of a 128-bit id) and range of ids.
 
     The ids are from ``low`` to ``high``, both included. ``scope`` is None if any scope is possible.
     """
@@ -183,10 +185,10 @@ class ScopeIdSpan(NamedTuple):
 
 
 def scope_id_span(relative_path: str) -> ScopeIdSpan:
-    """Return the range of ledger ids that can be at or below ``relative_path``, a path below ``scopes``.
+    """Return the scope and the range of ids that ledgers at or below ``relative_path`` can have.
 
-    Each directory name narrows the range. The first name that is not four hexadecimal digits is ignored,
-    and so are all names after it.
+    The path is below ``scopes``. Each directory name narrows the range. The first name that is not four
+    hexadecimal digits is ignored, and so are all names after it.
 
     >>> scope_id_span("scopes/0000/0000/0000/0001/ffff")
     ScopeIdSpan(scope=1, low=-281474976710656, high=-1)
@@ -275,7 +277,7 @@ def lock_to_path(ledger_id: int) -> str:
 
 
 def lock_from_path(relative_path: str) -> int | None:
-    """Return the ledger whose lock, which a replication worker holds, is at ``relative_path``.
+    """Return the id of the ledger whose replication lock is at ``relative_path``.
 
     Returns None for a path that `lock_to_path` never returns.
 

@@ -2,14 +2,14 @@
 
 The server does not check the paths that it lists. It joins all digits in a path into one ledger id, and
 garbage collection acts on that id. A znode may be at a path that is not the path of a ledger. For such a
-znode, this module returns two facts: the id that the server (Java) would list, and the ids of ledgers that
-the znode could belong to. A znode named ``L`` and digits could belong to the ledger with these digits. The
-number of digits or the tree may be wrong. Java accepts such a name too. A znode named ``Lnotanumber``,
+znode, this module returns two facts. (1) The id that the server (Java) would list. (2) The ids of ledgers
+that the znode could belong to. A znode named ``L`` and digits could belong to the ledger with these digits.
+The number of digits or the tree may be wrong. Java accepts such a name too. A znode named ``Lnotanumber``,
 ``X1008`` or ``notes`` belongs to no ledger, because no ledger has such a name.
 
 A different layout may use the path for a ledger. The znode could then contain the metadata of that ledger. If
 somebody changed the LAYOUT of a store, the store has a whole tree of such paths. The layout `HIERARCHICAL`
-has two trees of directories that are named by digits: one for small ids, one for large ids.
+has two trees of directories that are named by digits. One is for small ids, the other for large ids.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ClassifiedPath(NamedTuple):
         low: smallest id of the ledgers that are at or below the path, or that the znode could belong to.
             None if there is no such ledger.
         high: largest of these ids, included in the range. None if ``low`` is None.
-        scope_id: scope of these ids (BP-35). None if any scope is possible.
+        scope_id: scope of these ids (upper half of a 128-bit id). None if any scope is possible.
     """
 
     kind: PathKind
@@ -87,7 +87,7 @@ _MAX_NAME_LENGTH = 64  # no id needs more digits; longer names are not parsed
 
 
 def to_path(kind: LayoutKind, ledger_id: int) -> str:
-    """Return the path, relative to the root, of a ledger of scope 0 (BP-35) in layout ``kind``.
+    """Return the path, relative to the root, of a ledger with a 64-bit id (scope 0) in layout ``kind``.
 
     >>> to_path(LayoutKind.FLAT, 7), to_path(LayoutKind.HIERARCHICAL, 7)
     ('L0000000007', '00/0000/L0007')
@@ -98,7 +98,7 @@ def to_path(kind: LayoutKind, ledger_id: int) -> str:
 
 
 def from_path(kind: LayoutKind, relative_path: str) -> int | None:
-    """Return the id of the ledger (scope 0, BP-35) at a path; None for a path that `to_path` never returns.
+    """Return the 64-bit id (scope 0) of the ledger at a path; None if `to_path` never returns this path.
 
     >>> from_path(LayoutKind.HIERARCHICAL, "00/0000/L0007")
     7
@@ -201,11 +201,11 @@ def _path_of_other_layout(
 
 
 def _classify_below(tree_path: ClassifiedPath, has_children: bool) -> ClassifiedPath:
-    """Classify a znode that is a leaf in a tree of ledgers, or is below such a leaf.
+    """Classify a znode that is a leaf in a tree of ledgers, or a znode below such a leaf.
 
-    ``tree_path`` is the classification of the leaf. It is also the result if the znode is the leaf itself.
-    ``has_children`` is True if the znode is below the leaf. Such a znode could belong to the ledgers of the
-    leaf, but Java does not list it.
+    ``tree_path`` is the classification of the leaf. If ``has_children`` is False, the znode is the leaf, and
+    the result is ``tree_path``. If it is True, the znode is below the leaf. Such a znode could belong to the
+    ledgers of the leaf, but Java does not list it.
     """
     if not has_children or tree_path.kind == "other":
         return tree_path
@@ -217,7 +217,7 @@ def _etcd_path(relative_path: str) -> ClassifiedPath:
 
     If the driver cannot read an id there, its whole listing fails, and garbage collection deletes nothing.
     No ledger can have such a name, so the key belongs to no ledger. There is one exception: a key below a
-    ledger's key belongs to that ledger. A key with a negative id in scope 0 belongs to no ledger.
+    ledger's key belongs to that ledger. A key with a negative 64-bit id (scope 0) belongs to no ledger.
     LedgerMetadataBuilder refuses such ids, and the driver's listing ends before their keys.
     """
     ledger = etcd.from_path(relative_path)
@@ -238,7 +238,7 @@ def _etcd_path(relative_path: str) -> ClassifiedPath:
 
 
 def _scope_id_path(relative_path: str, names: list[str]) -> ClassifiedPath:
-    """Classify a path below ``scopes``, the tree of ledgers whose scope (BP-35) is not 0.
+    """Classify a path below ``scopes``, the tree of ledgers outside scope 0 (upper half of a 128-bit id).
 
     Java skips this tree, so it lists no id for the path. A ledger of scope 0 does not belong there, but a
     znode there could contain its metadata.

@@ -31,7 +31,7 @@ class Action(TypedDict):
 
 
 class ForbiddenAction(TypedDict):
-    """An action that findings ask for, but that a hold forbids, with the reason for the hold."""
+    """An action that findings ask for but that a hold (a rule) forbids. ``why`` names the holds."""
 
     kind: Annotated[str, SchemaFacet("enum", (*ActionKind,))]
     objects: Annotated[str, about("the first bookies or ledgers of the action, at most two")]
@@ -43,7 +43,7 @@ class ForbiddenAction(TypedDict):
 
 
 class HoldFacts(TypedDict):
-    """Number of holds of a run. A hold forbids an action on an object (table holds).
+    """Numbers of a run's holds. A hold is a rule that forbids an action on an object (table holds).
 
     ``urgent`` counts the holds that have one of the two highest urgencies and that no suppression accepts.
     While it is above 0, the exit code is above 0 too. ``earlier_run`` is the name of an earlier run whose

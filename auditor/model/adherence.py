@@ -165,7 +165,7 @@ def zone_of(path: str) -> tuple[str, str] | None:
 
 
 def domain_codes(locations: Locations, level: Level, names: Sequence[str]) -> Numbers:
-    """Return a code for each bookie's rack, zone or region; -1 if ``locations`` does not have the bookie."""
+    """Return the code of each bookie's rack, zone or region; -1 if ``locations`` does not have it."""
     return _encode_texts([locations.domain(name, level) for name in names])[1]
 
 
@@ -317,10 +317,10 @@ def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
 
 
 def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_regions: int) -> Flags:
-    """Flag the windows (write quorums) with an ack quorum of copies in fewer than ``min_regions`` regions.
+    """Flag the windows (write quorums) in which ``min_regions`` - 1 regions have an ack quorum of copies.
 
-    A region policy with ``reppMinimumRegionsForDurability`` avoids such windows when it creates an
-    ensemble: any ``min_regions`` - 1 regions together must hold fewer than ``ack_quorum`` copies. A bookie
+    A region policy with ``reppMinimumRegionsForDurability`` avoids such windows when it creates an ensemble.
+    It requires that any ``min_regions`` - 1 regions together have fewer than ``ack_quorum`` copies. A bookie
     whose region is unknown counts for no region.
 
     >>> two_and_one = np.array([[0, 0, 1]], np.int32)

@@ -40,9 +40,9 @@ class Rule(StrEnum):
 class BookieFacts:
     """Facts about one bookie id.
 
-    ``address`` is the bookie-rpc endpoint in the bookie's registration. If the registration has no data, it
-    is the id itself. It is None if the bookie is not ``registered``, or registered no bookie-rpc endpoint.
-    ``hosts`` are the hosts of all its endpoints. ``cookie`` is the store's cookie under this id.
+    ``address`` is the bookie-rpc endpoint in the bookie's registration. If the registration has no data,
+    the address is the id itself. It is None if the bookie is not ``registered``, or registered no bookie-rpc
+    endpoint. ``hosts`` are the hosts of all endpoints. ``cookie`` is the store's cookie under this id.
     ``disk_ids`` are the ids in the VERSION files of the bookie's directories, one id for each file.
     """
 
@@ -57,9 +57,9 @@ class BookieFacts:
 class Edge:
     """Two ids that may belong to the same bookie according to one rule. ``one`` sorts before ``other``.
 
-    ``joins`` is True if this rule alone joins the ids, and False if the edge is only a hint. ``against`` is
-    the evidence against the edge, or None. An edge with evidence against it is at most a hint. ``apart`` is
-    True if the ledgers show that the ids belong to different bookies. In that case, hints do not join the
+    ``joins`` is True if this rule alone joins the ids. If it is False, the edge is only a hint. ``against``
+    is the evidence against the edge, or None. An edge with evidence against it is at most a hint. ``apart``
+    is True if the ledgers show that the ids belong to different bookies. In that case, hints do not join the
     ids, however many there are.
     """
 
@@ -156,8 +156,8 @@ class PairContents:
         """Return whether the live bookie has most of the ledgers that the absent id should have.
 
         A few ledgers are not enough. Example: the absent id is a bookie that once received the copies of a
-        dead bookie, and is now gone itself. If the dead bookie comes back, it is the live bookie. Its disks
-        contain only some ledgers of the absent id.
+        dead bookie, and is now gone. The dead bookie comes back as the live bookie. Its disks contain only
+        some ledgers of the absent id.
 
         >>> PairContents(40, held_ledgers=39, matching_ledgers=39).has_most_ledgers
         True
@@ -196,9 +196,9 @@ class ContentComparison:
     """Comparison of the ledgers of all absent ids with the disks of all live bookies.
 
     An absent id is neither registered nor found on any disk. ``expected_ledgers`` maps each absent id to the
-    number of judged ledgers that name it. ``contents_by_pair`` maps (absent id, live bookie) to their
-    `PairContents`. It omits pairs that have no ledger in common. ``fully_read_bookies`` are the live bookies
-    whose index was read completely.
+    number of ledgers that name it. Only ledgers that the run could judge count. ``contents_by_pair`` maps
+    (absent id, live bookie) to their `PairContents`. It omits pairs that have no ledger in common.
+    ``fully_read_bookies`` are the live bookies whose index was read completely.
     """
 
     expected_ledgers: Mapping[str, int] = field(default_factory=dict)
@@ -206,7 +206,10 @@ class ContentComparison:
     fully_read_bookies: Set[str] = frozenset()
 
     def claims_by_ledgers(self) -> AliasClaims:
-        """Yield pairs of ids that the ledgers on disks show to be one bookie: both ids, rule, evidence."""
+        """Yield pairs of ids that are the same bookie according to the ledgers on disks.
+
+        Each element has both ids, the rule, and the evidence.
+        """
         for (absent_id, live_id), pair in self.contents_by_pair.items():
             if pair.has_most_ledgers:
                 ledgers = (

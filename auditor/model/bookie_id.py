@@ -114,8 +114,8 @@ class NoAddressReason(StrEnum):
 class Address:
     """Address of a bookie.
 
-    ``is_from_id`` is True if the address was parsed from the bookie's id, and False if it comes from the
-    bookie's registration.
+    ``is_from_id`` is True if the address was parsed from the bookie's id. It is False if the address comes
+    from the bookie's registration.
     """
 
     host: str

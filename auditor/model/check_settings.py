@@ -24,7 +24,7 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class StricterDirection(StrEnum):
-    """Direction in which a constant may change without checks finding fewer dangers than by default."""
+    """Direction in which a constant can differ from its default without hiding dangers from checks."""
 
     ANY = "any"  # no hold depends on it
     LOWER = "lower"
@@ -36,10 +36,9 @@ class StricterDirection(StrEnum):
 class Constant:
     """Description of a constant, without its default.
 
-    ``stricter_side`` is the direction in which the value can differ from the default without the check
-    finding fewer dangers. With other values, the check may overlook a danger for which an action must be
-    forbidden. The gate, which permits or refuses actions, then refuses every action that this check could
-    forbid.
+    ``stricter_side`` is the safe direction. With a value on this side of the default, the check does not find
+    fewer dangers. With any other value, it may overlook a danger for which an action must be forbidden. The
+    gate, which permits or refuses actions, then refuses every action that this check could forbid.
     """
 
     unit: str
@@ -60,7 +59,10 @@ class CheckConstant(TypedDict):
 
 
 class ChosenChecks(TypedDict):
-    """Checks that were left out, checks that may overlook a danger, and the constants of all checks."""
+    """The choice of checks in a run, and the constants of all checks.
+
+    ``not_run`` are checks that were left out. ``unheld`` also has the checks that may overlook a danger.
+    """
 
     not_run: Annotated[
         list[CheckId], about("checks that were left out; nothing is known about their subjects")
@@ -317,7 +319,7 @@ def default_value(name: str) -> int:
 
 
 def suggest_name(name: str, names: Collection[str]) -> str:
-    """Return a text that suggests the name in ``names`` that is most similar to the wrong name ``name``.
+    """Return a text that suggests a correct name: the one in ``names`` most similar to ``name``.
 
     If no name is similar, the text lists all names.
 

@@ -71,7 +71,7 @@ class ItemTally:
 
 @dataclass(frozen=True, slots=True)
 class StoreSummary:
-    """Summary of one of the two stores: its URI, its layout, and the position at which it was read."""
+    """Summary of a store: its URI, its layout, and its position (such as a zxid) when it was read."""
 
     uri: str
     position: str
@@ -102,7 +102,7 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """0 if everything was read and is equal; 1 if items differ; 3 if only an unread part could differ."""
+        """0: everything was read and is equal. 1: items differ. 3: only an unread part could differ."""
         if self.differences:
             return FOUND
         return NOT_COVERED if self.gaps or self.count(CopyState.UNDECIDED) else CLEAN

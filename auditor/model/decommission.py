@@ -107,7 +107,7 @@ class TopicCount:
 class DoubtCount:
     """A kind of unknown fact (``what``), and the number of unknown facts of this kind.
 
-    The number is 0 if it is not known.
+    ``number`` is 0 if this number itself is not known.
     """
 
     what: str
@@ -170,7 +170,7 @@ class CopyWork:
 
 @dataclass(frozen=True, slots=True)
 class CopyLoad:
-    """Entries and bytes that one bookie would read from its disks, and that it would receive.
+    """Entries and bytes that one bookie would read from its disks for copies, and that it would receive.
 
     If the server chooses the receiving bookies at random, these are expected values.
     """
@@ -199,10 +199,11 @@ class CandidateCounts:
 class RemovalTrial:
     """Rehearsal of removing one bookie, or several bookies at once.
 
-    ``along`` counts ledgers that name no bookie of this trial, but move too. A bookie in their ensembles is
-    already absent. ``doubts`` are the numbers of ledgers about which a fact is unknown. ``holds`` are the
-    rules that forbid the removal, the most important first. ``commands`` remove the bookies. There are no
-    commands while the gate (`auditor.actions.gate`) refuses the removal. ``permission`` is the gate's answer.
+    ``along`` counts ledgers that name no bookie of this trial, but move too. The reason: another bookie in
+    their ensembles is already absent. ``doubts`` are the numbers of ledgers about which a fact is unknown.
+    ``holds`` are the rules that forbid the removal, the most important first. ``commands`` remove the
+    bookies. The field is empty while the gate (`auditor.actions.gate`) refuses the removal. ``permission`` is
+    the gate's answer.
 
     Raises:
         ValueError: the answer is "now" or there are commands, but the gate did not permit the removal.

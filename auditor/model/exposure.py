@@ -9,10 +9,10 @@ class BookieExposure:
 
     ``last_known`` counts ledgers with an entry whose copies on all other bookies are missing. ``last_served``
     counts ledgers with an entry that no other registered bookie has. The ``possible`` fields also count
-    ledgers whose dependence on the bookie is uncertain. The ``degraded`` fields equal the ``possible``
-    fields, without ledgers that were written to one bookie only. In degraded ledgers, other copies existed,
-    and must be gone or out of reach. ``open_ledgers`` counts open ledgers that have this bookie in their last
-    segment.
+    ledgers whose dependence on the bookie is uncertain. The ``degraded`` fields count the same ledgers as the
+    ``possible`` fields, except ledgers that were written to one bookie only. Degraded ledgers once had other
+    copies, which must be gone or out of reach. ``open_ledgers`` counts open ledgers that have this bookie in
+    their last segment.
     """
 
     bookie_id: str

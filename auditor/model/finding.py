@@ -101,8 +101,8 @@ class Finding:
 
     ``ledger_id`` is None if the finding is not about a single ledger. ``bookie_id`` is None if the finding is
     not about a single bookie. ``missing`` has the missing entries of each bookie, in ascending order.
-    ``cause`` is the number of the cause in the run's facts that explains the finding. It is None if no cause
-    explains it.
+    ``cause`` is the number of the cause that explains the finding, in the run's facts. It is None if no cause
+    explains the finding.
 
     >>> Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk1:3181").ledger_id is None
     True

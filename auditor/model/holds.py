@@ -72,7 +72,7 @@ OWNERS_SOURCE = "owners"
 
 
 def bookie_source(bookie_id: str) -> str:
-    """Return the key of a hold (a rule that forbids actions) on the data that was read from a bookie.
+    """Return the key of the data read from a bookie, for holds (rules that forbid actions) on this data.
 
     >>> bookie_source("bk1:3181")
     'bookie bk1:3181'
@@ -158,7 +158,7 @@ class HoldRule:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A row of the table holds: it forbids actions. ``certain`` is False if its reason is only a doubt."""
+    """A rule that forbids actions: a row of the table holds. ``certain`` is False if it is only a doubt."""
 
     object: HoldObject
     key: str

@@ -353,12 +353,12 @@ def option_types() -> dict[str, tuple[Any, Option]]:
 
 
 def parse_texts(value: TextValues) -> tuple[str, ...]:
-    """Return the texts of an option as a tuple, which is the form in which `AuditOptions` stores them."""
+    """Return the texts of an option as a tuple. `AuditOptions` stores them in this form."""
     assert isinstance(value, tuple)
     return value
 
 
 def to_time_ms(value: TimeValue) -> int:
-    """Return the time of an option in ms since 1970, which is the form in which `AuditOptions` stores it."""
+    """Return the time of an option in ms since 1970. `AuditOptions` stores times in this form."""
     assert isinstance(value, int)
     return value

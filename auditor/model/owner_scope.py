@@ -60,14 +60,20 @@ Two runs that are this far apart therefore see two versions of each list.
 
 
 class ListCounts(NamedTuple):
-    """Numbers of ledgers in BookKeeper that an owner store listed before, and of those no longer listed."""
+    """Two numbers about ledgers in BookKeeper that a store of owners (such as topics) listed before.
+
+    ``listed_before`` counts all these ledgers. ``dropped`` counts those that the store no longer lists.
+    """
 
     listed_before: int = 0
     dropped: int = 0
 
 
 class StoreFacts(NamedTuple):
-    """For a store of owners: number of paths that could not be listed, and time of the newest value in ms."""
+    """Facts about a store with owners (such as topics) of ledgers.
+
+    ``gaps`` counts paths that could not be listed. ``newest_time`` is the time of the newest value, in ms.
+    """
 
     gaps: int = 0
     newest_time: int | None = None
@@ -77,9 +83,10 @@ class StoreFacts(NamedTuple):
 class OwnerCounts:
     """Counts by which a run judges whether its stores with owners (such as topics) are complete.
 
-    ``list_counts`` and ``store_facts`` have an element for each store. If a store was given under two names,
-    ``name_by_alias`` maps its second name to its first name. ``store_identities`` maps each store, by its
-    first name, to an identity that is the same in every run.
+    A claim is an owner's name in a ledger's custom metadata. ``list_counts`` and ``store_facts`` have an
+    element for each store. If a store was given under two names, ``name_by_alias`` maps its second name to
+    its first name. ``store_identities`` maps each store, by its first name, to an identity that is the same
+    in every run.
     """
 
     claims: int
@@ -159,9 +166,9 @@ def owner_store_rows(
 
 
 def incomplete_reasons(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the reasons why the set of owner stores is not proved to be complete.
+    """Return the reasons why the stores with owners (such as topics) may not be complete.
 
-    The result is empty if the set is proved to be complete. It is also empty if there are no stores.
+    The result is empty if they are proved to be complete. It is also empty if there are no stores.
 
     >>> incomplete_reasons([{"source": "pulsar:zk://h1", "reason": "not declared"}])
     ['pulsar:zk://h1: not declared']

@@ -23,7 +23,7 @@ MAX_REASONS_SHOWN = 3
 class ActionObject:
     """An object that an action operates on: a bookie, a ledger, an entry log or a source.
 
-    ``key`` is its key in the table holds, which contains the rules that forbid actions.
+    ``key`` is the object's key in the table holds. This table has the rules that forbid actions.
     """
 
     kind: HoldObject
@@ -64,9 +64,9 @@ _UNFIT_RUN_SENTENCES = {
 
 @dataclass(frozen=True)
 class Allowed:
-    """Proof that no hold (a rule that forbids actions) forbids an action.
+    """Proof that no rule (hold) forbids an action.
 
-    Every instruction needs it. Only `auditor.actions.gate` creates it.
+    Every instruction needs this proof. Only `auditor.actions.gate` creates it.
     """
 
     kind: ActionKind
@@ -95,7 +95,7 @@ class Refused:
 
     @property
     def is_certain(self) -> bool:
-        """Whether a proved fact forbids the action. False if only doubt forbids it."""
+        """Whether a proved fact forbids the action. False if only unproved facts forbid it."""
         return any(hold.certain for hold in self.holds)
 
     @property

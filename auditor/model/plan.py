@@ -117,7 +117,7 @@ class PlanCommand:
 
 @dataclass(frozen=True, slots=True)
 class PlannedLedger:
-    """A ledger (scope 0, BP-35) as the run saw it. Version and state are None if the store lacks it."""
+    """A ledger as the run saw it, with a 64-bit id. Version and state are None if the store lacks it."""
 
     ledger_id: Annotated[str, about("decimal")]
     version: int | None
@@ -171,13 +171,13 @@ class PlanStep:
 
     @property
     def was_permitted(self) -> bool:
-        """Whether the gate (it may refuse) permitted the step. False in plans of versions without a gate."""
+        """Whether `auditor.actions.gate` permitted the step. False in plans of versions without a gate."""
         return self.urgency is not None
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedStep:
-    """A step that findings ask for but that the plan refuses, with the reason and what to do instead.
+    """A refused step, which findings ask for. It has the reason, and what to do instead.
 
     ``holds`` has the reasons of the rules that forbid the step: ids of checks, or words of `FactReason`.
     """
@@ -205,8 +205,8 @@ class UnplannedCount:
 class RepairPlan:
     """Plan for repairing the problems that a run found. The steps are in the order in which to take them.
 
-    ``without_step`` counts the findings for which there is no step. ``accepted`` counts the findings that
-    suppressions or baselines accept, and for which there is therefore no step. ``complete`` is False if the
+    ``without_step`` counts the findings for which there is no step. ``accepted`` counts the findings
+    without a step because suppressions or baselines accept them. ``complete`` is False if the
     run did not read everything. The unread part may need more steps.
     """
 
@@ -241,7 +241,7 @@ class StepState(StrEnum):
 class StepCheck:
     """State of one step when the plan was checked, and the number of its ledgers in each state.
 
-    ``why`` names the conditions that are not met or not known.
+    ``why`` names the conditions of the step that are not met or not known.
     """
 
     number: Count
@@ -267,7 +267,7 @@ class PlanCheck:
 
     @property
     def exit_code(self) -> int:
-        """0 if all steps are `STILL_VALID` or `DONE`; 1 if a step is `CHANGED`; 3 if one is `UNKNOWN`."""
+        """0: all steps are `STILL_VALID` or `DONE`. 1: a step is `CHANGED`. 3: else, if one is `UNKNOWN`."""
         states = {step.state for step in self.steps}
         if StepState.CHANGED in states:
             return FOUND

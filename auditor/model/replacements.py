@@ -45,7 +45,7 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class Vacancy:
-    """A position of an ensemble to fill; ``excluded`` bookies are already chosen, or are not accepted."""
+    """A position of an ensemble to fill. ``excluded`` bookies are already chosen, or are not accepted."""
 
     ensemble: Sequence[str]
     position: int
@@ -61,7 +61,7 @@ class Vacancy:
 
 
 def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Names:
-    """Return the bookies from which a server chooses; an empty set if it fails with NotEnoughBookies.
+    """Return the bookies from which a server chooses. Empty if the server fails with NotEnoughBookies.
 
     >>> paths = {"b1": "/r1", "b2": "/r2", "b3": "/r3", "spare": "/r2"}
     >>> view = ServerView(paths, frozenset({"b2", "b3", "spare"}))
@@ -72,9 +72,9 @@ def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings
     frozenset()
 
     Args:
-        vacancy: the position to fill; its ``excluded`` must contain the bookies of `outside_groups`.
-        view: a path for every bookie, members of the ensemble too. The path of a lost bookie is the location
-            that the server remembers, or the default.
+        vacancy: the position to fill. Its ``excluded`` must contain the bookies of `outside_groups`.
+        view: the server's view, with a path for every bookie, also for members of the ensemble. The path of
+            a lost bookie is the location that the server remembers, or the default.
         settings: the placement policy.
     """
     spares = view.choosable_bookies - vacancy.excluded - {*vacancy.ensemble}
@@ -391,7 +391,7 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
 
 
 def _rack_windows(chosen_racks: Sequence[str], ensemble: int, write_quorum: int) -> Iterator[list[str]]:
-    """Yield, for each write quorum that contains the next position, the racks that are already in it."""
+    """Yield the racks chosen so far in each write quorum that contains the next position."""
     count = len(chosen_racks)
     first_positions = [0] if ensemble == write_quorum else range(count - write_quorum + 1, count + 1)
     for first_position in first_positions:

@@ -52,7 +52,7 @@ def missing_journals_refusal(files: Sequence[tuple[str, str]], certain: bool) ->
 
 
 def failed_replay_refusal(failures: Sequence[FailedReplay], certain: bool) -> Refusal:
-    """Return a bookie's refusal to start after failed replays. Its exception is that of the first failure.
+    """Return a bookie's refusal to start after failed replays, with the exception of the first failure.
 
     >>> damaged = FailedReplay("/j/1a.txn", 512, "a record of -9 bytes", ReplayError.INVALID_RECORD)
     >>> print(failed_replay_refusal([damaged], certain=True).reason)

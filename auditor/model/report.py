@@ -3,7 +3,7 @@
 `Report.to_json` writes report.json. Its schema ``schemas/report.schema.json`` is generated from these
 types. Schedulers rely on the exit code of a finished audit:
 
-    0  no failing findings, and everything was decided
+    0  no findings that fail the audit, and everything was decided (judged)
     1  confirmed findings at or above --fail-on
     3  no confirmed findings at or above --fail-on, but not everything was decided
     5  more of the input is damaged than the limit allows
@@ -67,7 +67,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class DecidedCount:
-    """Numbers of ledgers: all ledgers, judged ledgers, and open ledgers that cannot be judged.
+    """Numbers of ledgers: all (``total``), judged (``decided``), and open without a judgement (``open``).
 
     ``open`` counts ledgers that are not closed and have no entry that can be judged. A writer may still be
     sending each of their entries. Open ledgers count neither as decided nor as undecided.
@@ -85,7 +85,7 @@ class DecidedCount:
 
 @dataclass(frozen=True, slots=True)
 class BookiesRead:
-    """Number of bookies in ensembles, and number of these bookies that were read.
+    """Number of bookies in ensembles (``expected``), and how many of them were read (``read``).
 
     ``unread`` has the ids of the bookies that were not read.
     """
@@ -97,7 +97,7 @@ class BookiesRead:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCount:
-    """Number of replicas that should have an entry, and number of these replicas with a known state.
+    """Number of replicas that should have an entry, and how many of them have a known state (``decided``).
 
     A replica is one ledger's copies on one bookie.
     """
@@ -108,7 +108,7 @@ class ReplicaCount:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Coverage of an audit: numbers of ledgers, bookies and replicas, in total and read or judged."""
+    """Coverage of an audit: for ledgers, bookies and replicas, the total and how many were read or judged."""
 
     ledgers: DecidedCount
     bookies: BookiesRead
@@ -116,7 +116,7 @@ class Coverage:
 
     @property
     def complete(self) -> bool:
-        """Whether everything was read and decided.
+        """Whether every bookie was read, and no ledger or replica is undecided.
 
         >>> Coverage(DecidedCount(3, 3), BookiesRead(1, 1, ()), ReplicaCount(6, 5)).complete
         False
@@ -169,7 +169,7 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether the audit read all data, ran all checks and decided all ledgers and replicas."""
+        """Whether the audit read all data, ran all checks, and left no ledger or replica undecided."""
         return _is_complete(self.run, self.coverage)
 
     @property
@@ -262,7 +262,7 @@ _REPORT_TYPES: dict[str, Any] = {
 
 
 def _require_known_values(value: Mapping[str, Any]) -> None:
-    """Raise a ValueError that names the word or time, if the report contains an impossible word or time."""
+    """Raise a ValueError if the report contains an impossible word or time. The message names it."""
     for remark in value["run"]["remarks"]:
         RemarkKind(remark["kind"])
     run = value["run"]
@@ -346,8 +346,8 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
     Args:
         report: the report.
         fail_on: lowest severity of the findings that give code 1. With "new", only new and worsened
-            findings of error or above do; all findings are new if there is no previous run. Unaccepted
-            findings of `DATA_LOSS` count in each case.
+            findings of severity error or above give code 1. Without a previous run, all findings are new.
+            Unaccepted findings of `DATA_LOSS` count in each case.
         fail_on_suspect: treat findings of any confidence as confirmed.
     """
     undecodable_count = report.counts.get(UNDECODABLE_CHECK, 0)

@@ -28,12 +28,12 @@ NO_OWNER_LABEL = "(no known owner)"
 
 @dataclass(slots=True)
 class OwnerTotal:
-    """Total of one tenant, namespace or topic.
+    """Total of one owner of ledgers: a tenant, a namespace or a topic.
 
     ``bytes`` and ``entries`` count one copy of each closed ledger. ``dangling`` counts references to ledgers
-    that no longer exist. ``unowned`` counts leaked ledgers (ledgers without an owner) whose custom metadata
-    names this owner as the last. ``leaked_bytes`` and ``leaked_entries`` are the bytes and entries of these
-    leaked ledgers. ``findings`` counts the findings about the owner's ledgers, by severity.
+    that no longer exist. ``unowned`` counts leaked ledgers, which have no owner now, but whose custom
+    metadata names this owner as the last one. ``leaked_bytes`` and ``leaked_entries`` are the bytes and
+    entries of these leaked ledgers. ``findings`` counts the findings about the owner's ledgers, by severity.
     """
 
     name: str
@@ -70,9 +70,9 @@ class Leak:
     """A leaked ledger (a ledger without an owner), from one finding of the check `ledger-unowned`.
 
     ``owner`` is the last known owner in words, and ``claim`` is this owner's path. ``made`` is the creation
-    time in ms, or None if it is not known. ``bytes`` and ``entries`` count one copy. They are None if the
-    ledger is not closed. ``why`` is the reason why the ledger counts as leaked. ``doubt`` is evidence that it
-    is not leaked, or None.
+    time in ms, or None if it is not known. ``bytes`` and ``entries`` count one copy of each entry. They are
+    None if the ledger is not closed. ``why`` is the reason why the ledger counts as leaked. ``doubt`` is
+    evidence that it is not leaked. It is None if there is no such evidence.
     """
 
     ledger_id: int
@@ -193,8 +193,8 @@ class BookieFigure:
     ``replicas`` counts the ledgers with an entry that the bookie certainly should have. Of these replicas,
     ``missing`` lack an entry, and ``unknown`` have an unknown state. The others are complete.
     ``missing_entries`` counts the entries that the bookie lacks. ``surplus`` counts ledgers with entries
-    that the bookie should not have: entries after the end of the ledger, entries that striping places on a
-    different bookie, and entries of segments without this bookie. ``orphans`` counts ledgers on its disks
+    that the bookie should not have. Such entries are after the end of the ledger, or in segments without
+    this bookie, or striping places them on a different bookie. ``orphans`` counts ledgers on its disks
     that the metadata does not list.
     """
 
@@ -257,10 +257,10 @@ class OwnerFigures:
 class Figures:
     """Figures about a run, from `auditor.runs.figures`. Their size is limited for clusters of any size.
 
-    ``bookies`` are the worst bookies. ``bookies_total`` is the number of all bookies. ``space`` describes
-    the entry logs of each bookie, and ``disks`` describes the other files on its disks. Both are empty if
-    entry logs were not read. ``owners`` is None if no owners were read. ``failures`` is None if the caller
-    did not ask for failures.
+    ``bookies`` are the bookies with the worst figures. ``bookies_total`` is the number of all bookies.
+    ``space`` describes the entry logs of each bookie, and ``disks`` describes the other files on its disks.
+    Both are empty if entry logs were not read. ``owners`` is about owners of ledgers, such as topics. It is
+    None if no owners were read. ``failures`` is None if the caller did not ask for it.
     """
 
     bookies: tuple[BookieFigure, ...] = ()

@@ -89,7 +89,7 @@ _ACTIONABLE = frozenset(
 
 
 class Remark(TypedDict):
-    """A remark on the run: a sentence, which fits on a line unless it has long names, and its details."""
+    """A sentence about the run, with its details. The sentence fits on a line, unless it has long names."""
 
     kind: Annotated[str, SchemaFacet("enum", (*RemarkKind,))]
     text: str
@@ -162,7 +162,7 @@ class Step(TypedDict):
 
 
 class CauseCount(TypedDict):
-    """Number of findings that follow from a cause and have the same check, urgency and severity."""
+    """Number of findings that a cause explains and that have the same check, urgency and severity."""
 
     id: CheckId
     urgency: UrgencyWord
@@ -178,7 +178,7 @@ class CauseEvidence(TypedDict):
 
 
 class FindingCause(TypedDict):
-    """A cause that explains several findings; suppressed findings count too.
+    """An event (cause) that explains several findings. Suppressed findings count too.
 
     ``number`` is the field ``cause`` of these findings. ``kind`` is a word of `auditor.findings.causes`.
     """
@@ -197,7 +197,7 @@ class FindingCause(TypedDict):
 class Impact(TypedDict):
     """Number and bytes of the ledgers that the findings of one severity are about.
 
-    ``bytes`` adds up the lengths in the metadata, for one copy; a ledger without a known length counts 0.
+    ``bytes`` is the sum of the lengths in the metadata (one copy). A ledger of unknown length counts as 0.
     """
 
     severity: SeverityWord
@@ -225,7 +225,7 @@ class Changes(TypedDict):
 class Suppression(TypedDict):
     """An entry of the suppressions file, and the number of findings that it suppresses (``count``).
 
-    A finding that several entries name counts for the first of them. ``expired`` entries suppress nothing.
+    If several entries name a finding, only the first of them counts it. ``expired`` entries suppress nothing.
     """
 
     reason: str
@@ -239,7 +239,7 @@ class Suppression(TypedDict):
 
 
 class AcceptedGaps(TypedDict):
-    """Gaps of the coverage that are accepted, because suppressions name the findings that explain them.
+    """Unread and undecided parts of a run that are accepted: suppressions name the findings about them.
 
     ``bookies`` are unread; ``ledgers`` and ``replicas`` are numbers of undecided ledgers and replicas.
     """
@@ -250,7 +250,7 @@ class AcceptedGaps(TypedDict):
 
 
 class ReuseCount(TypedDict):
-    """Number of rows of a table that come from an earlier run, and number of rows that were read again."""
+    """Numbers of a table's rows: rows taken from an earlier run, and rows that were read again."""
 
     reused: Count
     read: Count
@@ -271,7 +271,7 @@ class Reuse(TypedDict):
 class InDoubt(TypedDict):
     """Ledger ids that may exist or not, because a part of the metadata could not be read.
 
-    ``ids`` is the number of these ids in decimal digits; None: all ids. ``reasons`` are the unread parts.
+    ``ids`` is their number in decimal digits, or None for all ids. ``reasons`` describe the unread parts.
     """
 
     ids: Annotated[
@@ -281,7 +281,7 @@ class InDoubt(TypedDict):
 
 
 class BookiesListed(TypedDict):
-    """Unread cookies and registrations: of all paths below ``hidden``, and of the bookies in ``unclear``."""
+    """Unread cookies and registrations: all below path ``hidden``, and those of bookies in ``unclear``."""
 
     hidden: Annotated[
         str | None,
@@ -372,7 +372,7 @@ class RunFacts:
 
     @property
     def checks_with_missing_holds(self) -> tuple[str, ...]:
-        """Ids of the checks that possibly failed to place a necessary hold (a rule that forbids actions)."""
+        """Ids of checks that may have overlooked a reason for a hold (a rule that forbids actions)."""
         return tuple(self.checks["unheld"]) if self.checks is not None else ()
 
 
@@ -387,7 +387,7 @@ DONE_FILE = "_SUCCESS"
 def program_version() -> str:
     """Return the installed version of this program.
 
-    In a bare zip (``--py-files``) the program does not know its version; the result is then "unpackaged".
+    In a bare zip (``--py-files``) the version is unknown, and the result is "unpackaged".
 
     >>> isinstance(program_version(), str)
     True

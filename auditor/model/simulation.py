@@ -14,7 +14,7 @@ YES, NO, UNKNOWN_ANSWER = "yes", "no", "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Number of ledgers, number of affected entries in them, and bytes of one copy of these entries.
+    """Number of ledgers, number of their affected entries, and bytes of these entries (one copy each).
 
     For a closed ledger, the bytes are the entries' share of the length in its metadata. The bytes of other
     ledgers are not known and count as 0.
@@ -32,9 +32,9 @@ class Outcome:
     Each entry counts only in its worst state, and each ledger only in the state of its worst entry.
     ``lost`` entries have no copy left. ``below_ack`` entries have fewer copies than the ack quorum.
     ``below_write`` entries have fewer copies than the write quorum. ``unrecoverable`` counts ledgers that
-    are not closed and that recovery could not close: in a write quorum of the last ensemble, at least an
-    ack quorum of bookies does not answer. Such a ledger cannot be opened, not even to read its earlier
-    segments.
+    are not closed and that recovery could not close. The reason: in a write quorum of the last ensemble, at
+    least an ack quorum of bookies does not answer. Such a ledger cannot be opened, not even to read its
+    earlier segments.
     """
 
     lost: Amount = Amount()
@@ -92,10 +92,11 @@ class DomainSet:
 
 @dataclass(frozen=True, slots=True)
 class FailureMatrix:
-    """Matrix of the bytes lost if two domains of a level (such as racks) fail together, by known copies.
+    """Matrix of the bytes that are lost if two domains of a level (such as racks) fail together.
 
-    Each row and each column is a domain. The diagonal is the loss if one domain fails alone. ``names`` are
-    the domains that lose most. ``others`` is the number of domains that are left out.
+    Only known copies count. Each row and each column is a domain. The diagonal is the loss if one domain
+    fails alone. ``names`` are the domains that lose most. ``others`` is the number of domains that are left
+    out.
     """
 
     level: str

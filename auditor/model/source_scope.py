@@ -31,7 +31,7 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceScope:
-    """A source of an audit, the scope that it claims to cover, and the proof of this claim.
+    """A source of an audit, the objects that it claims to cover (its scope), and the proof of this claim.
 
     ``source`` is the URI or the name of the source, without credentials. ``scope_proved`` is the part of
     ``scope_claimed`` that is proved, in words. Both are equal if the whole claim is proved. ``proof``
@@ -52,7 +52,7 @@ class SourceScope:
 
     @property
     def is_proved(self) -> bool:
-        """Whether the whole claimed scope is proved."""
+        """Whether the source is proved to cover all objects that it claims to cover."""
         return self.scope_proved == self.scope_claimed
 
 

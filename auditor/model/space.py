@@ -15,7 +15,7 @@ FULL_DISK_SHARE = 0.95
 
 
 class BytesKind(NamedTuple):
-    """A kind of files other than entry logs, with its names.
+    """A kind of files that are not entry logs, with the names of this kind.
 
     ``name`` is the field of `DiskTotal`, and ``column`` is the column of the table disks. ``label`` is a text
     for people.
@@ -120,7 +120,7 @@ OTHER_APPLICATIONS_NAME = "(further names)"
 class SpaceTotal:
     """Bytes in the entry logs of one group: a bookie, a ledger, an application or an age.
 
-    ``classes`` has the bytes of each class. Classes without bytes are left out.
+    ``classes`` maps each class, such as live or orphan, to its bytes. Classes without bytes are left out.
 
     >>> SpaceTotal("bk1:3181", {"live": 30, "orphan": 12}).bytes
     42
@@ -131,7 +131,7 @@ class SpaceTotal:
 
     @property
     def bytes(self) -> int:
-        """Sum of the bytes of all classes."""
+        """Sum of the bytes of all classes, such as live and orphan."""
         return sum(self.classes.values())
 
 
@@ -188,12 +188,12 @@ class RefusedSpace:
 class SpaceView:
     """Disk space that a run found, grouped by bookie, ledger, application or age.
 
-    ``totals`` are the largest groups. ``others`` has the bytes of all other groups together, by class, and
-    ``others_count`` is the number of these groups. ``file_bytes`` is the total length of the ``files`` entry
-    logs, and equals the sum of all classes. ``steps`` are actions for all bookies. For each bookie, the
-    action that frees most comes first. ``refused`` are actions that `auditor.actions.gate` does not
-    permit. ``disks`` describes the files other than entry logs, by bookie. ``forecasts`` say when disks
-    will be full, if the measurements of several runs agree.
+    ``totals`` are the largest groups. ``others`` has the bytes of all other groups together, by class (such
+    as live or orphan). ``others_count`` is the number of these groups. ``files`` is the number of entry
+    logs. ``file_bytes`` is their total length, and equals the sum of all classes. ``steps`` are actions for
+    all bookies. For each bookie, the action that frees most comes first. ``refused`` are actions that
+    `auditor.actions.gate` does not permit. ``disks`` describes the files other than entry logs, by bookie.
+    ``forecasts`` say when disks will be full, if the measurements of several runs agree.
     """
 
     by: SpaceGrouping
@@ -209,12 +209,12 @@ class SpaceView:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all classes, including ``others``."""
+        """Bytes of all classes (such as live and orphan) in all groups, including ``others``."""
         return sum(total.bytes for total in self.totals) + sum(self.others.values())
 
     @property
     def classes(self) -> dict[str, int]:
-        """Bytes of each class that has any, in the order of `SpaceClass`."""
+        """Bytes of each class, such as live, in the order of `SpaceClass`. Empty classes are left out."""
         class_bytes = {
             str(space_class): self.others.get(space_class, 0)
             + sum(total.classes.get(space_class, 0) for total in self.totals)
@@ -227,7 +227,8 @@ class SpaceView:
 class SpaceGauges:
     """Disk usage of the bookies of a run, and forecasts of full disks.
 
-    ``totals`` are the bytes of entry logs by class. ``disks`` are the other files on the bookies' disks.
+    ``totals`` are the bytes of entry logs by class, such as live or orphan. ``disks`` are the other files on
+    the bookies' disks.
 
     ``reclaimable`` maps each bookie to the bytes that each action would free. The actions are the next
     collection, minor compaction and major compaction. All fields are empty if entry logs were not read.

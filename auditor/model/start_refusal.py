@@ -164,7 +164,7 @@ def refusal_without_unread(
 
 
 def old_data_refusal(directories: Sequence[BookieDirectory]) -> Refusal | None:
-    """Return the refusal for data older than layout 3, or None. All servers check for such data first."""
+    """Return a bookie's refusal to start with data older than layout 3, or None. Servers check this first."""
     for directory in directories:
         if isinstance(directory.version, MissingVersion) and directory.version.old_data:
             reason = f"{directory.path} has data older than layout 3: upgrade this data first"

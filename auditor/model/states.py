@@ -29,7 +29,7 @@ class TailRead(StoredWord):
 
 
 class ReplayError(StoredWord):
-    """Reason why a server's replay of a journal ends early; the reasons are the same in 4.14 to 4.18.
+    """Reason why a server's replay of a journal ends early. Releases 4.14 to 4.18 have the same reasons.
 
     ``INVALID_RECORD`` is an IOException of ``Journal.scanJournal``, and only a warning with
     ``skipReplayJournalInvalidRecord``. The others end the start with any configuration.
@@ -87,7 +87,7 @@ _TIME_BASIS_SENTENCES = {
 
 
 class IndexState(StoredWord):
-    """Kind of a row in the table availability, or state of one replica in an index."""
+    """Kind of a row in the table availability, or the state of one ledger's entries in a bookie's index."""
 
     OK = "ok"
     CUT = "cut"  # ends inside a page: what it shows is there, the rest is unknown
@@ -125,7 +125,7 @@ GONE_REASON = "it was listed, but no longer existed when it was to be read"
 
 
 class UnknownCopy(StoredWord):
-    """Reason why a bookie's copy of an entry is unknown: ``why`` in column ``unknown`` of table judged."""
+    """Why it is unknown whether a bookie has an entry: ``why`` in column ``unknown`` of table judged."""
 
     UNREAD = "unread"  # the bookie was not read completely
     UNREADABLE = "unreadable"  # its index of the ledger is damaged or cut
@@ -290,7 +290,7 @@ class GcVerdict(StoredWord):
 
 
 class GcReason(StoredWord):
-    """Reason for a `GcVerdict`: column ``reason`` of the table gc_foresight.
+    """Reason for a `GcVerdict` (is a collector's action right?): column ``reason`` of the table gc_foresight.
 
     If it is not known whether a ledger is an orphan, the column lists the unknown facts instead.
     """

@@ -16,7 +16,7 @@ from auditor.model.states import WitnessAnswer
 
 @dataclass(frozen=True, slots=True)
 class CookieView:
-    """Cookie of a bookie in the metadata store; ``damage`` says why it is unreadable, or is None."""
+    """Cookie of a bookie in the store. ``damage`` says why it is unreadable. None if it is readable."""
 
     layout: int | None = None
     bookie_host: str | None = None
@@ -45,7 +45,7 @@ class RegistrationView:
 class AliasView:
     """Another id that may belong to the bookie, with the evidence of each rule for and against this.
 
-    ``is_same_bookie`` is True if both ids belong to the same bookie, False if there are only hints.
+    ``is_same_bookie`` is True if both ids belong to the same bookie. It is False if there are only hints.
     """
 
     bookie_id: str
@@ -56,7 +56,7 @@ class AliasView:
 
 @dataclass(frozen=True, slots=True)
 class CandidateView:
-    """An id that may own a directory, as the ledgers in the directory suggest.
+    """A bookie id that may own a directory, judging by the ledgers in the directory.
 
     ``naming_ledgers`` counts the ledgers in the directory whose metadata names the id. ``matching_ledgers``
     counts the ledgers whose entries in the directory are exactly the entries that the id should have.
@@ -69,10 +69,10 @@ class CandidateView:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryView:
-    """A directory with data of the bookie, or a directory whose path shows that the bookie should use it.
+    """A directory that has data of the bookie, or that the bookie should use according to its path.
 
-    ``ledgers`` is the number of judged ledgers in the directory. ``owner_candidates`` are the bookie ids that
-    these ledgers suggest as its owner, the most likely first.
+    ``ledgers`` counts the ledgers in the directory that the run could judge. ``owner_candidates`` are the
+    bookie ids that these ledgers suggest as its owner, the most likely first.
     """
 
     path: str
@@ -280,10 +280,10 @@ class Backlog(StrEnum):
 class TopicLedger:
     """One ledger in a topic's list of ledgers.
 
-    ``ownership_status`` is the column ``standing`` of the table ownership. ``replication_class`` is the
-    ledger's class in the table verdicts, or None if the metadata does not list the ledger. Numbers are None
-    if they are not known. ``reachability`` comes from the table reachability. It is None if the ledger has
-    no row there.
+    ``ownership_status`` is the column ``standing`` (such as owned) of the table ownership.
+    ``replication_class`` is the ledger's class in the table verdicts, or None if the metadata does not list
+    the ledger. Numbers are None if they are not known. ``reachability`` comes from the table reachability. It
+    is None if the ledger has no row there.
     """
 
     ledger_id: int
@@ -369,7 +369,7 @@ def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
 
 @dataclass(frozen=True, slots=True)
 class UnreadBookie:
-    """An incompletely read bookie, which certainly should have entries of ``replicas`` ledgers."""
+    """A bookie that was not read completely. It certainly should have entries of ``replicas`` ledgers."""
 
     bookie_id: str
     read: str  # partial or unread

@@ -135,9 +135,9 @@ class Frames:
     def findings_of(self, bookie_id: str, limit: int = DEFAULT_ROWS) -> pd.DataFrame:
         """Return up to ``limit`` findings about a bookie.
 
-        They name the bookie, or are about missing or unknown copies on it. ``run.bookie(bookie_id)`` counts
-        all of them. Columns: id, severity, confidence, scope_id, ledger_id, missing (number of entries, on
-        this bookie), change, first_seen, suppressed, message, fingerprint.
+        These findings name the bookie, or are about missing or unknown copies on it.
+        ``run.bookie(bookie_id)`` counts all of them. Columns: id, severity, confidence, scope_id, ledger_id,
+        missing (number of entries, on this bookie), change, first_seen, suppressed, message, fingerprint.
         """
         return self._display_frame(list(islice(self._run.findings_of(bookie_id), limit)), ["missing"])
 
@@ -147,7 +147,7 @@ class Frames:
         """Return the state of each cell of a ledger: bookies are rows, entries are columns.
 
         ``scope_id`` is the upper half of a 128-bit ledger id. Values: held, missing, some missing, unknown,
-        surplus (held, unexpected), or not expected. Index: bookie_id, first 1,000. Columns: first_entry. If
+        surplus (held, unexpected), or not expected. Index: bookie_id, at most 1,000. Columns: first_entry. If
         the ledger has more entries than ``columns``, a column stands for all entries before the next column.
         """
         view = ledger_view(self._run, ledger_id, scope_id)
@@ -178,8 +178,8 @@ class Frames:
     def space(self, by: SpaceGrouping = "bookie", top: int = 20) -> pd.DataFrame:
         """Return the bytes in entry logs by bookie, ledger, application or age, as in ``bkaudit space``.
 
-        Index: the groups that ``by`` selects, the largest first. Columns: bytes, and the bytes of each class.
-        Only the ``top`` largest ledgers or applications are included.
+        Index: the groups that ``by`` selects, the largest first. Columns: bytes, and the bytes of each class
+        (such as live). Only the ``top`` largest ledgers or applications are included.
         """
         from auditor.runs.load_space import space_view
 
@@ -260,7 +260,7 @@ class Frames:
         - ledgers, bytes, entries: totals of closed ledgers that an owner names; each counts once, not per
           copy
         - dangling: number of references to ledgers that no longer exist
-        - unowned, leaked_bytes, leaked_entries: number, bytes and entries of leaked ledgers
+        - unowned, leaked_bytes, leaked_entries: number, bytes, entries of leaked (ownerless) ledgers
         - the severities: numbers of findings
         """
         totals = self._run.owners(level)[:limit]
@@ -371,7 +371,7 @@ def _make_frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> pd
 
 
 def _frame_by_day(counts: Mapping[int, Mapping[str, int]], columns: Iterable[str], name: str) -> pd.DataFrame:
-    """Return counts by day as a frame with an index called ``name``. The row of the unknown day is last."""
+    """Return counts by day as a frame, whose index has the name ``name``. An unknown day comes last."""
     columns = list(columns)
     days = sorted(counts, key=lambda day: (day == UNKNOWN_DAY, day))
     day_times = [pd.NaT if day == UNKNOWN_DAY else pd.Timestamp(day, unit="D") for day in days]

@@ -312,7 +312,7 @@ def new_figure(height: float) -> Figure:
 
 
 def set_description(figure: Figure, title: str, rows: Iterable[tuple[object, object]]) -> None:
-    """Set the alternative text of a figure: the title, and the first ``rows`` as name and value."""
+    """Set the alternative text of a figure: the title, then name and value of the first ``rows``."""
     labels = [
         f"{name} {number:,}" if isinstance(number, int) else f"{name} {number}" for name, number in rows
     ]
@@ -385,7 +385,7 @@ def set_integer_ticks(axis: Axis) -> None:
 
 
 def group_into_periods(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Add up daily counts into periods, so that few rows remain. Return the rows, and the period's name.
+    """Add up daily counts into periods, so that few rows remain. Return these rows and the period's name.
 
     Periods without a count are rows too, so that the axis has a uniform time scale.
     """

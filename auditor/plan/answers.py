@@ -132,7 +132,7 @@ def read_run_state(path: str, ledgers: Collection[int], plan_time: int) -> Clust
 
 
 def _condition_fingerprints(run: RunReader) -> frozenset[str]:
-    """Return the fingerprints of the run's findings that conditions of steps may name."""
+    """Return the fingerprints of those findings of the run that a condition of a step may name."""
     is_finding_of_condition = ds.field("id").isin([*DANGEROUS_CHECKS, *INDEX_FAULTS, *EXCHANGE_CHECKS])
     batches = run.batches("findings", ["fingerprint"], is_finding_of_condition)
     return frozenset(fingerprint for batch in batches for fingerprint in batch["fingerprint"].to_pylist())
@@ -170,7 +170,7 @@ def _read_run_ledgers(run: RunReader, ledger_ids: Collection[int]) -> PlanLedger
 def _recovery_states(
     cluster_facts: Collection[Mapping[str, str | None]], are_marks_readable: bool | None
 ) -> tuple[str | None, str | None]:
-    """Return replication ("on" or "off") and auditor ("elected" or "none"). Both are None if unknown."""
+    """Return the states of replication ("on", "off") and auditor ("elected", "none"); None if unknown."""
     if not are_marks_readable:
         return None, None
     fact_names = {row["fact"] for row in cluster_facts}

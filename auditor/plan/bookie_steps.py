@@ -81,10 +81,10 @@ def _refuse_until_copied(
     groups: FindingGroups,
     has_other_writable: bool,
 ) -> RefusedStep:
-    """Return the refusal of a stop, with advice if the disks must be replaced or ledgers copied first.
+    """Return the refusal of a stop, with advice if something must be done before the stop.
 
-    The disks must be replaced if they belong to another cluster. If neither is necessary, the refusal is
-    returned unchanged. ``has_other_writable`` is whether another bookie could take copies of the ledgers.
+    Either disks of another cluster must be replaced, or ledgers copied. Otherwise the refusal is unchanged.
+    ``has_other_writable`` is whether another bookie could take copies of the ledgers.
     """
     if (
         refused_step.holds
@@ -244,7 +244,7 @@ _DIRECTORY_COLUMNS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
 
 def _read_directories(plan_facts: PlanFacts, bookie: str) -> list[dict[str, list[str] | str | None]]:
-    """Return the directories whose VERSION names the bookie, or whose path shows that it should use them.
+    """Return the directories that belong to a bookie by their VERSION, or by their path.
 
     In the second case, VERSION may name another bookie.
     """
@@ -256,7 +256,7 @@ def _read_directories(plan_facts: PlanFacts, bookie: str) -> list[dict[str, list
 
 
 def retire_bookies(plan_facts: PlanFacts) -> Steps:
-    """Yield, for each bookie that is gone, a step that deletes its cookie, or a refusal.
+    """Yield a step for each bookie that is gone: delete its cookie. Or yield a refusal of this step.
 
     A deletion is refused if an ensemble still names the bookie. It is also refused if the bookie's disks may
     have the last copy of an entry.
@@ -325,7 +325,7 @@ def _retire_step(
 
 
 def _find_last_copies(plan_facts: PlanFacts, bookie: str) -> str:
-    """Return why the bookie's disks may have the last copy of an entry. Empty text: they have none."""
+    """Return why the bookie's disks may have the last copy of an entry; an empty text if they do not."""
     finding_counts = plan_facts.run.report.counts
     if plan_facts.bookies[bookie]["read"] != BookieRead.READ:
         damaged_count = finding_counts.get("entry-lost", 0) + finding_counts.get("owner-dangling", 0)
@@ -357,7 +357,7 @@ def refuse_unconfirmed(kind: ActionKind, title: str, way_out: str, groups: Findi
 
 
 def refuse_unstored_copies(kind: ActionKind, title: str, groups: FindingGroups) -> RefusedStep:
-    """Return a refused step: a bookie that serves entries which its disks lack must not stop."""
+    """Return a refused step: a bookie must not stop, because it serves entries that its disks lack."""
     reason_text = (
         "the bookie serves entries that are not on its disk (index-incomplete); these are lost "
         "when the bookie stops"

@@ -35,8 +35,8 @@ def bookies_with_recoverable_entries(row: Mapping[str, Any]) -> list[str]:
     """Return the bookies whose entry logs still have entries that a finding reports as lost.
 
     An entry counts as lost if no index lists it. ``row`` is the finding. The list is empty if the finding is
-    not a confirmed loss of entries. It is also empty if the scope of the ledger (the
-    upper half of its 128-bit id) is not 0.
+    not a confirmed loss of entries. It is also empty if the upper half of the ledger's 128-bit id (its scope)
+    is not 0.
 
     >>> log = {"bookie_id": "bk1:3181", "lost_entries": 3}
     >>> row = {"id": "entry-lost", "confidence": "confirmed", "scope_id": 0}
@@ -96,7 +96,7 @@ def _bookies_with_both_damaged(plan_facts: PlanFacts) -> set[str]:
 
 
 def rebuild_indexes(plan_facts: PlanFacts) -> Steps:
-    """Yield a step for each index that is damaged, or that lacks entries that the entry logs have."""
+    """Yield a step for each damaged index, and for each index that lacks entries of the entry logs."""
     groups_by_bookie: dict[tuple[str, str], FindingGroups] = {}
     damaged_files: dict[str, list[str]] = {}
     _add_recoverable_entries(plan_facts, groups_by_bookie)

@@ -43,10 +43,9 @@ def ledger_placeholder_values(ledgers: Sequence[str]) -> dict[str, str]:
 
 
 def restore_metadata(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
-    """Yield a step that restores the metadata of ledgers that the store lacks, but that an owner names.
+    """Yield a step that restores the metadata of ledgers that an owner names and the store lacks.
 
-    An owner is, for example, a Pulsar topic. If no bookie has entries of a ledger, a refusal names the ledger
-    instead.
+    An owner is, for example, a Pulsar topic. Ledgers without entries on any bookie get a refusal instead.
     """
     rows_of_named_ledgers: dict[int, dict[str, object]] = {}
     for row in plan_facts.findings_of_checks("owner-dangling"):

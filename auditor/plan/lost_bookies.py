@@ -188,9 +188,9 @@ def _copy_each_ledger(
     held_ledger_ids: Sequence[int],
     excluded_ledger_ids: Longs,
 ) -> Steps:
-    """Yield steps that copy ledgers one by one, and refusals for ledgers that a hold forbids to copy.
+    """Yield steps that copy ledgers one by one, and refusals for ledgers that must not be copied.
 
-    A hold is a rule. One command for all ledgers of a bookie would also copy the forbidden ledgers.
+    Holds (rules) forbid to copy them. One command for all ledgers of a bookie would copy them too.
     """
     title = f"copy {{}} from {first_names(lost_bookies, _MAX_NAMES_SHOWN)} to other bookies"
     _, refused_steps = permit_each_ledger(

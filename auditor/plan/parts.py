@@ -184,7 +184,7 @@ def ledgers_of_permission(step_permission: Allowed) -> frozenset[int]:
 def refuse_held_objects(
     gate_answers: Sequence[Refused], title: str, findings: Sequence[PlanFinding]
 ) -> RefusedStep:
-    """Return one refused step for objects that `auditor.actions.gate` refused for the same reasons."""
+    """Return one refused step for objects that `auditor.actions.gate` refused, all for the same reasons."""
     first_refusal = gate_answers[0]
     refusal_reason = RefusalReason.HAS_HOLDS if first_refusal.holds else RefusalReason.AUDIT_AGAIN
     remainder_text = (

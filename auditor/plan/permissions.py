@@ -1,4 +1,7 @@
-"""Permission for a plan's steps by `auditor.actions.gate`, given a newer run's holds (forbidding rules)."""
+"""Permissions for the steps of a plan, from `auditor.actions.gate` and the holds of a newer run.
+
+A hold is a rule that forbids actions.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -134,7 +137,7 @@ def _is_cluster_wide(step: PlanStep) -> bool:
 
 
 def _copies_all_ledgers(step: PlanStep) -> bool:
-    """Return whether a command of the step copies all ledgers of a bookie, despite holds (rules) on some."""
+    """Return whether a command of the step copies all ledgers of a bookie, even forbidden ones."""
     words_by_command = [
         command.text.split() for command in step.commands if command.role is CommandRole.EXECUTE
     ]
@@ -148,7 +151,7 @@ def forbid_last_stops(
     registered_bookies: Iterable[str],
     joint_holders: JointHolders,
 ) -> tuple[StepCheck, ...]:
-    """Return the check results, changed for steps that would stop the last bookie that serves an entry.
+    """Return the check results. A step that would stop an entry's last server becomes not permitted.
 
     Holds (rules that forbid actions) do not prevent this, because a hold considers one bookie alone. If two
     bookies are the only servers of an entry, the first may stop, but the second must not. Steps that restart

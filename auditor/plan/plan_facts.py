@@ -67,9 +67,8 @@ class FindingGroup:
 class FindingGroups(dict[str, FindingGroup]):
     """Findings for one step, by check id. ``are_confirmed`` is True if all of them are confirmed.
 
-    ``urgency`` is the urgency of the most urgent finding. ``min_copies`` maps a ledger to the number of known
-    copies of its entry with the fewest known copies. It has no key for a ledger if no finding shows this
-    number.
+    ``urgency`` is the urgency of the most urgent finding. ``min_copies`` maps a ledger to a number of known
+    copies: that of the entry with the fewest. It has no key for a ledger if no finding shows this number.
     """
 
     def __init__(self) -> None:
@@ -96,7 +95,7 @@ class FindingGroups(dict[str, FindingGroup]):
         return sorted(ledger_ids, key=lambda ledger: self.min_copies.get(ledger, rank_of_unknown_copies))
 
     def fewest_copies(self, ledgers: Iterable[int]) -> int | None:
-        """Return the smallest number of known copies of an entry in these ledgers; None if unknown."""
+        """Return the smallest number of known copies that an entry of these ledgers has. None if unknown."""
         return min((self.min_copies[ledger] for ledger in ledgers if ledger in self.min_copies), default=None)
 
     @property
@@ -124,7 +123,7 @@ class FindingGroups(dict[str, FindingGroup]):
 
 
 def known_copies_left(row: Mapping[str, Any]) -> int | None:
-    """Return how many known copies the worst entry of a finding has; None if the finding does not show it.
+    """Return how many known copies the worst entry of a finding has. None if the finding lacks this number.
 
     >>> known_copies_left({"ledger_id": 7, "evidence": '{"write_quorum": 3, "copies_missing_or_unknown": 2}'})
     1
@@ -198,7 +197,7 @@ class PlanFacts:
     def stop_set(self) -> StopSet:
         """Return the bookies that steps of this plan stop.
 
-        The code that makes a step checks this set, and then adds the bookie of the step to it.
+        Code that makes a step to stop a bookie checks this set first, and then adds the bookie.
         """
         stop_candidates = {
             row["bookie_id"]
@@ -220,10 +219,11 @@ class PlanFacts:
 
     @cached_property
     def dependent_ledgers(self) -> dict[int, DependentLedger]:
-        """Return ledgers whose last copy may be on a bookie of ``groups_to_copy``, by id.
+        """Return ledgers that may have an entry's last copy on a bookie in ``groups_to_copy``, by ledger id.
 
-        The result is limited to the first `MAX_LEDGERS` ledgers. It is cached, so ``groups_to_copy`` must
-        be complete at the first call.
+        ``groups_to_copy`` has findings about bookies that can stop only after their ledgers are copied. The
+        result has at most `MAX_LEDGERS` ledgers. It is cached, so ``groups_to_copy`` must be complete at the
+        first call.
         """
         if not self.groups_to_copy:
             return {}
@@ -233,7 +233,7 @@ class PlanFacts:
         return {dependent_ledger.ledger_id: dependent_ledger for dependent_ledger in dependent_rows}
 
     def find_last_copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
-        """Return, by ledger, bookies that have an entry's last copy but are in no ensemble of the ledger.
+        """Return, by ledger id, bookies outside of the ledger's ensembles that have an entry's last copy.
 
         Ledgers without such a bookie are left out.
         """
@@ -299,7 +299,7 @@ class PlanFacts:
         return (row for row in self.rows_of_checks(*check_ids) if not row["accepted"])
 
     def group_by_bookie(self, *check_ids: str) -> dict[str, FindingGroups]:
-        """Return the findings with these check ids by bookie, and count them as findings with a step."""
+        """Return findings with these check ids by bookie. Count them as findings that have a plan step."""
         groups_by_bookie: dict[str, FindingGroups] = {}
         for row in self.findings_of_checks(*check_ids):
             groups_by_bookie.setdefault(row["bookie_id"], FindingGroups()).add(row)
@@ -307,7 +307,7 @@ class PlanFacts:
         return groups_by_bookie
 
     def count_findings_without_step(self) -> tuple[UnplannedCount, ...]:
-        """Return the numbers of findings without a step, by check id. Accepted findings do not count."""
+        """Return, by check id, the number of findings without a plan step. Accepted ones do not count."""
         finding_counts = self.run.report.counts
         unplanned_counts = {
             check_id: finding_count - self.planned_counts[check_id] - self.accepted_counts[check_id]

@@ -83,7 +83,8 @@ def write_plan(plan: RepairPlan, path: str) -> list[str]:
 def plan_toml(plan: RepairPlan, ledger_file_by_step: Mapping[int, str] | None = None) -> str:
     """Return the text of PLAN.toml.
 
-    ``ledger_file_by_step`` has the name of the file with the ledgers, by the number of the step.
+    ``ledger_file_by_step`` has, by step number, the name of the file that lists the ledgers of the step. A
+    step without a file has its ledgers in the text.
     """
     return "\n".join(_toml_sections(plan, ledger_file_by_step or {}))
 
@@ -271,7 +272,8 @@ def make_plan(run: RunReader) -> RepairPlan:
     """Plan the repair of a run's findings.
 
     The most urgent steps come first. Steps of the same urgency are sorted by kind and number of copies.
-    Dangerous steps are refused if the clock of ``run.holds`` shows that the run's data is too old.
+    ``run.holds`` has the current time, and the rules that forbid actions. If the run's data is too old at
+    this time, dangerous steps are refused.
 
     Raises:
         RunError: a table of the run is missing or broken.

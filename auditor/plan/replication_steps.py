@@ -65,7 +65,7 @@ class FindingsByAction:
 
 
 def copy_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction) -> Steps:
-    """Yield the steps that restore copies of ledgers with findings, and of ledgers of a stopping bookie."""
+    """Yield steps that restore copies of ledgers with findings, or copy ledgers before a bookie stops."""
     for group_batch in _batch_groups(sorted(sorted_findings.copy_groups.items())):
         rows = read_ledgers(
             plan_facts.run, {ledger for _, groups in group_batch for ledger in groups.ledgers}
@@ -100,7 +100,7 @@ def copy_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction) -> Step
 
 
 def _refuse_copies_outside(groups: FindingGroups, outside_copies: Mapping[int, Sequence[str]]) -> RefusedStep:
-    """Return the refusal to copy ledgers whose last copy is on a bookie that is in none of their ensembles.
+    """Return the refusal to copy ledgers whose last copy is on a bookie outside of their ensembles.
 
     ``outside_copies`` has the bookies outside of the ensembles, by ledger.
     """
@@ -207,9 +207,9 @@ def _lacks_exchanged_disk(plan_facts: PlanFacts, row: Mapping[str, Any]) -> bool
 
 
 def _find_lacking_bookie(plan_facts: PlanFacts, row: Mapping[str, Any]) -> str | None:
-    """Return a bookie that lacks entries, preferably a registered one; None if the finding names none.
+    """Return a bookie that lacks entries according to the finding, preferably a registered bookie.
 
-    Also return None if the finding shows that no copy is readable.
+    Return None if the finding names no such bookie, or shows that no copy is readable.
     """
     if row["id"] == "mark-stuck":
         finding_evidence = json.loads(row["evidence"])
@@ -225,7 +225,7 @@ def _find_lacking_bookie(plan_facts: PlanFacts, row: Mapping[str, Any]) -> str |
 def _is_recently_marked(plan_facts: PlanFacts, ledger: int) -> bool:
     """Return whether AutoRecovery will soon copy a ledger that is marked under-replicated.
 
-    AutoRecovery must work. In addition, the mark must be young, or a worker must have locked the ledger.
+    AutoRecovery must work, and either the mark must be young or a worker must have locked the ledger.
     """
     mark_time = plan_facts.mark_times.mark_time(ledger)
     latest_time = plan_facts.facts.scan_time - EXPIRY_MS
@@ -244,7 +244,7 @@ def wait_step(
     ledgers: Sequence[int],
     ledger_count: int,
 ) -> Steps:
-    """Yield a step that leaves ledgers to AutoRecovery. Yield refusals for ledgers with a hold (a rule).
+    """Yield a step that leaves ledgers to AutoRecovery, and refusals for ledgers that a hold (rule) excludes.
 
     Args:
         plan_facts: The run.
@@ -281,14 +281,14 @@ def wait_step(
 
 
 def _copy_urgency(plan_facts: PlanFacts, urgency: Urgency, ledgers: Collection[int]) -> Urgency:
-    """Return the highest urgency if the stop of a bookie waits for these copies, else ``urgency``."""
+    """Return the highest urgency if a bookie can stop only after these copies are made, else ``urgency``."""
     if any(ledger in plan_facts.dependent_ledgers for ledger in ledgers):
         return Urgency.DESTROYS_DATA
     return urgency
 
 
 def _batch_groups(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[tuple[str, FindingGroups]]]:
-    """Yield batches of (bookie, findings) pairs. One pass over the run looks up the ledgers of a batch."""
+    """Yield (bookie, findings) pairs in batches. The caller reads all ledgers of a batch in one pass."""
     group_batch: list[tuple[str, FindingGroups]] = []
     for bookie_and_groups in groups:
         group_batch.append(bookie_and_groups)
@@ -302,7 +302,7 @@ def _batch_groups(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[
 def _copy_bookie_ledgers(
     plan_facts: PlanFacts, bookie: str, groups: FindingGroups, rows: Mapping[int, LedgerRow]
 ) -> Steps:
-    """Yield steps that copy single ledgers to replace a bookie that lacks entries, or refusals to do so."""
+    """Yield steps that copy ledgers to other bookies because ``bookie`` lacks entries, or refusals."""
     copyable_rows: list[LedgerRow] = []
     ledgers_by_reason: dict[tuple[RefusalReason, str, str], list[int]] = defaultdict(list)
     for ledger in groups.ledgers:
@@ -330,13 +330,13 @@ def copy_each_ledger(
     unlisted_count: int = 0,
     stopping_bookie: str | None = None,
 ) -> Steps:
-    """Yield a step that copies ledgers one by one to replace a bookie. Holds (rules) may lead to refusals.
+    """Yield a step that copies ledgers to replace a bookie, and refusals if holds (rules) forbid copies.
 
     Args:
         plan_facts: The run.
         bookie: The bookie that other bookies replace in the ledgers.
         findings: The findings that require the copies.
-        rows: The ledgers, in the order in which they are copied.
+        rows: The ledgers. They are copied one by one, in this order.
         urgency: The urgency of the most urgent finding.
         groups: The findings about the ledgers, with the numbers of known copies. None if there are none.
         unlisted_count: Number of further ledgers, which the step does not list.

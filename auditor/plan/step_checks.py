@@ -202,7 +202,7 @@ def _ledger_state(
 def is_condition_met(
     condition: Condition, cluster_state: ClusterState, bookie: str | None = None
 ) -> bool | None:
-    """Return whether a condition that is not about single ledgers is met; None if unknown.
+    """Return whether a condition that does not concern single ledgers is met. None: this is unknown.
 
     ``bookie`` is the bookie of the step. If the condition names a finding, the finding is about this
     bookie.
@@ -237,7 +237,7 @@ def _is_finding_met(
 ) -> bool | None:
     """Return whether a finding is in the state ``expected_value`` ("there" or "gone"); None if unknown.
 
-    The state is unknown if the newer run did not look for the finding again.
+    The state is unknown if the newer run, which shows the cluster's state, did not look for the finding.
     """
     check_id, fingerprint, *named_bookies = condition_subject.split(" ", 2)
     bookie = named_bookies[0] if named_bookies else bookie
@@ -255,9 +255,9 @@ def _is_finding_met(
 def is_met_for_ledger(
     condition: Condition, ledger: PlannedLedger, cluster_state: ClusterState
 ) -> bool | None:
-    """Return whether a condition is met for a ledger; None if unknown.
+    """Return whether a condition is met for a ledger. None: this is unknown.
 
-    The ensembles of a deleted ledger count as empty.
+    If the ledger is deleted, conditions on its ensembles treat them as empty.
     """
     ledger_id, ledger_answers, is_fact_expected = (
         int(ledger.ledger_id),

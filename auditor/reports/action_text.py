@@ -49,9 +49,10 @@ def action_lines(number: int, action: Action, run: str, width: int) -> list[str]
 
 
 def forbidden_lines(forbidden_actions: Sequence[ForbiddenAction], width: int) -> list[str]:
-    """Return the lines on actions that findings ask for, but that a hold (a rule) forbids.
+    """Return the lines on actions that findings ask for, but that a hold forbids.
 
-    Each action comes with its way out: the condition that must be met before the action is permitted.
+    A hold is a rule that forbids actions on an object. Each action comes with its way out: the condition
+    that must be met before the action is permitted.
     """
     lines = []
     for forbidden_action in forbidden_actions:

@@ -1,8 +1,8 @@
 """Writers of whole Arrow tables as CSV, JSON lines and Parquet, batch by batch.
 
-In CSV, a text gets an apostrophe in front if a spreadsheet would treat it as a formula. Ledger ids and
-scope ids (the upper halves of 128-bit ledger ids) are decimal strings in JSON, and numbers in CSV and
-Parquet.
+In CSV, a text gets an apostrophe in front if a spreadsheet would treat it as a formula. Ledger ids are
+decimal strings in JSON, and numbers in CSV and Parquet. The same is true of scope ids, the upper halves of
+128-bit ledger ids.
 """
 
 import csv

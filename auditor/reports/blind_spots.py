@@ -42,7 +42,7 @@ class BlindSpot:
 
     @property
     def sentence(self) -> str:
-        """Return the reason as a sentence, without the ids of the checks."""
+        """Return the reason why the checks lacked input or did not run, as a sentence without check ids."""
         if self.is_excluded:
             return f"not run: {self.reason}"
         if not self.is_known:
@@ -51,7 +51,7 @@ class BlindSpot:
 
 
 def skip_sentence(blind_spot: BlindSpot) -> str:
-    """Return the text that follows the ids of a blind spot's checks in a sentence.
+    """Return the text that follows the ids of a blind spot's checks (those that lacked input) in a sentence.
 
     >>> skip_sentence(BlindSpot(("entry-lost",), "no bookie was read"))
     'skipped: no bookie was read'
@@ -64,9 +64,10 @@ def skip_sentence(blind_spot: BlindSpot) -> str:
 
 
 def make_blind_spots(inputs: AvailableInputs) -> list[BlindSpot]:
-    """Return the blind spots of a run, one for each reason.
+    """Return the blind spots of a run, one for each reason: checks that lacked input or did not run.
 
-    The blind spot of checks that an option excluded comes first. ``inputs`` has the inputs of the run.
+    If an option excluded checks, the blind spot of these checks comes first. ``inputs`` has the inputs of
+    the run.
     """
     needs_by_input: dict[MissingInput, list[Need]] = {}
     for need, missing_input in unmet_needs(inputs).items():

@@ -100,7 +100,7 @@ class CheckCount(NamedTuple):
 
 
 def count_by_check(report: Report) -> list[CheckCount]:
-    """Return the counts of all findings by urgency, severity and check, in the order of reports."""
+    """Return the counts of all findings by urgency, severity and check, in the order that reports use."""
     counts: dict[tuple[Urgency, Severity, str], CheckCount] = {}
     for tally in sorted(report.run.tally, key=lambda tally: (tally_order(tally), tally["confidence"])):
         count_key = Urgency(tally["urgency"]), Severity(tally["severity"]), tally["id"]
@@ -113,7 +113,7 @@ def count_by_check(report: Report) -> list[CheckCount]:
 
 
 def tally_order(tally: Tally) -> tuple[int, int, int, str]:
-    """Return a sort key that puts the counts of findings into the order of reports.
+    """Return a sort key that puts counts of findings into the order that reports use.
 
     A tally is the number of findings with the same check, urgency, severity and confidence.
     """

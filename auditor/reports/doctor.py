@@ -86,7 +86,8 @@ class Diagnosis:
     def exit_code(self) -> int:
         """Return the exit code of the diagnosis.
 
-        It is the first code in `EXIT_CODES_BY_PRECEDENCE` that a line has, or else `CLEAN`.
+        It is the first code in `EXIT_CODES_BY_PRECEDENCE` that one of the lines has. It is `CLEAN` if no line
+        has such a code.
 
         >>> line = AnswerLine("store", "access", AnswerState.FAIL, "no answer", None, UNREACHABLE)
         >>> Diagnosis((line,), ()).exit_code

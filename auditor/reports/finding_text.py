@@ -277,7 +277,7 @@ def _change_status_texts(change_status: ChangeStatus | None) -> list[str]:
 
 
 def entries_text(groups: Sequence[Group], count: int) -> str:
-    """Return a set of entries as text: ``groups`` are its BP-34 sequence groups, ``count`` is its size.
+    """Return a set of entries as text. ``groups`` has its BP-34 sequence groups, ``count`` its size.
 
     >>> entries_text([(1, 1, 2, 0), (4, 4, 5, 0)], 7)
     '1,2,4-8 (7 entries)'

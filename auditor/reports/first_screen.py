@@ -1,6 +1,6 @@
 """First screen of a report: the cluster, its coverage, the findings, the changes and the verdict.
 
-The screen fits into a terminal of 24 lines, with one more line for the command and one for the prompt. It
+The screen fits into a terminal of 24 lines, and leaves a line for the command and one for the prompt. It
 always shows the verdict, the first action, and one line for each urgency and severity of findings. The other
 parts get the remaining lines, in the order of `_Rank`. A part that does not fit shows a count instead of
 names. Findings, verdict and actions come last, so that a smaller window hides only facts about the cluster.
@@ -56,7 +56,7 @@ _NO_BOOKIES_TEXT = "{:,}, none read: --bookies is missing; only metadata was che
 
 
 class _Rank(IntEnum):
-    """Order in which the parts of the screen get their lines. The part with the lowest turn comes first."""
+    """Turns in which the parts of the screen get their lines. The part with the lowest turn comes first."""
 
     REQUIRED_ROWS = 0
     CLUSTER = 1
@@ -159,7 +159,7 @@ def _choose_forms(parts: Sequence[_Part], lines_left: int, columns: int) -> list
 
 
 def _name_forms(title: str, separator: str, names: Sequence[str]) -> list[Form]:
-    """Return forms that show ever fewer of ``names``, and count the others. The last has only ``title``."""
+    """Return forms with ever fewer of ``names``, and the number left out. The last is only ``title``."""
     unbroken_names = [name.replace(" ", "\0") for name in names]
     max_names = min(len(names), _MAX_NAMES)
     return [

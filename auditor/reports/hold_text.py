@@ -51,7 +51,7 @@ def _object_name(action_object: ActionObject) -> str:
 def bookie_hold_lines(run: GateRun, bookie_id: str, width: int) -> list[str]:
     """Return the lines on all holds (rules that forbid actions) that concern a bookie.
 
-    They are the holds on the bookie, on the data that was read from the bookie, and on the metadata store.
+    These holds are on the bookie, on the data that was read from it, or on the metadata store.
     """
     object_keys = (
         (HoldObject.BOOKIE, bookie_id),

@@ -309,7 +309,7 @@ def space_samples(gauges: SpaceGauges) -> Iterator[Sample]:
 def _limit_bookies(
     sizes: Mapping[str, Mapping[str, int]], fullest_bookies: Sequence[str]
 ) -> dict[str, Mapping[str, int]]:
-    """Return the sizes of up to `MAX_BOOKIES` bookies, the fullest first, and the sum of all others."""
+    """Return the sizes of up to `MAX_BOOKIES` bookies, the fullest first, and the sums over all others."""
     sorted_names = [
         *(name for name in fullest_bookies if name in sizes),
         *sorted(sizes.keys() - {*fullest_bookies}),
@@ -344,7 +344,7 @@ def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sampl
 
 
 def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
-    """Return totals of up to `MAX_NAMESPACES` namespaces, of all others together, and of unowned ledgers.
+    """Return totals: up to `MAX_NAMESPACES` namespaces, all others together, and ledgers without an owner.
 
     Namespaces with findings take precedence, then the largest namespaces.
     """
@@ -368,7 +368,7 @@ def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
 
 
 def _blind_spot_extent(blind_spot: BlindSpot) -> str:
-    """Return how much of its input a check lacked: ``all``, ``part``, ``unknown``, or ``not-run``."""
+    """Return which part of its input a check lacked (``all``, ``part`` or ``unknown``), or ``not-run``."""
     if blind_spot.is_excluded:
         return "not-run"
     return "unknown" if not blind_spot.is_known else "part" if blind_spot.objects_text else "all"

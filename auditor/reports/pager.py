@@ -104,7 +104,8 @@ def _change_counts_line(report: Report, earlier_changes: ChangesSince) -> Iterat
 def _change_lines(earlier_changes: ChangesSince) -> Iterator[tuple[str, str]]:
     """Yield a line for each group of new or worse findings.
 
-    If there are fixed findings, a line for all of them follows. The same is true of unchecked findings.
+    If there are fixed findings, one line for all of them follows. If there are unchecked findings, one line
+    for all of them comes last.
     """
     for change_group in earlier_changes.groups:
         if change_group.change in (Change.NEW, Change.WORSE):

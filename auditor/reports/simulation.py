@@ -108,7 +108,7 @@ def near_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
 
 
 def possible_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
-    """Return, by level such as rack, a sentence on ledgers with unknown copies that one failure might damage.
+    """Return a sentence by level, such as rack, on ledgers with unknown copies that one failure may damage.
 
     >>> possible_loss_sentences([NearLoss("bookie", Amount(1, 40, 900), 1, ("bk1",), 15)])
     ['15 more ledgers may lose an entry if one bookie fails: copies are unknown']
@@ -165,7 +165,7 @@ def _near_loss_parts(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
 
 
 def _distance_parts(level: LevelLoss) -> Iterator[PagePart]:
-    """Yield numbers of ledgers, by how many racks (or other domains) must fail before an entry is lost."""
+    """Yield how many ledgers lose an entry if no, one, two or more racks (or other domains) fail."""
     counts = [f"{ledgers:,} with {number}" for number, ledgers in level.distance.items() if number]
     texts = [f"ledgers that lose an entry if {level.level}s fail: {', '.join(counts)}"] if counts else []
     if lost_ledgers := level.distance.get(0):
@@ -263,7 +263,7 @@ def _amount_text(amount: Amount) -> str:
 
 
 def _write_parts(answers: Sequence[WriteAnswer], command: str) -> Iterator[PagePart]:
-    """Yield whether writes go on, by ensemble size, quorums and groups. (Possible) failures come first."""
+    """Yield whether writes go on, by ensemble size, quorums and groups. Answers other than yes come first."""
     sentences = [
         f"{answer.answer} for {_shape_text(answer)}: {answer.why}"
         for answer in answers

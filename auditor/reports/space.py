@@ -163,7 +163,8 @@ def _group_by_bookie(steps: tuple[_BookieStep, ...]) -> dict[str, list[_BookieSt
 def to_csv(space_view: SpaceView) -> str:
     """Return one CSV row for each bookie, ledger, application or age, with one column for each class.
 
-    If only the largest ledgers or applications have rows, the last row has the sum of all others.
+    If only the largest ledgers or applications have rows, the last row has the sum of all other ledgers or
+    applications.
     """
     csv_buffer = StringIO()
     writer = csv.writer(csv_buffer, lineterminator="\n")

@@ -49,8 +49,8 @@ def statuses_of(
 def statuses_of_report(path: str, report: Report) -> StatusLookup:
     """Return a function that maps the fingerprint of a finding in the report to its change status.
 
-    If the run was not compared with an earlier run and has no suppressions, the function returns None for
-    every finding. Without a comparison, every finding would count as new.
+    The function returns None for every finding if the run has no suppressions and was not compared with an
+    earlier run. Without a comparison, every finding would count as new.
     """
     if report.run.changes is None and not report.run.suppressions:
         return no_change_status

@@ -28,7 +28,7 @@ _DAMAGE_ERRORS = (KeyError, ValueError, TypeError, IndexError, AttributeError, A
 
 @contextmanager
 def translate_damage(*runs: str) -> Iterator[None]:
-    """Convert an error that a damaged run causes in the ``with`` block to one that names the damaged part.
+    """Convert an error that a damaged run causes in the ``with`` block into one that names the damaged part.
 
     Raises:
         RunError: a part of one of these runs is damaged.
@@ -49,7 +49,7 @@ def translate_damage(*runs: str) -> Iterator[None]:
 
 @contextmanager
 def check_run(run: str, *tables: str) -> Iterator[None]:
-    """Check that a finished run has the tables that the block needs, and run the block in `translate_damage`.
+    """Check that a finished run has ``tables``, and run the ``with`` block inside `translate_damage`.
 
     Without this check, a count over a missing table would look like an empty result.
 

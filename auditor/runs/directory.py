@@ -326,8 +326,8 @@ class RunDirectory:
         """Claim the directory for a run with `begin`, for the ``with`` block.
 
         ``identity`` has the sources and options of the run. If the block fails before a table is written, the
-        claim is released. Without the release, no other run could use the directory after a failure such as a
-        store that does not answer.
+        claim is released. Without this release, no other run could use the directory after the failure. The
+        cause of a failure may be a store that does not answer.
         """
         self.begin(identity)
         self._is_claimed = True

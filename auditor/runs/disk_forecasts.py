@@ -152,7 +152,7 @@ def make_forecast(name: str, samples: Sequence[FileSystem]) -> FillForecast | No
 
 
 def _spaced_samples(samples: Sequence[FileSystem]) -> list[FileSystem]:
-    """Return the newest of ``samples`` and earlier ones, the newest first.
+    """Return ``samples`` without those that are too close in time, the newest first.
 
     A sample is a file system as one run saw it. It is left out if it is less than an hour older than the
     sample before it in the result.

@@ -368,9 +368,10 @@ class _ClassNumbers:
         return class_numbers
 
     def _pair_keys(self, scope_ids: Numbers, ledgers: Numbers) -> Numbers:
-        """Return a 64-bit number for each pair of scope (upper half of the 128-bit id) and ledger.
+        """Return a 64-bit key for each pair of a scope (upper half of the 128-bit id) and a ledger.
 
-        It is made from the positions of the two ids among the sorted ids that are stored.
+        The key combines the positions of the two ids in two sorted arrays. These arrays have the scopes and
+        the ledger ids of the ledgers that are not healthy.
         """
         key_positions: Numbers = np.searchsorted(self._scope_ids, scope_ids) * (len(self._ledger_ids) + 1)
         return key_positions + np.searchsorted(self._ledger_ids, ledgers)

@@ -216,9 +216,9 @@ class RunDifference:
     def _changed_findings(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
         """Yield two tuples: on the changed findings of the new run, and on findings only in the old run.
 
-        A tuple has a run and three arrays. The arrays have the findings' row numbers in this run, their
-        changes, and their positions among the findings of the old run (`_old_facts`). The position is -1 for
-        a new finding.
+        A tuple has a run and three arrays about its findings: row numbers in this run, changes, and
+        positions. A position is an index into the findings of the old run (`_old_facts`). It is -1 for a new
+        finding.
         """
         finding_pairs = self._finding_pairs
         changed_rows = np.flatnonzero(finding_pairs.new_changes != CHANGE_KINDS.index(Change.SAME))

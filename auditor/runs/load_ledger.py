@@ -70,7 +70,7 @@ _UNKNOWN_REASONS: dict[str, str] = {
 
 
 def group_answers(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
-    """Return one view for all entries with the same bookie, answer and reason, sorted by these three.
+    """Return a view for each combination of bookie, answer and reason, sorted by these three.
 
     >>> group_answers([{"bookie_id": "b1", "answer": "served", "reason": None, "entry_id": 3}])[0].count
     1
@@ -87,7 +87,7 @@ def group_answers(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
 def with_served_entries(
     replica: ReplicaView, answers: Iterable[AnswerView], reasons: Mapping[str, str]
 ) -> ReplicaView:
-    """Return a replica with the entries that its bookie served. ``reasons`` says why copies are unknown."""
+    """Return ``replica`` with entries its bookie served. ``reasons`` (by bookie): why copies are unknown."""
     known_groups = replica.held_entries
     served = [
         groups_of(answer.entries)
@@ -168,7 +168,7 @@ class _LedgerRows:
         return repair_settings is not None and not repair_settings["knows_registrations"]
 
     def down_members(self, ledger: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the bookies that a ledger depends on and that are certainly not registered, by id."""
+        """Return the sorted bookies that a ledger depends on and that are certainly not registered."""
         listing_facts = self.run.report.run.bookies_listed
         if listing_facts is None or listing_facts["hidden"] is not None or self.availability_unknown:
             return ()
@@ -257,7 +257,7 @@ def _log_entries_views(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesVie
 def _index_rows(
     ledger: Mapping[str, Any], rows_of: Callable[[str], list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Return a row for each bookie with the entries in its index and journal, or else in its answers."""
+    """Return a row for each bookie: entries in its index and journal, or else entries in its answers."""
     # What is in an entry log that is not there is not held, whatever the index shows.
     gone_groups = {row["bookie_id"]: row["groups"] for row in rows_of("gone_entries")}
     indexes = rows_of("availability")
@@ -310,7 +310,7 @@ def _first_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _rows_with_tails(
     ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tail_rows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the rows of ``indexes`` with the journal entries (``tail_rows``) of ensemble members added."""
+    """Return the rows of ``indexes``. Add the journal entries (``tail_rows``) of ensemble members to them."""
     from auditor.tables.accounts import HeldAccount, merge_journal_tail
 
     members = {name for segment in ledger["segments"] or () for name in segment["ensemble"]}
@@ -332,7 +332,7 @@ def _rows_with_tails(
 
 
 def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
-    """Return ensemble members' expected entries. An open ledger ends at the newest entry in their indexes."""
+    """Return ensemble members' expected entries. Open ledgers end at the newest entry in a member's index."""
     judged_groups = {replica["bookie_id"]: replica["groups"] or b"" for replica in row.get("replicas") or ()}
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
         return judged_groups
@@ -351,7 +351,7 @@ def _replicas(
     unequal_copies: Mapping[str, Mapping[str, Any]],
     bookies: Mapping[str, Mapping[str, Any]],
 ) -> tuple[ReplicaView, ...]:
-    """Return a view of each ensemble member and of each further bookie with entries of the ledger, by id."""
+    """Return views of all ensemble members and of other bookies that have entries, sorted by bookie id."""
     expected_groups = _expected_groups(row, indexes)
     members = {name for segment in row.get("segments") or () for name in segment["ensemble"]}
     index_by_bookie = {index["bookie_id"]: index for index in indexes if index["state"] not in PLACE_STATES}

@@ -180,7 +180,7 @@ def _sums_by_bookie(run: RunReader) -> _SumsByName:
 
 
 def _totals_by_ledger(run: RunReader, max_totals: int) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
-    """Return the ``max_totals`` largest ledgers, and the bytes by class and the number of all others."""
+    """Return the ``max_totals`` largest ledgers, then the bytes of all others by class, then their number."""
     largest_totals: tuple[SpaceTotal, ...] = ()
     remaining_bytes: Counter[str] = Counter()
     remaining_count = 0
@@ -321,7 +321,7 @@ def _count_files(run: RunReader) -> tuple[int, int]:
 
 
 def _space_totals(byte_sums: _SumsByName) -> tuple[SpaceTotal, ...]:
-    """Return the sums as totals, the largest first. Totals of equal size are sorted by name."""
+    """Return a total for each name in ``byte_sums``, the largest first. Equal totals are sorted by name."""
     return _largest_totals(
         [SpaceTotal(name, dict(bytes_by_class)) for name, bytes_by_class in byte_sums.items()], len(byte_sums)
     )[0]
@@ -330,7 +330,7 @@ def _space_totals(byte_sums: _SumsByName) -> tuple[SpaceTotal, ...]:
 def _largest_totals(
     totals: list[SpaceTotal] | tuple[SpaceTotal, ...], max_totals: int
 ) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
-    """Return the ``max_totals`` largest totals, and the bytes by class and the number of all others."""
+    """Return the ``max_totals`` largest totals, then the bytes of all others by class, then their number."""
     sorted_totals = sorted(totals, key=lambda total: (-total.bytes, total.name))
     remaining_bytes: Counter[str] = Counter()
     for other_total in sorted_totals[max_totals:]:

@@ -75,7 +75,7 @@ def owner_scopes(run: RunReader) -> list[SourceScope]:
 def owned_mask(ownership: pa.RecordBatch) -> pa.BooleanArray:
     """Return a mask of the rows of the table ``ownership`` whose ledger has an owner.
 
-    A row for a shadow topic that borrows the ledger is False in the mask, because it does not name the owner.
+    The mask is False for a row of a shadow topic that borrows the ledger. Such a row does not name the owner.
     """
     is_owned = pc.equal(ownership["standing"], "owned")
     return pc.fill_null(pc.and_(is_owned, pc.invert(pc.fill_null(ownership["borrowed"], False))), False)
@@ -132,9 +132,9 @@ class OwnerTotals:
 
 
 def _owner_names(row: dict[str, Any]) -> OwnerNames:
-    """Return the owner of a group of ledgers.
+    """Return the owner of a group of ledgers, from its row.
 
-    For leaks, this is the last owner that their custom metadata names.
+    For leaks (ledgers without an owner), this is the last owner that their custom metadata names.
     """
     owner_names = names_of_claim(row["claim"]) if row["claim"] else None
     return tuple(row[name] if owner_names is None else getattr(owner_names, name) for name in NAME_COLUMNS)
@@ -196,7 +196,9 @@ _LEAK_COLUMNS = ("confidence", "claim", "made", "bytes", "entries", "state", "do
 
 
 class Leaks:
-    """All leaks (unowned ledgers) of a run, read once. Confirmed ones come first, larger before smaller ones.
+    """All leaks (unowned ledgers) of a run, read once. Confirmed leaks come first, then others.
+
+    Among leaks of the same confidence, larger ones come first.
 
     Raises:
         RunUsageError: the run read no owners, so its leaks are unknown.

@@ -66,7 +66,7 @@ def finding_of(row: Mapping[str, Any]) -> Finding:
 
 
 class Findings:
-    """Every finding of a run, in the order of reports.
+    """Every finding of a run, in the order that reports use.
 
     Each iteration reads the table again, batch by batch. Ten million findings need no more memory than ten.
 
@@ -155,7 +155,7 @@ class RunReader:
 
     @property
     def findings(self) -> Findings:
-        """Return every finding, in the order of reports. Each iteration reads the table again."""
+        """Return every finding, in the order that reports use. Each iteration reads the table again."""
         return Findings(self.directory, self.report)
 
     def findings_of(self, bookie_id: str) -> Iterator[dict[str, Any]]:
@@ -220,7 +220,7 @@ class RunReader:
 
     @cached_property
     def holds(self) -> HoldBook:
-        """Return the holds of this run, which forbid actions. `auditor.actions.gate.permit` queries them."""
+        """Return the run's holds (rules that forbid actions). `auditor.actions.gate.permit` queries them."""
         hold_facts, kinds_without_hold_checks = (
             self.report.run.holds,
             self.report.run.checks_with_missing_holds,

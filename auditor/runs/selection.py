@@ -146,7 +146,7 @@ class SelectedRun:
 
     @property
     def findings(self) -> Iterator[Finding]:
-        """Return the selected findings, in the order of reports. Each access reads them again."""
+        """Return the selected findings, in the order that reports use. Each access reads them again."""
         return (finding for finding, _ in self.with_statuses())
 
     def with_statuses(

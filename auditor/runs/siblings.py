@@ -8,8 +8,9 @@ file system that pyarrow supports. The retention options are those of restic:
     keep_weekly 4     likewise for the last four weeks that have a run
     keep_monthly 6    likewise for the last six months that have a run
 
-Some runs are always kept: the newest run and the newest complete run of each cluster, baselines of
-suppressions, and the run that --since names. Days and weeks are in UTC.
+Some runs are always kept: the newest run and the newest complete run of each cluster, the run that --since
+names, and baselines of suppressions. A baseline is a run whose findings a suppression accepts. Days and weeks
+are in UTC.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -164,8 +165,8 @@ def _add_rule_reasons(
 def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> dict[str, str]:
     """Return the paths of the runs of ``directory`` that must not be removed, each with the reason.
 
-    They are the baselines of suppressions, including expired suppressions, and the run whose data
-    ``options.since`` reuses.
+    They are the run whose data ``options.since`` reuses, and the baselines of suppressions. A baseline is a
+    run whose findings a suppression accepts. Baselines of expired suppressions are included.
 
     Args:
         options: Options of the audits, with a file of suppressions.

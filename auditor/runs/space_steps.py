@@ -2,8 +2,8 @@
 
 The steps come from findings about entry logs, and from the bytes of each bookie by class. The module sums the
 bytes batch by batch. Memory grows with the number of groups for which there is a sum, not with the number of
-rows. The gate (`auditor.actions.gate`) decides on each step. A step is refused if a hold (a rule) forbids
-it, or if its finding is unconfirmed.
+rows. `auditor.actions.gate` decides on each step. A step is refused if a hold (a rule that forbids actions)
+forbids it, or if its finding is unconfirmed.
 """
 
 import json
@@ -71,7 +71,7 @@ class GroupedBytes:
 
 
 class LeakedBytes(NamedTuple):
-    """Number and bytes of one bookie's ledgers without an owner, and the number of the confirmed ones."""
+    """One bookie's ledgers without an owner: their number and bytes, and how many of them are confirmed."""
 
     ledgers: int
     bytes: int

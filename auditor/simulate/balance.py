@@ -60,7 +60,10 @@ class LoadSums:
         locations: Locations,
         levels: list[Level],
     ) -> Balance:
-        """Return the loads of all bookies, domains and disks. Each list has the largest load first."""
+        """Return the loads of all bookies, domains and disks. Each list has the largest load first.
+
+        ``mode_by_bookie`` is how each bookie is registered: writable, readonly, or None if not registered.
+        """
         load_sums = pad_sums(self._sums, len(bookie_numbering), padded_axis=0)
         disks = disk_loads(run)
         log_bytes_by_bookie: Counter[str] = Counter()
@@ -101,7 +104,7 @@ def _idle_reason(
 ) -> str | None:
     """Return a possible reason why a bookie is in no ensemble of an open ledger.
 
-    Returns None if this may be a coincidence.
+    Returns None if this may be a coincidence, which ``is_idle_unlikely_by_chance`` rules out.
     """
     mode = mode_by_bookie.get(name)
     if mode is None:

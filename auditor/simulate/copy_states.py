@@ -67,7 +67,7 @@ class CopyStates:
             self._sorted_by_scope[scope_id] = (self._ledger_ids[ledger_order, 1], ledger_order)
 
     def add_copy_states(self, windows: Windows) -> Windows:
-        """Return the windows with their copies' states. A partly missing copy cuts its window into pieces."""
+        """Return windows with the states of their copies. Partly missing copies cut windows into pieces."""
         is_unread_bookie = np.array(
             [*(bookie not in self.read_bookies for bookie in self._bookie_numbers.names), False]
         )
@@ -279,8 +279,9 @@ def _range_pieces(
 ) -> tuple[tuple[tuple[bool, ...], int], ...]:
     """Cut a window's entries into pieces that are inside or outside of each set in ``packed_groups``.
 
-    A set is encoded as BP-34 groups (ranges of entry ids). The result has, for each piece, one flag for each
-    set (whether the set contains the piece), and the number of entries.
+    The window has the entries with ``entry_residue`` modulo ``ensemble_size``. A set is encoded as BP-34
+    groups (ranges of entry ids). For each piece, the result has one flag for each set (whether the set
+    contains the piece), and the number of entries.
 
     >>> lacks = np.array([(2, 2, 3, 0)], [("f", ">i8"), ("l", ">i8"), ("s", ">i4"), ("p", ">i4")]).tobytes()
     >>> _range_pieces(0, 9, 0, 3, (lacks,))

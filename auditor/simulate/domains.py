@@ -201,7 +201,7 @@ class CopysetSums:
         self._has_shared_set = np.zeros((bookie_count, bookie_count), np.int64)
 
     def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
-        """Add the sets of bookies that have the copies of windows (copysets), according to the metadata.
+        """Add the copyset of each window: the set of bookies that have its copies according to the metadata.
 
         Windows in the last segment of a ledger that is not closed count too.
         """

@@ -32,8 +32,9 @@ _COUNT_NAMES = (
 
 
 class ExposureSums:
-    """Sums of `BookieExposure` over batches of windows (`auditor.simulate.windows`).
+    """Sums of `BookieExposure` (data that depends on a single bookie) over batches of windows.
 
+    A window consists of the entries on the same set of bookies (`auditor.simulate.windows`).
     ``registered_bookies_or_none`` has the registered bookies. It is None if registrations were not read.
     All bookies then count as registered.
     """
@@ -103,7 +104,7 @@ class ExposureSums:
         self._count_flags(f"{count_name}_degraded", windows, is_possibly_last & is_replicated_window[:, None])
 
     def _count_flags(self, count_name: str, windows: Windows, copy_is_flagged: Bools) -> None:
-        """Count, for each bookie, the ledgers with a flagged copy on it. Add the numbers to the sums."""
+        """Count, for each bookie, the ledgers with a flagged copy on it. Add the counts to ``_sums``."""
         window_rows, copy_columns = np.nonzero(copy_is_flagged)
         if not len(window_rows):
             return
@@ -115,7 +116,7 @@ class ExposureSums:
         np.add.at(sums, bookie_numbers, windows.equal_ledger_counts[ledger_numbers])
 
     def result(self, bookie_numbering: BookieNumbers) -> tuple[BookieExposure, ...]:
-        """Return the bookies that have, or may have, data that no other bookie has. They are sorted by id."""
+        """Return the bookies that have, or may have, data that no other bookie has, sorted by bookie id."""
         counts_of_bookies = zip(
             bookie_numbering.names,
             *(self._sums.get(name, np.zeros(0)).tolist() for name in _COUNT_NAMES),

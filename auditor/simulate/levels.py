@@ -82,9 +82,9 @@ def loss(sums: SetSums, members: Iterable[int]) -> WeighedSet:
 def worst_sets(
     sums: SetSums, set_size: int, max_sets: int = MAX_SETS_SHOWN, max_pairs: int = _MAX_SETS
 ) -> WorstSets:
-    """Return the worst sets of ``set_size`` domains.
+    """Return up to ``max_sets`` worst sets of ``set_size`` domains (such as racks) that lose an entry.
 
-    Sets of three or more domains are all compared if there are at most ``max_pairs`` of them.
+    For three or more domains, all possible sets are compared only if there are at most ``max_pairs`` sets.
 
     >>> sums = SetSums(2, domain_count=4)
     >>> sums.add(np.array([[0, 1], [2, -1]]), np.array([5, 1]), np.array([50, 20]))
@@ -150,7 +150,7 @@ def count_losing_sets(sums: SetSums, set_size: int) -> int | None:
 
 
 def pair_loss_matrix(sums: SetSums, max_sets: int) -> tuple[list[int], list[list[int]]]:
-    """Return up to ``max_sets`` domains with the most bytes, and the bytes that each pair of them loses.
+    """Return up to ``max_sets`` domains with the most bytes, and the bytes lost if two of them fail together.
 
     The bytes are a matrix with one row and one column for each of these domains.
     """
@@ -173,7 +173,7 @@ def _single_domain_sets(sums: SetSums) -> list[WeighedSet]:
 
 
 def _add_single_domains(sums: SetSums, set_rows: Longs) -> Longs:
-    """Return, for each set, its own sum plus the sums of its single domains.
+    """Return, for each set of domains, its own sum plus the sums of the sets with only one of its domains.
 
     For a pair of domains, this is the whole loss.
     """
@@ -187,7 +187,7 @@ def _add_single_domains(sums: SetSums, set_rows: Longs) -> Longs:
 def _grow_set(
     sums: SetSums, all_set_rows: Longs, members: frozenset[int], set_size: int, single_domains: list[int]
 ) -> frozenset[int]:
-    """Return ``members`` with further domains, up to ``set_size``.
+    """Add domains, such as racks, to the set ``members`` until it has ``set_size`` domains. Return the set.
 
     Each step adds the domain that increases the loss most.
     """
@@ -218,7 +218,10 @@ def find_levels(locations: Locations, bookies: list[str]) -> list[Level]:
 
 
 class LevelSums:
-    """Sums of a pass over the windows, for one level. The result compares sets of ``set_size`` domains."""
+    """Sums over windows (entries on the same bookies) for a level, such as racks.
+
+    The result compares sets of ``set_size`` domains.
+    """
 
     def __init__(self, level: Level, locations: Locations, bookies: list[str], set_size: int = 2) -> None:
         self.domains = Domains(level, locations, bookies)

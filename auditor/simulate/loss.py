@@ -84,11 +84,11 @@ class FailureEffect:
 
 @dataclass(frozen=True)
 class OutcomeBounds:
-    """The best and worst possible `WindowOutcome` of each window.
+    """The best and worst possible `WindowOutcome` of each window (entries on the same bookies).
 
-    ``mildest_outcomes`` has the best outcomes if the failure takes a copy that existed. In the last segment
-    of an unclosed ledger, it is OPEN_END. Elsewhere it differs from ``best_outcomes`` only if every copy that
-    the failure takes may have been missing before.
+    ``mildest_outcomes`` has the best outcomes if the failure takes a copy that existed. A window in the last
+    segment of an unclosed ledger has OPEN_END. Elsewhere the outcome differs from ``best_outcomes`` only if
+    every copy that the failure takes may have been missing before.
     """
 
     best_outcomes: NDArray[np.int8]
@@ -174,7 +174,7 @@ def find_outcome_bounds(
     unresponsive_bookies: UnresponsiveBookies,
     assumption: str,
 ) -> OutcomeBounds:
-    """Return the best and worst outcome of each window. ``assumption`` is one of `COPY_ASSUMPTIONS`."""
+    """Return each window's best and worst outcome. ``assumption``: copies that exist (`COPY_ASSUMPTIONS`)."""
     uses_indexes = assumption == "today"
     is_member = windows.bookies != NO_BOOKIE
     is_missing = (windows.copies == MISSING) if uses_indexes else np.zeros_like(is_member)
@@ -223,7 +223,7 @@ def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
 
 
 def _open_end_outcomes(windows: Windows, is_lost_copy: Bools, is_not_answering: Bools) -> NDArray[np.int8]:
-    """Return, for unclosed last segments, OPEN_END where the failure prevents recovery, else UNHARMED."""
+    """Return, by unclosed last segment, OPEN_END if the failure prevents recovery, else UNHARMED."""
     unresponsive_count = count_true((is_lost_copy | is_not_answering) & (windows.bookies != NO_BOOKIE))
     has_no_ack_quorum = any_true(is_lost_copy) & (unresponsive_count >= windows.ack_quorum)
     return np.where(has_no_ack_quorum, WindowOutcome.OPEN_END, WindowOutcome.UNHARMED).astype(np.int8)[
@@ -234,7 +234,7 @@ def _open_end_outcomes(windows: Windows, is_lost_copy: Bools, is_not_answering: 
 def _add_certain(
     outcome_sums: Longs, windows: Windows, is_lost_copy: Bools, group_number_by_window: Longs
 ) -> None:
-    """Add windows to ``outcome_sums`` whose ledgers are closed and have all copies.
+    """Add the windows to ``outcome_sums``. Their ledgers must be closed and have all copies.
 
     The axes of ``outcome_sums`` are groups, outcomes, units. Most windows of a large cluster are of this
     kind. `_add_outcomes` would give the same sums, but takes four times as long.
@@ -379,7 +379,7 @@ def failures_by_domain(windows: Windows, domain_by_bookie: Longs) -> tuple[Windo
 def domain_sets(
     windows: Windows, domain_by_bookie: Longs, uses_indexes: bool, max_set_size: int
 ) -> tuple[Longs, Longs]:
-    """Return the rows of windows whose copies are in at most ``max_set_size`` domains, and the domains.
+    """Return windows with all copies in at most ``max_set_size`` domains: their row numbers, and the domains.
 
     The domains of a window are in ascending order, padded with -1. If ``uses_indexes``, copies that the
     indexes lack do not count. Otherwise all copies in the metadata count. Unclosed last segments, windows

@@ -35,7 +35,8 @@ def affected_ledgers(
     """Return the ledgers that certainly lose an entry, or that recovery cannot close.
 
     A copy counts as present before the failure if the bookie's index has it. The result has one row per
-    ledger: scope (the upper half of a 128-bit id), id, lost (0 or 1), entries, bytes, unrecoverable (0 or 1).
+    ledger, with six numbers: scope (the upper half of a 128-bit id), id, lost, entries, bytes, unrecoverable.
+    Lost and unrecoverable are 0 or 1.
     """
     assert windows.ids is not None
     outcomes = find_outcome_bounds(windows, failure_effect, unresponsive_bookies, "today").best_outcomes
@@ -77,7 +78,7 @@ def owner_losses(run: RunReader, loss_rows: Longs) -> tuple[list[OwnerLoss], lis
 
 
 def _topic_rows(batch: pa.RecordBatch, loss_rows: Longs, has_owner: Bools) -> list[dict[str, Any]]:
-    """Return sums by topic over the ledgers that are in the batch and in ``loss_rows``.
+    """Return losses summed by topic, over the ledgers that are both in the batch and in ``loss_rows``.
 
     The function also sets the flags of these ledgers in ``has_owner``.
     """

@@ -111,7 +111,7 @@ def _reachability_batch(windows: Windows, is_bookie_down: Bools, bookies: Sequen
 def _down_members(
     windows: Windows, is_reported: Bools, is_down_member: Bools, ledgers: Longs, bookies: Sequence[str]
 ) -> pa.ListArray:
-    """Return the down ensemble members of reported windows: one list for each ledger, sorted by bookie id."""
+    """Return, for each ledger, the sorted ids of the down ensemble members of its reported windows."""
     window_rows, member_positions = np.nonzero(is_down_member & is_reported[:, None])
     bookie_order = (
         np.argsort(np.array(bookies, object), kind="stable") if len(bookies) else np.zeros(0, np.int64)

@@ -39,7 +39,7 @@ class LedgerCounts:
 
     ``undecided_ledgers`` counts the ledgers whose metadata does not show which bookies should have each
     entry. ``ledgers_by_shape`` counts ledgers by (ensemble size, write quorum, ack quorum, is not closed,
-    isolation number).
+    number of the isolation groups in `IsolationNumbers`).
     """
 
     ledgers: int = 0
@@ -72,7 +72,7 @@ class RunWindows:
 
     Args:
         run: A finished run.
-        must_merge: Whether equal ledgers are merged into one. Their ids are then lost.
+        must_merge: Whether ledgers with equal windows are merged into one. Their ids are then lost.
         segment_filter: Function that selects ledgers by their segments. Ledgers with a missing or unknown
             copy are selected in any case. None selects all ledgers.
         isolation: Numbers of isolation groups, to count ledgers by group. None if they are not needed.

@@ -80,7 +80,7 @@ class PlacedRun:
         )
 
     def windows(self, merge: bool = True) -> RunWindows:
-        """Return the run's windows (entries on the same bookies). ``merge``: merge equal ledgers into one."""
+        """Return the windows (entries on the same bookies). ``merge``: merge ledgers with equal windows."""
         return RunWindows(self.run.directory, merge, isolation=self.isolation)
 
     def unresponsive_bookies(self, windows: RunWindows) -> UnresponsiveBookies:
@@ -271,7 +271,7 @@ def simulate_failure(
 def answer_failure(
     run: RunReader, failed_domains: Sequence[tuple[Level, Sequence[str]]], locations: Locations | None = None
 ) -> FailureAnswer:
-    """Return the losses if all domains in ``failed_domains`` fail together, with every ledger and owner.
+    """Return the losses if all domains in ``failed_domains`` fail together: all affected ledgers and owners.
 
     Raises:
         UsageError: there is no such domain.

@@ -11,7 +11,7 @@ from auditor.simulate.windows import NO_BOOKIE, PRESENT, Longs, Windows, distinc
 
 
 def with_bytes(windows: Windows, length_by_ledger: Longs) -> Windows:
-    """Return the windows with bytes. A ledger's length is divided among its windows in proportion to entries.
+    """Return the windows with their bytes: each gets a part of its ledger's length, in proportion to entries.
 
     The parts add up to the length of the ledger. ``segment_bounds`` is None in the result.
     """

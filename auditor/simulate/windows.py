@@ -219,7 +219,7 @@ class BookieNumbers:
 def count_in_class(
     first_entries: Longs, last_entries: Longs, entry_residue: Longs, ensemble_size: Longs | int
 ) -> Longs:
-    """Count the entries between two ids (both included) with a given residue modulo the ensemble size.
+    """Count the ids from first to last entry (both included) with ``entry_residue`` modulo the ensemble size.
 
     >>> [int(count_in_class(np.int64(5), np.int64(9), np.int64(p), 3)) for p in range(3)]
     [2, 1, 2]

@@ -65,7 +65,10 @@ class Isolation:
     def bookies_outside_groups(
         self, ensemble_size: int, locations: Locations, bookies: Sequence[str]
     ) -> frozenset[str]:
-        """Return the bookies in ``bookies`` that an ensemble must not use because of the groups."""
+        """Return the bookies in ``bookies`` that an ensemble of ``ensemble_size`` bookies must not use.
+
+        The isolation groups exclude these bookies.
+        """
         return outside_groups(ensemble_size, locations, bookies, self.groups)
 
     def settings(self, cluster_settings: PlacementSettings) -> PlacementSettings:

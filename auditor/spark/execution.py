@@ -163,9 +163,9 @@ class Execution:
     ) -> DataFrame:
         """Return a written table. Its rows come from memory if it is small, otherwise from its files.
 
-        A query of rows in memory needs no file scan, and no job before a broadcast. Scans and jobs take
-        most of the time of a small audit. ``rows`` are the rows if they are already in memory, otherwise
-        None. ``schema`` is their schema, or None if it is not known yet.
+        A query of rows in memory needs no file scan, and no job before a broadcast. Scans and jobs take most
+        of the time of a small audit. ``rows`` has the table's rows if they are already in memory. Otherwise
+        it is None. ``schema`` is the schema of the table, or None if it is not known yet.
         """
         from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -228,7 +228,7 @@ class Execution:
         replicas: int,
         value_columns: Sequence[str],
     ) -> Rows:
-        """Return the rows that ``map_bucket_rows`` makes from all rows of each bucket, in batches.
+        """Return the rows that ``map_bucket_rows`` makes. It gets all rows of one bucket in each call.
 
         Args:
             sources: the tables that the rows come from.
@@ -271,8 +271,8 @@ class Execution:
     ) -> DataFrame:
         """Return the rows of ``rows`` whose key is in ``key_files``, or all rows if there are many keys.
 
-        If there are few keys, ``write_joined_rows`` is called. It writes the rows that have one of the
-        keys, and returns the written table and its files.
+        If there are few keys, the method calls ``write_joined_rows``. This function writes the rows that have
+        one of the keys, and returns the written table and its files.
         """
         return self.broadcast(*write_joined_rows()) if key_files.size <= MAX_BROADCAST_BYTES else rows
 
@@ -284,7 +284,7 @@ def _read_bucketed(
 
 
 def read_parts(table: PartTable) -> pa.Table | PartTable:
-    """Read the rows of a table in the driver if that is short work.
+    """Read the rows of a table in the driver if that is short work, and return them.
 
     Otherwise, return a table for tasks. It consists of the rows that the driver has already read, and of
     the parts that it has not read.

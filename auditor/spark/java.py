@@ -373,7 +373,7 @@ def _can_make_archive(partial_archive: Path, kind: _ArchiveKind) -> bool:
 
 
 def _finish_archive(partial_archive: Path, kind: _ArchiveKind) -> None:
-    """Give a class archive its final name, if Java has written all of it and it is on the disk."""
+    """Give a class archive its final name, but only if Java has written all of it and it is on the disk."""
     if not ARCHIVE_SETTLED_SECONDS < _file_age_seconds(partial_archive) < float("inf"):
         return
     with partial_archive.open("rb") as archive_file:

@@ -137,7 +137,7 @@ def session_partitions(spark: SparkSession) -> int:
 
 
 def has_one_task_plans(spark: SparkSession) -> bool:
-    """Return whether the session has the settings for tiny tables, whose query results fit in the driver."""
+    """Return whether the session has the settings for tiny tables. Query results then fit in the driver."""
     return spark.conf.get(_DISABLE_HINTS_KEY, None) == _ONE_TASK_SETTINGS[_DISABLE_HINTS_KEY]
 
 

@@ -354,10 +354,11 @@ def _unreachable_error(address: str) -> str | None:
 
 @contextmanager
 def _redirect_output(log_path: Path | None) -> Iterator[None]:
-    """Redirect standard output of this process and its children to ``log_path``, or else standard error.
+    """Redirect standard output of this process and its children to ``log_path``, or to standard error.
 
-    If ``log_path`` is given, standard error also goes there. Standard output is only for the report. It may
-    be a pipe. If children could write to it, the reader of the pipe would wait until all these children end.
+    Standard error is the target if ``log_path`` is None. Otherwise, standard error also goes to the file.
+    Standard output is only for the report. It may be a pipe. If children could write to it, the reader of the
+    pipe would wait until all these children end.
     """
     sys.stdout.flush()
     descriptors = os.dup(1), os.dup(2)

@@ -2,9 +2,9 @@
 
 An account is one report of which entries of a ledger a bookie holds. Its source is an index, a journal, the
 bookie itself, or one of several pieces of an index. A replica may have several accounts. An entry counts as
-held if at least one account has it. An entry that was seen once cannot be missing. So the entry groups of the
-accounts are united, in the canonical form that the comparison needs. Only replicas with differing accounts
-are united.
+held if at least one account has it, because an entry that was seen once cannot be missing. So this module
+forms the union of the entry sets of all accounts. The union is in canonical BP-34 groups, as the comparison
+needs. Only replicas with differing accounts need a union.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -41,8 +41,8 @@ _DICTIONARY_COLUMNS = ("bookie_id", "groups", "state")
 def expected_replicas(files: TableFiles, include_all_members: bool = False) -> Iterator[ReplicaBatch]:
     """Read, from files of the table ``ledgers``, the entries that each bookie should hold.
 
-    An entry is judged if its copies must exist. By default, replicas without a judged entry are left out.
-    With ``include_all_members`` they are included, because a journal may have entries of them.
+    The result has only entries that must have copies. By default, replicas without such an entry are left
+    out. With ``include_all_members`` they are included, because a journal may have entries of them.
     """
     members = (f"{_MEMBER_COLUMN}.bookie_id", f"{_MEMBER_COLUMN}.groups")
     # Arrow cannot join chunks of dictionary codes inside lists, so these columns are read as texts.
@@ -236,13 +236,14 @@ class HeldAccount(NamedTuple):
 def merge_answer(index: HeldAccount | None, answer: HeldAccount, is_read_completely: bool) -> HeldAccount:
     """Unite the entries in an index with the entries in the bookie's answer.
 
-    ``index`` is None if there is no index. An entry is held if the index or the answer has it. There is one
-    exception: if the bookie does not serve the index, and its answer has entries, only the answer counts.
-    If the answer is in state ok, the result has the state and time of the answer. Otherwise it has the
-    state and time of the index. An empty answer does not change an index that is damaged, in limbo or not
-    served. The reason is that a bookie that recreates a damaged index also gives an empty answer.
+    The answer is the bookie's own listing of its entries. ``index`` is None if there is no index. An entry is
+    held if the index or the answer has it. There is one exception. If the bookie does not serve the index,
+    and its answer has entries, only these entries are held. If the answer is in state ok, the result has the
+    state and time of the answer. Otherwise it has the state and time of the index. An empty answer does not
+    change an index that is damaged, in limbo or not served. The reason is that a bookie that recreates a
+    damaged index also gives an empty answer.
 
-    The answer is a listing. It proves that its entries exist, but not that other entries are missing.
+    A listing proves that its entries exist, but not that other entries are missing.
     ``is_read_completely`` is True if the bookie's directories were read completely. In this case an index
     that is ok or absent proves which entries are missing. The result then has no answer time, and
     ``listed`` has the entries that are only in the answer.
@@ -280,7 +281,7 @@ def merge_answer(index: HeldAccount | None, answer: HeldAccount, is_read_complet
 
 
 def subtract_gone_entries(index: HeldAccount, gone_groups: bytes, gone_state: str) -> HeldAccount:
-    """Remove the entries that are in missing entry logs from the held entries of a replica."""
+    """Remove ``gone_groups``, the entries in missing entry logs, from the held entries of a replica."""
     try:
         held_groups = coverage.difference(groups_of(index.held), groups_of(gone_groups))
         common_groups = coverage.intersection(groups_of(index.held), groups_of(gone_groups)).tobytes()
@@ -321,7 +322,7 @@ def merge_journal_tail(index: HeldAccount | None, tail_groups: bytes) -> HeldAcc
 
 
 def combine_index_pieces(index_pieces: DataFrame) -> DataFrame:
-    """Combine indexes that were read in several pieces, which may overlap, into one row per replica.
+    """Return one row per replica for indexes that were read in several pieces, which may overlap.
 
     ``index_pieces`` has one row for each replica and piece, with the columns of ``availability``. An entry
     is held if at least one piece has it. A combined row gets the least certain state of its pieces. Call

@@ -9,8 +9,8 @@ Pulsar writes this custom metadata. The component in it determines the owner's z
     delayed-index-bucket   the topic's znode (pulsar/delayedIndexTopic) + / + pulsar/delayedIndexCursor
 
 For the first two components, Pulsar stores names in the same form as in their paths. For the last two, this
-module encodes full topic names, and the cursors of buckets, as Java does (`auditor.keys.pulsar`). A claim
-does not name a store. Two Pulsar clusters with the same namespaces write the same claims.
+module encodes full topic names, and the cursors of buckets, as Java does (`auditor.keys.pulsar`). The custom
+metadata does not name a store. So two Pulsar clusters with the same namespaces write the same metadata.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def application_of(custom_metadata: Column) -> Column:
 
 
 def claim_of(custom_metadata: Column) -> Column:
-    """Return the owner's znode that a ledger's custom metadata names, or null if it names none."""
+    """Return the znode of the owner that a ledger's custom metadata names, or null if it names no owner."""
     component_name = _text_of_bytes(custom_metadata, "component")
     cursor = F.concat(F.lit("/"), _text_of_bytes(custom_metadata, "pulsar/cursor"))
     managed_ledger_path = F.concat(
@@ -90,7 +90,7 @@ def path_below_root(chroots: Mapping[str, str]) -> Column:
 
 
 def _topic_path(name: Column) -> Column:
-    """Return the path of a topic from its full name, or null if the text is not the full name of a topic."""
+    """Return the path of a topic from its full name, or null if the text has a different form."""
     name_parts = [F.regexp_extract(name, _FULL_NAME, group_number) for group_number in (2, 3, 1)]
     local_name = F.url_encode(F.regexp_extract(name, _FULL_NAME, 4))
     path = F.concat_ws("/", F.lit(f"/{MANAGED_LEDGERS}"), *name_parts, local_name)

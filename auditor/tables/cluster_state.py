@@ -122,8 +122,8 @@ def autorecovery_facts(
     """Return the fields of `RepairState` from the store's znodes, or an empty dict if they were not read.
 
     Args:
-        scans: Znodes of the cluster from both scans, the later scan last. The votes are taken from the
-            later scan, or from the first scan if the later scan has none.
+        scans: Znodes of the cluster from both scans, the later scan last. The votes of the auditor election
+            are taken from the later scan, or from the first scan if the later scan has none.
         scan_time: Time of the first scan, in ms.
         down_bookies: Bookies that have a cookie but are not registered.
     """
@@ -157,7 +157,7 @@ def _is_replication(path: str) -> bool:
 
 
 def _live_votes(nodes: ClusterNodes) -> list[Znode]:
-    """Return the votes of live sessions, with the vote of the auditor first.
+    """Return the votes of the auditor election that belong to live sessions, the auditor's vote first.
 
     A vote without a session is outdated.
     """
@@ -296,9 +296,9 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange])
     """Count, by bookie, the orphans whose ids the store's generator has not given out: rows of `UNDRAWN`.
 
     An orphan is a ledger on a bookie that the metadata does not list. An application can also choose ids
-    itself. So there are rows only under two conditions: the store lists its ledgers without gaps, and the
-    generator has given out the ids of all listed ledgers. Orphans whose index is newer than a saved scan
-    are left out.
+    itself. So the result has rows only if two conditions are true. The store lists its ledgers without gaps,
+    and the generator has given out the ids of all listed ledgers. Orphans whose index is newer than a saved
+    scan are left out.
     """
     spark = orphans.sparkSession
     rows = {"generator": list(range(len(ids))), "next": [generator.next for generator in ids]}

@@ -20,9 +20,9 @@ the ledgers that only one of the two explains:
 Nearly every directory belongs to its owner. To see this, no join of all replicas is needed. The unequal pairs
 (`auditor.tables.unequal`) are the pairs of ledger and bookie whose expected and held entries differ. A
 replica that is not among them matches its owner exactly. Only the directories of ``doubted`` bookies
-(`find_doubted_bookies`) are compared with every id. In other directories, no candidate can be better for any
-ledger. If one were better, the owner would hold exactly the entries that the candidate should hold but lacks.
-Both would then have an unequal pair, and the owner would be doubted.
+(`find_doubted_bookies`) are compared with every id. In a directory of another bookie, no candidate can be
+better. Suppose that one were better for a ledger. The owner would then hold exactly the entries that the
+candidate should hold but lacks. Both bookies would have an unequal pair, and the owner would be doubted.
 
 The result consists of counts. Entry sets are therefore compared by a 64-bit hash. Bookie ids are also
 hashed until they are counted. Only the counts, one for each directory and id, are sorted.
@@ -69,10 +69,10 @@ CONTENTS = make_schema(
 
 
 class LargeTables(NamedTuple):
-    """Parts and counts of the tables ``ledgers`` and ``availability``, so that not all rows are read.
+    """Some rows of the tables ``ledgers`` and ``availability``, and counts, so that not all rows are read.
 
-    ``ledgers`` and ``availability`` have at least the rows of ledgers with an unequal replica, one whose
-    expected and held entries differ. ``counts`` has the number of index rows of each kind
+    ``ledgers`` and ``availability`` have at least the rows of ledgers with an unequal replica. In such a
+    replica, the expected and the held entries differ. ``counts`` has the number of index rows of each kind
     (`auditor.tables.index_counts`). ``single_directory_bookies`` have exactly one directory apart from
     journals, which contains all their ledgers. ``several_directory_bookies`` have several such directories.
     """
@@ -109,11 +109,11 @@ def find_incomplete_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame
 
 
 def find_doubted_bookies(unequal: DataFrame, incomplete_replicas: DataFrame) -> DataFrame:
-    """Return the bookies with copies that match a different bookie exactly.
+    """Return the bookies that hold copies which exactly match the stripe of another bookie.
 
-    Such a copy has exactly the entries that the other bookie should hold but lacks. ``incomplete_replicas``
-    are the rows of `find_incomplete_replicas`. The result has only the column ``bookie_id``, and each bookie
-    once.
+    Such a copy has exactly the entries that the other bookie should hold but lacks. ``unequal`` has the
+    replicas whose expected and held entries differ. ``incomplete_replicas`` are the rows of
+    `find_incomplete_replicas`. The result has only the column ``bookie_id``, and each bookie once.
     """
     lacking_bookies = (
         unequal.where("length(expected) > 0")
@@ -192,9 +192,9 @@ def _count_by_owner(
     """Count, for each directory, the ledgers that its owner explains (see `contents`).
 
     The owner is the bookie to which the audit attributes the directory. It explains every replica in the
-    directory that is not in ``unequal``. ``ledger_counts`` has the number of ledgers (``all``) in each
-    directory (``key``). The function reads ``availability`` and ``ledgers`` only for the ledgers in
-    ``unequal``.
+    directory that is not in ``unequal``, the replicas whose expected and held entries differ.
+    ``ledger_counts`` has the number of ledgers (``all``) in each directory (``key``). The function reads
+    ``availability`` and ``ledgers`` only for the ledgers in ``unequal``.
     """
     pairs = unequal.select(*LEDGER, "bookie_id")
     decided_ledgers = (
@@ -243,7 +243,10 @@ def _count_located_ledgers(
     large_tables: LargeTables,
     doubted_bookies: Sequence[str],
 ) -> DataFrame:
-    """Return the number of ledgers (``all``) in each directory (``key``)."""
+    """Return the number of ledgers (``all``) in each directory (``key``).
+
+    For bookies with one directory, the number comes from ``large_tables``, else from ``availability``.
+    """
     # The paths of these replicas need not be read, because each bookie has one directory.
     is_on_disk = F.col("state").isin(*ON_DISK) & F.col("known")
     indexes_by_owner = large_tables.counts.where(is_on_disk).groupBy(F.col("bookie_id").alias("owner"))
@@ -266,9 +269,9 @@ def _count_located_ledgers(
 
 
 def _count_explained_ledgers(located_ledgers: DataFrame) -> DataFrame:
-    """Count, for each directory, the ledgers that each id explains (see `contents`).
+    """Count, for each directory and bookie id, the ledgers in the directory that the id explains.
 
-    The row with a null id counts all ledgers in the directory.
+    `contents` says when an id explains a ledger. The row with a null id counts all ledgers in the directory.
     """
     # Each row also gets a member without an id. Its group counts all ledgers in the directory.
     null_member = F.struct(
@@ -297,7 +300,8 @@ _MEMBERS_EXPRESSION = (
 def _directory_rows(directories: DataFrame, bookies: DataFrame) -> DataFrame:
     """Return the directories that may have an index: key, path, role, owner, place and ``names``.
 
-    ``place`` is the bookie that should use the path. ``names`` are the paths possible in ``availability``.
+    ``owner`` is the bookie to which the audit attributes the directory. ``place`` is the bookie that should
+    use the path. ``names`` are the forms that the path may have in ``availability``.
     """
     other_cluster_bookies = bookies.where("foreign_instance").select(F.col("bookie_id").alias("owner"))
     # A collected directory is named <collection>#<path>, but its rows of availability have only the path.
@@ -335,9 +339,9 @@ def _locate_ledgers(availability: DataFrame, directory_rows: DataFrame) -> DataF
 
 
 def _expected_entries_of_members(ledgers: DataFrame, incomplete_replicas: DataFrame) -> DataFrame:
-    """Return the members of each ledger.
+    """Return, for each ledger, its members with two facts about each member.
 
-    For each member, the result has the entries that it should hold and whether it lacks some of them.
+    The facts are the entries that the member should hold, and whether the member lacks some of them.
     """
     lacking_members = incomplete_replicas.groupBy(*LEDGER).agg(
         F.collect_set(F.xxhash64("bookie_id")).alias("lacking")
@@ -352,7 +356,10 @@ def _expected_entries_of_members(ledgers: DataFrame, incomplete_replicas: DataFr
 
 
 def _rank_bookies(counts: DataFrame, directory_rows: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Return the counts with bookie ids instead of hashes, and the best id of each directory first."""
+    """Return the best candidates of each directory with their rank, and bookie ids instead of hashes.
+
+    The best candidate has rank 1. The owner of the directory keeps its row, whatever its rank.
+    """
     ledger_totals = counts.where("id is null").select("key", F.col("named").alias("ledgers"))
     ids = bookies.select(F.col("bookie_id").alias("candidate"), F.xxhash64("bookie_id").alias("id"))
     rank_window = F.Window.partitionBy("key").orderBy(

@@ -16,7 +16,9 @@ from auditor.spark.types import Column, DataFrame
 def add_full_disk(
     logs: DataFrame, entry_logs: DataFrame, disks: DataFrame | None, settings: CollectorSettings
 ) -> DataFrame:
-    """Add the column ``full_disk`` to ``logs``. It is null if the disk has room or its usage is unknown.
+    """Add the column ``full_disk`` to ``logs``: how a full disk affects compaction of the log.
+
+    It is null if the disk has room or its usage is unknown.
 
     Args:
         logs: Rows with ``bookie_id`` and ``directory``.

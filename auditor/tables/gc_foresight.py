@@ -61,7 +61,7 @@ def deletion_verdicts(
     unequal_replicas: DataFrame,
     aliases: frozenset[tuple[str, str]],
 ) -> DataFrame:
-    """Judge the deletion of over-replicated copies, which are on bookies that no ensemble names.
+    """Judge the deletion of over-replicated copies. These are copies on bookies that no ensemble names.
 
     The result has these copies. Each copy has a ``verdict`` that says whether its deletion is right, and a
     ``reason`` for the verdict. ``aliases`` are pairs of ids that belong to the same bookie.
@@ -106,7 +106,7 @@ def deletion_verdicts(
 def _copies_under_another_id(
     over_replicated: DataFrame, ledgers: DataFrame, aliases: frozenset[tuple[str, str]]
 ) -> DataFrame:
-    """Return the copies whose bookie is named in the ledger's ensembles, but by another of its ids.
+    """Return the copies on bookies that the ledger's ensembles name, but by another id of the same bookie.
 
     ``aliases`` are pairs of ids that belong to the same bookie.
     """
@@ -129,7 +129,10 @@ def make_alias_rows(spark: SparkSession, aliases: frozenset[tuple[str, str]]) ->
 def _find_last_copies(
     over_replicated: DataFrame, judged: DataFrame, verdicts: DataFrame, unequal_replicas: DataFrame
 ) -> DataFrame:
-    """Return copies of ledgers that lost an entry. ``last`` says whether the copy holds a lost entry."""
+    """Return the over-replicated copies of ledgers that lost an entry, with the column ``last``.
+
+    ``last`` says whether the copy holds an entry that all members lack.
+    """
     lost_ledgers = verdicts.where(F.col("class") == LedgerClass.ENTRY_LOST).select(*LEDGER)
     foreign_replicas = over_replicated.select(*REPLICA).join(lost_ledgers, [*LEDGER], "left_semi")
     missing_entry_groups = judged.select(*LEDGER, "write_quorum", F.col("missing.groups").alias("missing"))
@@ -249,9 +252,10 @@ def gc_foresight(
 
 
 def bookies_collected(earlier_forecast: DataFrame, availability: DataFrame) -> DataFrame:
-    """Return the bookies whose collector ran since an earlier run.
+    """Return the bookies whose garbage collector ran since an earlier run.
 
-    A collector ran if the earlier run expected it to delete a ledger, and the ledger is gone.
+    A collector ran if the earlier run expected it to delete a ledger, and the bookie no longer has the
+    ledger.
     """
     is_deleted = (F.col("action") == GcAction.DELETE) & (F.col("pass") == GcPass.LISTING)
     stored_replicas = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
@@ -316,10 +320,10 @@ def _forecast_over_replicated(rows: DataFrame, collector: CollectorInputs) -> Da
 def _forecast_misplaced_replicas(
     availability: DataFrame, ledgers: DataFrame, foreign_copies: DataFrame, collector: CollectorInputs
 ) -> DataFrame:
-    """Forecast what the collector does with replicas of ledgers that its pass does not find.
+    """Forecast what the collector does with ledgers that the store has, but that its pass does not find.
 
-    The pass looks for the ledgers in the store's listing of ledgers. ``foreign_copies`` has the verdicts
-    on copies on bookies that no ensemble names (`deletion_verdicts`).
+    The pass looks for the ledgers in the store's listing of ledgers. ``foreign_copies`` are copies on
+    bookies that no ensemble names. They have the verdicts of `deletion_verdicts`.
     """
     server_listing, settings = collector.listing, collector.settings
     assert server_listing.found_ids is not None
@@ -364,7 +368,10 @@ def _forecast_misplaced_replicas(
 
 
 def _first_cause(keep_causes: dict[GcCause, Column], default_cause: GcCause) -> Column:
-    """Return for each row the first cause whose condition is true, or ``default_cause`` if none is true."""
+    """Return, for each row, the first cause in ``keep_causes`` whose condition is true.
+
+    If no condition is true, return ``default_cause``.
+    """
     keep_cause = F.coalesce(
         *(F.when(cause_condition, F.lit(cause)) for cause, cause_condition in keep_causes.items())
     )

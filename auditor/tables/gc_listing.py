@@ -59,13 +59,14 @@ _SHORT_PATH = r"^[0-9]{2}/"
 
 @dataclass(frozen=True)
 class ServerListing:
-    """The ledgers that count as listed in one pass of a collector.
+    """The ledgers that count as listed in one pass of a garbage collector.
 
-    The pass looks for each id in one range of the listing. ``found_ids`` has the ids that it finds there, in
-    the column ``ledger_id``. If ``found_ids`` is None, the pass finds all listed ledgers of scope 0 (BP-35),
-    the only scope of an unmodified server. ``last_compared_id`` is the greatest id that the pass compares
-    before the listing ends early. It is None if the listing does not end early. ``has_overflow`` is True if
-    the listing has the id 2^63 - 1, so that the pass deletes everything.
+    The store returns its listing as ranges of ids. The pass looks for each id in only one range.
+    ``found_ids`` has the ids that it finds there, in the column ``ledger_id``. If ``found_ids`` is None, the
+    pass finds all listed ledgers of scope 0 (BP-35), the only scope of an unmodified server.
+    ``last_compared_id`` is the greatest id that the pass compares before the listing ends early. It is None
+    if the listing does not end early. ``has_overflow`` is True if the listing has the id 2^63 - 1, so that
+    the pass deletes everything.
     """
 
     found_ids: DataFrame | None = None
@@ -74,7 +75,7 @@ class ServerListing:
 
 
 def doubtful_ledgers(ledgers: DataFrame) -> DataFrame:
-    """Return the scanned rows that may be at another place in the server's listing, or missing from it."""
+    """Return the rows of ``ledgers`` that the server's listing may have in the wrong order, or not at all."""
     is_longest_id = (F.col("ledger_id") == MAX_LEDGER_ID) & (F.col("scope_id") == 0)
     return ledgers.where((F.col("status") == LedgerStatus.MISPLACED) | is_longest_id)
 
@@ -82,8 +83,8 @@ def doubtful_ledgers(ledgers: DataFrame) -> DataFrame:
 def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
     """Return the server's listing, with the columns ``ledger_id``, ``place`` and ``fails``.
 
-    ``place`` is a sort key that all rows of the same range share. Its order is the order of the ranges in
-    the listing. A row whose ``fails`` is True has no id, and ends the listing.
+    ``place`` is a sort key that all rows of the same range share. It sorts the ranges as the listing does. A
+    row whose ``fails`` is True has no id, and ends the listing.
     """
     root_length = len(root.rstrip("/")) + 1
     relative_path = F.expr(f"substring(path, {root_length + 1})")
@@ -119,9 +120,9 @@ def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> Da
 
 
 def find_ranges(listing_places: DataFrame) -> DataFrame:
-    """Return one row per range, with ``place``, ``end`` and the result of `follow_ranges`.
+    """Return one row per range of ids, with ``place``, ``end`` and the result of `follow_ranges`.
 
-    A single task computes all rows.
+    ``place`` sorts the ranges as the server's listing does. A single task computes all rows.
     """
     range_rows = listing_places.groupBy("place").agg(
         F.max("ledger_id").alias("end"), F.bool_or("fails").alias("fails")
@@ -155,9 +156,9 @@ def find_listed_ids(listing_places: DataFrame, ranges: DataFrame) -> DataFrame:
 
 
 def summarize_walk(ranges: DataFrame) -> DataFrame:
-    """Return one row that summarizes the ranges for a `ServerListing`.
+    """Return one row that summarizes the ranges, for the fields of a `ServerListing`.
 
-    ``overflows`` becomes ``has_overflow``, and ``reach`` becomes ``last_compared_id``.
+    The column ``overflows`` is for ``has_overflow``, and ``reach`` is for ``last_compared_id``.
     """
     reached_id = F.col("reached")
     reaches_end = F.coalesce(F.bool_or(reached_id & (F.col("end") == MAX_LEDGER_ID)), F.lit(False))
@@ -171,9 +172,9 @@ def _select_places(rows: DataFrame, sort_key: Column) -> DataFrame:
 
 
 def _batch_place() -> Column:
-    """Return the place of a batch of etcd keys.
+    """Return the sort key (``place``) of a batch of etcd keys.
 
-    The place is the number of the batch, as text that sorts in numeric order.
+    It is the number of the batch, as text that sorts in numeric order.
     """
     batch_number = F.row_number().over(F.Window.orderBy("rel")) - 1
     return F.lpad(F.floor(batch_number / ETCD_BATCH).cast("string"), 20, "0")

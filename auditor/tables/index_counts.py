@@ -65,7 +65,7 @@ MAX_CUT_FILES_PERCENT = 2
 class IndexShapes:
     """Properties of the indexes of all bookies, from the table ``availability``.
 
-    ``page_size_by_bookie`` is in bytes. ``bookies_with_cut_files`` are the bookies that have a file that
+    ``page_size_by_bookie`` is in bytes. ``bookies_with_cut_files`` are the bookies with an index file that
     ends inside a page. ``states`` are all index states that occur.
     """
 
@@ -215,7 +215,7 @@ def _all_have_path(file: pq.ParquetFile, row_group: int) -> bool | None:
 
 
 def _count_kinds(rows: pa.Table, has_path: bool | None) -> Iterator[tuple[tuple[Any, ...], int]]:
-    """Count the rows of each kind. A kind consists of the values for the columns of `COUNTS`."""
+    """Count the rows of each kind. Rows of one kind have the same values in the columns of `COUNTS`."""
     name_columns = [CodedColumn.from_column(rows[name]) for name in ("bookie_id", "state", "storage")]
     groups = CodedColumn.from_column(rows["groups"])
     is_empty = pc.equal(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -287,7 +287,7 @@ def union_by_state(
     combined_pieces: DataFrame | None = None,
     bookies_in_pieces: Collection[str] = (),
 ) -> DataFrame:
-    """Return all rows, with one row per replica and with the state ``cut`` for files that end inside a page.
+    """Return ``availability`` with one row per replica, and the state ``cut`` if its file ends inside a page.
 
     Args:
         availability: The table of that name.

@@ -55,7 +55,7 @@ class BookieState:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One bookie's unequal replica: the judged entries that it should hold, and all entries that it holds.
+    """One bookie's unequal replica: the entries that must have a copy on it, and all entries that it holds.
 
     ``listed_groups`` are entries that the bookie listed but its completely read index lacks.
     ``gone_groups`` are entries that the index locates in a missing entry log. These entries are not held.
@@ -88,7 +88,7 @@ class LedgerFacts:
 
     @property
     def segment_ranges(self) -> list[tuple[int, int]]:
-        """Return each segment's first and last entry. Empty segments: last < first. Open: last = 2^63 - 1."""
+        """Return (first, last) entry of each segment: last < first if it is empty, 2^63 - 1 if it is open."""
         ledger_end = self.last_entry_id if self.is_closed else _OPEN_END
         segment_starts = [first for first, _ in self.segments]
         return [
@@ -104,8 +104,8 @@ def classify_replicas(
 
     Args:
         ledger: Facts from the metadata.
-        pairs: Unequal replicas. An equal replica needs a pair only if three conditions are true: the ledger
-            is not closed, the bookie was not read completely, and the bookie answered about this ledger.
+        pairs: Replicas whose expected and held entries differ. Equal ones are needed only if the ledger is
+            not closed, the bookie was not read completely, and the bookie answered about this ledger.
         bookies: States of all bookies that an ensemble names.
         grace_ms: Age in ms below which an index may lack the ledger's last entries.
 
@@ -135,7 +135,7 @@ def classify_replicas(
 def _drop_other_clusters_entries(
     pairs: Sequence[Pair], members: Collection[str], bookies: Mapping[str, BookieState]
 ) -> list[Pair]:
-    """Return the replicas without entries on bookies of another cluster, whose ledgers are different ones."""
+    """Return the replicas without entries on bookies of another cluster, whose ids mean other ledgers."""
     other_cluster_bookies = {
         pair.bookie_id for pair in pairs if pair.bookie_id in bookies and bookies[pair.bookie_id].is_foreign
     }
@@ -294,7 +294,7 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
 
 
 def unanswerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[Doubt]:
-    """Return the doubts (why copies may only seem missing) that the bookie's answer cannot settle, if any."""
+    """Return the doubts (why copies may only seem missing) that no answer of the bookie can settle."""
     pair_doubts = set()
     if state.has_misplaced_directory:
         pair_doubts.add(doubts.in_misplaced_directory(pair.bookie_id))
@@ -318,7 +318,7 @@ def answerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace
 
 
 def _classify_excess(ledger: LedgerFacts, pair: Pair, judgement: Judgement) -> None:
-    """Classify held entries outside the stripe: stale if their segment lacks the bookie, else surplus."""
+    """Classify held entries outside the stripe as stale if their segment lacks the bookie, else surplus."""
     if not len(pair.held_groups):
         return
     striped_groups = (

@@ -1,8 +1,8 @@
 """judged: the judgement of the copies of each ledger that has an unequal replica, with one row per ledger.
 
-`auditor.tables.judge_replicas` judges each ledger. This module passes the ledgers to it in Arrow batches. A
-row of a batch is a ledger with its few unequal pairs. So Spark needs no row per pair, and the driver
-collects no rows.
+A replica is unequal if its expected and held entries differ. `auditor.tables.judge_replicas` judges each
+ledger. This module passes the ledgers to it in Arrow batches. A row of a batch is a ledger with its few
+unequal replicas. So Spark needs no row per replica, and the driver collects no rows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ from auditor.tables.past_end import separate_past_end
 def judge_many(
     ledgers: Sequence[tuple[LedgerFacts, Sequence[Pair]]], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> list[Judgement]:
-    """Judge ledgers, each with its unequal replicas, which do not hold exactly the expected entries.
+    """Judge ledgers from their unequal replicas (those whose expected and held entries differ).
 
     The arguments are those of `auditor.tables.ledger_class.judge`. If the entry sets of a ledger are too
     irregular to compare, its replicas are unknown.
@@ -194,8 +194,9 @@ def judge_ledgers(
 ) -> DataFrame:
     """Judge every ledger that has an unequal replica, if its metadata can be judged.
 
-    Spark sends ``bookies``, with one element per bookie, to all tasks. ``grace_ms`` is the age in ms below
-    which an index may lack a ledger's last entries.
+    A replica is unequal if its expected and held entries differ. Spark sends ``bookies``, with one element
+    per bookie, to all tasks. ``grace_ms`` is the age in ms below which an index may lack a ledger's last
+    entries.
     """
     judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     # A plain dict, because it is pickled into every task.
@@ -205,7 +206,7 @@ def judge_ledgers(
 
 
 def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
-    """Return one row per ledger with its few unequal replicas (``pairs``), in the form for `make_pair`."""
+    """Return one row per ledger, with its few rows of ``unequal`` as the list ``pairs`` for `make_pair`."""
     pair = F.struct(
         "bookie_id", "expected", "held", "index_state", "answered", "listed", "gone", "gone_state"
     )
@@ -224,7 +225,7 @@ def irregular_judgement(
 ) -> Judgement:
     """Return the judgement of a ledger whose entry sets are too irregular to compare.
 
-    All its replicas are unknown, with a doubt that quotes ``limit_error``.
+    All its replicas are unknown. The reason (a `Doubt`) quotes ``limit_error``.
     """
     unknown: list[tuple[str, Groups, str]] = [
         (pair.bookie_id, pair.expected_groups, UnknownCopy.UNREADABLE) for pair in pairs
@@ -268,7 +269,7 @@ def make_rows(
 ) -> pa.RecordBatch:
     """Return rows of the table ``judged``.
 
-    They are made from ledger rows, their judgements and the bookies' answers.
+    They are made from ledger rows, their judgements and the bookies' answers (``witness_rows``).
     """
     columns: dict[str, Any] = {
         column_name: [row[column_name] for row in rows] for column_name in _COPIED_COLUMNS
@@ -306,7 +307,7 @@ def make_rows(
 
 
 def _unknown_copies(judgements: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
-    """Return, for each ledger, the bookies with unknown entries, their number of such entries, and why."""
+    """Return, for each ledger, the bookies with unknown entries, the number of entries, and the reason."""
     entries = _count_entry_sets(
         [[(bookie, groups) for bookie, groups, _ in judgement.unknown] for judgement in judgements]
     )

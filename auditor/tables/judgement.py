@@ -1,4 +1,7 @@
-"""The judgement of one ledger with unequal replicas: the result of `auditor.tables.ledger_class.judge`."""
+"""The judgement of one ledger whose expected and held entries differ on some bookie; see `Judgement`.
+
+`auditor.tables.ledger_class.judge` returns it.
+"""
 
 from dataclasses import dataclass, field
 
@@ -24,7 +27,7 @@ class ForeignCopy:
 
 @dataclass(slots=True)
 class Judgement:
-    """The judgement of one ledger. Its entry sets are canonical BP-34 groups, and its bookies ascend.
+    """The judgement of one ledger. Its entry sets are canonical BP-34 groups, in ascending order of bookies.
 
     ``m`` is the largest number of missing copies of any entry. ``mu`` is the largest number of missing or
     unknown copies of any entry.

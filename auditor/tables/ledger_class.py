@@ -31,7 +31,7 @@ from auditor.tables.judgement import Judgement
 def judge(
     ledger: LedgerFacts, pairs: Sequence[Pair], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> Judgement:
-    """Judge one ledger from its unequal replicas, which do not hold exactly the expected entries.
+    """Judge one ledger from its unequal replicas (those whose expected and held entries differ).
 
     The arguments and errors are those of `auditor.tables.judge_replicas.classify_replicas`.
     """
@@ -41,7 +41,7 @@ def judge(
 
 
 def set_class(ledger: LedgerFacts, judgement: Judgement) -> None:
-    """Set the class of a classified ledger: ``m``, ``mu`` and the entries that belong to the class.
+    """Set the class of a ledger whose entries are classified: ``m``, ``mu`` and the entries of the class.
 
     Raises `CoverageLimitError` in the same cases as `judge`.
     """
@@ -55,7 +55,7 @@ def set_class(ledger: LedgerFacts, judgement: Judgement) -> None:
 
 
 def min_missing_copies(ledger: LedgerFacts, max_missing: int) -> int:
-    """Return the smallest number of missing copies with which an entry belongs to the ledger's class.
+    """Return the number of copies that an entry must lack, at least, to belong to the ledger's class.
 
     The class depends on ``max_missing``, the number of copies that the ledger's worst entry lacks.
 
@@ -88,9 +88,10 @@ def entries_of_class(ledger: LedgerFacts, judgement: Judgement) -> Groups | None
 
 
 def lacks_whole_replicas(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:
-    """Return whether the ledger is closed and none of its unequal replicas holds any entry.
+    """Return whether the ledger is closed and no replica in ``pairs`` holds any entry.
 
-    Each of these replicas should hold at least one entry.
+    ``pairs`` has the replicas whose expected and held entries differ. Each of them should hold at least one
+    entry.
     """
     holds_nothing = all(
         len(pair.expected_groups) and not len(pair.held_groups) and not len(pair.gone_groups)
@@ -100,7 +101,7 @@ def lacks_whole_replicas(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:
 
 
 def set_classes_of_whole(ledgers: Sequence[tuple[LedgerFacts, Judgement]]) -> None:
-    """Set the class of classified ledgers for which `lacks_whole_replicas` is True.
+    """Set the class of ledgers whose entries are classified, and for which `lacks_whole_replicas` is True.
 
     The result is the same as with `set_class`.
     """

@@ -223,7 +223,7 @@ def log_foresight(
 def _all_logs(
     space: DataFrame, gc_forecast: DataFrame, entry_logs: DataFrame, availability: DataFrame | None
 ) -> DataFrame:
-    """Return the rows of `_count_log_bytes`. The rows of damaged logs have the collector's counts."""
+    """Return the rows of `_count_log_bytes`, for damaged logs with the bytes that the collector counts."""
     damaged_rows = entry_logs.where(F.col("collector_scan").isNotNull())
     undamaged_logs = _count_log_bytes(space, gc_forecast).join(
         damaged_rows.where(F.col("ledger_id").isNull()).select("path"), "path", "left_anti"

@@ -30,11 +30,12 @@ _REPLICA_KEY = ("bookie_id", *LEDGER)
 
 
 class RecentIds(NamedTuple):
-    """Evidence that the metadata had a ledger within the collectors' last interval before the first scan.
+    """Evidence that the metadata had a ledger until recently.
 
-    ``listed_ids`` are the ids that an earlier run listed in that interval. It is None if there is no such
-    run. ``issued_id_range`` is the range of ids that the store's generator has given out since the start of
-    that interval: the first id, and the id after the last. It is None if the range is unknown.
+    Recently means: within one interval of the garbage collectors before the first scan. ``listed_ids`` are
+    the ids that an earlier run listed in that interval. It is None if there is no such run.
+    ``issued_id_range`` is the range of ids that the store's generator has given out since the interval began.
+    It has the first id, and the id after the last. It is None if the range is unknown.
     """
 
     listed_ids: DataFrame | None = None
@@ -208,7 +209,7 @@ def _find_ids_above_all(indexes: DataFrame, listed_ids: DataFrame, bookies: list
 
 
 def _add_recent_flag(orphans: DataFrame, recent_ids: RecentIds) -> DataFrame:
-    """Add ``recent``: whether the metadata had the orphan until recently.
+    """Add ``recent``: whether the metadata had the orphan until recently, according to ``recent_ids``.
 
     The garbage collection of such an orphan is still due.
     """
@@ -281,12 +282,13 @@ def vanished_ranges(
     recent_ids: RecentIds | None = None,
     settings: CheckSettings | None = None,
 ) -> DataFrame:
-    """Find blocks of ids in which a bookie has only orphans, and at least ``vanished_ledgers`` of them.
+    """Find blocks of ids in which all ledgers of a bookie are orphans, which the store does not list.
 
-    The result has rows of `VANISHED_RANGES`. ``in_doubt`` counts orphans that the store may have although
-    no scan saw them. Orphans that the metadata had until recently (``recent_ids``) do not count towards the
-    minimum. By default, a block is a leaf of the hierarchical layouts, because the loss of an inner znode
-    removes whole leaves.
+    A block counts only if it has at least ``vanished_ledgers`` orphans (``settings``). Orphans that the
+    metadata had until recently (``recent_ids``) do not count towards this minimum. The result has rows of
+    `VANISHED_RANGES`. ``in_doubt`` counts orphans that the store may have although no scan saw them. By
+    default, a block is a leaf of the hierarchical layouts, because the loss of an inner znode removes whole
+    leaves.
     """
     settings = settings or CheckSettings()
     block_ids = settings.vanished_block_ids

@@ -1,7 +1,7 @@
 """owner_stores: one row per store of owners, and whether the stores prove that a ledger has no owner.
 
-An owner is an object of an application that names ledgers, such as a topic of Pulsar. The rules of the
-proof are in `auditor.model.owner_scope`.
+An owner is an object of an application that names ledgers, such as a topic of Pulsar. The rules by which
+the stores prove it are in `auditor.model.owner_scope`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ OWNER_STORES = make_schema(
 def count_claims(ownership: DataFrame, applications: Collection[str], scan_time: int) -> DataFrame:
     """Count the ledgers of each store, in columns claims, foreign_claims, unowned, listed_before and dropped.
 
-    A claim is an owner's name in custom metadata. ``listed_before`` ledgers had an owner in an earlier run.
+    A claim is the owner (such as a topic) that a ledger's custom metadata names. ``listed_before`` ledgers
+    had an owner in an earlier run.
 
     Args:
         ownership: The table of this run.
@@ -191,9 +192,9 @@ def current_store(earlier_name: str | None, stores: Sequence[str], matched_store
 
     If no store matches, the result is a name that is not in ``stores``. A saved store may be in a different
     file in each run, so the ledgers that it names identify it. ``matched_stores`` has the stores that were
-    matched in this way. It maps names in the earlier run to names in this run. A store that has no ledger
-    in common with the earlier run is identified by its chroot. Runs of earlier releases had a single store
-    without a name.
+    matched by their ledgers. It maps names in the earlier run to names in this run. A store that has no
+    ledger in common with the earlier run is identified by its chroot. Runs of earlier releases had a single
+    store without a name.
 
     >>> current_store("pulsar:dump:///mon.jsonl?root=/east", ["pulsar:dump:///tue.jsonl?root=/east"], {})
     'pulsar:dump:///tue.jsonl?root=/east'

@@ -125,10 +125,10 @@ _REFERENCE = (
 class ReadTimes:
     """The times of the reads, in ms. A ledger younger than ``grace_ms`` at ``scan_time`` is never unowned.
 
-    ``chroots`` has the path above the owners' trees, by store. ``first_zxid`` is the zxid at the first scan
-    if the same running ZooKeeper has both ledgers and owners, else None. ``first_scan_time`` is the start
-    of that scan, if only clocks can show which owners changed later. Otherwise it is None.
-    ``mismatch_reason`` says why owners and ledgers may not belong together. It is None if they do.
+    ``chroots`` has, for each store, the path above the owners' trees. ``first_zxid`` is the zxid at the first
+    scan if the same running ZooKeeper has both ledgers and owners, else None. ``first_scan_time`` is the
+    start of the first scan if only clocks can show which owners changed later, else None. ``mismatch_reason``
+    says why owners and ledgers may not belong together. It is None if they do.
     """
 
     scan_time: int
@@ -192,7 +192,7 @@ def ownership(
 
 
 def _claim_chroot(chroots: Mapping[str, str]) -> Column:
-    """Return the chroot of all stores. If their chroots differ, return that of the row's store, or ""."""
+    """Return the chroot of all stores if they have the same one, else that of the row's store, or ""."""
     distinct_chroots = {*chroots.values()}
     chroot = F.lit(next(iter(distinct_chroots)) if len(distinct_chroots) == 1 else "")
     if len(distinct_chroots) > 1:
@@ -202,7 +202,7 @@ def _claim_chroot(chroots: Mapping[str, str]) -> Column:
 
 
 def _listed_ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Return the ledgers of scope 0 in at least one scan, with ``settled``: whether both scans list them."""
+    """Return the ledgers with 64-bit ids that any scan lists. ``settled`` says whether both list them."""
     rows = ledgers.where("scope_id = 0 and status in ('ok', 'broken', 'unreadable')").select(
         "ledger_id",
         "state",
@@ -263,7 +263,7 @@ def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
-    """Add ``claimed_namespace``, and ``namespace_read``: whether a store has it. No claim makes both null."""
+    """Add ``claimed_namespace``, and ``namespace_read``: if a store has it. Both are null without a claim."""
     name = "claimed_namespace"
     namespaces_of_stores = owners.select(namespace_of(F.col("below_root")).alias(name)).where(
         F.col(name).isNotNull()
@@ -340,7 +340,7 @@ def _standing_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
 
 
 def _is_foreign() -> Column:
-    """Return whether no store has the claimed namespace, and no unread path may contain the claimed owner."""
+    """Return whether no store has the namespace of the owner in the claim, and no unread path may have it."""
     return ~F.coalesce("namespace_read", F.lit(True)) & F.col("blocked").isNull() & F.col("settled")
 
 
@@ -378,7 +378,7 @@ def _reason_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
 
 
 def _fault_column(times: ReadTimes) -> Column:
-    """Return the check that reports the fault of a row with a ledger, or null if there is no fault."""
+    """Return the name of the check that reports the fault of a row with a ledger; null without a fault."""
     is_owned = F.col("standing") == "owned"
     is_data = is_owned & (F.col("kind") == "data") & ~F.col("borrowed")
     entries_column, size_column = F.col("entries"), F.col("size")

@@ -57,9 +57,10 @@ def filter_part(part: str, table: DataFrame) -> DataFrame:
 
 
 def part_count_queries(tables: Mapping[str, DataFrame]) -> dict[str, tuple[DataFrame, list[str]]]:
-    """Return, by table, the expressions that count the rows of its parts.
+    """Return, for each table, the expressions that count the rows of the table's parts.
 
-    They are the input of `table_queries.aggregate_tables`.
+    A part is a set of rows that one kind of check needs. The result is the input of
+    `table_queries.aggregate_tables`.
     """
     conditions: dict[str, list[str]] = {}
     for pairs in PARTS.values():

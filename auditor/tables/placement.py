@@ -1,9 +1,9 @@
 """placement, bookie_locations: segments that break the placement policy, or have all copies in one domain.
 
-Every segment of every ledger is judged, including empty segments and segments of ledgers that are not
-closed. The input consists of the files of the table ``ledgers``, and many ensembles are judged at once.
-Healthy segments have no row. The policy refuses some segments only because of their ensemble size and write
-quorum. These segments have no row either, because the table ``ledgers`` has both numbers. The table
+The program judges every segment of every ledger. This includes empty segments, and segments of ledgers that
+are not closed. The input consists of the files of the table ``ledgers``, and many ensembles are judged at
+once. Healthy segments have no row. Some segments break the policy only because of their ensemble size and
+write quorum. They have no row either, because the table ``ledgers`` has both numbers. The table
 bookie_locations has the location of each bookie and the source of that location.
 """
 
@@ -82,12 +82,12 @@ PLACEMENT = make_schema(
 class PlacementJudge:
     """The rules and locations by which segments are judged. Spark tasks receive this object.
 
-    Bookies are represented by their positions in ``bookie_names``. ``coded_views`` are the possible states of
-    a server's knowledge of racks. There is only one view, except for a rack policy with locations of mixed
-    depths. Then there is one view for each depth that may have been registered first. A segment is broken
-    only if it breaks the policy in all views. ``all_writable_view`` is the view of a server for which every
-    bookie with a location is writable. ``location_paths`` and ``domains`` are the locations and domains of
-    the bookies in the mapping.
+    Bookies are represented by their positions in ``bookie_names``. A view is one possible state of a server's
+    knowledge of racks, and ``coded_views`` has all of them. There is only one view, except for a rack policy
+    with locations of mixed depths. Then there is one view for each depth that may have been registered first.
+    A segment is broken only if it breaks the policy in all views. ``all_writable_view`` is the view of a
+    server for which every bookie with a location is writable. ``location_paths`` and ``domains`` are the
+    locations and domains of the bookies in the mapping.
     """
 
     settings: PlacementSettings
@@ -227,10 +227,11 @@ class _Segments:
 class _Verdicts:
     """The verdicts on segments, as arrays with one element per segment.
 
-    A segment is broken if it breaks the policy. Otherwise, it is at risk if it has entries and an unsafe
-    write set, for example one with all copies in one failure domain. A broken segment is excused if it
-    would not be broken with all bookies writable. ``first_write_sets`` has the position of the first write
-    set that breaks the policy or is at risk. ``write_set_counts`` has the number of such write sets.
+    A segment is broken if it breaks the policy. Any other segment is at risk if it has entries and an unsafe
+    write set. For example, all copies of such a write set are in one failure domain. A broken segment is
+    excused if it would not be broken with all bookies writable. ``first_write_sets`` has the position of the
+    first write set that breaks the policy or is at risk. ``write_set_counts`` has the number of such write
+    sets.
     """
 
     is_broken: Flags

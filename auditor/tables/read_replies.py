@@ -23,10 +23,10 @@ READ_ERROR_TEXT = status_text(Status.EIO)
 class ReadReplies:
     """The replies of one bookie to reads of entries of one ledger.
 
-    ``served_groups`` are the entries that it returned. ``denied_groups`` are entries that it does not have.
-    If ``has_no_ledger`` is True, it has no entry of the ledger. ``failed_groups`` are entries that it could
-    not read from its disk, because of the error ``read_error``. ``no_reply_reason`` says why some reads got
-    no reply. It is None if all reads got a reply. ``is_refused`` is True if the only reason is that the
+    ``served_groups`` are entries that the bookie returned. ``denied_groups`` are entries that it does not
+    have. If ``has_no_ledger`` is True, it has no entry of the ledger. ``failed_groups`` are entries that it
+    could not read from its disk, because of the error ``read_error``. ``no_reply_reason`` says why some reads
+    got no reply. It is None if all reads got a reply. ``is_refused`` is True if that reason is only that the
     bookie accepts no reads from this client.
     """
 

@@ -167,7 +167,7 @@ def instance_id(cluster: ClusterNodes) -> str | None:
 
 
 def instance_id_missing(cluster: ClusterNodes) -> bool:
-    """Return whether the cluster certainly has no INSTANCEID, or False if znodes could not be read."""
+    """Return whether the cluster certainly has no INSTANCEID. If znodes could not be read, return False."""
     return instance_id(cluster) is None and not cluster.gaps
 
 

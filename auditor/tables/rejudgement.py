@@ -104,13 +104,13 @@ def choose_reads(
     """Choose the entries of one ledger to request, as tuples (turn, bookie, entry), the most useful first.
 
     Turn 0 is the entry with the most missing copies. It is requested from its whole write set. Later turns
-    are entries that a bookie lacks, or that only its listing has.
+    are entries that a bookie lacks, or that only the bookie's own listing has.
 
     Args:
         ledger: Facts about the ledger.
         missing_sets: Missing entries by bookie.
         askable_bookies: Bookies that can be asked.
-        listed_groups: Entries by bookie that only its listing has.
+        listed_groups: By bookie, the entries that its listing has but its index lacks.
         bookies_with_undecided_replica: Bookies whose reply about a single entry decides the whole replica.
 
     Raises:
@@ -179,8 +179,9 @@ def judge_again(
 ) -> Judgement:
     """Judge a ledger from its unequal replicas and the bookies' answers (rows of the table ``witness``).
 
-    ``askable_bookies`` are the bookies that could be asked. The replicas of other bookies are judged as in
-    `judge`. Raises `CoverageLimitError` in the same cases as `judge`.
+    A replica is unequal if its expected and held entries differ. ``askable_bookies`` are the bookies that
+    could be asked. The replicas of other bookies are judged as in `judge`. Raises `CoverageLimitError` in the
+    same cases as `judge`.
     """
     bookie_replies = replies_by_bookie(answers)
     answered_pairs = [
@@ -220,10 +221,7 @@ _READ_SCHEMA = pa.schema(
 
 
 def find_askable_ledgers(judged: DataFrame, askable_bookies: Sequence[str]) -> DataFrame:
-    """Return the rows of ``judged`` that a bookie's answer may change.
-
-    At least one of the bookies concerned can be asked.
-    """
+    """Return the rows of ``judged`` that the answer of a bookie in ``askable_bookies`` may change."""
     listed_groups = F.exists(
         "listed", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable_bookies))
     )
@@ -281,7 +279,7 @@ def rejudge(
     """Return the table ``judged`` after the bookies' answers: rows of `auditor.tables.judged.JUDGED`.
 
     Ledgers without an answer keep their row. If a bookie that lacks an entry could have been asked, such a
-    row gets a doubt (a reason why the missing copies are only suspected).
+    row gets a doubt. A doubt is a reason why the missing copies are only suspected.
     """
     answers = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*ANSWER_COLUMNS)).alias("said"))
     pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")

@@ -54,8 +54,8 @@ class ClusterFacts:
         placement: The placement policy by which ledgers are judged. None if no mapping of bookies to
             locations is known and no policy was chosen.
         placement_differences: Sentences about settings that differ between AutoRecovery and brokers.
-        copies_complete: The metadata was read without a gap, every judged entry has all its copies, and no
-            bookie holds a ledger without metadata.
+        copies_complete: The metadata was read without a gap, every entry has all copies that must exist, and
+            no bookie holds a ledger without metadata.
         repair: The state of AutoRecovery, with the number of waiting ledgers.
         settings: The constants of the checks.
         resolves_ids: Clients find bookies at their registered addresses. False if ``--bookie-conf``
@@ -163,8 +163,8 @@ class Roster:
     def all_cookies(self) -> list[TableRow]:
         """Return all cookies, in the store and on disks, including damaged ones.
 
-        ``place`` tells where each cookie is. For a cookie on disk, ``bookie_id`` is the bookie in whose
-        place the directory is. An absent VERSION file does not count as a cookie.
+        ``place`` tells where each cookie is. For a cookie on disk, ``bookie_id`` is the bookie at whose path
+        the directory is. An absent VERSION file does not count as a cookie.
         """
         # Cookies of store and disks get the same keys, so that checks treat them alike.
         store_cookies = [{**row, "place": "metadata store"} for row in self.cookies]
@@ -178,10 +178,10 @@ class Roster:
 
     @cached_property
     def aliases(self) -> frozenset[tuple[str, str]]:
-        """Return pairs of ids, in both orders, that the check bookie-alias reports as the same bookie.
+        """Return pairs of ids of the same bookie, in both orders, that the check bookie-alias reports.
 
-        The ids of a bookie count only if ensembles name one of them, and this one is not registered. If all
-        its ids are registered, they have the same address, and the check endpoint-duplicate reports that.
+        A bookie counts only if ensembles name one of its ids, and this id is not registered. If all its ids
+        are registered, they have the same address, and the check endpoint-duplicate reports that.
         """
         return frozenset(
             (row["bookie_id"], other_id)

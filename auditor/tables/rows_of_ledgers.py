@@ -1,8 +1,9 @@
-"""Selection of the rows of a large table that concern the ledgers in a table of unequal pairs or marks.
+"""Selection of the rows of a large table that concern the ledgers in a small table.
 
-A query about an unequal pair concerns its ledger and the other copies of the ledger. These are few rows,
-but each query would search the whole large table for them. So tasks search the table's files once, and make
-Spark rows only of the matches. The marks are under-replication marks.
+The small table has under-replication marks or unequal pairs. An unequal pair is a ledger and a bookie whose
+expected and held entries differ. A query about a pair concerns its ledger and the other copies of the ledger.
+These are few rows, but each query would search the whole large table for them. So tasks search the table's
+files once, and make Spark rows only of the matches.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,9 +33,10 @@ def rows_of_ledgers(
     schema: StructType,
     columns: Sequence[str] | None = None,
 ) -> PartTable:
-    """Return all rows of ``table`` whose ledger id is in ``ledger_files``, in any scope and on any bookie.
+    """Return all rows of ``table`` whose ledger id is in ``ledger_files``.
 
-    ``schema`` has the columns of ``table``. ``columns`` are the columns to keep, or None for all columns.
+    The rows may be of any bookie, and of any scope (upper half of a 128-bit ledger id). ``schema`` has the
+    columns of ``table``. ``columns`` are the columns to keep, or None for all columns.
     """
     from pyspark.sql.types import StructType
 

@@ -76,7 +76,7 @@ def doubtful_ids(
 def unseen_ranges(doubtful_rows: DataFrame) -> DataFrame:
     """Return the id ranges in which a scan may have missed ledgers.
 
-    Ranges of the same scope do not overlap.
+    Ranges of the same scope (upper half of the ledger id) do not overlap.
     """
     return _without_overlaps(doubtful_rows.where("unseen").drop("scan"), ["scope_id"])
 
@@ -84,8 +84,8 @@ def unseen_ranges(doubtful_rows: DataFrame) -> DataFrame:
 def add_doubt_column(rows: DataFrame, doubtful_rows: DataFrame, scan: int) -> DataFrame:
     """Add ``doubt`` to rows about ledgers: why scan number ``scan`` may have missed the ledger.
 
-    It is null if the scan cannot have missed the ledger. Ranges of the same scope do not overlap, and at
-    most one range applies to all scopes. So no row is duplicated.
+    It is null if the scan cannot have missed the ledger. Two facts prevent duplicate rows. The ranges of one
+    scope (upper half of the ledger id) do not overlap, and at most one range applies to all scopes.
     """
     id_ranges = doubtful_rows.where(F.col("scan") == scan).select(
         F.col("scope_id").alias("of"), "low", "high", "why"
@@ -106,7 +106,7 @@ def add_doubt_column(rows: DataFrame, doubtful_rows: DataFrame, scan: int) -> Da
 def add_both_doubt_columns(rows: DataFrame, doubtful_rows: DataFrame) -> DataFrame:
     """Add ``first`` and ``second`` to rows about ledgers.
 
-    They say why the first and the second scan may have missed the ledger (`add_doubt_column`).
+    The columns say why the first and the second scan may have missed the ledger (`add_doubt_column`).
     """
     for scan, doubt_column in ((1, "first"), (2, "second")):
         rows = add_doubt_column(rows, doubtful_rows, scan).withColumnRenamed("doubt", doubt_column)

@@ -1,6 +1,6 @@
 """sources: the inputs of an audit, what each claims to cover (its scope), and the proved part of the scope.
 
-If a source lacks an object, the object counts as absent only if it is in the proved scope. There is one row
+If a source lacks an object, the object counts as absent only if it is in the proved part. There is one row
 for each metadata store, listing of bookies, bookie, and owner store.
 """
 

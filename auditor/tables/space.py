@@ -1,12 +1,12 @@
 """space, misplaced: the ledger of each byte of an entry log, and index entries that point to wrong places.
 
-A row of space is a log, a ledger and a class of bytes. The bytes of a ledger in a log have one class. They
-have several if some entries are surplus or not indexed. Bytes of no ledger have rows without a ledger. The
-rows of a file add up to its length. The bytes come from ledgers maps, so no entry is read for them. The
+A row of space is for one log, one ledger and one class of bytes. The bytes of a ledger in a log have several
+classes if some entries are surplus or not indexed, else one class. Bytes of no ledger have rows without a
+ledger. The rows of a file add up to its length. The bytes come from ledgers maps, so no entry is read. The
 locations in the index tell whether a ledger still needs a log (`auditor.sources.bookies.entry_logs`).
 
-A row of misplaced is a log and a ledger. Ledgers that are gone from index or metadata have no row: their
-locations remain until RocksDB has dropped them, although their log may be deleted before.
+A row of misplaced is for one log and one ledger. A ledger that is gone from index or metadata has no row. Its
+locations remain until RocksDB has dropped them, although its log may be deleted before.
 """
 
 import pyarrow as pa
@@ -107,7 +107,7 @@ def space(
     """Return the rows of `SPACE`. The arguments are the tables of these names.
 
     If ``log_per_ledger`` (entryLogPerLedgerEnabled) is True, the bookie may be writing to every log without
-    a map. In that case, every log may also be unflushed. None means that the setting is unknown.
+    a map, and any log may be unflushed. None means that the setting is unknown.
     """
     files = _log_files(entry_logs, directories, locations, log_per_ledger)
     rows = (
@@ -263,7 +263,7 @@ _UNINDEXED_CLASSES = (SpaceClass.LIVE, SpaceClass.OVER_REPLICATED, SpaceClass.SU
 
 
 def _split_classes(rows: DataFrame) -> DataFrame:
-    """Return a row per class of a ledger's bytes. Entry counts split indexed bytes into live and surplus."""
+    """Return a row per class of a ledger's bytes. Entry counts divide indexed bytes into live and surplus."""
     unlocated_bytes = F.when(F.col("located").isNull(), F.col("bytes")).otherwise(0)
     unindexed_bytes = F.when(
         F.col("index_lacks") & F.col("class").isin(*_UNINDEXED_CLASSES),

@@ -262,8 +262,9 @@ def _compare_with_store(
 ) -> tuple[tuple[str, ...], bool | None]:
     """Return the fields in which the store's cookie differs from every VERSION of the bookie.
 
-    The second result is True if the only difference is that one cookie has more directories. It is None if
-    no field differs.
+    There are none if a VERSION agrees with the store's cookie, or if they cannot be compared. The second
+    result is True if the only difference is that one cookie has more directories. It is None if no field
+    differs.
     """
     is_inferred_from_disks = (
         bookie.inferred is not None and bookie.inferred.source is ConfigSource.OWN_VERSIONS

@@ -101,8 +101,8 @@ class BookieTrust(NamedTuple):
 
     ``foreign_bookies`` belong to another cluster, so their entries never count as equal. The disks of
     ``read_bookies`` were read completely: their indexes prove which entries are missing, and their listings
-    do not. A bookie of ``part_read_bookies`` has unknown entries. If it answered about a ledger that is not
-    closed, this ledger and bookie have a row, even if the expected entries equal the held entries.
+    do not. A bookie of ``part_read_bookies`` has unknown entries. It may have answered about a ledger that is
+    not closed. This ledger and bookie then have a row, even if expected and held entries are equal.
     """
 
     foreign_bookies: frozenset[str] = frozenset()
@@ -279,7 +279,7 @@ class _Comparison:
         return is_answered | (pairs.tail >= 0) | (pairs.missing_logs >= 0)
 
     def compare_one_account(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
-        """Return the rows of pairs with at most one report (account) other than `Account.EXPECTED`."""
+        """Return the rows of pairs with at most one report other than `Account.EXPECTED` (the metadata)."""
         replicas, expected = self._replicas, pairs.expected
         held_rows = np.maximum(pairs.indexed, pairs.answer)
         bookie = replicas.bookies.codes[np.maximum(expected, held_rows)]
@@ -322,7 +322,7 @@ class _Comparison:
             yield batch.filter(pa.array([held_account is not None for held_account in held_accounts]))
 
     def _group_bytes(self, *combination_rows: Longs) -> Longs:
-        """Return for each pair the total bytes of the entry groups in these rows. Row -1 has no groups."""
+        """Return the total bytes of each pair's entry groups in these rows. Row -1 stands for no groups."""
         codes = self._replicas.groups.codes
         sizes: Longs = np.sum(
             [self._lengths[codes[account_rows]] * (account_rows >= 0) for account_rows in combination_rows],

@@ -3,16 +3,16 @@
 A record with a wrong size hides later records from every reader of a log's entries. Compaction is such a
 reader. The collector also reads the entries if the log has no ledgers map
 (`auditor.codecs.bookie.collector_scan`). The bookie still serves the hidden entries, because its index has
-their offsets. They are lost together with the log in two cases: the collector counts no needed ledger in the
-log, or compaction rewrites only the records that it sees.
+their offsets. They are lost together with the log in two cases. Either the collector counts no needed ledger
+in the log, or compaction rewrites only the records that it sees.
 
 The table covers logs with signs of damage (``collector_scan`` of entry_logs). It also covers damaged logs
 that are deleted or rewritten next (deletion_candidates). Each log is read once more, headers only.
 
-The number of hidden entries is a lower bound. It is the larger of two numbers. For the first number (0, 1 or
-2), the program takes the ledger's first and last location in the log. It counts those without a record in the
-scan. The second number is the number of indexed entries, minus a number of records. These are the ledger's
-records that the scan finds from the first to the last location.
+The number of a ledger's hidden entries is a lower bound. It is the larger of two numbers. For the first
+number (0, 1 or 2), the program takes the ledger's first and last location in the log. It counts the locations
+without a record in the scan. The second number is the number of indexed entries, minus the number of the
+ledger's records that the scan finds. Only records from the first to the last location count.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,7 @@
 """verdicts: the class of every ledger, its potential class, and the bookies whose copies are unknown.
 
-The class counts only missing copies. The potential class counts unknown copies as missing too.
+A class depends on the number of copies that the ledger's worst entry lacks. The class counts only missing
+copies. The potential class counts unknown copies as missing too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -55,7 +56,7 @@ No entry of such a ledger is judged: `auditor.sources.metadata.ledger_replicas` 
 
 
 def verdicts_of_judged(judged: DataFrame) -> DataFrame:
-    """Return the rows of ledgers that have an unequal replica, made from the table ``judged``."""
+    """Return the rows of the ledgers in ``judged``, which have a replica that is not as expected."""
     unread_bookies = F.transform("unknown", lambda bookie_entry: bookie_entry.bookie_id)
     return judged.select(
         *LEDGER,

@@ -97,11 +97,11 @@ class StoppableProgress:
             raise RoundStopped
 
     def expect(self, count: int) -> None:
-        """Add ``count`` units of work to the table."""
+        """Add ``count`` units of work to the current table."""
         self._progress.expect(count)
 
     def advance(self, finished_units: int) -> None:
-        """Report that ``finished_units`` further units of work of the table are finished."""
+        """Report that ``finished_units`` more units of work of the current table are finished."""
         self._progress.advance(finished_units)
 
 

@@ -3,7 +3,7 @@
 Arguments and results are sets as canonical groups (`auditor.codecs.availability.fold`), sorted and disjoint.
 A group repeats a run (consecutive entries) at a fixed distance, its period. Every result is exact. The cost
 depends on the number of groups, not of entries. Above `MAX_RUNS` single runs, `CoverageLimitError` is raised.
-This happens if periods differ, and no group can express millions of runs of their common pattern or result.
+This happens if sets with different periods have a common pattern, or a result, of millions of single runs.
 
 For each entry, `sweep` adds up the weights of the sets that contain the entry, without a loop over entries.
 The edges of all groups cut the ids into intervals. Within one interval every set is empty, full or periodic.
@@ -16,7 +16,7 @@ the groups and on the runs in one window.
     steps     |--|---|-|-----|                             constant value in each step
 
 Most results repeat one run of the window and stay one group, however long the interval. If no single group
-can repeat the runs (as for every third and every fifth entry), a limited number is written out.
+can repeat the runs (as for every third and every fifth entry), up to `MAX_RUNS` single runs are written out.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> SumSteps:
 
 
 def _active_rows(batch: GroupBatch, run_end: Longs, low: Longs) -> Longs:
-    """Return, for each interval, the index of the group that spans it, or -1 if no group does."""
+    """Return, for the interval at each id in ``low``, the index of the group that spans it, or -1."""
     rows = np.searchsorted(batch.first, low, side="right") - 1
     return np.where(low < run_end[rows], rows, -1)
 
@@ -111,7 +111,7 @@ def _window(window: Longs, period: Longs, interval_size: Longs) -> Longs:
 
 
 def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int) -> tuple[Longs, Longs, int]:
-    """Return start and end of each run of entries in the windows, and how many exceed two runs per window."""
+    """Return start and end of each run in the windows, and the number of runs beyond two per window."""
     interval_rows = np.flatnonzero(rows >= 0)
     rows, low, window_end = rows[interval_rows], low[interval_rows], (low + window)[interval_rows]
     first, size, period = batch.first[rows], batch.size[rows], np.maximum(batch.period[rows], 1)
@@ -131,7 +131,7 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int)
 
 
 def runs_of_steps(steps: SumSteps, is_kept: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
-    """Join adjacent steps with ``is_kept`` in an interval into runs. Return their start, end and interval.
+    """Return the start, end and interval of each run of adjacent steps for which ``is_kept`` is True.
 
     >>> steps = sweep([GroupBatch.from_tuples([[(0, 9, 1, 3)]])], [1])
     >>> [part.tolist() for part in runs_of_steps(steps, steps.total == 0)]
@@ -347,7 +347,7 @@ def last_entry(groups: Groups) -> int:
 
 
 def most_shared_entry(sets: Sequence[Groups]) -> int | None:
-    """Return the first of the entries that are in the most sets, or None if all sets are empty.
+    """Return the lowest entry that the largest number of sets contains, or None if all sets are empty.
 
     Raises `CoverageLimitError` as `auditor.codecs.availability.coverage.sweep` does.
 

@@ -161,9 +161,9 @@ def fold_slots(index_slots: NDArray[np.int64], ledger_bounds: NDArray[np.int64])
 
 
 def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
-    """Fold sets of runs that do not touch.
+    """Fold sets of runs that do not touch each other.
 
-    The result equals that of `fold_runs`, but takes fewer passes over the data.
+    The result is that of `fold_runs`, but the computation takes fewer passes over the data.
     """
     if not len(start) or int(size.max()) > MAX_RUN_ENTRIES:
         return fold_runs(start, size, offsets)

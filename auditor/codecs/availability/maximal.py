@@ -85,7 +85,7 @@ def _touches_previous(batch: GroupBatch) -> NDArray[np.bool_]:
 
 
 def _split_groups(batch: GroupBatch, touches_previous: NDArray[np.bool_]) -> GroupBatch:
-    """Split off the first or last run of a group of several runs, if that run touches another group.
+    """In groups of several runs, split off each first or last run that touches another group.
 
     The result has at most three parts for each group: a head, a body and a tail.
     """
@@ -291,10 +291,10 @@ def _openers_among(
 
 
 def _run_starts_after(entries: Longs, set_starts: Longs, run_starts: Longs, block_end: int) -> Longs | None:
-    """Return the starts of the last runs before ``block_end``, if the block only continues or repeats runs.
+    """Return the starts of the last runs before ``block_end``, which is the end of a block of ids.
 
-    ``block_end`` is the end of a block of ids. Returns None if a run before it does not continue or repeat
-    the runs at ``run_starts``, or if a set begins before it.
+    The block must only continue or repeat the runs at ``run_starts``. Returns None if it has any other run,
+    or if a set begins between these runs and ``block_end``.
     """
     starts, last = run_starts.tolist(), block_end - 1
     open_run = starts[-1]

@@ -7,10 +7,10 @@ taken of the absolute entry id, not of the distance from the segment's start
 (``RoundRobinDistributionSchedule``). The entries of one index in a segment form at most three groups: the
 rest of a run at the segment's start, full runs, and part of a run at the segment's end.
 
-A bookie has a position in the ensemble of each segment that contains it. The entries of all its positions in
-a ledger are folded into one set. So one comparison is enough for several segments. Members of the ensemble
-may lose a whole segment. The number of lost copies of entry e then depends only on e mod E. The search for
-the worst entry therefore looks only at the residues that the segment's entries have.
+A bookie has a position in each ensemble that names it. The entries of all its positions in a ledger are
+folded into one set. So one comparison is enough for several segments. If members of an ensemble lost a whole
+segment, the number of lost copies of entry e depends only on e mod E. The search for the worst entry
+therefore looks only at the residues that the segment's entries have.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def stripe(
 
 
 def _select_runs(positions: Longs, head_runs: Longs, full_runs: Longs, tail_runs: Longs) -> Longs:
-    """Return the items at ``positions`` of the three arrays, interleaved row by row (head, full, tail)."""
+    """Interleave the three arrays row by row (head, full, tail), and return the items at ``positions``."""
     return np.stack((head_runs, full_runs, tail_runs), axis=1).ravel()[positions]
 
 

@@ -94,8 +94,8 @@ class EntryLogRecords(LengthPrefixed):
     After `entries` has ended, ``end`` is the offset after the last whole record. ``is_cut`` is True if
     another record follows that extends beyond ``size``. This record starts at ``cut_offset``. ``other_bytes``
     is the number of bytes of records that are not entries. ``padding_bytes`` is the number of bytes between
-    records. Both numbers and the bytes of the header, of the entries and after ``end`` add up to the size of
-    the file.
+    records. The size of the file is the sum of both numbers and of the bytes of the header, of the entries
+    and after ``end``.
 
     >>> data = bytes(1024) + bytes.fromhex("00000010 0000000000000007 0000000000000002 f0f0f0f0")
     >>> log = EntryLogRecords(lambda offset, length: data[offset : offset + length], len(data))
@@ -120,10 +120,11 @@ class EntryLogRecords(LengthPrefixed):
             yield from self._entries_of(block, block_offset, record_starts)
 
     def collected_records(self, start: int) -> Iterator[tuple[Longs, Longs, Longs]]:
-        """Yield starts, ledger ids and sizes of all whole records from byte ``start`` on.
+        """Yield offsets, ledger ids and sizes of whole records from byte ``start`` on: 3 arrays per block.
 
-        The result includes records that no server can have written, because a garbage collector's scan does
-        not check for them. It leaves out records with a negative ledger id.
+        Sizes are in bytes and include the size field. The result includes records that no server can have
+        written, because a garbage collector's scan does not check for them. It leaves out records with a
+        negative ledger id.
         """
         for block, block_offset, record_starts in self._records(start):
             record_heads = read_heads(block, record_starts, HEAD_DTYPE)
@@ -139,7 +140,10 @@ class EntryLogRecords(LengthPrefixed):
             )
 
     def _records(self, start: int) -> Iterator[tuple[bytes, int, Longs]]:
-        """Yield blocks of the file, each with its offset and the starts of the whole records in it."""
+        """Yield the file block by block: the bytes, the block's offset, and the starts of its whole records.
+
+        Starts are positions in the block. Blocks without a whole record are left out.
+        """
         offset, block_size = start, next_block_bytes(0)
         while offset < self.size and not self.is_cut:
             block = self._block(offset, block_size)
@@ -150,7 +154,7 @@ class EntryLogRecords(LengthPrefixed):
             offset += next_start
 
     def _find_records(self, block: bytes, block_offset: int) -> tuple[Longs, int]:
-        """Return the starts of a block's whole records, and the position where the search continues."""
+        """Return the starts of a block's whole records, and the position at which the next block begins."""
         start_arrays: list[Longs] = []
         starts: list[int] = []
         append_start, unpack_length = starts.append, LENGTH_STRUCT.unpack_from
@@ -191,7 +195,7 @@ class EntryLogRecords(LengthPrefixed):
         return record_starts, search_offset
 
     def _entries_of(self, block: bytes, block_offset: int, record_starts: Longs) -> Iterator[LogEntries]:
-        """Yield the entries that start in a block, and count the bytes of the other records."""
+        """Yield the entries in a block. Add the bytes of its other records to ``other_bytes``."""
         heads = read_heads(block, record_starts, HEAD_DTYPE)
         sizes, ledgers, entries = (
             heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
@@ -215,7 +219,7 @@ class EntryLogRecords(LengthPrefixed):
             raise DecodeError(_FORMAT_NAME, block_offset + int(record_starts[sound_record_count]), fault[1])
 
     def _count_padding(self, records: LogEntries) -> None:
-        """Count the padding between records.
+        """Add the padding before and between ``records`` to ``padding_bytes``.
 
         Also add the four bytes of the size field to each of ``records.sizes``.
         """
@@ -232,9 +236,10 @@ _RecordFault = tuple[int, str]
 def _classify_records(
     records: LogEntries, block: bytes, record_starts: Longs
 ) -> tuple[NDArray[np.bool_], _RecordFault | None]:
-    """Return a mask of the records that are not entries, and the first impossible record or None.
+    """Return a mask of the records that are not entries, and the first record that no server can write.
 
-    The function also corrects the ids of BP-35 entries in ``records``.
+    The second result is None if there is no such record. The function also corrects the ids of BP-35 entries
+    in ``records``.
     """
     _, sizes, scopes, ledgers, entries = records
     is_no_entry = ledgers == NO_ENTRY
@@ -283,10 +288,10 @@ def extract_ledgers(
     is_direct: bool,
     buffer_bytes: int = LARGER_BUFFER_BYTES,
 ) -> BytesByLedger | None:
-    """Return the bytes of each ledger that a garbage collector finds with ``header`` and the ledgers map.
+    """Return each ledger's number of bytes, as a garbage collector finds it by ``header`` and ledgers map.
 
-    The log may be damaged. Returns None if the garbage collector reads all entries of the log instead, or
-    leaves the log unchanged after an error.
+    The log may be damaged. Returns None if the collector reads all entries of the log instead. Also returns
+    None if the collector leaves the log unchanged after an error.
     """
     if header.version < 1 or header.map_offset == 0:
         return None
@@ -300,9 +305,9 @@ def extract_ledgers(
 
 
 def _sum_map(read_at: ReadAt, size: int, offset: int, is_direct: bool) -> BytesByLedger | None:
-    """Return the number of bytes of each ledger in the records of a map.
+    """Return the number of bytes of each ledger, summed over the ledgers map that begins at ``offset``.
 
-    Returns None if the server rejects one of the records.
+    Returns None if the server rejects one of the map's records.
     """
     bytes_by_ledger: BytesByLedger = {}
     # What the direct logger reads from before a file's end goes on in zeros, where its buffer was new.
@@ -337,7 +342,7 @@ def _sum_map(read_at: ReadAt, size: int, offset: int, is_direct: bool) -> BytesB
 def _sum_misplaced_buffer(
     read_at: ReadAt, size: int, buffer_shift: int, buffer_bytes: int
 ) -> BytesByLedger | None:
-    """Return the number of bytes of each ledger that a scan with a misplaced buffer finds.
+    """Return the number of bytes of each ledger, as the server's scan with a misplaced buffer finds them.
 
     The buffer contains the start of the file, but the scan treats it as the bytes from offset
     ``-buffer_shift`` on. Returns None if the scan does not use the buffer.
@@ -361,9 +366,10 @@ def _sum_misplaced_buffer(
 
 
 def _misplaced_records(read_at: ReadAt, buffer: bytes, buffer_end: int) -> Iterator[tuple[int, int]]:
-    """Yield the ledger id and the length of each record that begins in the misplaced buffer.
+    """Yield ledger id and length of each record that a scan finds in the misplaced buffer.
 
-    A length of 0 or below means that the scan skips one byte.
+    The scan treats the buffer as bytes from a different offset. A length of 0 or below means that the scan
+    skips one byte.
     """
     offset, buffer_shift = HEADER_BYTES, len(buffer) - buffer_end
     while offset < buffer_end:

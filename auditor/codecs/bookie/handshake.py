@@ -4,10 +4,11 @@
       request   {header 1, startTLSRequest 106: {}}
       answer    {header 1, status 2}             then the client's TLS handshake; frames inside TLS look alike
 
-The TLS handshake alone may not be enough for a bookie: a login must follow, or the certificate's role is not
-authorised. Such a bookie answers the same START_TLS a second time. The second answer is inside TLS and has
-the status EIO (`AuthHandler` and `BookieRequestProcessor.onStartTLSComplete` of the server). So the client
-needs both the operation and the transaction number to find the request that an answer belongs to.
+A bookie may refuse a client after the TLS handshake. Either a login must follow, or the role in the client's
+certificate is not authorised. Such a bookie answers the same START_TLS a second time. The second answer is
+inside TLS and has the status EIO (`AuthHandler` and `BookieRequestProcessor.onStartTLSComplete` of the
+server). So the client needs both the operation and the transaction number to find the request that an answer
+belongs to.
 """
 
 from __future__ import annotations
@@ -110,6 +111,8 @@ def handshake_answer(message: bytes) -> HandshakeAnswer:
 
 def is_late_start_tls(head: bytes) -> bool:
     """Return whether a frame that begins with ``head`` is the second answer to a START_TLS.
+
+    A bookie sends it inside TLS if the TLS handshake alone is not enough.
 
     >>> is_late_start_tls(bytes.fromhex("0a0608031009180010f503")), is_late_start_tls(bytes(28))
     (True, False)

@@ -68,9 +68,9 @@ class Records(NamedTuple):
     scope_ids: Longs
 
     def entries(self) -> Records:
-        """Return the records that are entries.
+        """Return the records that are entries, without records such as fences and master keys.
 
-        The ledger id of an entry may be negative if its scope (the upper 64 bits of the whole id) is not 0.
+        An entry's ledger id may be negative if the id's upper 64 bits (its scope) are not 0.
         """
         is_entry = (self.entry_ids >= 0) & ((self.ledger_ids >= 0) | (self.scope_ids != 0))
         return Records(*(column[is_entry] for column in self))
@@ -139,7 +139,7 @@ class Journal(LengthPrefixed):
             offset += next_position
 
     def _find_records(self, block: bytes, block_offset: int) -> tuple[list[int], int, _RecordFault | None]:
-        """Return a block's record starts, the position of the next record, and a fault or None."""
+        """Return a block's record starts, the next record's position, and the first faulty record or None."""
         starts: list[int] = []
         # The one loop over records in Python: what it calls is looked up once.
         append_start, unpack_length = starts.append, LENGTH_STRUCT.unpack_from
@@ -178,7 +178,7 @@ class Journal(LengthPrefixed):
 def _block_records(
     block: bytes, block_offset: int, starts: list[int], version: int
 ) -> tuple[Records, _RecordFault | None]:
-    """Return the records that start in a block, and the first impossible record or None."""
+    """Return the records that start in a block, and the first one that no server can write (or None)."""
     positions = np.array(starts, np.int64)
     record_heads = read_heads(block, positions, HEAD_DTYPE)
     lengths, ledger_ids, entry_ids = (
@@ -215,9 +215,10 @@ class _RecordFault(NamedTuple):
 
 
 def _first_fault(records: Records, lengths: Longs, version: int) -> _RecordFault | None:
-    """Return the first record at which a server of this version refuses to start, with the reason.
+    """Return the first record that no server can have written, with the reason.
 
-    Returns None if no record is at fault.
+    A server refuses to start at such a record. ``version`` is the version of the journal's format. Returns
+    None if no record is at fault.
     """
     is_short = lengths < RECORD_ID_BYTES
     is_too_new = np.zeros(len(lengths), bool)

@@ -5,9 +5,9 @@
             ffffffffffff1103                                   flags: i64; bit 0 NEEDS_INTEGRITY_CHECK
             any other negative number                          reserved
 
-The server's class is LedgerMetadataIndex. It reads the first 8 bytes of a key. A ledger may have a key of 8
-bytes and a key of 16 bytes. The value of the longer key then counts: it is read later. A ledger is in limbo
-if the bookie itself does not know which entries of the ledger it should have.
+The server's class is LedgerMetadataIndex. It reads only the first 8 bytes of a key. A ledger may have a key
+of 8 bytes and a key of 16 bytes. The value of the longer key then counts, because the server reads it later.
+A ledger is in limbo if the bookie itself does not know which entries of the ledger it should have.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
          length  ledger id   entry id    rest        length counts from byte 4
          int32   int64       int64
 
-In an entry of BP-35, byte 4 contains flags and is 0x80 or above. Scope, ledger and entry follow as int64.
+In an entry of BP-35, byte 4 contains flags and is 0x80 or above. Scope (the upper 64 bits of the ledger id),
+ledger and entry follow as int64.
 The start of a record depends on the length of the record before it, so a loop finds the starts. The fields
 at the starts are then read for a whole block at once. Payloads are never examined. Payloads larger than a
 block are not even read.
@@ -62,7 +63,7 @@ def next_block_bytes(overrun_bytes: int) -> int:
 class LengthPrefixed:
     """A file of ``size`` bytes that consists of length-prefixed records.
 
-    ``size`` becomes smaller if the file turns out to be truncated.
+    ``size`` becomes smaller if a read finds that the file is shorter.
     """
 
     read_at: ReadAt

@@ -67,9 +67,9 @@ class PageSpan(NamedTuple):
 class Elements:
     """Keys and values of some leaves, in order. Positions are offsets in the file.
 
-    ``leaf_index`` is the number of each element's leaf among the requested leaves. ``error_by_leaf`` contains
-    the error of each leaf that breaks the format, by the number of the leaf. The elements of damaged leaves
-    are left out.
+    ``leaf_index`` has the position of each element's leaf in the list of requested leaves. ``error_by_leaf``
+    has the error of each leaf that breaks the format, by this position. The elements of damaged leaves are
+    left out.
     """
 
     leaf_index: NDArray[np.int64]

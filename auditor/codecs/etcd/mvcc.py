@@ -112,7 +112,8 @@ def revisions(data: memoryview, leaf_elements: Elements) -> Revisions:
 def key_spans(data: memoryview, leaf_elements: Elements) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the offsets in the file at which each changed key begins and ends.
 
-    Both offsets are -1 if the record of the change does not begin with a key of at most 16 KiB.
+    Both offsets are -1 if the record of a change does not begin with a key. They are also -1 for a key of
+    more than 16 KiB.
     """
     octets = np.frombuffer(data, np.uint8)
     value_size = leaf_elements.value_ends - leaf_elements.value_offsets

@@ -154,9 +154,9 @@ def _check_segments(fields: LedgerFields, is_sound: Bools) -> None:
 
 
 def _read_custom(fields: LedgerFields, owners: Longs, is_sound: Bools) -> tuple[Longs, list[bytes], Blobs]:
-    """Return the items of custom metadata: their keys, a list of key names, and their values.
+    """Return three values for all items of custom metadata: key numbers, key names, and values.
 
-    ``owners`` has the index of each item's ledger. The keys are indexes into the list of names. Set
+    A key number is an index into the list of key names. ``owners`` has the index of each item's ledger. Set
     ``is_sound`` to False for ledgers with invalid items, repeated keys or too many items.
     """
     keys, values = fields.custom.blobs[CustomField.KEY], fields.custom.blobs[CustomField.VALUE]
@@ -176,15 +176,18 @@ def _read_custom(fields: LedgerFields, owners: Longs, is_sound: Bools) -> tuple[
 
 
 def _exclude_owners(is_sound: Bools, owners: Longs, is_broken: Bools) -> None:
-    """Set ``is_sound`` to False for the ledger (``owners``, an index) of each item with ``is_broken``."""
+    """Set ``is_sound`` to False for each ledger that owns a broken item.
+
+    ``owners`` has the index of each item's ledger. ``is_broken`` flags the broken items.
+    """
     is_sound[owners[is_broken]] = False
 
 
 def _find_repeats(owners: Longs, codes: Longs, count: int) -> Bools:
     """Return, for each of ``count`` ledgers or segments, whether two of its items have the same code.
 
-    ``owners`` has the index of each item's ledger or segment. The items of each must be adjacent. Items
-    beyond `_MAX_ITEMS` are not compared, because a ledger with so many items is unusual anyway.
+    ``owners`` has the index of each item's ledger or segment. Items with the same owner must be adjacent.
+    Items beyond `_MAX_ITEMS` are not compared, because a ledger with so many items is unusual anyway.
     """
     has_repeat = np.zeros(count, np.bool_)
     max_items = int(np.bincount(owners, minlength=1).max())

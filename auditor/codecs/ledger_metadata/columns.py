@@ -15,7 +15,7 @@ Formats 2 and 3 are read into `LedgerFields`, by the field numbers of the messag
      5 state          11 customMetadata (repeated cMetadataMapEntry)
      6 segment        12 cToken
 
-Format 3 contains these numbers, format 2 the names.
+A value of format 3 contains these numbers. A value of format 2 contains the names.
 """
 
 from __future__ import annotations
@@ -104,10 +104,11 @@ SCALAR_COLUMNS = (
 
 
 def merge_columns(parts: Sequence[tuple[Longs, LedgerColumns]]) -> LedgerColumns:
-    """Merge several parts, each with the columns of some rows, into the columns of all rows.
+    """Merge several parts into the columns of all rows.
 
-    Each part also has the final positions of its rows. Every position occurs once. Items within a row keep
-    their order. If there is only one part, its columns are returned, so its rows must already be in order.
+    A part is a pair: the final positions of some rows, and the columns of these rows. Every position occurs
+    once. Items within a row keep their order. If there is only one part, its columns are returned unchanged.
+    Its rows must therefore already be in order.
     """
     parts = [part for part in parts if len(part[0])] or list(parts[:1])
     if len(parts) == 1:
@@ -150,9 +151,9 @@ def _concatenate(columns: Sequence[LedgerColumns], name: str) -> Any:
 
 
 def _renumber(columns: Sequence[LedgerColumns], name: str, names_field: str) -> Longs:
-    """Join the column ``name`` of all parts.
+    """Join the column ``name`` of all parts, which contains indexes of the list ``names_field``.
 
-    A value is an index of the part's list ``names_field``. In the result, it is an index of the joined list.
+    Each part has its own list. In the result, the indexes refer to the joined lists of all parts.
     """
     row_starts = np.cumsum([0, *(len(getattr(part_columns, names_field)) for part_columns in columns[:-1])])
     return np.concatenate(
@@ -210,9 +211,9 @@ class CustomField(IntEnum):
 class LedgerFields:
     """The fields of many ledgers, and of their segments and custom metadata.
 
-    All blobs are in ``octets``. Segments and custom metadata are messages inside the ledgers' messages.
-    Blob i of ``ledgers.blobs[LedgerField.SEGMENT]`` is message i of ``segments``. The owner of this blob is
-    the ledger that contains the segment.
+    Segments and custom metadata are messages inside the ledgers' messages. A blob is a byte field, such as
+    one of these inner messages. All blobs are in ``octets``. Blob i of ``ledgers.blobs[LedgerField.SEGMENT]``
+    is message i of ``segments``. The owner of this blob is the ledger that contains the segment.
     """
 
     format: int

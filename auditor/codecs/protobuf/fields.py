@@ -4,8 +4,9 @@
     value   wire type 0: a varint                      wire type 2: a varint, then as many bytes
 
 Messages of the same type usually have their fields in the same order. So a step needs only a few array
-operations for all messages. A few messages may be much longer than the rest. When only a few are left, the
-reader walks through each of them to find where its fields begin. One more step then reads all these fields.
+operations for all messages. A few messages may be much longer than the others. When only a few messages
+are left, the reader walks through each of them to find where its fields begin. One more step then reads all
+these fields.
 
 The reader does not read unusual messages. It marks them in `Fields.needs_strict_parser`, and a slower,
 stricter parser reads them one by one. A message is unusual if a field is cut, has an unexpected wire type, or
@@ -49,7 +50,7 @@ class Fields:
 
     ``numbers`` contains the values of each number field (0 if absent), by field number. ``is_present``
     tells which messages have each field. ``blobs`` contains the byte fields. ``needs_strict_parser`` is True
-    for each unusual message. Such a message was not read.
+    for each message with an unusual field, for example a cut one. Such a message was not read.
     """
 
     numbers: dict[int, Longs]
@@ -69,8 +70,8 @@ def read_fields(
     """Read the fields of many adjacent messages. Message i is ``data[starts[i]:ends[i]]``.
 
     ``numbers`` are the field numbers of varints. ``blobs`` are the field numbers of bytes, strings and
-    messages. Values are 64 bits wide, as on the wire. If fewer than ``min_messages`` messages remain, they
-    are walked one by one. This does not change the result.
+    messages. Values are 64 bits wide, as on the wire. If fewer than ``min_messages`` messages still have
+    unread fields, they are walked one by one. This does not change the result.
 
     >>> data = np.frombuffer(bytes.fromhex("0896011201610803"), np.uint8)
     >>> read = read_fields(data, np.array([0, 6]), np.array([6, 8]), [1], [2])
@@ -166,7 +167,7 @@ class _FieldColumns:
 
 
 def _find_fields(message: bytes) -> array[int]:
-    """Return the offset of each field of a message, up to and including the first unusual field.
+    """Return the offset of each field of a message, up to and including the first unusual (such as cut) one.
 
     >>> _find_fields(bytes.fromhex("089601120161")).tolist()
     [0, 3]

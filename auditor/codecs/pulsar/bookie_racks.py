@@ -18,7 +18,7 @@ FORMAT_NAME = "Pulsar bookie racks"
 
 
 class RackEntry(NamedTuple):
-    """A bookie of a group, with its ``rack`` as written, or None if the bookie has no rack."""
+    """A bookie of a group. ``rack`` is its rack as written, or None if the bookie has no rack."""
 
     group: str
     bookie_id: str

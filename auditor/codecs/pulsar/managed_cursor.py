@@ -4,10 +4,11 @@
               (`auditor.codecs.pulsar.managed_ledger`); no bytes at all: a cursor that was never written
     entry     PulsarPositionInfo, never compressed; the last entry of the ledger counts
 
-If a cursor has a ledger of its own, it writes its position there. The position in its znode is then older. If
-it has none, ``cursorsLedgerId`` is -1, and the znode contains everything. After its position, a cursor has
-ranges of acknowledged entries, which this module only counts. In the cursor's ledger, they are stored as
-ranges or as bits (managedLedgerPersistIndividualAckAsLongArray). In the znode, they are ranges.
+If a cursor has a ledger of its own, it writes its position there. The position in its znode is then older.
+For a cursor without a ledger, ``cursorsLedgerId`` is -1, and the znode contains everything. After its
+position, a cursor has ranges of acknowledged entries, which this module only counts. In the cursor's ledger,
+they are stored as ranges or as bits (managedLedgerPersistIndividualAckAsLongArray). In the znode, they are
+ranges.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class ManagedCursor:
     ``ledger_id`` is the ledger that contains the cursor's newer positions, or None if there is no such
     ledger. ``buckets`` maps names of properties to ids of ledgers that store delayed messages.
     ``properties`` are the numbers stored with the position. ``holes`` is the number of acknowledged ranges
-    after the position. ``last_active`` is a time in ms.
+    of entries after the position. ``last_active`` is a time in ms.
     """
 
     ledger_id: int | None
@@ -59,7 +60,7 @@ class ManagedCursor:
 
     @property
     def compacted_ledger(self) -> int | None:
-        """Return the id of the compacted topic's ledger from the properties, or None if they have none."""
+        """Return the compacted topic's ledger id from ``properties``, or None if it is not there."""
         return self.properties.get(COMPACTED_LEDGER)
 
 
@@ -73,7 +74,7 @@ class CursorPosition:
 
     @property
     def compacted_ledger(self) -> int | None:
-        """Return the id of the compacted topic's ledger from the properties, or None if they have none."""
+        """Return the compacted topic's ledger id from ``properties``, or None if it is not there."""
         return self.properties.get(COMPACTED_LEDGER)
 
 
@@ -117,7 +118,10 @@ def _numbers(properties: Iterable[PulsarLongProperty]) -> dict[str, int]:
 
 
 def _count_ranges(ledger: PulsarEntryBits) -> int:
-    """Return the number of ranges of consecutive entries that are marked in the bits of a ledger."""
+    """Return the number of ranges of consecutive acknowledged entries in a ledger.
+
+    The bits in ``ledger`` flag the acknowledged entries.
+    """
     bit_words = b"".join(bit_word.to_bytes(8, "little", signed=True) for bit_word in ledger.words)
     bits = int.from_bytes(bit_words, "little")
     return (bits & ~(bits << 1)).bit_count()

@@ -13,8 +13,8 @@ An edit is a row of fields, each a tag (varint) and its value; strings have a va
     8192 bit: readers skip an unknown field by its length; the old forms 8196 and 8197 have no length:
     8196, 8199  log file added             8197, 8200  log files below a number deleted
 
-Edits are applied in order. Within one edit, files are deleted before files are added. Tables contain all
-writes of a log file whose number is below the default column family's log number or the least number to keep.
+Edits are applied in order. Within one edit, files are deleted before files are added. If a log's number is
+below the default column family's log number or the least number to keep, tables contain all its writes.
 Only the default column family counts: DbLedgerStorage has no other. C++: ``db/version_edit.cc``,
 ``db/wal_edit.cc``, ``db/version_edit_handler.cc``.
 
@@ -120,7 +120,7 @@ def batches(data: bytes, format_name: str, log_number: int) -> RecordSpan | None
     """Check a write-ahead log to its end. Return the sequence numbers of its writes; None if it has no write.
 
     Raises:
-        DecodeError: As in `records`; and for a batch that does not continue the one before it.
+        DecodeError: A record is invalid (see `records`), or a batch does not continue the one before it.
 
     >>> batches(b"", "000009.log", 9) is None
     True
@@ -201,7 +201,7 @@ def _is_of_this_log(data: bytes, offset: int, log_number: int | None) -> bool:
 
 
 def _has_later_record(data: bytes, block_offset: int, format_name: str, log_number: int | None) -> bool:
-    """Return whether the block at ``block_offset``, or a later block, begins with a record of this log.
+    """Return whether a block from ``block_offset`` on begins with a record of this log.
 
     If so, the bytes before that block are damaged.
     """
@@ -396,5 +396,5 @@ class _Edit:
         return self._data[self._position - length : self._position]
 
     def _error(self, reason: str) -> DecodeError:
-        """Return an error at the offset where the edit begins, because edits may be in fragments."""
+        """Return an error with the edit's start as its offset, because the edit may be in fragments."""
         return DecodeError(self._what, self._offset, f"{reason}, at byte {self._position} of a version edit")

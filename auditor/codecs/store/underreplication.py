@@ -70,7 +70,7 @@ def decode_lock(data: bytes) -> str | None:
 
 
 def decode_vote(data: bytes) -> str | None:
-    """Return the bookie that cast a vote in the election of the auditor, or None if the vote names no bookie.
+    """Return the bookie that cast a vote in the auditor's election. Return None if the vote names no bookie.
 
     The bookie with the lowest vote is BookKeeper's auditor. Raises `DecodeError` if the vote is damaged.
 

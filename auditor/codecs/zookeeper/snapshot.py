@@ -62,11 +62,11 @@ _ADLER_PIECE_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Boundaries:
-    """The offsets of some consecutive records.
+    """The offsets of some consecutive records of znodes.
 
-    ``first_record`` is the start of the first record. ``data_starts`` and ``tail_starts`` are the starts of
-    the data and the tail of each record. The next record begins at ``next_record``. If ``has_end_mark`` is
-    True, the end mark begins there instead.
+    ``first_record`` is the start of the first record. ``data_starts`` has the start of each record's data.
+    ``tail_starts`` has the start of each record's tail (the fields after the data). ``next_record`` is the
+    start of the next record, or of the end mark if ``has_end_mark`` is True.
     """
 
     first_record: int

@@ -67,7 +67,7 @@ class SetData(NamedTuple):
 
 
 class CloseSession(NamedTuple):
-    """The end of a session, which deletes ``paths`` and all other znodes that the session owned."""
+    """The end of a session. It deletes all znodes that the session owned, such as ``paths``."""
 
     session: int
     paths: tuple[str, ...]

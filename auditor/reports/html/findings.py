@@ -167,7 +167,7 @@ def rows_that_fit(checks: Sequence[str], render_row: Callable[[int], str], max_b
 
 
 def finding_blocks(findings: Iterable[tuple[Finding, ChangeStatus | None]]) -> Iterator[str]:
-    """Yield blocks of the first `MAX_FINDINGS_PACKED` findings, in their order."""
+    """Yield the first `MAX_FINDINGS_PACKED` findings, in their order, as compressed blocks of lines."""
     lines = (
         "\t".join(finding_fields(*finding_entry)) for finding_entry in islice(findings, MAX_FINDINGS_PACKED)
     )
@@ -176,7 +176,7 @@ def finding_blocks(findings: Iterable[tuple[Finding, ChangeStatus | None]]) -> I
 
 
 def drawing_blocks(drawings: Iterable[tuple[str, str]], max_bytes: int) -> Iterator[str]:
-    """Yield blocks of the first drawings, up to ``max_bytes`` characters before compression.
+    """Yield the first drawings as compressed blocks, up to ``max_bytes`` characters before compression.
 
     ``drawings`` are pairs of name and HTML.
     """
@@ -186,7 +186,7 @@ def drawing_blocks(drawings: Iterable[tuple[str, str]], max_bytes: int) -> Itera
 
 
 def _compress_block(text: str) -> str:
-    """Return a text as a block: compressed with zlib, in base64.
+    """Return a text as a block of the page, which the page's script unpacks: compressed with zlib, in base64.
 
     >>> from base64 import b64decode
     >>> zlib.decompress(b64decode(_compress_block("ledger 42"))).decode()

@@ -104,7 +104,8 @@ def compute_stamps(
         sizes: The size of each file, in bytes.
         mtimes: The modification time of each file, in ns.
         ctimes: The change time of each file, in ns.
-        start_ns: A time before the first ``fstat``, in ns.
+        start_ns: A time before the first ``fstat``, in ns. A stamp is valid only if the file was unchanged
+            for `MIN_STAMP_AGE_NS` before this time.
 
     >>> start_ns = 10 + MIN_STAMP_AGE_NS + 1
     >>> old, new = compute_stamps([7, 7], [1024, 1024], [10, 10], [10, 11], start_ns)
@@ -130,7 +131,7 @@ def _stamps_of(statuses: Sequence[os.stat_result], start_ns: int) -> Stamps:
 def modification_times(
     file_statuses: Sequence[os.stat_result | None], start_ns: int
 ) -> tuple[NDArray[np.int64], Stamps]:
-    """Return the modification times of files, in ms, and their stamps.
+    """Return the modification times of files, in ms, and their stamps (64-bit hashes that show changes).
 
     Args:
         file_statuses: The ``fstat`` result of each file. None if the file's status could not be read.

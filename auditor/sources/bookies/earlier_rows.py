@@ -57,7 +57,7 @@ class EarlierTable:
 
 
 class EarlierRows:
-    """The rows of one bookie in an earlier run. `select_rows` selects some of them, and `rows` returns these.
+    """The rows of one bookie in an earlier run. `rows` returns only the rows that `select_rows` selected.
 
     Raises:
         RunError: from any method, if a file is missing, truncated, damaged, or has another schema.
@@ -104,7 +104,7 @@ class EarlierRows:
         return row_count
 
     def select_rows(self, row_numbers: NDArray[np.int64]) -> None:
-        """Add the rows with the numbers ``row_numbers`` to those that `rows` returns."""
+        """Select the rows with the numbers ``row_numbers`` for `rows`, in addition to earlier ones."""
         if len(row_numbers) and (last_row := int(row_numbers.max())) >= len(self._is_selected):
             self._is_selected = np.append(self._is_selected, np.zeros(last_row + 1, np.bool_))
         self._is_selected[row_numbers] = True
@@ -222,7 +222,7 @@ class UnchangedFiles:
         return True
 
     def must_read(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Return a mask of the ``paths`` that must be read. Record the rows of the others as reusable."""
+        """Return a mask of the ``paths`` that must be read. Record rows of all other paths as reusable."""
         # Look up only files of the directories of ``paths``: nearly all directories need no new listing.
         position_by_path: dict[bytes, int] = {}
         for directory in {path.rpartition(b"/")[0] for path in paths}:
@@ -257,7 +257,7 @@ def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | Sk
 
 
 def split_part(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
-    """Split a part's first-level directory names into parts of about `MAX_EARLIER_ROWS` earlier rows each."""
+    """Split a part by first-level directory names into parts of about `MAX_EARLIER_ROWS` earlier rows."""
     name_mask = _names_read_by(part)
     row_count = rows.drop_files_without_matches(
         ["scope_id", "ledger_id", "state"], lambda batch: _find_candidates(name_mask, batch)
@@ -334,7 +334,7 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
 
 
 def _find_candidates(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Return a mask of all rows below the names in ``name_mask``, and of rows whose path may be anywhere."""
+    """Return a mask of rows whose file is, or may be, below a first-level name in ``name_mask``."""
     ledger_ids = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
     # Other scopes have trees of their own, and a misplaced file may lie anywhere.
     is_path_unpredictable = pc.or_(
@@ -357,7 +357,7 @@ def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
 
 
 def _is_unmodified(directory: bytes, start_ms: int) -> bool:
-    """Return whether a directory has no sub-directory, and is `UNCHANGED_DIR_MS` older than ``start_ms``."""
+    """Return whether a directory has no sub-directory and no change since ``start_ms - UNCHANGED_DIR_MS``."""
     try:
         status = os.stat(directory)  # noqa: PTH116 -- hot: no Path a directory
     except OSError:

@@ -238,7 +238,7 @@ def _directory_row(owner: str | None, directory: OwnedDirectory, paths: BookiePa
 
 
 def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
-    """Return a time, in ms, up to which the index has all entries, by a directory's greatest lastMark.
+    """Return a time (ms) up to which the index has all entries, according to a directory's greatest lastMark.
 
     Returns None if the directory has no lastMark, or if no evidence dates it.
     """

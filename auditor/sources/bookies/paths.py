@@ -32,7 +32,7 @@ NOT_FOUND = "no such directory was found"
 
 @dataclass(frozen=True, slots=True)
 class PathMatches(Generic[DirectoryKey]):
-    """The directory of each matched path, and why each other path has no match (``reason_by_path``)."""
+    """The directory of each matched path. ``reason_by_path`` says why the other paths match no directory."""
 
     directory_by_path: dict[str, DirectoryKey]
     reason_by_path: dict[str, str]
@@ -144,7 +144,7 @@ class OwnedDirectory:
 def match_directories(
     paths: Sequence[str], owned_directories: Iterable[OwnedDirectory]
 ) -> PathMatches[OwnedDirectory]:
-    """Match paths with the directories that contain a ``current``, and the remaining paths with the others.
+    """Match paths with directories that contain a ``current``, then unmatched paths with other directories.
 
     The empty mount point of a disk has no ``current``, but may have the same name as a real directory.
     """
@@ -257,7 +257,10 @@ def _select_role_cookies(
 
 
 def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
-    """Return whether a directory is only a journal: by its inventory roles, or without any by its cookie."""
+    """Return whether a directory is only a journal.
+
+    Its roles in an inventory decide. Without such roles, the paths in its cookie decide.
+    """
     if directory.declared_roles:
         return all(declared_role.role == "journal" for declared_role in directory.declared_roles)
 

@@ -46,7 +46,7 @@ INVENTORY_ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRole:
-    """A directory's role in an inventory, and its position among all ``of`` directories with this role."""
+    """A directory's role in an inventory. It is number ``position`` of ``of`` directories with this role."""
 
     path: str
     role: str
@@ -208,7 +208,7 @@ class FoundDirectory:
 
 @dataclass(frozen=True, slots=True)
 class FoundPlace:
-    """A place (a bookie's sub-directory or inventory entry), and the directories in it.
+    """A place and the directories in it. A place is a bookie's sub-directory or inventory entry.
 
     Attributes:
         name: The name of the place's directory, or the bookie id in an inventory.
@@ -277,7 +277,7 @@ def _list_inventory_places(source: Path) -> Iterator[FoundPlace]:
 
 
 def _walk_place(place: Path) -> tuple[list[FoundDirectory], list[tuple[str, str]]]:
-    """Return a place's directories, except those in ``current``, and (path, reason) of unlisted paths."""
+    """Return a place's directories (none inside of ``current``), and (path, reason) of unlisted paths."""
     directories: list[FoundDirectory] = []
     gaps: list[tuple[str, str]] = []
     searched_inodes: set[tuple[int, int]] = set()
@@ -392,7 +392,7 @@ def _marked_ms(current_path: Path) -> int | None:
 
 
 def _newest_ms(directory: Path, *patterns: str) -> int | None:
-    """Return when files that match ``patterns`` were last written, in ms. None: no file, or one vanished."""
+    """Return the last write to files that match ``patterns``, in ms. None: no file, or a file vanished."""
     try:
         files = (file for pattern in patterns for file in directory.glob(pattern))
         return max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=None)

@@ -2,8 +2,8 @@
 
 An audit gets the bookies of a cluster from its metadata. It records separately how completely it read each
 bookie. But a user of this data source sees only rows of ``availability``. Therefore, the data source adds
-rows with state ``gap``: one for each bookie that was not read completely, and one for each directory whose
-bookie is unknown.
+rows with state ``gap``. There is one for each bookie that was not read completely. There is also one for each
+directory whose bookie is unknown.
 """
 
 from __future__ import annotations

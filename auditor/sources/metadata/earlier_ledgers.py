@@ -221,7 +221,7 @@ class ComparableStore(Protocol):
     """A store that can report changes since an earlier run, and reuse the unchanged rows of that run."""
 
     def history(self) -> History:
-        """Return what identifies the store's history. Call `MetadataStore.cluster` first."""
+        """Return facts that identify the store's history. Call `MetadataStore.cluster` first."""
 
     def parts_since(self, earlier_ledgers: EarlierLedgers, part_count: int) -> list[Part]:
         """Cut the ledgers into parts, like `MetadataStore.parts`.

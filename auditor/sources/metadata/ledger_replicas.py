@@ -91,8 +91,8 @@ def _segment_ends(
     the last entry of the ledger. (Several segments may begin after that entry.)
 
     In any other ledger, a writer may still be sending entries. So the entries of the last segment are not
-    judged. Directly before that segment, a number of entries equal to the write quorum is not judged
-    either. A writer begins a segment at the entry after the last acknowledged entry
+    judged. The entries directly before that segment, as many as the write quorum, are not judged either.
+    A writer begins a segment at the entry after the last acknowledged entry
     (`LedgerHandle.ensembleChangeLoop`). So every later segment proves that the entries before it were
     acknowledged, however short the segments are.
     """

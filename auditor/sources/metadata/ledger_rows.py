@@ -1,8 +1,8 @@
 """Rows of the table ledgers, made from znodes: metadata, and the entries that each bookie should hold.
 
-This module computes these entries, because it has the decoded numbers in arrays. The entries are a list in
-the row of the ledger. A later stage turns this list into rows. Every ledger znode becomes a row. If a znode
-is damaged, the column ``damage`` has the reason.
+This module computes the entries of each bookie, because it has the decoded numbers in arrays. The row of a
+ledger has these entries as a list. A later stage turns this list into rows. Every ledger znode becomes a
+row. If a znode is damaged, the column ``damage`` has the reason.
 """
 
 from __future__ import annotations
@@ -284,10 +284,10 @@ def _decode_rows(
 
 
 def _mark_endless_ledgers(columns: LedgerColumns) -> None:
-    """Mark ledgers that extend beyond `MAX_ENTRY` as damaged.
+    """Record in ``columns`` that ledgers with entries beyond `MAX_ENTRY` are damaged.
 
-    No writer can have written so many entries. The entries of one such ledger would need more int32 pieces
-    than a batch may have.
+    No writer can have written so many entries. The size of a BP-34 group is an int32, so a long run of
+    entries is cut into several groups. One such ledger would need more groups than a batch may have.
     """
     ledger_of_segment = np.repeat(np.arange(len(columns.segment_counts)), columns.segment_counts)
     endless_rows = ledger_of_segment[columns.segment_firsts > MAX_ENTRY]
@@ -296,7 +296,10 @@ def _mark_endless_ledgers(columns: LedgerColumns) -> None:
 
 
 def _change_columns(batch: ZnodeBatch, positions: Longs) -> dict[str, Any]:
-    """Return the columns that come from the store's record: version, number of changes, and times."""
+    """Return the columns that come from the store's record: version, number of changes, and times.
+
+    The columns have only the znodes of ``batch`` at ``positions``.
+    """
     changes = (batch.version if batch.changes is None else batch.changes)[positions]
     return {
         "version": batch.version[positions],

@@ -50,12 +50,12 @@ class StoredLedger:
 def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None) -> StoredLedger:
     """Return the record of one ledger.
 
-    In a running store, only the paths that the ledger has in the known layouts are read. A saved store is
-    read until the ledger is found.
+    The known layouts give a ledger several possible paths. In a running store, only these paths are read. A
+    saved store is read until the ledger is found.
 
     Raises:
         UsageError: the store has no such ledger.
-        StoreError: the store cannot be read, or the ledger may be in a place that cannot be read.
+        StoreError: the store cannot be read, or the ledger may be at a path that cannot be read.
     """
     check_reachable(uri, options)
     with closing(open_store(uri, options)) as store:
@@ -146,8 +146,8 @@ def read_paths(
         paths: absolute paths.
 
     Returns:
-        A dict with the data and the version of each path that exists, and (path, reason) of each place that
-        could not be read.
+        Two results. The first is a dict with the data and the version of each path that exists. The second
+        has (path, reason) for each path that could not be read.
 
     Raises:
         StoreError: the store cannot be read.

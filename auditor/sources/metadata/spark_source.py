@@ -201,7 +201,7 @@ class MarkSource(StoreSource):
 
 @dataclass(frozen=True)
 class StorePartition(InputPartition):
-    """The part that one task reads, the layout of the store, and the task's share of the limits."""
+    """The work of one task: its part of the store, the store's layout, and its share of the limits."""
 
     part: Part
     layout: LayoutKind
@@ -210,7 +210,7 @@ class StorePartition(InputPartition):
 
 @dataclass(frozen=True)
 class StoreReader(DataSourceReader):
-    """A Spark reader of one tree of a store.
+    """A Spark reader of one tree of a store, such as all ledgers or all under-replication marks.
 
     Spark pickles the reader, so it contains only plain values. Tasks open the connections.
     """

@@ -1,9 +1,9 @@
 """The common interface and the common types of all metadata stores.
 
-The rest of the program sees a store as a tree of znodes. The Spark driver reads the small part of the tree
-(`MetadataStore.cluster`). The large trees are the ledgers and the under-replication marks. They are cut into
-parts, which tasks read independently (`MetadataStore.parts`, `MetadataStore.read`). A running store can also
-report its servers, and roughly how many ledgers it has.
+The rest of the program sees a store as a tree of znodes. The ledgers and the under-replication marks are its
+large subtrees. They are cut into parts, which tasks read independently (`MetadataStore.parts`,
+`MetadataStore.read`). The Spark driver reads all other znodes (`MetadataStore.cluster`). A running store can
+also report its servers, and roughly how many ledgers it has.
 
 A gap is a path that could not be read, together with the reason. Znodes at or below this path may be missing.
 """
@@ -119,9 +119,9 @@ def owner_of_session(session: int | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ZnodeBatch:
-    """Up to `BATCH_ZNODES` znodes as columns, and the gaps among them.
+    """Up to `BATCH_ZNODES` znodes as columns, and the paths that could not be read (``gaps``).
 
-    ``gaps`` are (absolute path, reason). At or below such a path, znodes may exist that no batch has.
+    ``gaps`` has (absolute path, reason). At or below such a path, znodes may exist that no batch has.
     """
 
     paths: Sequence[str]
@@ -137,7 +137,7 @@ class ZnodeBatch:
 
     @classmethod
     def from_znodes(cls, znodes: list[Znode], gaps: list[tuple[str, str]] | None = None) -> ZnodeBatch:
-        """Return a batch that has the given znodes in columns, and the given gaps.
+        """Return a batch that has the given znodes in columns, and the given unreadable paths (gaps).
 
         >>> ZnodeBatch.from_znodes([Znode("/ledgers/00", b"", 1, 1, 5, 5, 0, 0)]).ctime.tolist()
         [5]
@@ -152,7 +152,7 @@ class ZnodeBatch:
 
 
 def znode_batches(records: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeBatch]:
-    """Group znodes and gaps into batches. Each batch has up to `BATCH_ZNODES` znodes and gaps together.
+    """Group znodes and gaps (path, reason) into batches of up to `BATCH_ZNODES` znodes and gaps together.
 
     >>> [batch.gaps for batch in znode_batches([Znode("/a", b"", 1, 1, 5, 5, 0, 0), ("/b", "cut off")])]
     [[('/b', 'cut off')]]
@@ -178,7 +178,7 @@ class Part:
 
 @dataclass(frozen=True)
 class ClusterNodes:
-    """All nodes below the root except ledgers, marks and locks.
+    """All nodes below the root except ledgers, under-replication marks and locks.
 
     Attributes:
         nodes: znodes by their path below the root ("LAYOUT", "cookies/bk1:3181").
@@ -188,7 +188,7 @@ class ClusterNodes:
         gaps: (absolute path, reason) of unreadable places.
         notes: facts about the source for the report, such as a damaged snapshot that was skipped.
         proves_absence: False if the source may have been truncated without any sign of it.
-        cut: reason why more may be missing than the gaps show; None if there is none.
+        cut: reason why nodes outside ``gaps`` may be missing too; None if there is no such reason.
     """
 
     nodes: Mapping[str, Znode]
@@ -270,7 +270,7 @@ class MetadataStore(Protocol):
     """True if the store keeps times of creation and change."""
 
     def cluster(self) -> ClusterNodes:
-        """Read all nodes except ledgers, marks and locks. This method runs on the Spark driver.
+        """Read all nodes except ledgers, under-replication marks and locks. The Spark driver calls this.
 
         Raises:
             StoreError: the store cannot be reached or opened, or has no such root.
@@ -309,7 +309,7 @@ class SiblingStore(Protocol):
     """A store that can report trees beside BookKeeper's root, which have the same parent as the root."""
 
     def has_sibling(self, name: str) -> bool:
-        """Return whether a znode ``name`` exists beside the root. Call `cluster` first.
+        """Return whether a znode ``name`` has the same parent as the root. Call `cluster` first.
 
         Raises:
             StoreError: the store did not answer.
@@ -318,7 +318,7 @@ class SiblingStore(Protocol):
 
 @runtime_checkable
 class SiblingValueStore(Protocol):
-    """A saved store that can read values beside the root. A running store is a `OnePathStore` instead."""
+    """A saved store that can read values next to the root. A running store is a `OnePathStore` instead."""
 
     def sibling_value(self, name: str) -> bytes | None:
         """Return the value of the znode or key ``name`` beside the root, or None if it does not exist.
@@ -363,7 +363,7 @@ class WatchableStore(Protocol):
 
 
 def tree_of(relative_path: str) -> Tree | None:
-    """Return the tree that contains a path relative to the root, or None for the cluster's own nodes.
+    """Return the tree (ledgers, or marks and locks) of a path relative to the root; None for other paths.
 
     >>> tree_of("00/0000/L0001"), tree_of("underreplication/locks/urL0000000001"), tree_of("cookies/bk1:3181")
     (<Tree.LEDGERS: 'ledgers'>, <Tree.MARKS: 'marks'>, None)
@@ -379,7 +379,7 @@ def tree_of(relative_path: str) -> Tree | None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerCount:
-    """The number of ledgers: of all ids in etcd, else of 64-bit ids. An estimate if not ``is_exact``."""
+    """A count of ledgers, or an estimate if not ``is_exact``. Only etcd counts ids over 64 bits too."""
 
     ledgers: int
     is_exact: bool

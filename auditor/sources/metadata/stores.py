@@ -231,8 +231,8 @@ def source_options(
 ) -> dict[str, str]:
     """Return the options for a Spark data source that reads a store within the audit's limits.
 
-    All tasks share the limits. If Spark may add executors at any moment, the source gets only as many parts
-    as there are task slots now. Each part then has its own share of the rate.
+    All tasks share the limits. Spark may add executors later. In that case, the source gets only as many
+    parts as there are task slots now. Each part then has its own share of the rate.
 
     Args:
         spark: the session that will read the source.

@@ -1,1 +1,1 @@
-"""Owners of ledgers: applications' references to ledgers, in the metadata store or in another store."""
+"""Owners of ledgers (such as topics): the references to ledgers that applications keep in some store."""

@@ -73,7 +73,7 @@ class OffloadState(StrEnum):
 
 
 class Reference(NamedTuple):
-    """A ledger that an owner refers to. It is a tuple, because a cluster has millions of them.
+    """A ledger that an owner (such as a topic) refers to. A tuple, because a cluster has millions of them.
 
     Attributes:
         kind: purpose of the ledger.
@@ -104,7 +104,7 @@ class Reference(NamedTuple):
 
 
 class OwnerNames(NamedTuple):
-    """The names of an owner, one for each level. A name is None if the owner has no name at its level."""
+    """The names of an owner by level, such as topic and cursor. A name is None if its level has no name."""
 
     tenant: str | None = None
     namespace: str | None = None
@@ -114,7 +114,7 @@ class OwnerNames(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The content of one znode: the owner's names, its references, and a cursor's mark-delete position.
+    """One owner (such as a topic), from its znode: names, references, and a cursor's mark-delete position.
 
     An owner without a ledger has one reference with the id None, because the owner's existence matters.
     ``compression`` is how the value is compressed; None if values of this kind are never compressed.
@@ -136,7 +136,7 @@ ValueError for a path that the application does not use.
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """An application that keeps references to ledgers in znodes, or in keys that are paths.
+    """An application that keeps references to ledgers in znodes, or in etcd keys that have the form of paths.
 
     ``trees`` are the paths below the application's root that contain references. The first tree exists
     wherever the application is used. ``reader`` names a `Reader` as ``module:function``.
@@ -162,7 +162,7 @@ APPLICATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class OwnersUri:
-    """The place of an application's references: a store, and a path in the store.
+    """The location of an application's references: a store, and a path in the store.
 
     ``store`` is a metadata URI without its root. ``chroot`` is the path above the application's trees. It
     is empty if the trees are at the top.
@@ -279,7 +279,7 @@ def declared_stores(options: AuditOptions) -> tuple[str, ...]:
 
 
 def sibling_tree_uri(application: str, metadata: MetadataUri) -> OwnersUri:
-    """Return the default place of an application's references: beside BookKeeper's root in the same store.
+    """Return the default location of an application's references: next to BookKeeper's root in its store.
 
     >>> metadata = parse_metadata_uri("zk+hierarchical://h1:2181;h2/east/ledgers")
     >>> sibling_tree_uri("pulsar", metadata).tree_uri("schemas")

@@ -29,7 +29,7 @@ def read_owner(path: str, data: bytes) -> Owner | None:
     ('sub', 7)
 
     Returns:
-        The owner, or None for a znode that holds no reference.
+        The owner (such as a topic) that the znode describes. None for a znode that holds no reference.
 
     Raises:
         DecodeError: the value is damaged.

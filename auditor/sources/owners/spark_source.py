@@ -56,7 +56,7 @@ class OwnerSource(TableSource):
 
 @dataclass(frozen=True)
 class OwnerPartition(InputPartition):
-    """The part of one tree that one task reads.
+    """The work of one task: a part of one tree.
 
     ``owners`` is the store that contains the tree, and ``uri`` is the metadata URI of the tree.
     ``task_options`` has the limits of the task, which are its share of the reader's limits.
@@ -81,7 +81,7 @@ class OwnerReader(DataSourceReader):
     decodes_values: bool = True
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition for each part of each tree that exists.
+        """Return one partition for each part of each existing tree (a path with references to ledgers).
 
         Raises:
             StoreError: a store cannot be read, or does not have the application's first tree.
@@ -142,7 +142,7 @@ class OwnerValueSource(OwnerSource):
 
 
 def value_rows(batch: ZnodeBatch, owners: OwnersUri) -> pa.RecordBatch:
-    """Return the rows of `OWNER_VALUES` for one batch.
+    """Return the rows of `OWNER_VALUES` for the znodes in ``batch``.
 
     A path without a value refers to nothing, so it gives no row. The top of a tree gives no row either,
     because only some stores count it as part of the tree.

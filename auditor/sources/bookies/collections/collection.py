@@ -337,8 +337,8 @@ def directory_rows(
 
     Args:
         place_number: The number of the place in the collection.
-        place: The place (a directory or inventory entry with the directories of one bookie).
-        piece_by_directory: Ids of pieces (index directories of one bookie), by place number and path.
+        place: The place: a directory or inventory entry with the directories of one bookie.
+        piece_by_directory: Piece ids by (place number, path). A piece has index directories of one bookie.
     """
     rows = []
     for directory in place.directories:

@@ -89,9 +89,10 @@ class CopiedRowsReader:
     owner_of_piece: Mapping[str, PieceOwner]
 
     def read(self, share_group: Sequence[RowGroupShare]) -> Iterator[pa.RecordBatch]:
-        """Yield the group's rows whose directory belongs to the bookie that owns the row's piece.
+        """Yield the rows of a group of file shares, each with the bookie that it belongs to.
 
-        A piece is index directories of one bookie. `PieceOwner.roots` has those that belong to its owner.
+        A row has a piece: index directories in a place that name the same bookie. The row is left out if its
+        own directory is not in the ``roots`` of the piece's `PieceOwner`.
 
         Raises:
             OSError: a page of a file changed since it was written.

@@ -48,9 +48,9 @@ class NewestCollections:
     def drop_newer_bookies(self, place: FoundPlace, newer_collections: dict[str, str]) -> FoundPlace | None:
         """Return ``place`` without the directories of bookies that a newer collection contains.
 
-        ``place`` is from a collection that is older than all added ones. If no bookie remains in it, return
-        None. This method adds each removed bookie id to ``newer_collections``, with the path of the newer
-        collection that contains the bookie.
+        ``place`` is from a collection that is older than all added ones. If every bookie of the place is in a
+        newer collection, return None. Each removed bookie id is added to ``newer_collections``, with the path
+        of the newer collection.
         """
         newer_by_bookie = {
             logical_key[0]: self._collection_by_key[logical_key]
@@ -106,8 +106,8 @@ class CollectedDirectory:
 
     Attributes:
         path: The directory's path on the host where it was collected.
-        piece: The id of the piece (the index directories of one bookie in a place) that contains the
-            directory's index. None if no index was read.
+        piece: The id of the piece (the index directories of one bookie in a place) to which the directory
+            belongs. None if no index was read from the directory.
         unread_reason: The reason why the collection cannot be used. None if it can be used.
     """
 
@@ -119,10 +119,10 @@ class CollectedDirectory:
 
 @dataclass(frozen=True, slots=True)
 class CollectedPlaces:
-    """The places in some collections (each with the directories of one bookie), and these directories.
+    """The places (one bookie's directories each) in some collections, and the directories in them.
 
     Attributes:
-        directories: The collected directories, by their path ``<collection>#<path>`` in ``places``.
+        directories: The directories, by their path in ``places``, which has the form ``<collection>#<path>``.
         readable_collections: The collections that can be read, with their manifests.
         unreadable_collections: The (path, reason) of each collection that cannot be read.
         notes: One text for each bookie that is read from a newer collection instead of an older one.
@@ -149,7 +149,7 @@ class PieceOwner:
 
 @dataclass(frozen=True, slots=True)
 class PieceOwnership:
-    """An `Attribution` without the collected index directories, and the bookie that owns each piece.
+    """The bookie that owns each piece, and an `Attribution` without the collected index directories.
 
     A piece is the collected index directories of one bookie in a place. ``overlapping_bookies`` are the
     bookies whose index comes from several pieces, or from pieces and from disk. The same ledger may occur in

@@ -67,7 +67,7 @@ class Piece:
 
     @property
     def tail(self) -> TailPart:
-        """The journals whose entries after lastMark are to be read. ``bookie_id`` is the id of the piece."""
+        """The journals to read from lastMark on. ``bookie_id`` has the id of the piece, not of a bookie."""
         return TailPart(self.id, self.journals.directories, self.journals.gap_reason)
 
 
@@ -197,7 +197,7 @@ def make_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[
 
 
 def add_piece_columns(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch with the columns of ``schema``, and add the id and the bookie id of ``piece``."""
+    """Return a batch with the columns of ``schema``, including the id and the bookie id of ``piece``."""
     columns = {name: batch.column(name) for name in batch.schema.names}
     owner_columns = {"bookie_id": piece.bookie_id, PIECE_COLUMN.name: piece.id}
     return make_batch(schema, batch.num_rows, columns | owner_columns)
@@ -267,7 +267,7 @@ def read_collected_tails(
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
 ) -> DataFrame:
-    """Return journal entries after lastMark (``journal_tails``) with the bookies that own their pieces."""
+    """Return journal entries after lastMark (``journal_tails``), each with the bookie that it belongs to."""
     rows = read_collected_rows(spark, "journal_tails", TAIL_SCHEMA, collections, owner_of_piece)
     if rows is None:
         return spark.createDataFrame([], spark_types(JOURNAL_TAILS))

@@ -149,7 +149,7 @@ def _read_rocksdb_locations(part: IndexPart) -> Iterator[EntryLocations]:
 
 
 def _valid_locations(rows: Rows) -> EntryLocations:
-    """Return the entries and locations in the valid ``rows``. Table ``availability`` reports the others."""
+    """Return entries and locations of the valid ``rows``. Table ``availability`` reports invalid rows."""
     row_numbers = np.flatnonzero(rows.has_lengths(KEY_BYTES, VALUE_BYTES))
     key_pairs = rows.keys.leading_bytes(row_numbers, KEY_BYTES).view(">i8").astype(np.int64)
     locations = rows.values.leading_bytes(row_numbers, VALUE_BYTES).view(">i8").ravel().astype(np.int64)
@@ -243,7 +243,7 @@ def _sum_per_log(bookie_id: str, logger: int, batch: EntryLocations, logs: LogSi
 def _missing_entry_groups(
     entry_ids: Longs, is_missing: NDArray[np.bool_], first_rows: Longs, end_rows: Longs
 ) -> list[bytes | None]:
-    """Return each row's ``is_missing`` entries as sequence groups (BP-34); None for a row without any."""
+    """Return the entries flagged in ``is_missing`` as BP-34 groups, by row. None for a row without any."""
     missing_groups: list[bytes | None] = [None] * len(first_rows)
     for row in np.flatnonzero(np.add.reduceat(is_missing, first_rows)).tolist():
         row_slice = slice(int(first_rows[row]), int(end_rows[row]))
@@ -304,7 +304,7 @@ def _probe_logs(
 def _look_up_entry(
     logs: LogSizes, log_id: int, offset: int, log_end: int, expected_ids: tuple[int, int]
 ) -> tuple[str, tuple[int, int] | None]:
-    """Return the result of an entry's lookup, and (ledger, entry) of another entry found there, or None."""
+    """Return the result of an entry's lookup, and (ledger, entry) of a wrong entry found there, or None."""
     try:
         record_numbers = logs.read_record(log_id, offset)
     except FileNotFoundError:

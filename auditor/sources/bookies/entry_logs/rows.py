@@ -346,7 +346,7 @@ def _file_sizes(path: str, relative_directory: str, list_errors: list[str]) -> I
 
 
 def _size_column(relative_directory: str, name: str) -> str | None:
-    """Return the column of `SIZES` that counts a file with this directory and name; None for an entry log."""
+    """Return the column of `SIZES` that counts a file with this directory and name. None: an entry log."""
     if is_database(relative_directory.partition("/")[0]):
         return "rocksdb_bytes"
     if name.endswith(".idx"):

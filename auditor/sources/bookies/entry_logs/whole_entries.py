@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EntrySample:
-    """The size of the sample: the first ``first`` entries of each ledger, and ``percent`` % of the others.
+    """The size of a sample: the first ``first`` entries of each ledger, and ``percent`` % of later entries.
 
     ``bytes`` limits how many bytes of entries are read for one part of an index.
     """
@@ -140,9 +140,10 @@ class Secrets:
     tag_hash_key: bytes
 
     def make_key_columns(self, stored_key: bytes) -> dict[str, Any]:
-        """Return a hash of a master key, and whether the password has this key. Return {} for a key of zeros.
+        """Return the columns ``key_tag`` and ``key_right`` for a master key. Return {} for a key of zeros.
 
-        The columns are ``key_tag`` and ``key_right`` (None: no password). To the server, zeros are no key.
+        ``key_tag`` is a hash of the key. ``key_right`` is whether the password has this key; None without a
+        password. To the server, a key of zeros is no key.
         """
         if not any(stored_key):
             return {}
@@ -268,7 +269,8 @@ def _entry_rows(
 ) -> tuple[list[dict[str, Any]], int]:
     """Read the given entries in the order of their locations.
 
-    Return their rows, and how many bytes may still be read.
+    Return their rows, and how many of ``remaining_bytes`` are left. When no bytes are left, no entry is read.
+    Entries that are not read are counted in further rows, one for each reason.
     """
     rows: list[dict[str, Any]] = []
     skipped_counts: Counter[UncheckedReason] = Counter()

@@ -41,7 +41,7 @@ _UNOPENABLE_NOTE = ": the server lists it, but cannot open it"
 
 @dataclass(frozen=True, slots=True)
 class SkippedPath:
-    """A path that is not read, with the resulting ``state`` and the ``reason``.
+    """A path that is not read. Its row gets ``state`` and ``reason``.
 
     ``ledger_id`` is set only in the states ``unreadable`` and ``misplaced``. ``offset`` is the offset of
     the fault in the file, in bytes. It is None if it is unknown.
@@ -106,7 +106,7 @@ def list_part(
 
 
 def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPath]:
-    """Yield a row of state gap for each directory whose VERSION, so maybe disk, changed since planning."""
+    """Yield a row of state gap per directory whose VERSION (so maybe its disk) changed since planning."""
     for directory in directories:
         path = f"{directory.path}/current/VERSION"
         try:
@@ -131,7 +131,7 @@ _LeafPaths = bytes | list[bytes]
 def _list_first_level(
     directories: Sequence[str], first_name: str, buffer: _LeafBuffer, can_skip: Callable[[bytes], bool] | None
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List all files below the directories ``first_name`` of all index directories together."""
+    """List all files below ``first_name`` in all index directories together. ``buffer`` collects files."""
     paths_by_leaf: dict[bytes, _LeafPaths] = {}
     for directory in directories:
         path = f"{directory}/current/{first_name}"
@@ -177,7 +177,7 @@ class _LeafBuffer:
         self._low_bytes: list[int] = []
 
     def add(self, leaf: _LeafPaths, low_bytes: int) -> None:
-        """Add the files of a directory for ids that end in ``low_bytes`` (-1: the directory is misplaced)."""
+        """Add a directory's files. Their ids should end in ``low_bytes`` (-1: misplaced directory)."""
         # Hot: called once per file at worst. Keep no containers, or Python's garbage collector gets slow.
         for path in (leaf,) if isinstance(leaf, bytes) else leaf:
             try:
@@ -229,7 +229,7 @@ _BYTE_BY_NAME = {b"%x" % byte_value: byte_value for byte_value in range(256)}
 def _list_scoped(
     directories: Sequence[str], paths: Sequence[str], numbers: _PathNumbers, padded_paths: Sequence[str] = ()
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List index files of ids over 64 bits. Files of the same name in ``padded_paths`` have precedence."""
+    """List index files of ids over 64 bits. Files in ``padded_paths`` take precedence if names are equal."""
     # The first two numbers give the scope. Files above the third directory count as files of scope 0.
     naming = _naming_of_scope(index_path.ledger_of_directories(numbers).scope if len(numbers) > 2 else 0)
     paths_by_number: dict[int, list[str]] = {}
@@ -269,7 +269,7 @@ def _list_unpadded(
 ) -> Iterator[IndexFiles | SkippedPath]:
     """List index files of ids over 64 bits below directories without zero padding (``third_levels``).
 
-    Another part may list the zero-padded first directory. The server prefers an index of the ledger there.
+    If the directory with zero padding has an index of the same ledger, the server opens that index instead.
     """
     for numbers in sorted(third_levels):
         name = f"{numbers[0]:08x}"
@@ -308,7 +308,7 @@ def _list_leaf(
     path_by_name: Mapping[str, str] | None = None,
     third_levels: dict[_PathNumbers, list[str]] | None = None,
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List index files of a leaf directory. A file of the same name in ``path_by_name`` has precedence."""
+    """List index files of a leaf directory. Files in ``path_by_name`` take precedence if names are equal."""
     scope_id, from_name, to_path, _ = naming
     path_by_name = dict(path_by_name or {})
     ledger_files: list[tuple[int, str]] = []
@@ -354,7 +354,7 @@ def _list_leaf(
 def _relocated_ledger(
     directories: Sequence[str], name: str, path: str, leaf: str, path_by_name: dict[str, str], naming: _Naming
 ) -> int | SkippedPath:
-    """Return the ledger id of a ``.rloc`` file. Return a row for garbage, a wrong path or a second index."""
+    """Return a ``.rloc`` file's ledger id, or a row if its path is wrong or the ledger has another index."""
     ledger_id = naming.from_name(name)
     if ledger_id is None or naming.to_path(ledger_id) != f"{leaf}/{name}":
         return _misplaced_file(directories, path, name, naming)
@@ -370,7 +370,7 @@ def _relocated_ledger(
 
 
 def _misplaced_file(directories: Sequence[str], path: str, name: str, naming: _Naming) -> SkippedPath:
-    """Return a row for a file at a wrong path, with state stray, or misplaced if it is a ledger's index."""
+    """Return a row for a file at a wrong path: misplaced if it is a ledger's only index, else stray."""
     ledger = naming.from_name(name)
     if ledger is None:
         return SkippedPath(None, path, IndexState.STRAY, STRAY_REASON)

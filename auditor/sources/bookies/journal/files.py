@@ -233,7 +233,7 @@ class Journals:
         return None if self.index_date is None else self.index_date.time_ms
 
     def limit_by_index(self, index_date: DatedIndex | None) -> DatedIndex | None:
-        """Return ``index_date``, or an earlier time if RocksDB's files are older than the newest mark."""
+        """Return ``index_date``, or RocksDB's last write if it is earlier and far before the newest mark."""
         return limit_by_index_write(index_date, self.index_written_ms, self.newest_mark_ms)
 
 

@@ -98,7 +98,7 @@ SCHEMA = make_schema(
 
 @dataclass(frozen=True, slots=True)
 class TailPart:
-    """The work of one task: the journals of a bookie, or the reason not to read them (``trouble``)."""
+    """The work of one task: the journals of a bookie. ``trouble`` is the reason not to read them, or None."""
 
     bookie_id: str
     directories: tuple[JournalDirectory, ...]

@@ -9,9 +9,9 @@ of a ledger follow one another. The program combines them into sequence groups (
 ledger continues in the next batch, the program keeps only its groups. Memory grows with the groups of one
 ledger, never with its entries.
 
-The database ``locations-scoped`` is for ids over 64 bits (BP-35); the scope is their upper half. BP-35 gives
-the database no name; this program chose one. BP-35 also has no index of these ledgers. So a ledger counts as
-existing if it has a location, and no ledger is in limbo (`LIMBO`). No server writes this database yet.
+``locations-scoped`` is for ids over 64 bits (BP-35); the scope is their upper half. BP-35 gives the database
+no name; this program chose one. BP-35 also has no index of these ledgers. So each ledger with a location
+counts as existing. None is in the state `LIMBO` (entries not known yet). No server writes this database yet.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _split_keys(
 
 
 def _valid_rows(rows: Rows, unexpected_rows: UnexpectedRows, key_bytes: int) -> NDArray[np.intp]:
-    """Return the numbers of rows with a key of ``key_bytes`` bytes and a location. Count the other rows."""
+    """Return the numbers of rows with a key of ``key_bytes`` bytes and a location. Count all invalid rows."""
     is_valid = rows.has_lengths(key_bytes, VALUE_BYTES)
     unexpected_rows.add(rows, np.flatnonzero(~is_valid), "a key or value of the wrong length")
     return np.flatnonzero(is_valid)
@@ -191,7 +191,7 @@ the data of the ledger cannot be read.
 
 
 class IndexedLedgers(NamedTuple):
-    """Ledgers in ascending order of ids, their ``states``, and the ``reasons`` of broken ledgers by id."""
+    """Ledgers in ascending order of ids, and ``states``. ``reasons`` says why a ledger is broken, by id."""
 
     ids: Longs
     states: NDArray[np.uint8]
@@ -222,7 +222,7 @@ class StorageFlags:
 def indexed_ledgers(
     batches: Iterable[Rows], flags: StorageFlags, unexpected_rows: UnexpectedRows
 ) -> Iterator[IndexedLedgers]:
-    """Yield the ledgers in rows of ``ledgers``. Set ``flags``. Count invalid rows in ``unexpected_rows``."""
+    """Yield the ledgers of database ``ledgers``. Set ``flags``. Bad rows go to ``unexpected_rows``."""
     open_ledgers = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
     for rows in batches:
         ledgers_of_batch = _read_rows(rows, flags, unexpected_rows)
@@ -365,7 +365,7 @@ def scoped_ledgers(
 
 
 def _split_by_scope(rows: Rows, unexpected_rows: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
-    """Yield (scope, its rows with keys as in ``locations``). A scope is the upper half of 128-bit ids."""
+    """Yield each scope (upper half of 128-bit ids) and its rows, with keys as in database ``locations``."""
     keys, values = rows
     row_numbers = _valid_rows(rows, unexpected_rows, SCOPED_KEY_BYTES)
     scoped_keys, location_bytes = (

@@ -297,9 +297,9 @@ def possible_replicas(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame
     """Return one row (scope_id, ledger_id, bookie_id) for each ledger that a bookie in ``bookies`` may hold.
 
     A bookie may be in a closed ledger's ensemble although it should hold none of its entries. The result
-    omits such pairs, because most of these bookies lack the ledger and would log an ERROR with a stack trace
-    for each request. For a ledger that is not closed, the last entry is unknown, so the result has all
-    bookies of the ensemble.
+    omits such pairs. Most of these bookies lack the ledger, and would log an ERROR with a stack trace for
+    each request. The last entry of a ledger that is not closed is unknown. So the result has all bookies of
+    its ensemble.
     """
     return (
         ledgers.select(*LEDGER, "state", F.explode("replicas").alias("replica"))

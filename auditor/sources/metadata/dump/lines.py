@@ -52,12 +52,12 @@ class WholeDump(NamedTuple):
     """The result of one pass over a dump.
 
     Attributes:
-        nodes: the cluster's own znodes, without ledgers, marks and locks.
+        nodes: the cluster's own znodes, without ledgers, under-replication marks and locks.
         gaps: (absolute path, reason) of places where some of the cluster's own znodes may be missing.
-        newest_record: a record that combines the largest zxids and the largest times of all records; None
-            if there is no record.
+        newest_record: an artificial record with the largest zxids and the largest times of all records.
+            None if there is no record.
         frame: the check of the dump's first and last line.
-        last_path: path of the last record at or below the root; None if that record could not be read.
+        last_path: path of the last record at or below the root. None if that record could not be read.
     """
 
     nodes: list[Znode]
@@ -96,7 +96,7 @@ class LineStore(SavedStore[WholeDump]):
         """
 
     def tree_of(self, path: str) -> Tree | None:
-        """Return the tree (such as ledgers) of an absolute path; None for the cluster's own nodes."""
+        """Return the tree (such as ledgers) of an absolute path. None: one of the cluster's own nodes."""
         return tree_of(path[len(self.root) + 1 :])
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
@@ -238,11 +238,11 @@ class LineStore(SavedStore[WholeDump]):
     def _read_records(
         self, start: int, end: int, frame: FrameChecker | None = None
     ) -> Iterator[Znode | tuple[str, str]]:
-        """Yield a znode or a gap for each line of the byte range, if its path is at or below the root.
+        """Yield a znode or a gap (path, reason) for each line of the byte range at or below the root.
 
-        A line belongs to the byte range if it begins there. ``frame`` checks the first and last line of the
-        dump, and counts all records. Lines with a path beside the root are not yielded. Instead, this
-        object records their names and values for `has_sibling` and `sibling_value`.
+        The byte range has the lines that begin in it. ``frame`` checks the first and last line of the dump,
+        and counts all records. Lines with a path beside the root are not yielded. Instead, this object
+        records their names and values for `has_sibling` and `sibling_value`.
         """
         root_prefix, parent = self.root + "/", self.root.rpartition("/")[0] + "/"
         frame = frame or FrameChecker()

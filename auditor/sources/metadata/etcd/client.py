@@ -122,7 +122,7 @@ class PendingAnswer:
 
 
 class _Endpoint:
-    """One etcd server: the channel to it, its calls, and the token that it issued, if any."""
+    """One etcd server: the gRPC channel to it, its gRPC methods, and the token that it issued, if any."""
 
     def __init__(self, host: str, credentials: EtcdCredentials, timeout_s: float) -> None:
         self._channel = open_channel(host, credentials.tls, MESSAGE_LIMIT)
@@ -310,10 +310,11 @@ class EtcdClient:
         return self._open_endpoint
 
     def _leave_endpoint(self, endpoint: _Endpoint, failures: int, error: grpc.RpcError) -> None:
-        """Move from a failed endpoint to the next one, unless another request has already done so.
+        """Move from the failed ``endpoint`` to the next one, unless another request has already done so.
 
-        A round tries every endpoint once. After each failed round the method waits, and after the last
-        round it raises ``StoreError``. ``failures`` is the number of failures of this request so far.
+        A round tries every endpoint once. After each failed round the method waits. After the last round it
+        raises ``StoreError``, with ``error`` as the cause. ``failures`` is the number of failures of this
+        request so far.
         """
         finished_rounds, endpoint_number = divmod(failures, len(self._hosts))
         if finished_rounds > len(ROUND_WAITS_S):

@@ -1,9 +1,9 @@
-"""Keys of etcd: the names of a cluster's own keys, and spans of ledger keys.
+"""Keys of etcd: spans of ledger keys, and the names of the keys that belong to no ledger.
 
 A span is a range of keys. Every answer of etcd reports the number of keys in the whole requested range. To
 count them, the server walks its index to the end of the range, for every page of an answer. In etcd 3.4.23,
-this takes half a microsecond per key. So readers split millions of keys into many short spans. Tasks get
-such spans too.
+this takes half a microsecond per key. So readers split millions of keys into many short spans. Each Spark
+task reads such spans too.
 
 BookKeeper's driver creates ids in 128 buckets: an id is ``bucket << 56 | n``. So a range is first cut at
 the edges of buckets, eight buckets at a time. This is usually enough. If a cluster creates its ids in a
@@ -61,8 +61,8 @@ class KeySpan(NamedTuple):
 def make_ledger_key(etcd_scope: str, ledger_number: int) -> bytes:
     """Return the key of the ledger with the 128-bit number ``ledger_number``.
 
-    The upper half of the number is the scope of the ledger, and the lower half is its id. Keys sort in the
-    order of these numbers.
+    ``etcd_scope`` is the prefix of all keys of the cluster. The upper half of the number is the scope of the
+    ledger id, and the lower half is the id itself. Keys sort in the order of these numbers.
 
     >>> make_ledger_key("/bk", 1 << 64)
     b'/bk/ledgers/00000000-0000-0001-0000-000000000000'
@@ -73,10 +73,10 @@ def make_ledger_key(etcd_scope: str, ledger_number: int) -> bytes:
 def ledger_spans(
     etcd_scope: str, count_keys: KeyCounter, read_first_key: FirstKeyReader, task_count: int
 ) -> list[KeySpan]:
-    """Return spans that together cover all keys below ``<scope>/ledgers/``, in order and without holes.
+    """Return key ranges (spans) that cover all keys below ``<etcd_scope>/ledgers/``, in order, without holes.
 
     Args:
-        etcd_scope: the scope of the cluster.
+        etcd_scope: the scope, which is the prefix of all keys of the cluster.
         count_keys: function that counts the keys in ranges.
         read_first_key: function that returns the first key in a range.
         task_count: number of tasks that will share the spans. With more tasks, the spans are smaller.
@@ -110,9 +110,10 @@ def _target_keys(total_keys: int, task_count: int) -> int:
 def _cut_to_size(
     uncut_spans: list[KeySpan], target_keys: int, cut_span: Callable[[KeySpan], Sequence[KeySpan]]
 ) -> list[KeySpan]:
-    """Cut spans repeatedly until each has at most ``target_keys`` keys, or cannot be cut further.
+    """Cut key ranges (spans) until each has at most ``target_keys`` keys, or cannot be cut further.
 
-    ``cut_span`` returns the pieces of a span. It returns an empty sequence if the span cannot be cut.
+    ``cut_span`` returns the spans into which a span is cut. It returns an empty sequence if the span cannot
+    be cut.
     """
     uncut_spans, finished_spans, cut_count = uncut_spans[::-1], [], 0
     while uncut_spans:
@@ -127,7 +128,7 @@ def _cut_to_size(
 
 
 def _cut_at_edges(span: KeySpan, edge_keys: Sequence[bytes], count_keys: KeyCounter) -> list[KeySpan]:
-    """Cut a span at those ``edge_keys`` that are inside it, and count the keys in each piece."""
+    """Cut a span at those ``edge_keys`` that are inside it, and count the keys in each new span."""
     inner_edges = [
         span.start,
         *(edge_key for edge_key in edge_keys if span.start < edge_key < span.end),
@@ -143,7 +144,7 @@ def _cut_at_edges(span: KeySpan, edge_keys: Sequence[bytes], count_keys: KeyCoun
 def group_spans(all_spans: Sequence[KeySpan], group_count: int) -> list[list[KeySpan]]:
     """Group neighbouring spans into about ``group_count`` groups with similar numbers of keys.
 
-    Small spans that are neighbours in a group are joined into one span.
+    A span is a range of keys. Small spans that are neighbours in the same group become one span.
 
     >>> lots = group_spans([KeySpan(b"a", b"b", 4000), KeySpan(b"b", b"c", 0), KeySpan(b"c", b"d", 3000)], 2)
     >>> [[(span.start, span.end) for span in lot] for lot in lots]
@@ -178,8 +179,9 @@ def _halve_span(
 ) -> Sequence[KeySpan]:
     """Cut a span into two spans, each with about half of the keys and with at least one key.
 
-    Return () if that is impossible. The left span ends at the number of its first key plus a power of two.
-    The function uses the largest power with which the left span has at most half of the keys.
+    Return () if that is impossible. Every ledger key stands for a 128-bit number. To find where the left
+    span ends, the function adds a power of two to the number of the span's first key. It uses the largest
+    power with which the left span has at most half of the keys.
     """
     key = read_first_key(span.start, span.end)
     ledger = etcd.from_path(etcd.key_text(key)[len(etcd_scope) + 1 :]) if key is not None else None
@@ -234,10 +236,10 @@ def path_ledger_spans(
 def _digit_edges(span: KeySpan, read_first_key: FirstKeyReader) -> Sequence[bytes]:
     """Return keys at which a span can be cut, or [] if there are none.
 
-    The function skips the bytes that the span's first key and its end have in common. It tries the
-    remaining digits of the first key from left to right. For each digit, it drops the rest of the key. It
-    replaces the digit by every digit, or by the byte after the digit 9. It stops at the first digit that
-    gives a key inside the span, and returns all such keys for this digit.
+    The function compares the span's first key with the span's end, and skips their common prefix. It tries
+    the remaining digits of the first key, from left to right. For each digit, it cuts the key off before
+    this digit. Then it appends each digit in turn, and also the byte after the digit 9. At the first
+    position where this gives keys inside the span, it returns all of these keys.
     """
     key = read_first_key(span.start, span.end)
     if key is None:
@@ -268,7 +270,8 @@ def key_znode(
 ) -> Znode:
     """Return an etcd key as a `Znode`. The version of this znode is ``mod_revision``.
 
-    ``version`` is the number of writes of the key, as etcd counts them. It becomes the znode's ``made``.
+    ``version`` is the number of writes of the key, as etcd counts them. The field `Znode.made` gets this
+    number.
 
     >>> key_znode("/bk/layout", b"", 2, 9, 0, 3).version
     9
@@ -302,9 +305,9 @@ def nodes_by_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
 
 
 def nodes_of_root(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
-    """Return a dict that maps names below the root to the cluster's own keys.
+    """Return a dict that maps names below the root to the keys that belong to the cluster itself.
 
-    Ledgers, marks and locks are omitted. The keys must be ZooKeeper's paths.
+    Keys of ledgers, under-replication marks and locks are omitted. The keys must be ZooKeeper's paths.
 
     >>> names = ("available/b:3181", "00/0000/L0001")
     >>> list(nodes_of_root("/ledgers", [key_znode(f"/ledgers/{name}", b"", 2, 2, 7, 1) for name in names]))

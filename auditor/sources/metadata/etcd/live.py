@@ -81,10 +81,11 @@ class EtcdStore(PinnedEtcd):
     note = NO_MARKS_NOTE
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Cut a tree into parts with ranges of keys, at the pinned revision; see `MetadataStore.parts`.
+        """Cut a tree into parts for tasks, each with a range of keys at the pinned revision.
 
-        `cluster` pins the revision. If the caller has not called `cluster`, this method pins the newest
-        revision. This layout has no under-replication marks, so their tree has no parts.
+        See `MetadataStore.parts`. `cluster` pins the revision. If the caller has not called `cluster`, this
+        method pins the newest revision. This layout has no under-replication marks. So for the tree of these
+        marks, the result is empty.
         """
         if tree is Tree.MARKS:
             return []
@@ -117,7 +118,7 @@ class EtcdStore(PinnedEtcd):
         )
 
     def parts_since(self, earlier_ledgers: EarlierLedgers, part_count: int) -> list[Part]:
-        """Return parts whose key ranges match the earlier run's files.
+        """Return parts whose key ranges match the files with the earlier run's ledgers.
 
         See `ComparableStore.parts_since`.
         """
@@ -189,7 +190,10 @@ class PathEtcdStore(PinnedEtcd):
         return parts
 
     def has_sibling(self, name: str) -> bool:
-        """Return whether any key exists below the path ``name`` beside the root; see `SiblingStore`."""
+        """Return whether any key exists below the path ``name``; see `SiblingStore`.
+
+        This path is next to the root: both have the same parent.
+        """
         pinned_moment = self._moment = self._moment or self._pin_moment()
         sibling_path = f"{self.root.rpartition('/')[0]}/{name}"
         return self._pages.first_key(*_key_range_below(sibling_path), pinned_moment.revision) is not None
@@ -228,7 +232,7 @@ def _key_range_below(path: str) -> tuple[bytes, bytes]:
 
 
 def _key_ranges_without_marks(root: str, name: str | None = None) -> list[tuple[bytes, bytes]]:
-    """Return the key ranges below the root without under-replication marks and locks.
+    """Return the key ranges below the root that contain no under-replication marks and no locks.
 
     If ``name`` is given, return only the ranges below this child of the root.
     """
@@ -243,7 +247,9 @@ def _key_ranges_without_marks(root: str, name: str | None = None) -> list[tuple[
 
 
 def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
-    """Count the ledgers in BookKeeper's own layout. The count includes all scopes of ledger ids.
+    """Count the ledgers in BookKeeper's own layout.
+
+    The count includes all scopes. The scope is the upper half of a 128-bit ledger id.
 
     Raises:
         StoreError: etcd cannot be reached.

@@ -2,7 +2,8 @@
 
 The size of the values is not known in advance. So the first pages have few keys. Later pages grow to about
 half a message, based on the size of the last page. If the server refuses an answer because it is too large,
-the page is halved. A key whose value does not fit into any message becomes a gap.
+the page is halved. A key whose value does not fit into any message is reported as a gap. A gap is the path of
+a key that could not be read, with the reason.
 
 Each answer reports the number of keys in its range. At one revision nothing changes, so the pages of a
 range must contain exactly that many keys. Otherwise an error is raised.
@@ -45,7 +46,7 @@ TARGET_PAGE_BYTES = MESSAGE_LIMIT // 2
 class Page:
     """Keys in ascending order, and the gaps among them.
 
-    A gap is (path, reason) of a key that could not be read.
+    A gap is a key that could not be read. It is a pair of the key's path and the reason.
     """
 
     keys: Keys
@@ -220,9 +221,10 @@ class EtcdPages:
         return answer.keys.names[0] if answer.keys.names else None
 
     def _read_large_page(self, range_request: EtcdRangeRequest) -> tuple[Page, EtcdAnswer]:
-        """Return a page with a gap for the first key of the request.
+        """Return a page without keys, which reports the first key of the request as unreadable.
 
-        This is for a key whose value does not fit into any message. The key is read without its value.
+        This is for a key whose value does not fit into any message. The server sends the key without its
+        value. The page has the key's path and the reason in ``gaps``. The answer is the second result.
         """
         answer = self._client.ask(replace(range_request, limit=1, keys_only=True))
         reason = f"its value does not fit in a message of {MESSAGE_LIMIT} bytes"

@@ -1,8 +1,8 @@
 """Reader of a running etcd at one revision, or of the changes since an earlier revision. It never writes.
 
-`PinnedEtcd.cluster` pins the newest revision. A moment is a pinned revision and its time. Every part
-carries the moment, so all tasks see the same state, whenever they run. To read the ledgers through another
-object, a process passes the moment on in `StoreOptions`: ``revision=nodes.revision`` and
+`PinnedEtcd.cluster` pins the newest revision. A moment is a pinned revision and its time. Every part (the
+work of one task) carries the moment, so all tasks see the same state, whenever they run. To read the ledgers
+through another object, a process passes the moment on in `StoreOptions`: ``revision=nodes.revision`` and
 ``revision_time=nodes.scan_time``.
 
 etcd keeps old revisions until a compaction. etcd compacts by itself if ``--auto-compaction-retention`` is
@@ -10,8 +10,8 @@ set; an operator's job can compact too. If the pinned revision disappears during
 `CompactedError`. The process that started the tasks then calls `PinnedEtcd.has_lost_moment`. It starts again
 from `PinnedEtcd.cluster`, which pins a newer revision.
 
-`ChangedRowsReader` reuses an earlier run's rows of unchanged ledgers. It works on pieces of these rows. For
-each piece, it asks the server for the keys in the piece's range that changed since the earlier run. The
+`ChangedRowsReader` reuses an earlier run's rows of unchanged ledgers. A piece is a key range with the
+earlier rows in it. For each piece, it asks the server for the keys that changed since the earlier run. The
 answer also has the number of all keys in the range. So the reader can compute the number of unchanged keys.
 If the piece has exactly this number of rows with unchanged keys, no key was deleted, and the reader reuses
 these rows. Otherwise, the reader lists the keys of the range without values. It then reuses each row whose
@@ -81,7 +81,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class ChangedRowsPart(Part):
-    """A part for the keys from ``start`` on and before ``end``, and the earlier run's ledgers to reuse."""
+    """The work of one task: the keys from ``start`` on and before ``end``, and earlier rows to reuse."""
 
     start: bytes
     end: bytes
@@ -91,7 +91,7 @@ class ChangedRowsPart(Part):
 
 
 class _PieceRequest(NamedTuple):
-    """A piece of earlier rows, and a request for the keys that changed in the range of the piece.
+    """A key range with an earlier run's rows (``piece``), and a request for the keys that changed in it.
 
     The answer has the changes at revision ``since`` or later. ``pending`` is the request that was sent. It is
     None if the piece has no rows.
@@ -103,7 +103,7 @@ class _PieceRequest(NamedTuple):
 
 
 class ChangedRowsReader:
-    """A reader of one part's rows of ``ledgers``. It reuses rows of an earlier run (see the module)."""
+    """A reader of those rows of ``ledgers`` that one task reads. It reuses rows of an earlier run."""
 
     def __init__(self, pages: EtcdPages, part: ChangedRowsPart, root: str, columns: pa.Schema) -> None:
         self._pages = pages
@@ -112,7 +112,7 @@ class ChangedRowsReader:
         self._columns = columns
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Yield the current rows of the part, piece by piece, in the order of their keys.
+        """Yield the current rows of the part, one key range after another, in the order of their keys.
 
         Raises:
             RunError: the earlier run's rows cannot be read, or are not in order.
@@ -128,7 +128,7 @@ class ChangedRowsReader:
             yield from self._read_piece(piece_request)
 
     def _send_request(self, piece: EarlierPiece) -> _PieceRequest:
-        """Request the keys that changed in the range of a piece."""
+        """Request the keys that changed in the key range of ``piece`` since the earlier run."""
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
         if not len(versions):
             return _PieceRequest(piece, 0, None)
@@ -150,7 +150,7 @@ class ChangedRowsReader:
                 yield self._decode_page(page)
 
     def _changed_rows(self, piece_request: _PieceRequest) -> pa.RecordBatch | None:
-        """Return the current rows of a piece, in order; None if the range must be read completely."""
+        """Return the current rows of a key range, in order; None if the range must be read completely."""
         piece, min_revision, pending_answer = piece_request
         changed_keys = self._pages.receive_changes(pending_answer) if pending_answer is not None else None
         if changed_keys is None:
@@ -170,7 +170,7 @@ class ChangedRowsReader:
         return self._merge(piece.rows, np.flatnonzero(is_unchanged), page)
 
     def _list_versions(self, piece: EarlierPiece, min_revision: int) -> _Versions:
-        """Return the keys in a piece's range that were last changed before revision ``min_revision``."""
+        """Return the keys in the range of ``piece`` that did not change at ``min_revision`` or later."""
         names: list[bytes] = []
         versions: list[int] = []
         for keys in self._pages.names(piece.start, piece.end, self._part.moment.revision):
@@ -180,7 +180,7 @@ class ChangedRowsReader:
         return _Versions.from_names(names, versions)
 
     def _merge(self, rows: pa.RecordBatch, unchanged_rows: NDArray[np.int64], page: Page) -> pa.RecordBatch:
-        """Return rows of the keys in ``page`` and the earlier rows ``unchanged_rows``, in order of paths."""
+        """Return the rows of the keys in ``page`` and ``rows`` at ``unchanged_rows``, in order of paths."""
         columns = {name: rows[name] for name in self._columns.names}
         columns |= {"mtime": self._part.moment.time, "reused": True}
         changed_rows = self._decode_page(page)
@@ -226,7 +226,7 @@ class _Versions:
 
 @dataclass(frozen=True)
 class EtcdPart(Part):
-    """A part of adjacent key spans, at one pinned revision of one cluster.
+    """The work of one task: adjacent key ranges (spans) at one pinned revision of one cluster.
 
     ``edges`` are the start of each span, and the end of the last span. Keys outside ``tree`` are skipped.
     """
@@ -267,11 +267,11 @@ class PinnedEtcd(ABC):
         """
 
     def cluster(self) -> ClusterNodes:
-        """Pin a revision and read the cluster's own keys at it; see `MetadataStore.cluster`.
+        """Pin a revision, and read the cluster's own keys at this revision; see `MetadataStore.cluster`.
 
-        The method pins the revision in the options. If they have none, it pins the newest revision. If etcd
-        compacts this one during the read, the method pins a newer one. The keys of ``nodes`` are ZooKeeper's
-        names of znodes (`auditor.keys.etcd.node_name`). ``scan_time`` comes from this machine's clock.
+        If the options name a revision, the method pins it. Otherwise, it pins the newest one, or a newer one
+        if etcd compacts it during the read. The keys of ``nodes`` are ZooKeeper's names of znodes
+        (`auditor.keys.etcd.node_name`). ``scan_time`` comes from this machine's clock.
         """
         restart_count = 0
         while True:
@@ -385,7 +385,7 @@ def znodes_of(key_batches: Iterable[Keys]) -> list[Znode]:
 
 
 def _select_tree(page: Page, root: str, tree: Tree) -> Page:
-    """Return only those keys, and those unreadable paths (gaps), of a page that belong to ``tree``."""
+    """Return a page without the keys and the unreadable paths (gaps) that do not belong to ``tree``."""
     names, name_offset = page.keys.names, len(root) + 1
     name_start = len(etcd.key_bytes(root)) + 1
     gaps = [gap for gap in page.gaps if tree_of(gap[0][name_offset:]) is tree]

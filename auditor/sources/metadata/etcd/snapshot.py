@@ -2,9 +2,9 @@
 
 The file is a bbolt database; ``snapshot save`` appends its SHA-256. Single pages have no checksums. If the
 hash is wrong, or bytes are missing, the store still reads everything that it can. But every ledger that is
-not found then counts as unknown. A flipped bit can turn the key of one ledger into the key of another. A
-ledger whose last change lies before an unreadable page becomes a gap too. The unreadable page may have
-changed or deleted that ledger.
+not found then counts as unknown, because a flipped bit can turn one ledger's key into another's. A ledger
+whose last change lies before an unreadable page counts as unreadable (a gap). That page may have changed or
+deleted the ledger.
 
 A copy of ``snap/db`` has no hash, and lacks the changes that were only in the server's write-ahead
 log. `ClusterNodes.notes` says so.
@@ -52,10 +52,10 @@ _STALE_REASON = "later changes could not be read: the record may have changed, o
 
 @dataclass(frozen=True, eq=False)
 class LeavesPart(Part):
-    """A part of leaf pages of the database.
+    """The work of one task: leaf pages of the database, with ``change_count`` changes of keys.
 
-    ``size`` and ``transaction`` show whether the file is still the one that was indexed. ``change_count`` is
-    the number of changes in these pages. The first ``unsure_count`` changes come before damage in the file.
+    ``size`` and ``transaction`` show whether the file is still the one that was indexed. Damage follows the
+    first ``unsure_count`` changes in the file. So a later change of the same keys may be lost.
     """
 
     file: str
@@ -71,7 +71,7 @@ class LeavesPart(Part):
 
 @dataclass(frozen=True)
 class GapsPart(Part):
-    """A part without pages. It reports unreadable places (gaps) that concern the whole tree."""
+    """Work of a task that reads no pages, and only reports unreadable paths (gaps) of the whole tree."""
 
     gaps: tuple[tuple[str, str], ...]
 
@@ -172,9 +172,9 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
                 raise StoreError(f"{part.file} changed while it was read")
 
     def sibling_value(self, name: str) -> bytes | None:
-        """Return the value of the key ``name`` beside the root, or None. This passes over the file once more.
+        """Return the value of the key ``name`` beside the root, or None if there is no such key.
 
-        See `SiblingValueStore.sibling_value`.
+        This reads the whole file once more. See `SiblingValueStore.sibling_value`.
         """
         path = f"{self.root.rpartition('/')[0]}/{name}"
         try:
@@ -379,7 +379,7 @@ def _nodes(data: memoryview, index: EtcdSnapshotIndex) -> tuple[list[Znode], lis
 
 
 def _znode(data: memoryview, value_span: PageSpan, key_revision: int | None) -> Znode:
-    """Decode the change at ``value_span`` in the file into a znode.
+    """Decode one change of a key into a znode. ``value_span`` is the position of the change in the file.
 
     ``key_revision`` is the revision in the database key of the change. It is None if this revision is not
     known.

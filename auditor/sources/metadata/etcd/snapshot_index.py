@@ -63,7 +63,7 @@ _OTHER_CHANGE, _LEDGER_WRITE, _LEDGER_DELETION = range(3)  # kinds of change
 
 
 class KeyKind(Enum):
-    """The kind of keys that are too numerous to keep. The index keeps a number for each of them instead."""
+    """The kind of keys that are too many to keep by name. The index keeps a number for each instead."""
 
     UUIDS = "ledgers of BookKeeper's own layout"
     PATH_KEYS = "ledgers and marks where keys are ZooKeeper's paths"
@@ -72,10 +72,10 @@ class KeyKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
-    """Leaf pages, the number of changes in each, and a bit for each change.
+    """Leaf pages, the number of changes in each page, and a bit for each change (``last_changes``).
 
-    ``last_changes`` has the bits: true for the last change of a ledger's key, unless it is a deletion. The
-    first ``unsure_count`` changes lie before damage; a later change of the same key may be lost.
+    The bit is true for the last change of a ledger's key, unless this change is a deletion. Damage follows
+    the first ``unsure_count`` changes, so a later change of their keys may be lost.
     """
 
     start: NDArray[np.int64]
@@ -87,9 +87,9 @@ class Leaves:
 
 @dataclass(slots=True)
 class EtcdSnapshotIndex:
-    """The result of one pass over a snapshot, for the keys below a scope.
+    """The result of one pass over a snapshot, for the keys below a cluster's prefix (its scope).
 
-    ``keys`` maps each of the cluster's own keys to the position of its current value in the file.
+    ``keys`` maps each key that is not a ledger's to the position of its current value in the file.
     ``damage`` has the unreadable places in order. ``notes`` has reasons why ``revision`` may be wrong.
     """
 
@@ -206,7 +206,7 @@ def _find_unordered(
 def _keys_below(
     data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_ends: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return a mask of the keys that equal the scope or are below it. /bk2 is not below /bk."""
+    """Return a mask of the keys that equal ``scope`` or are below it. /bk2 is not below /bk."""
     is_below_scope = np.zeros(len(key_at), bool)
     if not len(scope):
         return key_at >= 0
@@ -241,10 +241,10 @@ def _uuid_identities(
 def _hash_keys(
     data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_ends: NDArray[np.int64], *, is_all: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return a mask of the numerous keys (`KeyKind`), and two hash values for each of these keys.
+    """Return a mask of the keys that the index keeps only as numbers, and two hash values for each of them.
 
-    If ``is_all`` is True, all keys below the scope are numerous. The probability that any two keys have
-    both hash values in common is 2^-64.
+    `KeyKind` names these keys. If ``is_all`` is True, they are all keys below the scope. The probability
+    that any two keys have both hash values in common is 2^-64.
     """
     file_bytes = np.frombuffer(data, np.uint8)
     is_below_scope = key_ends - key_at > len(scope) + 1
@@ -322,7 +322,7 @@ def _make_index(data: memoryview, meta: Meta, pass_state: _PassState) -> EtcdSna
 
 
 def _is_in_tree(key: bytes, pass_state: _PassState) -> bool:
-    """Return whether a key that is not at a ledger's path belongs to a tree that tasks read."""
+    """Return whether a key that is not at a ledger's path belongs to the ledgers, marks or locks."""
     if pass_state.kind is KeyKind.UUIDS:
         return key.startswith(pass_state.scope + f"/{etcd.LEDGERS_KEY}/".encode())
     relative_path = etcd.key_text(key[len(pass_state.scope) + 1 :])
@@ -349,12 +349,12 @@ def _find_last_changes(pass_state: _PassState) -> NDArray[np.bool_]:
 
 
 def _high_halves(halves: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the upper 64 bits of the ids at ``rows``. If ``halves`` is empty, all are 0 (64-bit ids)."""
+    """Return the upper 64 bits of the ids at ``rows``: 0 for each row if ``halves`` is empty (64-bit ids)."""
     return halves[rows] if len(halves) else np.zeros(len(rows), np.uint64)
 
 
 def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:
-    """Yield the revisions of the last compactions. The store's revision is not below any of them."""
+    """Yield the revisions of the last compactions, lower bounds of the store's. Add errors to ``notes``."""
     try:
         bucket_root = bucket(data, meta, META_BUCKET)
         for key, stored_value in items(data, meta, bucket_root) if bucket_root else ():
@@ -385,7 +385,7 @@ def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
 def _add_markers(
     data: memoryview, spans: list[PageSpan], markers: tuple[str, ...], presence: dict[bytes, bool]
 ) -> None:
-    """Record in ``presence`` whether each marker key exists. The pages must come in the order of time."""
+    """Record in ``presence`` whether each marker key exists. ``spans`` are pages in the order of time."""
     leaf_starts, leaf_ends = np.array(spans, np.int64).T
     leaf_elements = elements(data, leaf_starts, leaf_ends)
     is_deleted = revisions(data, leaf_elements).is_deleted

@@ -65,7 +65,7 @@ class Assignments(NamedTuple):
 class NotifiedWrite:
     """One write to a shard: its offset in the shard's log, and the paths that it changed.
 
-    ``deletes_range`` is True if the write deleted a range of keys. ``paths`` does not contain these keys.
+    ``deletes_range`` is True if the write deleted a range of keys. ``paths`` does not have the deleted keys.
     """
 
     offset: int

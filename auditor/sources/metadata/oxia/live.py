@@ -65,7 +65,7 @@ The driver sends one request for each directory to each shard.
 
 @dataclass(frozen=True)
 class OxiaPart(Part):
-    """A part of single records (``paths``), and of directories to read with everything below them.
+    """The work of one task: single records (``paths``), and directories with everything below them.
 
     Below ``directories``, records that do not belong to ``tree`` are skipped.
     """
@@ -205,9 +205,9 @@ class OxiaStore:
         yield from self._walk([Directory(path, 1, self._client.shards())])
 
     def has_sibling(self, name: str) -> bool:
-        """Return whether a record exists at the path ``name`` beside the root, or directly below this path.
+        """Return whether a record exists at the path ``name`` or directly below it; see `SiblingStore`.
 
-        See `SiblingStore`.
+        This path is next to the root: both have the same parent.
         """
         return self._exists(f"{self.root.rpartition('/')[0]}/{name}")
 
@@ -253,7 +253,7 @@ class OxiaStore:
         return [path for path in paths if tree is Tree.WHOLE or tree_of(path[root_length:]) is tree]
 
     def _list_next_level(self, tree: Tree, level_paths: list[str]) -> dict[str, list[str]]:
-        """Return the children of those paths in ``level_paths`` whose subtrees can be cut.
+        """Return a dict from paths to their children, for those ``level_paths`` whose subtrees can be cut.
 
         Return {} if more than `MAX_LISTED_PATHS` subtrees can be cut.
         """

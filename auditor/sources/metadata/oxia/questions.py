@@ -43,8 +43,8 @@ class OxiaRecord(NamedTuple):
 
         A version id counts the changes of all keys in a shard. So a record also has the number of its own
         changes. The record of an id generator changes with every child that is created below it, except the
-        first. So ``made`` is the number of changes plus one. The session id 0 is valid, so
-        ``ephemeral_owner`` is the session id plus one.
+        first. So the field ``made`` (number of children ever created) is the number of changes plus one. The
+        session id 0 is valid, so ``ephemeral_owner`` is the session id plus one.
 
         >>> OxiaRecord(b"/ledgers/idgen", b"", 9, 4, 5, 6, 0).znode().ephemeral_owner
         1

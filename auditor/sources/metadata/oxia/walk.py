@@ -1,12 +1,12 @@
 """A walk through a tree of records, level by level, in all shards of a namespace.
 
 In every release of Oxia, the keys directly below a path form one range. The keys of a whole subtree do not
-(`auditor.sources.metadata.oxia.questions`). So the walk sends one request for each directory to each shard.
-Each answer shows one shard at one moment.
+form one range (`auditor.sources.metadata.oxia.questions`). So the walk sends one request for each directory
+to each shard. Each answer shows one shard at one moment.
 
 A record does not show whether it has children. So the walk looks below every record, except below ledgers,
-marks, locks and nodes of id generators. It recognises these by their names. But if such a record has no
-value, the walk looks below it too.
+under-replication marks, locks and nodes of id generators. It recognises these records by their names. But if
+such a record has no value, the walk looks below it too.
 
 If a directory has no record of its own, the walk finds neither the directory nor anything below it.
 Pulsar's driver creates a record for each directory, and uses the same ranges to list children.
@@ -40,7 +40,7 @@ class Directory(NamedTuple):
 
 
 class RecordBatch(NamedTuple):
-    """Records as znodes, and the gaps: the path and the reason of each record that could not be read."""
+    """Records as znodes, and the path and the reason of each record that could not be read (``gaps``)."""
 
     znodes: list[Znode]
     gaps: list[Gap]
@@ -134,9 +134,9 @@ def walk_records(
 
 
 class _SentQuestion(NamedTuple):
-    """The pending answer of one shard to the question for a directory.
+    """The pending answer of one shard to the request for the records directly below a directory.
 
-    ``child_paths`` collects the subdirectories of the directory from all of its shards. ``is_last_shard``
+    ``child_paths`` collects the directory's subdirectories that all of its shards report. ``is_last_shard``
     is True for the last shard that is asked.
     """
 

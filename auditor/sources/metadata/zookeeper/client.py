@@ -117,7 +117,7 @@ class ZooKeeperReader:
         return [answer if isinstance(answer, NodeData) else _failed_read(answer) for answer in answers]
 
     def children(self, paths: Sequence[str]) -> list[list[str] | FailedRead]:
-        """Return the names of each path's children in order, or a `FailedRead` for a path not listed."""
+        """Return the names of each path's children in order, or a `FailedRead` if it was not listed."""
         self.operations["znodes_listed"] += len(paths)
         answers = self._ask(Operation.GET_CHILDREN, paths)
         return [answer if isinstance(answer, list) else _failed_read(answer) for answer in answers]

@@ -1,9 +1,9 @@
 """The metadata store that reads a running ZooKeeper. It never writes.
 
-The Spark driver reads the cluster's own nodes. It also lists the top of a tree, in order to cut the tree
-into parts. Each task opens a connection of its own to read its part. The flat layout keeps all ledgers
-directly below the root. With this layout, each task lists the root. A part then consists of the children of
-the root whose names have a certain hash.
+The Spark driver reads all znodes except ledgers, under-replication marks and locks. It also lists the top of
+a tree, in order to cut the tree into parts. Each task opens a connection of its own to read its part. The
+flat layout keeps all ledgers directly below the root. With this layout, each task lists the root. A part then
+consists of the children of the root whose names have a certain hash.
 
 ZooKeeper reports the number of children of each znode. So `count_ledgers` looks only at the znodes above
 the leaves, level by level. If a level has more than `MAX_SAMPLED_PATHS` znodes, it extrapolates from an
@@ -58,7 +58,7 @@ With 10,000 children each, this takes seconds.
 
 @dataclass(frozen=True)
 class SubtreesPart(Part):
-    """A part of subtrees, and of single znodes whose children are in other parts.
+    """The work of one task: whole subtrees, and single znodes whose children are in other parts.
 
     ``tops`` has the top znodes of the subtrees, and the single znodes.
     """
@@ -69,9 +69,9 @@ class SubtreesPart(Part):
 
 @dataclass(frozen=True)
 class RootSharePart(Part):
-    """A part of some children of the root, with everything below them.
+    """The work of one task: some children of the root, with everything below them.
 
-    A child is in this part if the hash of its name modulo ``share_count`` is ``share_number``.
+    A child belongs to this part if the hash of its name modulo ``share_count`` is ``share_number``.
     """
 
     share_number: int
@@ -97,7 +97,7 @@ class ZooKeeperStore:
         self._watch_operations: Counter[str] = Counter()
 
     def cluster(self) -> ClusterNodes:
-        """Read the cluster's own nodes; see `MetadataStore.cluster`.
+        """Read all znodes except ledgers, marks and locks; see `MetadataStore.cluster`.
 
         ZooKeeper does not tell its clients the time. So ``scan_time`` comes from this machine's clock. It
         is never earlier than the latest ctime or mtime of the znodes, which come from the servers' clocks.
@@ -287,7 +287,7 @@ class ZooKeeperStore:
     def _replication_znodes(self, gaps: list[tuple[str, str]]) -> list[TopZnode]:
         """Return the znodes to read at and below ``underreplication``. Add an unreadable path to ``gaps``.
 
-        Marks and locks are left out, because their number grows with the number of ledgers.
+        Under-replication marks and locks are left out. Their number grows with the number of ledgers.
         """
         path = f"{self.root}/underreplication"
         (names,) = self._reader.children([path])

@@ -7,8 +7,8 @@ driver computes all other znodes: those that the logs change, and every ephemera
 the tasks.
 
 If a snapshot is damaged, the store skips it and takes the next older one, as ZooKeeper does.
-`ClusterNodes.notes` then says so. If transactions are missing between this older snapshot and the logs, the
-store reports the whole tree as a gap, which is a place that could not be read.
+`ClusterNodes.notes` then says so. Transactions may be missing between this older snapshot and the logs. The
+store then reports the whole tree as a gap, which is a path that could not be read.
 
 A server deletes the ephemeral znodes of a dead client only when it ends the client's session. So in these
 files, a bookie can appear registered although a running server would soon remove its registration.
@@ -52,7 +52,7 @@ PART_BYTES = 512 * 1024  # Spark warns above 1 MB a task
 
 @dataclass(frozen=True)
 class SlicesPart(Part):
-    """A part of snapshot slices, which are byte ranges of the snapshot file.
+    """The work of one task: slices, which are byte ranges of the snapshot file.
 
     Each slice has a set of paths to skip. The driver computes the znodes at the skipped paths.
     """
@@ -64,9 +64,9 @@ class SlicesPart(Part):
 
 @dataclass(frozen=True)
 class ZnodesPart(Part):
-    """A part of znodes that the driver has computed, and of gaps that concern the whole tree.
+    """The work of one task: znodes that the driver has computed, and unreadable paths (gaps).
 
-    A gap is an unreadable path with the reason.
+    A gap is a path with the reason. It concerns the whole tree.
     """
 
     znodes: tuple[Znode, ...]
@@ -121,7 +121,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
         )
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Return parts of neighbouring slices, and parts of znodes that the driver has computed.
+        """Return parts of neighbouring slices (byte ranges), and parts of znodes that the driver computed.
 
         See `MetadataStore.parts`.
         """
@@ -176,7 +176,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
         return (snapshot_state.index.siblings | snapshot_state.replay.siblings).get(name)
 
     def operations(self) -> dict[str, int]:
-        """Return the number of records that were read from slices, under the key ``records``."""
+        """Return the number of records that tasks read from the snapshot file, under the key ``records``."""
         return {"records": self._record_count}
 
     def _read_files(self) -> _SnapshotState:

@@ -11,7 +11,7 @@ znode that exists already. The deletion or the change of a missing znode does no
 tolerant (``DataTree.processTxn``), except that it applies older changes again.
 
 Before 3.6, the log record for the end of a session lists no paths. If another znode has taken the place of
-an ephemeral one, ZooKeeper can then keep old bytes. This replay does not.
+an ephemeral one, ZooKeeper can then keep old bytes. This replay does not keep them.
 
 The replay follows only znodes below the root. It is meant for the transactions between two snapshots.
 """
@@ -67,8 +67,8 @@ class ZooKeeperSnapshotIndex:
         base_znodes: the snapshot's znodes at the paths that the logs name, and all its ephemeral znodes, by
             path. The replay of the logs starts from these znodes.
         base_paths_by_slice: for each slice, the paths of those ``base_znodes`` that are in the slice.
-        cluster: the cluster's own znodes (`tree_of` returns None), by path, except those in
-            ``base_znodes``.
+        cluster: by path, the znodes outside ``base_znodes`` that are no ledgers, under-replication marks or
+            locks (`tree_of` returns None).
         newest_time: the largest ctime or mtime of all znodes that are not in ``base_znodes``, in ms.
     """
 
@@ -241,7 +241,7 @@ def _add_slice(
 
 
 def read_slice(data: memoryview, slice_: Slice) -> Boundaries:
-    """Find the records of one slice again, in the task that reads the slice.
+    """Find the records in one byte range (slice) again, in the task that reads the slice.
 
     Raises:
         DecodeError: the file is not the one that was indexed.
@@ -261,7 +261,7 @@ _EPOCH_BITS = 32
 
 @dataclass(slots=True)
 class Replay:
-    """The operations below a root after the snapshot's zxid, and the faults in the logs.
+    """The operations below a root in the transaction logs, after the snapshot's zxid, and faults of the logs.
 
     ``zxid`` is the zxid of the last transaction. ``missing_reasons`` has the reasons why transactions may
     be missing. It is empty if there is no hole in the sequence of transactions. ``notes`` has harmless

@@ -74,8 +74,8 @@ def walk(reader: ZooKeeperReader, top_znodes: Iterable[TopZnode]) -> Iterator[tu
     """Read ``top_znodes`` and everything below the recursive ones; yield batches of znodes and gaps.
 
     A gap is a path that could not be read, with the reason. The walk keeps three things in memory: one
-    batch, the paths to read, and the inner znodes to list. The number of paths to read is limited by the
-    size of a batch plus the largest number of children of a znode.
+    batch, the paths to read, and the inner znodes to list. The number of paths to read has a limit: the size
+    of a batch, plus the largest number of children of a znode.
     """
     unread_paths = [
         (top_znode.path, 0 if top_znode.is_recursive else DEPTH_LIMIT + 1) for top_znode in top_znodes
@@ -100,7 +100,8 @@ def walk(reader: ZooKeeperReader, top_znodes: Iterable[TopZnode]) -> Iterator[tu
 def _take_unlisted(unlisted_znodes: list[_InnerZnode], max_children: int) -> list[_InnerZnode]:
     """Remove some inner znodes from the end of the list, and return them.
 
-    Together they have at most ``max_children`` children. A znode with more children is returned alone.
+    The returned znodes have at most ``max_children`` children together. A znode with more children is
+    returned alone.
     """
     inner_znodes = [unlisted_znodes.pop()]
     child_count = inner_znodes[0].num_children
@@ -168,7 +169,7 @@ def _read_chunk(
 
 
 def _reappeared_gaps(reader: ZooKeeperReader, vanished_paths: list[str]) -> list[Gap]:
-    """Return a gap (path, reason) for each vanished inner znode that its parent still lists."""
+    """Return a gap (path, reason) for each of ``vanished_paths`` that its parent still lists."""
     parent_paths = sorted({path.rpartition("/")[0] for path in vanished_paths})
     names_by_parent = dict(zip(parent_paths, reader.children(parent_paths), strict=True))
     gaps = []
@@ -311,7 +312,9 @@ class TreeWatch:
             self._changed_paths.add(path)
 
     def _count_inner_znodes(self, session: Session) -> dict[str, int]:
-        """Return a number for each inner znode: its cversion minus the count of events about its children.
+        """Return a number for each inner znode (not a leaf): its cversion minus its number of child events.
+
+        Child events are events about the znode's children.
 
         Raises:
             StoreError: a znode cannot be read, or there are too many inner znodes.
@@ -339,7 +342,8 @@ class TreeWatch:
     def _next_level(self, session: Session, level_paths: Sequence[str]) -> Iterator[str]:
         """Yield the inner znodes that are children of the znodes in ``level_paths``.
 
-        A znode that has only ledgers below it is not listed, because its children are not inner znodes.
+        An inner znode is not a leaf of the tree. The method does not list the children of a znode that has
+        only ledgers below it, because they are not inner znodes.
         """
         divisible_path = DIVISIBLE_PATHS[Tree.LEDGERS]
         inner_paths = [
