@@ -278,7 +278,7 @@ READERS = {2: read_text, 3: read_wire}
 def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
     """Read the metadata of many ledgers, one value each.
 
-    Sound ledgers are read together, format by format. Each of the others is read alone.
+    Ledgers of one format that break no rule are read together. Every other ledger is read alone.
 
     >>> columns = decode_batch([b"BookieMetadataFormatVersion\\t1\\n1\\n1\\n0\\n0\\tbk1:3181\\n", b"?"])
     >>> columns.state.tolist(), columns.bookies, columns.damage

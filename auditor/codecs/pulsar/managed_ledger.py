@@ -223,7 +223,7 @@ def decode(data: bytes) -> ManagedLedger:
 
 
 def text(data: bytes) -> str:
-    """Return a text of a message; invalid bytes become escapes.
+    """Return the text in a string field of a message. Bytes that are not UTF-8 become escapes.
 
     >>> text(b"a\\xff")
     'a\\\\xff'
