@@ -207,7 +207,7 @@ def fill_command(command: str, values: PlaceholderValues, permission: Allowed | 
         if permission is None and not values:
             return command  # the template as it stands on its page
         if not isinstance(permission, Allowed) or permission.kind is not kind:
-            raise TypeError(f"{command}: the gate did not permit {kind}")
+            raise TypeError(f"{command}: the gate did not permit {kind} (auditor.actions.gate)")
         permitted_names = {action_object.key.rpartition("/")[2] for action_object in permission.objects}
         placeholders = {*command.split()} & {_BOOKIE_PLACEHOLDER, _LEDGER_PLACEHOLDER}
         # The shell takes several bookies with commas between them.
@@ -219,7 +219,9 @@ def fill_command(command: str, values: PlaceholderValues, permission: Allowed | 
         }
         if names_in_command - permitted_names:
             refused_text = ", ".join(sorted(names_in_command - permitted_names))
-            raise TypeError(f"{command}: the gate did not permit {kind} on {refused_text}")
+            raise TypeError(
+                f"{command}: the gate did not permit {kind} on {refused_text} (auditor.actions.gate)"
+            )
     return fill_placeholders(command, values)
 
 
@@ -266,4 +268,4 @@ def compact_command(permission: Allowed, server_url: str, *, is_major: bool) -> 
 
 def _require_kind(permission: Allowed, kind: ActionKind) -> None:
     if not isinstance(permission, Allowed) or permission.kind is not kind:
-        raise TypeError(f"the gate did not permit {kind}")
+        raise TypeError(f"the gate did not permit {kind} (auditor.actions.gate)")

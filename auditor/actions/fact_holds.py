@@ -164,7 +164,7 @@ def unread_log_rows(tables: Tables, unlocated_count: int, unread_logs: Collectio
             ledgers_text = plural(unlocated_count, "ledger")
             message = (
                 f"entry logs of {bookie_id}: not all were read (--entry-logs); they may have {ledgers_text} "
-                "that an owner refers to and no index lists"
+                "that an owner refers to, but no index lists"
             )
             yield _hold_row(
                 bookie_id,

@@ -229,7 +229,7 @@ class HoldBook:
 
 _CHECK_THAT_PROVES_DELETION = "ledger-unowned"
 _NO_PROOF_TEXT = (
-    "no confirmed finding ledger-unowned proves that the ledger is closed and has no owner: "
+    "no confirmed finding of the check ledger-unowned proves that the ledger is closed and has no owner: "
     "only its application may delete it"
 )
 

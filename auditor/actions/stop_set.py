@@ -23,13 +23,10 @@ def last_holders_text(holders: Sequence[str]) -> str:
     """Return the reason why one of ``holders`` must not stop: the plan stops all the others.
 
     >>> last_holders_text(["a:1", "b:1"])
-    'a:1, b:1 are the only bookies that serve some entries, and this plan already stops the rest of them'
+    'only a:1, b:1 serve some entries, and this plan already stops the others of these bookies'
     """
     holder_names = first_names(holders, _MAX_NAMES_SHOWN)
-    return (
-        f"{holder_names} are the only bookies that serve some entries, and this plan already stops "
-        "the rest of them"
-    )
+    return f"only {holder_names} serve some entries, and this plan already stops the others of these bookies"
 
 
 class StopSet:

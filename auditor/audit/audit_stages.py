@@ -34,7 +34,7 @@ INITIAL_VALUES = ("cache", "source", "options", "configuration", "bookie_sources
 STAGES = (
     Stage(
         AuditStage.METADATA,
-        "read all metadata, with the version of each ledger (M0)",
+        "read all metadata, with the version of each ledger (first scan, M0)",
         ("cache", "source", "options"),
         ("earlier", "first"),
         scan_metadata,
@@ -90,7 +90,7 @@ STAGES = (
     ),
     Stage(
         AuditStage.SECOND_SCAN,
-        "read the metadata again, or only its changes if the store can list them (M1)",
+        "read the metadata again, or only its changes if the store can list them (second scan, M1)",
         ("first",),
         ("metadata", "difference"),
         scan_again,

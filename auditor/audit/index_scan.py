@@ -302,9 +302,9 @@ def _write_indexes(
         return undamaged_bookies, cache.write_table("availability", make_table)
 
 
-DAMAGED_REASON = "its table availability is damaged and cannot be read completely"
+DAMAGED_REASON = "its availability table is damaged and cannot be read completely"
 UNSEEN_REASON = (
-    "tasks found no file of its table availability; executors must see the collection at "
+    "tasks found no file of its availability table; executors must see the collection at "
     "the same path as the driver"
 )
 

@@ -395,4 +395,4 @@ def _time_gap_reason(owners: Owners, uri: OwnersUri, source: MetadataSource) -> 
         return None
     if uri.store.partition("?")[0] == source.uri.text.partition("?")[0]:
         return None  # both are in one file, or in the files of one server
-    return "owners and ledgers were not saved together"
+    return "owners and ledgers were not saved together, so they may be from different times"

@@ -48,7 +48,7 @@ from auditor.sources.regular_file import read_regular
 from auditor.tables import Tables
 from auditor.tables.placement import BOOKIE_LOCATIONS, PlacementJudge, placement
 
-DEFAULT_POLICY_ORIGIN = "the default of bookies and brokers"
+DEFAULT_POLICY_ORIGIN = "the default policy of bookies and brokers"
 RESOLVER_KEY = "reppDnsResolverClass"
 PULSAR_RESOLVER_SUFFIX = "BookieRackAffinityMapping"
 """Suffix of the class names of Pulsar's rack resolvers, old and new."""
@@ -243,8 +243,8 @@ def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions
 def _no_racks_remark(mapping_source: str) -> Remark:
     """Return the remark that no racks were found, because ``mapping_source`` is absent below the chroot."""
     racks_advice = (
-        "if the brokers use another root, save this znode's value under that root to a local file. Pass it "
-        "with --racks FILE.json"
+        f"if the brokers use another root, save the value of znode /{PULSAR_MAPPING} below that root to a "
+        "local file. Pass it with --racks FILE.json"
     )
     return remark(
         RemarkKind.PLACEMENT, "no racks were found", f"{mapping_source} does not exist", racks_advice

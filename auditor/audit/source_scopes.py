@@ -81,10 +81,11 @@ def _metadata_scope(
     metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables, earlier_runs: RunsBefore
 ) -> SourceScope:
     source = metadata.source
-    cluster_text = (
-        f"cluster {source.instance_id}" if source.instance_id else "the cluster, which has no instance id"
+    claimed_scope = (
+        f"every ledger of cluster {source.instance_id}"
+        if source.instance_id
+        else "every ledger of the cluster, which has no instance id"
     )
-    claimed_scope = f"every ledger of {cluster_text}"
     scope_faults = [
         *_metadata_faults(metadata, bookies, tables),
         *_lost_ledger_faults(metadata, tables, earlier_runs),
@@ -145,8 +146,8 @@ def _lost_ledger_faults(metadata: ClusterMetadata, tables: Tables, earlier_runs:
         tree_part_text = plural(row["leaves"], "part")
         yield (
             f"{tree_part_text} of the ledger tree lost more than 20 % of their ledgers since the run of "
-            f"{format_time(earlier_run.finished)}, {row['lost']:,} in all. The data of the owners does not "
-            "show that these ledgers were deleted"
+            f"{format_time(earlier_run.finished)}: {row['lost']:,} ledgers in all. The data of the owners "
+            "does not show that these ledgers were deleted"
         )
 
 

@@ -125,16 +125,16 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
         counts["unread"],
         counts["pairs"],
     )
-    all_bytes_text = f"all of {'its' if file_count == 1 else 'their'} {byte_count:,} bytes are"
+    all_bytes_text = f"all of {'its' if file_count == 1 else 'their'} {byte_count:,} bytes are classified"
     classified_text = (
         all_bytes_text
         if classified_byte_count == byte_count
-        else f"{byte_count - classified_byte_count:,} of {byte_count:,} bytes are NOT"
+        else f"{byte_count - classified_byte_count:,} of {byte_count:,} bytes are NOT classified"
     )
     remarks = [
         remark(
             RemarkKind.SPACE if classified_byte_count == byte_count else RemarkKind.SPACE_UNREAD,
-            f"entry logs: {plural(file_count, 'file', 'files')}, {classified_text} classified (table space)",
+            f"entry logs: {plural(file_count, 'file', 'files')}, {classified_text} (table space)",
             "each byte counts in exactly one class",
             f"{verified_map_count:,} of {plural(ledgers_map_count, 'ledgers map')} compared with the entries "
             "in the log",

@@ -28,7 +28,7 @@ from auditor.model.alias_evidence import Rule
     Severity.CRITICAL,
     rests_on=Basis.DISKS,
     urgency=Urgency.DESTROYS_DATA,
-    do_now="stop {bookies}: ledgers refer to this bookie by another id",
+    do_now="stop {bookies}: ledgers use another id for the same bookie",
     action=ActionKind.STOP,
     holds=(
         HoldRule(

@@ -63,7 +63,7 @@ def bookie_unread(roster: Roster) -> Findings:
             f"{bookie_id} was {'partially read' if row['read'] == BookieRead.PARTIAL else 'not read'}: "
             f"{row['reason'] or 'the reason is unknown'}; "
             f"{count_text(row['ledgers'], 'ledger names it', 'ledgers name it')}, "
-            f"at most {count_text(row['replicas'], 'replica', 'replicas')} undecided",
+            f"at most {count_text(row['replicas'], 'replica', 'replicas')} unknown",
             {field: row[field] for field in ("read", "reason", "ledgers", "replicas")},
             confidence=Confidence.UNKNOWN,
             unknown=[bookie_id],

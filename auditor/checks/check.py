@@ -130,9 +130,9 @@ class Check:
 
     def __post_init__(self) -> None:
         if missing_sections := [name for name in SECTIONS if not self.sections.get(name)]:
-            raise TypeError(f"{self.id} does not document: {', '.join(missing_sections)}")
+            raise TypeError(f"{self.id}: lacks sections: {', '.join(missing_sections)}")
         if repeated_headings := manual.repeated_headings(self._manual_page):
-            raise TypeError(f"{self.id} documents more than once: {', '.join(repeated_headings)}")
+            raise TypeError(f"{self.id}: repeats headings: {', '.join(repeated_headings)}")
         try:
             manual.commands(self.sections["Commands"])
         except ValueError as error:
@@ -240,7 +240,7 @@ def check(
     >>> @check(Severity.NOTE, rests_on=Basis.DISKS)
     ... def untold(tables): "Something is odd."
     Traceback (most recent call last):
-    TypeError: untold does not document: What it finds, Why it matters, How sure, What to do, Commands, Limits
+    TypeError: untold: lacks sections: What it finds, Why it matters, How sure, What to do, Commands, Limits
     """
     required_needs = frozenset(rests_on.needs if needs is None else needs)
     return lambda find: TableCheck(

@@ -137,7 +137,7 @@ def unknown_check(name: str) -> UsageError:
     'entry-los' is not a check; did you mean entry-lost?
     """
     similar_ids = difflib.get_close_matches(name, CHECK_BY_ID, n=1)
-    hint = f"did you mean {similar_ids[0]}?" if similar_ids else "bkaudit explain check lists them"
+    hint = f"did you mean {similar_ids[0]}?" if similar_ids else "bkaudit explain check lists all ids"
     return UsageError(f"{name!r} is not a check; {hint}")
 
 

@@ -38,7 +38,7 @@ def copy_in_flight(tables: Tables) -> DataFrame:
         F.sum("count").alias("total"),
         F.expr("bool_or(attribution_suspect)").alias("attribution_suspect"),
     )
-    queue_clause = "marked for re-replication" + (
+    queue_clause = "the ledger is marked for re-replication" + (
         "" if is_replicating else ", but no replication worker is known to run"
     )
     return finding_rows(
@@ -47,9 +47,9 @@ def copy_in_flight(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("attribution_suspect") | ~(F.col("locked") | F.lit(is_replicating))),
         message=words(
             "ledger {ledger}: {bookies:,} {if(size(copies) = 1, 'holds', 'hold')} {total:entry|entries} of "
-            "it, but {if(size(copies) = 1, 'is', 'are')} in none of its ensembles; the ledger is {waits}",
+            "it, but {if(size(copies) = 1, 'is', 'are')} in none of its ensembles; {waits}",
             bookies=F.col("copies.bookie_id"),
-            waits=F.when(F.col("locked"), "locked by a worker").otherwise(queue_clause),
+            waits=F.when(F.col("locked"), "the ledger is locked by a worker").otherwise(queue_clause),
         ),
         evidence="copies, state, marked, locked",
     )

@@ -90,10 +90,10 @@ def disk_content_mismatch(roster: Roster) -> Findings:
         better_match_count = sum(row["better"] for row in rows)
         yield bookie_finding(
             owner_id,
-            f"{owner_id}: {count_text(directory_count, 'directory', 'directories')} attributed to it "
-            f"{'holds' if directory_count == 1 else 'hold'} entries of "
+            f"{owner_id}: {count_text(directory_count, 'directory', 'directories')} attributed to this "
+            f"bookie {'holds' if directory_count == 1 else 'hold'} entries of "
             f"{count_text(better_match_count, 'ledger', 'ledgers')} that are missing on "
-            f"{', '.join(candidate_ids)}; compared entry by entry",
+            f"{', '.join(candidate_ids)} (compared entry by entry)",
             {"directories": sorted_facts(rows, *_CONTENT_FIELDS)},
             confidence=Confidence.SUSPECT,
         )

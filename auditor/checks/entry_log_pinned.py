@@ -59,8 +59,9 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("attribution_suspect")),
         message=(
             "{bookie_id} has {logs:entry log|entry logs} with {held_bytes} bytes of deleted ledgers, because "
-            "other ledgers need these logs; logs below the minor compaction threshold have {minor_bytes} of "
-            "these bytes; below the major one: {major_bytes}; above both: {stranded_bytes}"
+            "other ledgers need these logs; of these bytes, logs below the minor compaction threshold have "
+            "{minor_bytes}; logs below the major one have {major_bytes}; logs above both have "
+            "{stranded_bytes}"
         ),
         evidence={
             "logs": "logs",

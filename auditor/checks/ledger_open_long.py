@@ -115,7 +115,6 @@ def _writer_text() -> Column:
             words("{superseded} of them are followed by later ledgers of their owner"),
         )
         .otherwise(
-            "it is unknown whether a writer still exists, because none of the owners read refers to the "
-            "ledger"
+            "it is unknown whether a writer still exists, because no owner that was read refers to the ledger"
         )
     )

@@ -52,7 +52,9 @@ def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
 def queue_clause(tables: Tables) -> Column:
     """Return the last words of a message: whether the ledger is marked, and who locked it (`with_queue`)."""
     unknown_mark_reason = (
-        "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
+        "not all marks could be listed"
+        if tables.cluster.keeps_marks
+        else "this store keeps no under-replication marks"
     )
     lock_holder_text = words(", locked by {queue.held_by}")
     marked_text = words(

@@ -53,7 +53,7 @@ def location_depths_mixed(roster: Roster) -> Findings:
     ]
     yield bookie_finding(
         None,
-        f"locations have {len(bookies_by_depth)} different depths: a server takes "
+        f"locations have {len(bookies_by_depth)} different depths; a server takes "
         "the depth of the first bookie that it adds, and ignores bookies at other depths: "
         f"{'; or '.join(group_texts)}",
         {

@@ -40,8 +40,8 @@ def mark_stale(tables: Tables) -> DataFrame:
             "{bookie_id}: {total + doubted:ledger is|ledgers are} marked for it, but "
             "{which}{sample:,}{doubts}",
             which=F.when(
-                F.col("total") + F.col("doubted") == 1, "all its copies exist, so the mark can go: "
-            ).otherwise("all their copies exist, so the marks can go; for example ledger "),
+                F.col("total") + F.col("doubted") == 1, "all its copies exist, so the mark is unnecessary: "
+            ).otherwise("all their copies exist, so the marks are unnecessary; for example ledger "),
             doubts=doubtful_ledgers_clause(),
         ),
         evidence="total AS ledgers, returned, total - returned AS repaired, doubted AS doubted_ledgers, "

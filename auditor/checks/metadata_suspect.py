@@ -95,8 +95,8 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(~F.col("sure")),
         message=words(
-            "{bookie_id}: {orphans} of {ledgers} ledgers have no metadata; do not let it collect "
-            "garbage (rules: {rules:,}){unseen}{second_look}",
+            "{bookie_id}: {orphans} of {ledgers} ledgers have no metadata; do not let the bookie collect "
+            "garbage (reasons: {rules:,}){unseen}{second_look}",
             unseen=F.when(
                 F.col("in_doubt") > 0,
                 words("; {in_doubt} of these may have metadata, because not all metadata could be read"),

@@ -169,7 +169,7 @@ def unmet_needs(inputs: AvailableInputs) -> dict[Need, MissingInput]:
 
 def _unrecorded_input(missing_fact: str) -> MissingInput:
     return MissingInput(
-        f"an earlier bkaudit version made this run and did not record whether {missing_fact}", is_known=False
+        f"an earlier bkaudit version made this run and did not record {missing_fact}", is_known=False
     )
 
 
@@ -178,22 +178,22 @@ def _unmet_store_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, MissingI
     if inputs.keeps_replication_marks is False:
         yield Need.MARKS, MissingInput("the store keeps no under-replication marks and no locks")
     elif inputs.keeps_replication_marks is None:
-        yield Need.MARKS, _unrecorded_input("the store keeps under-replication marks")
+        yield Need.MARKS, _unrecorded_input("whether the store keeps under-replication marks")
     elif inputs.lists_all_marks is False:
         yield Need.ALL_MARKS, MissingInput("not all under-replication marks could be listed")
     if inputs.keeps_times is False:
         yield Need.TIMES, MissingInput("the store keeps no times, so ages are unknown")
     elif inputs.keeps_times is None:
-        yield Need.TIMES, _unrecorded_input("the store keeps times")
+        yield Need.TIMES, _unrecorded_input("whether the store keeps times")
     if inputs.unread_place_reason is not None:
         yield Need.ALL_BOOKIES, MissingInput(inputs.unread_place_reason)
     elif inputs.unclear_bookies is None:
-        yield Need.ALL_BOOKIES, _unrecorded_input("all cookies and registrations could be read")
+        yield Need.ALL_BOOKIES, _unrecorded_input("whether all cookies and registrations could be read")
     elif inputs.unclear_bookies:
         affected_part = first_names(inputs.unclear_bookies, MAX_SHOWN_BOOKIES)
         yield Need.ALL_BOOKIES, MissingInput("a cookie or a registration could not be read", affected_part)
     if inputs.has_registrations is None:
-        yield Need.REGISTRATIONS, _unrecorded_input("any bookie was registered")
+        yield Need.REGISTRATIONS, _unrecorded_input("whether any bookie was registered")
     elif not inputs.has_registrations:
         reason = "the saved metadata has no registrations, so it is unknown which bookies are down"
         yield Need.REGISTRATIONS, MissingInput(reason)
@@ -214,7 +214,7 @@ def _unmet_bookie_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, Missing
         yield Need.DISKS, missing_input
         yield Need.ENTRY_LOGS, missing_input
     elif inputs.directory_count is None:
-        yield Need.DISKS, _unrecorded_input("the run read directories of any bookie")
+        yield Need.DISKS, _unrecorded_input("whether the run read directories of any bookie")
     elif inputs.directory_count == 0:
         yield (
             Need.DISKS,
@@ -229,7 +229,7 @@ def _unmet_bookie_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, Missing
     if inputs.asks_bookies is None:
         yield (
             Need.BOOKIE_ANSWERS,
-            _unrecorded_input("bookies could be asked for entries missing from their indexes"),
+            _unrecorded_input("whether bookies could be asked for entries missing from their indexes"),
         )
 
 
@@ -240,7 +240,7 @@ def _unmet_option_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, Missing
     elif not inputs.reads_whole_entries:
         yield Need.DIGESTS, MissingInput("no entry was read completely; add --deep to read a sample")
     if inputs.checks_placement is None:
-        yield Need.LOCATIONS, _unrecorded_input("the run checked placement")
+        yield Need.LOCATIONS, _unrecorded_input("whether the run checked placement")
     elif not inputs.checks_placement:
         reason = (
             "placement was not checked: no racks were found next to BookKeeper's root, and --racks was not "

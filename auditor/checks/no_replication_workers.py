@@ -54,7 +54,11 @@ def no_replication_workers(tables: Tables) -> DataFrame:
             "{marks:marked ledger has|marked ledgers have} waited for over {stuck}, the oldest for {hours} "
             "hours, and no worker holds a lock; {votes}",
             stuck=tables.cluster.settings.stuck_duration_text,
-            votes=plural(repair_state.votes, "AutoRecovery process votes", "AutoRecovery processes vote"),
+            votes=plural(
+                repair_state.votes,
+                "AutoRecovery process votes in the auditor election",
+                "AutoRecovery processes vote in the auditor election",
+            ),
         ),
         evidence={
             "marks": F.col("marks"),

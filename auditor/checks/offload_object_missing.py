@@ -48,9 +48,9 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         Needs `--offload-listing`. Ignores streaming offloads. A listed object may be unreadable.
     """
     missing_objects_text = (
-        F.when(F.col("has_index"), "its data object is")
-        .when(F.col("has_data"), "its index object is")
-        .otherwise("both objects are")
+        F.when(F.col("has_index"), "its data object is not in the listing")
+        .when(F.col("has_data"), "its index object is not in the listing")
+        .otherwise("both objects are not in the listing")
     )
     deletion_text = F.when(
         F.col("offload") == "deleted", ", and the ledger is recorded as deleted from BookKeeper"
@@ -62,8 +62,8 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         severity=F.when(F.col("offload") == "deleted", Severity.CRITICAL.value),
         confidence=suspect_if(F.col("why").isNotNull()),
         message=words(
-            "ledger {ledger} of {owner_name}: its copy in the bucket is incomplete: {lacking} not in "
-            "the listing{given_up}{doubt}",
+            "ledger {ledger} of {owner_name}: its copy in the bucket is incomplete: "
+            "{lacking}{given_up}{doubt}",
             owner_name=owner_name(),
             lacking=missing_objects_text,
             given_up=or_empty(deletion_text),

@@ -43,7 +43,7 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
     read_text = (
         F.when(F.col("read") == BookieRead.READ, "its data was read from its disks and is counted")
         .when(F.col("read") == BookieRead.PARTIAL, "its data was partially read, and the rest is unknown")
-        .otherwise("its data was not read, so these replicas are undecided")
+        .otherwise("its data was not read, so these replicas could not be checked")
     )
     return finding_rows(
         rows,

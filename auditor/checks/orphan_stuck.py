@@ -77,8 +77,8 @@ def orphan_stuck(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(~is_certain | F.col("attribution_suspect")),
         message=words(
-            "{bookie_id} still has {total:ledger|ledgers} that its garbage collector should have"
-            " deleted; the first has been known since {since}. {passes} collector passes take {time}",
+            "{bookie_id} still has {total:ledger|ledgers} that its garbage collector should have deleted "
+            "within {time} ({passes} passes); the first has been known since {since}",
             since=utc_text(F.col("since")),
             passes=stuck_passes,
             time=duration(wait_ms / 1000),

@@ -29,7 +29,10 @@ from auditor.checks.finding_rows import (
     rests_on=Basis.OWNERS,
     asks="ownership",
     urgency=Urgency.LOST,
-    do_now="restore the metadata of {ledgers}; let no bookie that has them collect garbage or compact before",
+    do_now=(
+        "restore the metadata of {ledgers}; until then, let no bookie that has them collect garbage or "
+        "compact"
+    ),
     holds=(
         HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),
         HoldRule(HoldTarget.NON_MEMBERS, (*ERASING_ACTIONS, ActionKind.START)),

@@ -116,7 +116,7 @@ def _ensemble_shape_findings(tables: Tables, settings: PlacementSettings) -> Dat
         message=words(
             "the placement policy ({rule}) accepts no ensemble of {ledgers:ledger|ledgers} at any location: "
             "it requires a write quorum that is larger than {least} and divides the ensemble size; "
-            "found: {named:,}",
+            "found instead: {named:,}",
             rule=policy_text,
             least=settings.min_zones,
             named=ensemble_shape_texts,

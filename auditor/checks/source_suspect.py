@@ -42,8 +42,8 @@ def source_suspect(roster: Roster) -> Findings:
     for bookie_id, reason in sorted(roster.cluster.unproved_bookies.items()):
         yield bookie_finding(
             bookie_id,
-            f"{bookie_id}: {reason}; entries missing from it are unknown, and no finding that depends on it "
-            "is confirmed",
+            f"{bookie_id}: {reason}; entries that it lacks count as unknown, and no finding that depends on "
+            "its data is confirmed",
             {"reason": reason},
             confidence=Confidence.SUSPECT,
             unknown=[bookie_id],

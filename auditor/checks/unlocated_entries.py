@@ -84,9 +84,11 @@ def in_entry_logs(is_lost_entry_log: Column) -> Column:
 
     def log_text(log: Column) -> Column:
         name = F.concat(F.lit("entry log "), log["log_id"].cast("string"), F.lit(" of "), log["bookie_id"])
-        all_bytes_text = F.when(lost_entry_count == 1, "has its bytes").otherwise("has their bytes")
+        all_bytes_text = F.when(lost_entry_count == 1, "has the bytes of this entry").otherwise(
+            "has the bytes of these entries"
+        )
         some_bytes_text = F.concat(
-            F.lit("has bytes of "), log["lost_entries"].cast("string"), F.lit(" of them")
+            F.lit("has the bytes of "), log["lost_entries"].cast("string"), F.lit(" of these entries")
         )
         lost_entries_text = F.when(log["lost_entries"] >= lost_entry_count, all_bytes_text).otherwise(
             some_bytes_text

@@ -97,7 +97,7 @@ that follows its format but breaks a rule is printed, also with exit code 5. No 
 @click.argument("kind", metavar="KIND", type=click.Choice(list(FILE_KINDS)))
 @click.argument("file", type=click.File("rb"))
 @click.option(
-    "--java", is_flag=True, help="availability: decode as the server's class does, including its errors."
+    "--java", is_flag=True, help="availability: decode like the server's Java class, with the same errors."
 )
 @click.option(
     "--bookie-id",

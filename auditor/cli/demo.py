@@ -12,7 +12,9 @@ from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 
 UNEXPECTED_FINDINGS_EXIT_CODE = 1
-CLOCK_NOTE = "the run's time is 25 hours ahead, because some faults in the new sample appear only after a day"
+CLOCK_NOTE = (
+    "the run's clock is 25 hours ahead, because some faults in the new sample appear only after a day"
+)
 
 
 @click.command()

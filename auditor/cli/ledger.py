@@ -54,7 +54,7 @@ def show(
 @click.argument("scope", metavar="[SCOPE]", type=int, required=False)
 @source_options
 @conf_option
-@click.option("--ledger-scope-id", type=int, help="List the ledgers of this scope.  [default: 0]")
+@click.option("--ledger-scope-id", type=int, help="List the ledgers of this BP-35 scope.  [default: 0]")
 @credentials_option
 def list_(
     scope: int | None,
@@ -85,7 +85,7 @@ def list_(
         else:
             click.echo(json.dumps(_ledger_json(ledger_or_gap), ensure_ascii=False, separators=(",", ":")))
     if gap_count:
-        raise UnreadError("the list is incomplete", f"{plural(gap_count, 'place')} could not be listed")
+        raise UnreadError("the list is incomplete", f"{plural(gap_count, 'path')} could not be listed")
 
 
 def _store_options(conf: Path | None, credentials: str | None) -> StoreOptions:

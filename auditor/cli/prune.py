@@ -130,7 +130,7 @@ def _count_idle_locks(runs_path: Path, is_removing: bool) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock_time = datetime.fromtimestamp(file.stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            say(f"{file.name} is locked since {lock_time}")
+            say(f"{file.name} has been locked since {lock_time}")
         else:
             idle_count += 1
             if is_removing:

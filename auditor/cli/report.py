@@ -214,7 +214,7 @@ def _require_listing_forms(report_outputs: tuple[Output, ...], selection: Select
         for check_pattern in selection.checks:
             if not any(Selection(checks=(check_pattern,)).matches_check(id) for id in CHECK_BY_ID):
                 raise UsageError(
-                    f"--check {check_pattern}: no check has that id; bkaudit explain check lists them"
+                    f"--check {check_pattern}: no check has that id; bkaudit explain check lists all ids"
                 )
 
 
@@ -234,7 +234,7 @@ def _require_listing_forms(report_outputs: tuple[Output, ...], selection: Select
     type=click.IntRange(1, 100_000),
     default=20,
     show_default=True,
-    help="Number of ledgers or applications to list, the largest first. One line has all others.",
+    help="Number of ledgers or applications to list, the largest first. One more line sums up all others.",
 )
 @format_option("text", "json", "csv")
 def space(run: str, by: SpaceGrouping, top: int, form: str) -> None:

@@ -226,7 +226,7 @@ def _print_round(finished_round: Round, code: int, is_last: bool) -> None:
     if finished_round.report is not None:
         outcome_text = status_line(finished_round.report, finished_round.run, now_ms())
     else:
-        retry_text = "" if is_last else f"; again in {duration(finished_round.wait_seconds)}"
+        retry_text = "" if is_last else f"; next round in {duration(finished_round.wait_seconds)}"
         outcome_text = f"failed, exit code {code}: {printable(str(finished_round.error))}{retry_text}"
     round_text = f"round {finished_round.number}, {duration(finished_round.seconds)}"
     click.echo(f"{format_time(now_ms())} {round_text}: {outcome_text}")

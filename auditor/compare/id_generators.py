@@ -52,7 +52,7 @@ def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifferenc
     copy_ranges = find_id_ranges(nodes, copy.layout)
     if not copy_ranges:
         return GeneratorDifference(
-            note="copy: id generator not compared, because it does not show the next id"
+            note="copy: id generator not compared, because the copy does not show the next id"
         )
     takes_generated_ids = application_of(F.col("custom_metadata")).isin(*GENERATED_ID_APPLICATIONS)
     is_issued_id = F.coalesce(takes_generated_ids, F.lit(False))

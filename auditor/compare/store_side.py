@@ -33,12 +33,16 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables.scans import add_doubt_column, doubtful_ids
 
 STORE_DIFFERENCES = make_schema(
-    ("item", pa.string(), "ledger, owner, cookie, layout, instance-id or id-generator"),
-    ("change", pa.string(), "missing, different, extra or undecided"),
+    (
+        "item",
+        pa.string(),
+        "kind of the compared item: ledger, owner, cookie, layout, instance-id or id-generator",
+    ),
+    ("change", pa.string(), "kind of the difference: missing, different, extra or undecided"),
     ("scope_id", pa.int64(), "BP-35 scope of a ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("path", pa.string(), "path in the store; for owners, without the chroot"),
-    ("fields", pa.list_(pa.string()), "differing fields of a ledger's metadata, name: source / copy"),
+    ("fields", pa.list_(pa.string()), "differing fields of a ledger's metadata, as name: source / copy"),
     ("why", pa.string(), "for undecided: the data that was not read, or that changed"),
     ("source_version", pa.int64(), "version in the source; null: the source does not have it"),
     ("copy_version", pa.int64(), "version in the copy; null: the copy does not have it"),

@@ -94,8 +94,8 @@ def _name_blind_spots(
         return
     if metadata is not None:
         yield (
-            "bookies without a cookie and a registration: the audit finds them in ensembles when it scans "
-            "all metadata. It cannot read them unless a source covers them"
+            "bookies with neither a cookie nor a registration: the audit finds them in ensembles when it "
+            "scans all metadata. It cannot read them unless a source covers them"
         )
     if bookies.has_disks:
         yield (

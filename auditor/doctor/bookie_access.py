@@ -62,9 +62,9 @@ def access_lines(
     exit_code = NOT_COVERED if has_rpc_source else CLEAN
     if problems or not used_registrations:
         consequence = (
-            "copies on the other bookies are unknown"
+            "copies on bookies that did not answer are unknown"
             if has_rpc_source
-            else "the audit cannot ask the other bookies about entries that seem to be missing"
+            else "the audit cannot ask bookies that did not answer about entries that seem to be missing"
         )
         yield BOOKIES_TOPIC.warn("access", f"{text}; {consequence}", None, exit_code)
     else:

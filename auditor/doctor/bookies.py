@@ -66,7 +66,7 @@ def list_bookie_journals(bookie: AttributedBookie) -> JournalListing:
             reasons.append(f"{directory.path}: {error}")
             continue
         if mark.file_id > 0 and mark.file_id not in {file_id for file_id, _, _ in files}:
-            reasons.append(f"{directory.path}: the journal file of the lastMark is missing: {mark.file_name}")
+            reasons.append(f"{directory.path}: lastMark refers to {mark.file_name}, a missing journal file")
         for file_id, path, journal_stat in files:
             if file_id < mark.file_id:
                 older_files.append(path)

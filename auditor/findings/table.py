@@ -24,7 +24,11 @@ from auditor.tables import Roster, Tables
 
 FINDINGS_SCHEMA = make_schema(
     ("id", pa.string(), "id of the check that made the finding"),
-    ("urgency", pa.string(), "destroys-data, lost, near-loss, below-ack-quorum, unseen or rest"),
+    (
+        "urgency",
+        pa.string(),
+        "urgency of the finding: destroys-data, lost, near-loss, below-ack-quorum, unseen or rest",
+    ),
     ("severity", pa.string(), "critical, error, warning or note"),
     ("confidence", pa.string(), "confirmed, suspect or unknown"),
     ("scope_id", pa.int64(), "BP-35 scope; null if the finding is not about a ledger"),
@@ -32,7 +36,7 @@ FINDINGS_SCHEMA = make_schema(
     (
         "ledger_qualified_name",
         pa.string(),
-        "scope and ledger in 32 hexadecimal digits; null if the finding is not about a ledger",
+        "BP-35 scope and ledger id in 32 hexadecimal digits; null if the finding is not about a ledger",
     ),
     ("bookie_id", pa.string(), "the bookie; null if the finding is not about one bookie"),
     (

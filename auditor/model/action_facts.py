@@ -16,7 +16,9 @@ class Action(TypedDict):
     """
 
     kind: Annotated[
-        str | None, SchemaFacet("enum", (*ActionKind, None)), about("null: the action changes nothing")
+        str | None,
+        SchemaFacet("enum", (*ActionKind, None)),
+        about("kind of the action; null: the action changes nothing"),
     ]
     text: Annotated[str, about("the instruction, with its objects")]
     checks: Annotated[list[CheckId], about("the checks whose findings ask for the action")]

@@ -149,8 +149,8 @@ class CheckSettings:
         int,
         Constant(
             "percent of a bookie's ledgers",
-            "Retention deletes a few percent of the ledgers between two garbage collections. More may "
-            "mean lost metadata.",
+            "Retention rules of applications delete a few percent of the ledgers between two garbage "
+            "collections. If more ledgers lack metadata, metadata may be lost.",
             0,
             100,
             StricterDirection.LOWER,
@@ -180,7 +180,7 @@ class CheckSettings:
         int,
         Constant(
             "ledgers",
-            "If a block has fewer ledgers, their application may have deleted all of them.",
+            "If a block of ids has fewer ledgers, their application may have deleted all of them.",
             1,
             1_000_000,
             StricterDirection.LOWER,
@@ -190,7 +190,7 @@ class CheckSettings:
         int,
         Constant(
             "percent of a bookie's ledgers",
-            "On a bookie with few ledgers, even so large a share is only a reason for doubt.",
+            "On a bookie with few ledgers, even such a large share is only a reason to doubt the metadata.",
             0,
             100,
             StricterDirection.LOWER,
@@ -209,7 +209,7 @@ class CheckSettings:
     content_margin: Annotated[
         int,
         Constant(
-            "ledgers that match another bookie, for each that matches this bookie",
+            "ledgers that match another bookie for each ledger that matches this bookie",
             "Replacement of ensemble members leaves a few ledgers that match another bookie.",
             1,
             1_000_000,
@@ -230,14 +230,14 @@ class CheckSettings:
         int,
         Constant(
             "intervals of garbage collection",
-            "The audit may have just missed one pass.",
+            "A pass may have run right after the audit.",
             1,
             1_000,
         ),
     ] = 2
     compaction_intervals: Annotated[
         int,
-        Constant("intervals of compaction", "The audit may have just missed one interval.", 1, 1_000),
+        Constant("intervals of compaction", "A compaction may have run right after the audit.", 1, 1_000),
     ] = 2
 
     def __post_init__(self) -> None:

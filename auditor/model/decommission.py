@@ -230,7 +230,10 @@ class RemovalTrial:
                 or not is_decommission
                 or not object_keys.issuperset(self.bookies)
             ):
-                raise ValueError(f"{', '.join(self.bookies)}: the gate did not permit the decommissioning")
+                raise ValueError(
+                    f"{', '.join(self.bookies)}: the gate did not permit the decommissioning "
+                    "(auditor.actions.gate)"
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ _UNFIT_RUN_SENTENCES = {
     "of earlier runs are unknown. Run a second audit in the parent directory "
     "of this run",
     UnfitRunReason.LOGS_NOT_READ: "the entry logs were not read, and a new index would lack the "
-    "entries that they have lost; audit again with --entry-logs",
+    "entries that these logs have lost; audit again with --entry-logs",
     UnfitRunReason.CHECKS_NOT_RUN: "checks that could forbid the action were left out, or have less careful "
     "settings than by default. Audit again with all checks",
 }

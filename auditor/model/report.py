@@ -224,9 +224,9 @@ class Report:
             value = json.loads(text)
             schema = value.get("schema") if isinstance(value, dict) else None
             if not isinstance(schema, str) or not schema.startswith(_SCHEMA_PREFIX):
-                raise ValueError(f"it is not a report of this program: its schema is {schema!r}")
+                raise ValueError(f"the file is not a report of this program: its schema is {schema!r}")
             if schema != SCHEMA and schema not in _LACKED_KEYS:
-                raise RunUsageError(f"this is not {SCHEMA}: its schema is {schema!r}; audit again")
+                raise RunUsageError(f"the report is not {SCHEMA}: its schema is {schema!r}; audit again")
             value["run"] = dict.fromkeys(_LACKED_KEYS.get(schema, ())) | value["run"]
             if schema in _LACKED_KEYS:
                 if "notes" in value["run"]:

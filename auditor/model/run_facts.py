@@ -329,7 +329,9 @@ class RunFacts:
     )
     keeps_times: Annotated[bool | None, about("whether the store keeps times of creation and change")] = None
     marks_listed: Annotated[bool | None, about("whether all marks could be listed")] = None
-    bookies_listed: Annotated[BookiesListed | None, about("unread cookies and registrations")] = None
+    bookies_listed: Annotated[
+        BookiesListed | None, about("cookies and registrations that could not be read")
+    ] = None
     directories_read: Annotated[
         Count | None,
         about("number of bookies' directories that were found; 0 also if no directories were given"),

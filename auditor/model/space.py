@@ -161,10 +161,15 @@ class SpaceStep:
 
     def __post_init__(self, permission: Allowed) -> None:
         if not isinstance(permission, Allowed) or permission.kind not in FREEING_ACTIONS:
-            raise TypeError(f"{self.bookie_id}: the gate permitted no action that frees space")
+            raise TypeError(
+                f"{self.bookie_id}: the gate permitted no action that frees space (auditor.actions.gate)"
+            )
         object_keys = {object.key for object in permission.objects}
         if permission.kind is not ActionKind.DELETE_LEDGER and self.bookie_id not in object_keys:
-            raise TypeError(f"{self.bookie_id}: the gate did not permit {permission.kind} on this bookie")
+            raise TypeError(
+                f"{self.bookie_id}: the gate did not permit {permission.kind} on this bookie "
+                "(auditor.actions.gate)"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,9 +207,12 @@ def unequal_cookie_refusal(
 def directories_refusal(
     fault: Fault, paths: Sequence[str], problem: str, stored_id: str | None = None
 ) -> Refusal:
-    """Return the refusal to start because ``paths`` have the same fault. ``problem`` describes the fault."""
+    """Return the refusal to start because ``paths`` have the same fault.
+
+    ``problem`` is the predicate of a sentence about one of the paths, such as "has no VERSION".
+    """
     path_text = paths[0] if len(paths) == 1 else f"each of {', '.join(paths)}"
-    return Refusal(INVALID_COOKIE, fault, f"{path_text} has {problem}", tuple(paths), stored_id)
+    return Refusal(INVALID_COOKIE, fault, f"{path_text} {problem}", tuple(paths), stored_id)
 
 
 def _cookie_location_text(path: str | None, stored_id: str | None) -> str:
@@ -321,7 +324,7 @@ def _legacy_decision(
         return _new_bookie_refusal(expected.bookie_id, missing_directories)
     if missing_directories and not allow_expansion:
         return directories_refusal(
-            Fault.VERSION_MISSING, [directory.path for directory in missing_directories], "no VERSION"
+            Fault.VERSION_MISSING, [directory.path for directory in missing_directories], "has no VERSION"
         )
     return _expansion_refusal(missing_directories, existing_cookies)
 
@@ -350,7 +353,7 @@ def _new_bookie_refusal(bookie_id: str, missing_directories: Sequence[BookieDire
         return Refusal(INVALID_COOKIE, Fault.NOT_IN_STORE, reason, stored_id=bookie_id)
     # Like the server, do not look into directories that already have a VERSION.
     if non_empty_paths := _find_non_empty(missing_directories):
-        problem = "no VERSION but is not empty, and the store has no cookie for the bookie"
+        problem = "has no VERSION but is not empty, and the store has no cookie for the bookie"
         return directories_refusal(Fault.NOT_EMPTY, non_empty_paths, problem, bookie_id)
     return None
 
@@ -370,10 +373,10 @@ def _expansion_refusal(
         return directories_refusal(
             Fault.DISK_WIPED,
             wiped_dirs,
-            "no VERSION, but the bookie's cookies contain this directory: the directory was wiped",
+            "has no VERSION, but the bookie's cookies contain this directory: the directory was wiped",
         )
     if non_empty_paths := _find_non_empty(missing_directories):
-        return directories_refusal(Fault.NOT_EMPTY, non_empty_paths, "no VERSION but is not empty")
+        return directories_refusal(Fault.NOT_EMPTY, non_empty_paths, "has no VERSION but is not empty")
     return None
 
 

@@ -82,7 +82,7 @@ _TIME_BASIS_SENTENCES = {
     TimeBasis.OLDER_JOURNAL: "the file time of the journal before the one in lastMark; the index may be "
     "newer",
     TimeBasis.FIRST_START: "the bookie's first start, judged by journal ids; the index may be much newer",
-    TimeBasis.INDEX_LOG: "the file time of RocksDB's log: the files of the index are older than lastMark",
+    TimeBasis.INDEX_LOG: "the file time of RocksDB's log, because the index files are older than lastMark",
 }
 
 
@@ -120,7 +120,7 @@ PARTIAL_INDEX = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexS
 """States of a replica whose index may lack entries that the bookie has."""
 
 
-GONE_REASON = "it was listed, but no longer existed when it was to be read"
+GONE_REASON = "the file was listed, but no longer existed when it was to be read"
 """Reason of an unreadable file: a running bookie deleted it after it was listed (garbage collection)."""
 
 

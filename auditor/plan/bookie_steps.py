@@ -92,8 +92,8 @@ def _refuse_until_copied(
         and plan_facts.bookies[bookie]["foreign_instance"]
     ):
         way_out = (
-            "first find the disks of this cluster's bookie, then stop it; with its present disks, it cannot "
-            "restart"
+            "first find the bookie's disks of this cluster, then stop the bookie; with its present disks, it "
+            "cannot restart"
         )
         return replace(refused_step, way_out=way_out)
     if not refused_step.holds or not {*refused_step.holds} <= {*REASONS_TO_COPY_FIRST}:
@@ -122,7 +122,9 @@ def _stop_step(
         settings.add(KEEP_OTHER_LEDGERS_SETTING)
     is_running = plan_facts.bookies[bookie]["registered"] is not None
     manual_commands = (
-        [procedures.stop_bookie(step_permission, bookie, "ends its garbage collection")] if is_running else []
+        [procedures.stop_bookie(step_permission, bookie, "the bookie ends its garbage collection")]
+        if is_running
+        else []
     )
     effect_text = f"{bookie} deletes no live data"
     if settings:
@@ -182,7 +184,7 @@ def make_cookies(plan_facts: PlanFacts) -> Steps:
             reason_text = (
                 f"VERSION on its disks has the instance id of another cluster, {foreign_instances[0]}"
             )
-            way_out = "find the disks of this cluster's bookie, and audit again"
+            way_out = "find the bookie's disks of this cluster, and audit again"
         elif not (bookie_row["named"] or bookie_row["found"]):
             reason_text, way_out = (
                 "the bookie is in no ensemble, and none of its directories was found",

@@ -16,7 +16,7 @@ REFUSAL_TEXTS = {
         "explain ledger ID)",
     ),
     RefusalReason.WORKER_LOCK: (
-        "a replication worker has locked the ledger, and recover does not take the lock",
+        "a replication worker has locked the ledger, and the command recover does not take the lock",
         "wait for the worker, and audit again",
     ),
     RefusalReason.UNPROVED: ("the finding is not confirmed", "audit again with --since last"),
@@ -49,7 +49,7 @@ def find_copy_refusal(
     if ledger_row.digest_type is None:
         return (
             RefusalReason.NOT_BY_SHELL,
-            "its metadata has no digest type and no password, so recover would use those in the "
+            "the ledger's metadata has no digest type and no password, so recover would use those in the "
             "shell's configuration",
             "have the application read the ledger and write it to a new one. Or, for this ledger only, set "
             "digestType and passwd in the shell's configuration to those of the application",

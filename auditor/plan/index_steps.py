@@ -157,7 +157,9 @@ def _rebuild_step(
             return refuse_last_of_set(
                 plan_facts, ActionKind.REBUILD_INDEX, title, groups, [bookie], last_holders
             )
-        manual_commands.append(procedures.stop_bookie(stop_gate_answer, bookie, "releases its index"))
+        manual_commands.append(
+            procedures.stop_bookie(stop_gate_answer, bookie, "the bookie releases its index")
+        )
     placeholder_values = {"BOOKIE": bookie}
     if has_index_per_ledger:
         placeholder_values |= {"ID": str(ledgers[0])} if len(ledgers) == 1 else {}

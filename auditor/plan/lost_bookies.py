@@ -228,7 +228,7 @@ def _mark_ledgers_again(plan_facts: PlanFacts, unmarked_groups: Mapping[str, Fin
     ledger_ids = [row.ledger_id for row in rows]
     ledger_count = sum(unmarked_groups[bookie]["mark-missing"].evidence["unmarked"] for bookie in bookies)
     bookies_text = first_names(bookies, _MAX_NAMES_SHOWN)
-    title = f"mark {{}}, which the auditor did not mark, on {bookies_text}"
+    title = f"mark {{}} that the auditor left unmarked on {bookies_text}"
     step_permission, refused_steps = permit_each_ledger(
         plan_facts.run, ActionKind.RECOVER, title, findings, bookies, ledger_ids
     )

@@ -86,7 +86,8 @@ def _put_back_steps(
         return refuse_last_of_set(plan_facts, ActionKind.STOP, title, groups, running_bookies, holders)
     plan_facts.stop_set.add(*running_bookies)
     stop_commands = [
-        procedures.stop_bookie(step_permission, name, "releases its disks") for name in running_bookies
+        procedures.stop_bookie(step_permission, name, "the bookie releases its disks")
+        for name in running_bookies
     ]
     return make_step(
         step_permission, title, groups.plan_findings(),
@@ -161,7 +162,7 @@ def _start_step(
         effect_text=f"clients and workers can read {ledger_count_text} again; audit afterwards",
         risk_text="none; its garbage collector runs again", undo_text="no undo is needed",
         preconditions=[
-            "it starts with its own disks, which should have entries of ledger "
+            "the bookie starts with its own disks, which should have entries of ledger "
             f"{first_names([str(ledger) for ledger in ledgers], _MAX_NAMES_SHOWN)}"
         ],
         expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,

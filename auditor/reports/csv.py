@@ -25,9 +25,10 @@ COLUMN_MEANINGS = {
     "urgency": "urgency: destroys-data, lost, near-loss, below-ack-quorum, unseen or rest",
     "severity": "critical, error, warning or note",
     "confidence": "confirmed, suspect or unknown",
-    "scope_id": "the ledger's scope; empty if the finding is not about a ledger",
+    "scope_id": "BP-35 scope of the ledger (0 in an unmodified BookKeeper); empty if there is no ledger",
     "ledger_id": "the ledger; empty if the finding is not about a ledger",
-    "ledger_qualified_name": "scope and ledger in 32 hexadecimal digits; empty if the finding has no ledger",
+    "ledger_qualified_name": "BP-35 scope and ledger id in 32 hexadecimal digits; empty if there is no "
+    "ledger",
     "bookie_id": "the bookie; empty if the finding is not about one bookie",
     "message": "the fault, as a sentence",
     "entries": "ranges of entries that have no copy left or are below a quorum; long lists are cut",

@@ -44,7 +44,7 @@ CAUSE_TEXTS = {
         "audit again and add the missing sources, such as directories of bookies that were not read",
     ),
     Cause.RUN_LACKS_HOLDS: (
-        "an earlier version of bkaudit made this run, and it did not record holds",
+        "an earlier version of bkaudit, which did not record holds, made this run",
         "audit again",
     ),
     Cause.DATA_TOO_OLD: (
@@ -64,7 +64,7 @@ CAUSE_TEXTS = {
         "audit again with all checks",
     ),
     Cause.ONLY_COPY: (
-        "no other bookie of the ensemble has some of the entries, so the command would wait forever",
+        "some entries are on no other bookie of the ensemble, so the command would wait forever",
         "while the bookie runs, copy each ledger with `bookkeeper shell recover -l LEDGER BOOKIE`, or "
         "let the application delete it",
     ),
@@ -324,7 +324,9 @@ def _remaining_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         )
         if copy_work.renamed_stuck:
             stuck_text = plural(
-                copy_work.renamed_stuck, "has no spare and still names it", "have no spare and still name it"
+                copy_work.renamed_stuck,
+                "ledger has no spare bookie and still names it",
+                "ledgers have no spare bookie and still name it",
             )
             remaining_text += f"; {stuck_text}"
         yield from labelled_lines("named by", remaining_text, width)
@@ -332,8 +334,8 @@ def _remaining_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         remaining_text = f"the rack mapping ({rehearsal.mapping_origin}), until somebody edits it"
         yield from labelled_lines("named by", remaining_text, width)
     remaining_text = (
-        "its disks; copies that failed attempts left on bookies outside the ensembles; readers with open "
-        "ledgers"
+        "the bookie's disks; copies that failed attempts left on bookies outside the ensembles; readers "
+        "with open ledgers"
     )
     yield from labelled_lines("remain", remaining_text, width)
 

@@ -250,7 +250,7 @@ def _coverage_parts(report: Report, columns: int) -> Iterator[_Part]:
         doubt_forms = _row_forms(doubtful_ids_line(run.in_doubt), columns)
         yield _Part("unknown", doubt_forms, _Rank.UNREAD_DATA, _Rank.UNREAD_DATA)
     if run.gaps:
-        gaps_text = f"{plural(len(run.gaps), 'place', 'places')}, such as {run.gaps[0]}"
+        gaps_text = f"{plural(len(run.gaps), 'path', 'paths')}, such as {run.gaps[0]}"
         yield _Part("not read", _row_forms(gaps_text, columns), _Rank.UNREAD_DATA)
 
 

@@ -123,7 +123,7 @@ def _coverage_section(report: Report) -> str:
     if run.in_doubt:
         rows.append(("unknown", escape_markdown(doubtful_ids_line(run.in_doubt))))
     if run.gaps:
-        rows.append(("not read", f"{len(run.gaps):,} places, such as {escape_markdown(run.gaps[0])}"))
+        rows.append(("not read", f"{len(run.gaps):,} paths, such as {escape_markdown(run.gaps[0])}"))
     return "\n".join(["| checked | |", "| --- | --- |", *(f"| {name} | {text} |" for name, text in rows)])
 
 

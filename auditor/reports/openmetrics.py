@@ -59,8 +59,8 @@ METRICS = {
     "bkaudit_at_risk_bytes": "Total length of ledgers with findings, by severity; each ledger counts once.",
     "bkaudit_near_loss_ledgers": "Ledgers that would lose an entry if one bookie (or rack) is lost.",
     "bkaudit_near_loss_bytes": "Bytes that would be lost if one bookie (or rack) is lost, counted once.",
-    "bkaudit_near_loss_possible_ledgers": "Further ledgers that would lose an entry with one bookie "
-    "(or rack) if every unknown copy is missing.",
+    "bkaudit_near_loss_possible_ledgers": "Further ledgers that would lose an entry if one bookie (or rack) "
+    "is lost and all unknown copies are missing.",
     "bkaudit_unavailable_ledgers": "Ledgers that no registered bookie can serve or close; absent if unknown.",
     "bkaudit_single_copy_ledgers": "Ledgers with an entry that only one registered bookie can "
     "serve; absent if unknown.",

@@ -214,7 +214,7 @@ def _failure_set_parts(level: LevelLoss) -> Iterator[PagePart]:
     worst_sets_label = "worst" if level.proved else "worst found (there may be worse):"
     yield ""
     if not level.sets:
-        yield f"no {sets_noun} of {level.level}s are known to lose an entry"
+        yield f"no {sets_noun} of {level.level}s are known whose failure loses an entry"
         return
     yield f"{worst_sets_label} {sets_noun} of {level.level}s{losing_clause}"
     rows = [
@@ -342,7 +342,9 @@ def _copyset_parts(copysets: Copysets) -> Iterator[PagePart]:
     yield LabelledText("scatter width", f"a bookie has {width}")
     for bookies, chance in copysets.chance.items():
         if bookies <= copysets.bookies:
-            yield LabelledText("", f"{bookies} random bookies lose an entry with probability {chance:.2g}")
+            yield LabelledText(
+                "", f"if {bookies} random bookies fail, an entry is lost with probability {chance:.2g}"
+            )
     if copysets.mttdl_years is not None:
         assumption = (
             f"a bookie fails every {copysets.mttf_days:g} days and is replaced in {copysets.mttr_hours:g} h"

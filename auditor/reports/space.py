@@ -119,7 +119,11 @@ def free_space_text(disk: DiskTotal) -> str:
 def _step_lines(space_view: SpaceView, width: int | None) -> Iterator[str]:
     steps_by_bookie = _group_by_bookie(space_view.steps)
     if not steps_by_bookie:
-        yield "\nno space to free was found" if not space_view.refused else "\nno space may be freed"
+        yield (
+            "\nno step that frees space is permitted"
+            if space_view.refused
+            else "\nno space to free was found"
+        )
     for bookie, steps in list(steps_by_bookie.items())[:MAX_BOOKIES_SHOWN]:
         yield ""
         yield from _folded_lines(f"{bookie}: steps that free the most space", width)

@@ -77,7 +77,7 @@ def require_tables(run: RunDirectory, tables: Sequence[str]) -> None:
         name for name in _read_manifest_value(run, "tables", list[str]) or () if name not in present_names
     ]
     for name in (*missing_names, *(table for table in tables if not run.sizes(f"tables/{table}"))):
-        raise damage_error(f"{run.path}/tables/{name}", "it is missing")
+        raise damage_error(f"{run.path}/tables/{name}", "missing")
 
 
 def _find_damage(runs: Sequence[str]) -> None:
@@ -115,9 +115,9 @@ def require_whole_findings(tables: RunDirectory) -> None:
     for name, listed_size in listed_sizes.items():
         if file_sizes.get(name) != listed_size:
             damage_text = (
-                "it is missing"
+                "missing"
                 if name not in file_sizes
-                else f"it has {file_sizes[name]:,} bytes instead of {listed_size:,}"
+                else f"the file has {file_sizes[name]:,} bytes instead of {listed_size:,}"
             )
             raise damage_error(f"{tables.path}/findings/{name}", damage_text)
     if sum(listed_sizes.values()) <= MAX_CHECKED_BYTES:

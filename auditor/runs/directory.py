@@ -53,7 +53,7 @@ def damage_error(path: str, cause: object) -> RunError:
     if (service_message := service_error_text(cause)) is not None:
         return RunUnreadableError(f"{path} cannot be read: {service_message}")
     if isinstance(cause, FileNotFoundError):
-        reason = "it is missing"
+        reason = "missing"
     elif isinstance(cause, KeyError):
         reason = f"it has no {cause}"
     else:
@@ -175,7 +175,7 @@ class RunDirectory:
         if manifest is None:
             return {}
         if not isinstance(manifest, dict):
-            raise damage_error(path, "it is not a JSON object")
+            raise damage_error(path, "the file is not a JSON object")
         for name in _JSON_OBJECT_KEYS:
             if not isinstance(manifest.get(name), dict | None):
                 raise damage_error(path, f"{name} is not a JSON object")
@@ -264,7 +264,7 @@ class RunDirectory:
         files, base_path = self._file_system_and_path
         file_names = [name for name in self.names(table_path) if name.endswith(".parquet")]
         if not file_names:
-            raise damage_error(f"{self.path}/{table_path}", "it has no Parquet file")
+            raise damage_error(f"{self.path}/{table_path}", "the table has no Parquet file")
         try:
             for file_name in file_names:
                 require_file(files, f"{base_path}/{table_path}/{file_name}")

@@ -152,7 +152,7 @@ def _add_rule_reasons(
     for run in newest_first[: max(1, retention_rules.last)]:
         reasons[run.path].append("last" if retention_rules.last else "the newest")
     for run in [run for run in newest_first if run.complete][:1]:
-        reasons[run.path].append("the newest complete")
+        reasons[run.path].append("the newest complete run")
     for rule_name, period_format in _PERIOD_FORMATS:
         kept_periods: set[str] = set()
         for run in newest_first:
@@ -174,7 +174,7 @@ def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> 
         directory: The directory of runs.
     """
     suppression_files = () if options.suppressions is None else (options.suppressions,)
-    uses_by_path = {} if options.since == LAST else {options.since: "the option since names it"}
+    uses_by_path = {} if options.since == LAST else {options.since: "the option since names this run"}
     for file in (*files, *suppression_files):
         for suppression in read_suppressions(Path(file).absolute()):
             uses_by_path[suppression.baseline] = "the baseline of a suppression"

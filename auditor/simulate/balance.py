@@ -127,8 +127,9 @@ def _idle_reason(
             "leaves it out of its topology"
         )
     if locations.groups(name):
-        return f"it is in group {', '.join(locations.groups(name))}: open ledgers may use other groups"
-    return "no open ledger uses it, for a reason that this run does not show"
+        group_names = ", ".join(locations.groups(name))
+        return f"the bookie is in group {group_names}: open ledgers may use other groups"
+    return "no open ledger uses the bookie, for a reason that this run does not show"
 
 
 def _domain_loads(loads: list[BookieLoad], locations: Locations, level: Level) -> tuple[BookieLoad, ...]:

@@ -154,4 +154,4 @@ def check_columns(actual_schema: pa.Schema, expected_schema: pa.Schema) -> None:
     if [(schema_field.name, schema_field.type) for schema_field in actual_schema] != [
         (schema_field.name, schema_field.type) for schema_field in expected_schema
     ]:
-        raise RunError("its columns differ from the columns of this version")
+        raise RunError("the table's columns differ from those of this version")

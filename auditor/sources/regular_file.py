@@ -165,7 +165,7 @@ def parse_toml(data: bytes) -> dict[str, Any]:
         toml_text = data.decode()
     except UnicodeDecodeError:
         # The error contains the text, perhaps a secret. So it must not be a cause of the new one.
-        raise ValueError("it is not UTF-8 text") from None
+        raise ValueError("the file is not UTF-8 text") from None
     if _TOO_DEEP_KEY.search(toml_text):
         raise ValueError(f"a key has more than {_MAX_KEY_PARTS} parts")
     try:

@@ -35,7 +35,7 @@ DIGESTS = make_schema(
     ("entry_id", pa.int64(), "the entry"),
     ("entry_bytes", pa.int64(), "length of the entry in bytes, including header and digest"),
     ("digest_type", pa.string(), "CRC32, CRC32C, MAC or DUMMY; null: not known"),
-    ("state", pa.string(), "right, wrong or not-checked"),
+    ("state", pa.string(), "result of the digest check: right, wrong or not-checked"),
     (
         "reason",
         pa.string(),
@@ -63,8 +63,8 @@ DIGESTS = make_schema(
     (
         "comparable",
         pa.bool_(),
-        "whether this copy can be compared with other copies. If so, the bookie is in an ensemble of the "
-        "ledger, and the entry is not beyond the ledger's end",
+        "whether this copy can be compared with other copies: the bookie is in an ensemble of the ledger, "
+        "and the entry is not beyond the ledger's end",
     ),
     (
         "entries",

@@ -30,24 +30,26 @@ ID_GENERATORS = make_schema(
     (
         "listed",
         pa.int64(),
-        "number of listed ledgers with ids from next to high; ledgers created during the scan do not count",
+        "number of ledgers that the metadata lists with ids from next to high, without those created during "
+        "the scan",
     ),
     ("listed_highest", pa.int64(), "highest id of the ledgers counted in listed; null: there are none"),
     (
         "drawn",
         pa.int64(),
-        "number of the ledgers in listed that belong to applications that never choose ids themselves",
+        "number of the ledgers counted in listed that belong to applications that never choose ids "
+        "themselves",
     ),
     ("chosen", pa.int64(), "number of listed ledgers with ids above high, which an application chose itself"),
     (
         "held",
         pa.int64(),
-        "largest number of ledgers on any one bookie that have no metadata and have ids from next on",
+        "number of ledgers that have no metadata and an id from next on, on the bookie with most of them",
     ),
     (
         "held_highest",
         pa.int64(),
-        "highest id, on any bookie, of a ledger without metadata and from next on; null: none",
+        "highest id, on any bookie, of a ledger that has no metadata and an id from next on; null: none",
     ),
 )
 

@@ -138,7 +138,7 @@ JUDGED = make_schema(
         "past_end",
         _ENTRIES_TYPE,
         "consecutive entries beyond the ledger's last entry that an ack quorum of bookies has; "
-        "surplus leaves them out",
+        "the column surplus leaves them out",
     ),
     ("past_end_last", pa.int64(), "the last entry of past_end; null: past_end is empty"),
     (

@@ -57,12 +57,12 @@ LOG_ENTRIES = make_schema(
     (
         "needed_bytes",
         pa.int64(),
-        "bytes in the log of entries that the bookie's index should have but lacks",
+        "bytes of this log that belong to entries that the bookie's index should have but lacks",
     ),
     (
         "lost",
         pa.binary(),
-        "entries of groups that are in the index of no bookie any more, as groups of 24 bytes; null: not "
+        "entries in the column groups that no bookie's index has any more, as groups of 24 bytes; null: not "
         "known",
     ),
     ("lost_entries", pa.int64(), "number of entries in lost"),

@@ -19,7 +19,7 @@ from auditor.tables.scans import new_ids
 
 STALE_MARKS = make_schema(
     ("scope_id", pa.int64(), "BP-35 scope; always 0"),
-    ("ledger_id", pa.int64(), "a marked ledger that has all its copies; no copy is unknown"),
+    ("ledger_id", pa.int64(), "a ledger that is marked although the audit found all its copies"),
     ("path", pa.string(), "the mark's znode"),
     ("replicas", pa.list_(pa.string()), "bookies that lack copies according to the mark"),
     ("since", pa.int64(), "time when the ledger was last marked (ms since 1970, UTC)"),

@@ -52,8 +52,8 @@ ORPHANS = make_schema(
     (
         "newer_than_scan",
         pa.bool_(),
-        "whether the ledger may be newer than the saved metadata. If so, its index file is newer, or, on "
-        "RocksDB, its id is above all listed ids",
+        "whether the ledger may be newer than the saved metadata: its index file is newer, or, on RocksDB, "
+        "its id is above all listed ids",
     ),
     (
         "doubt",
@@ -66,17 +66,21 @@ HOLDINGS = make_schema(
     ("bookie_id", pa.string(), "a bookie with an index"),
     ("ledgers", pa.int64(), "number of ledgers in the bookie's index"),
     ("orphans", pa.int64(), "number of the bookie's ledgers that the metadata does not list"),
-    ("in_doubt", pa.int64(), "number of orphans with a doubt (see table orphans)"),
+    (
+        "in_doubt",
+        pa.int64(),
+        "number of orphans for which the column doubt of the table orphans has a reason",
+    ),
     (
         "lasting",
         pa.int64(),
-        "number of orphans with no doubt (table orphans) that a run at least an hour earlier had also "
-        "found. 0 if there is no such run",
+        "number of orphans, without those of in_doubt, that a run at least an hour earlier had also found. "
+        "0 if there is no such run",
     ),
     (
         "recent",
         pa.int64(),
-        "number of orphans with no doubt (table orphans); their metadata was deleted less than one garbage "
+        "number of orphans, without those of in_doubt, whose metadata was deleted less than one garbage "
         "collection interval before the scan",
     ),
     (
@@ -93,7 +97,11 @@ VANISHED_RANGES = make_schema(
     ("low", pa.int64(), "first id of a range of 10,000 ids in which all ledgers of the bookie are orphans"),
     ("high", pa.int64(), "last id of the range"),
     ("ledgers", pa.int64(), "number of the bookie's ledgers in the range"),
-    ("in_doubt", pa.int64(), "number of the range's ledgers with a doubt (see table orphans)"),
+    (
+        "in_doubt",
+        pa.int64(),
+        "number of the range's ledgers for which the column doubt of the table orphans has a reason",
+    ),
 )
 
 

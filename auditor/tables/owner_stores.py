@@ -24,14 +24,14 @@ OWNER_STORES = make_schema(
     (
         "scope_claimed",
         pa.string(),
-        "owners that the stores must contain, with proof, before a ledger without a reference may be deleted",
+        "owners that the stores must provably contain before a ledger without a reference may be deleted",
     ),
     (
         "scope_proved",
         pa.string(),
         "proved part of scope_claimed; the same as scope_claimed if the set of stores is complete",
     ),
-    ("proof", pa.string(), "proof of scope_proved"),
+    ("proof", pa.string(), "reason why scope_proved counts as proved"),
     ("as_of", pa.int64(), "time of the store's data (ms since 1970, UTC); null: not known"),
     ("reason", pa.string(), "reason why scope_claimed is not proved; null: it is proved"),
     ("declared", pa.bool_(), "whether the option owners_complete names the store"),

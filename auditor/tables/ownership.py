@@ -40,7 +40,8 @@ OWNERSHIP = make_schema(
     (
         "standing",
         pa.string(),
-        "owned, offloaded, dangling, unowned, young, unknown, foreign or unnamed; null: no ledger",
+        "state of ownership: owned, offloaded, dangling, unowned, young, unknown, foreign or unnamed; null: "
+        "no ledger",
     ),
     ("fault", pa.string(), "id of the check that reports the fault of the row; null: no fault"),
     ("why", pa.string(), "reason for a standing of unknown or foreign, or for a doubt, such as unread data"),
@@ -60,7 +61,7 @@ OWNERSHIP = make_schema(
     (
         "dropped_since",
         pa.int64(),
-        "scan time (ms since 1970, UTC) of the first run without an owner that an earlier run saw. "
+        "scan time (ms since 1970, UTC) of the first run that saw no owner, after a run that saw one. "
         "null: no such run",
     ),
     (
@@ -69,21 +70,29 @@ OWNERSHIP = make_schema(
         "application named by the owner's reference, or by the custom metadata if no owner refers to "
         "the ledger",
     ),
-    ("kind", pa.string(), "data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation"),
+    (
+        "kind",
+        pa.string(),
+        "use of the ledger: data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation",
+    ),
     ("tenant", pa.string(), "tenant"),
     ("namespace", pa.string(), "namespace"),
     ("topic", pa.string(), "local name of the topic, with its partition or segment"),
     ("cursor", pa.string(), "the subscription"),
     ("detail", pa.string(), "version of the schema, or name of the delayed-delivery bucket"),
     ("path", pa.string(), "the owner's znode"),
-    ("claim", pa.string(), "owner's znode in the ledger's custom metadata, without a known chroot"),
+    ("claim", pa.string(), "owner's znode according to the ledger's custom metadata; without a known chroot"),
     ("place", pa.int64(), "position of the ledger in the topic's list, counted from 0"),
     ("list_size", pa.int64(), "number of ledgers in the topic's list"),
     ("entries", pa.int64(), "number of entries according to the owner's record"),
     ("size", pa.int64(), "number of bytes according to the owner's record"),
-    ("offload", pa.string(), "incomplete, complete or deleted (from BookKeeper); null: never offloaded"),
+    (
+        "offload",
+        pa.string(),
+        "state of the offload: incomplete, complete or deleted (from BookKeeper); null: never offloaded",
+    ),
     ("offload_uid", pa.string(), "UUID in the names of the offloaded objects"),
-    ("borrowed", pa.bool_(), "whether a shadow topic makes the reference; another topic owns the ledger"),
+    ("borrowed", pa.bool_(), "true: a shadow topic has the reference, and another topic owns the ledger"),
     ("mark_delete_ledger_id", pa.int64(), "for a cursor: ledger of the acknowledged position"),
     ("mark_delete_entry_id", pa.int64(), "for a cursor: entry of the acknowledged position"),
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED; null: not listed, or unreadable"),

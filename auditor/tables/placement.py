@@ -66,10 +66,10 @@ PLACEMENT = make_schema(
         pa.bool_(),
         "whether the segment would pass the policy if every bookie with a location were writable",
     ),
-    ("windows", pa.int32(), "number of the segment's write sets with the result in violated"),
-    ("bookies", _NAMES_TYPE, "bookies of the first write set with the result in violated"),
+    ("windows", pa.int32(), "number of the segment's write sets that have the result in the column violated"),
+    ("bookies", _NAMES_TYPE, "bookies of the first write set that has the result in the column violated"),
     ("locations", _NAMES_TYPE, "locations of the write set's bookies in the mapping; null: not known"),
-    ("unwritable", _NAMES_TYPE, "bookies of the first such write set that are not writable"),
+    ("unwritable", _NAMES_TYPE, "those bookies in the column bookies that are not writable"),
     (
         "domain",
         pa.string(),

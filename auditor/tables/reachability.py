@@ -21,7 +21,7 @@ REACHABILITY = make_schema(
     (
         "entries",
         pa.int64(),
-        "number of entries that one or no registered bookie can serve; 0 for the open end of a ledger",
+        "number of entries that at most one registered bookie can serve; 0 for the open end of a ledger",
     ),
     (
         "bookies",

@@ -203,7 +203,11 @@ BOOKIES = make_schema(
         pa.int64(),
         "number of ledgers for which the audit compares the bookie's expected entries with its entries",
     ),
-    ("registered", pa.string(), "writable, readonly or both; null: not registered"),
+    (
+        "registered",
+        pa.string(),
+        "how the bookie is registered: writable, readonly or both; null: not registered",
+    ),
     (
         "registered_twice",
         pa.bool_(),
@@ -270,7 +274,7 @@ BOOKIES = make_schema(
 DIRECTORIES = make_schema(
     ("place", pa.string(), "the bookie that should use the directory, according to the directory's path"),
     ("path", pa.string(), "path at which the directory was found"),
-    ("role", pa.string(), "journal, ledger, index or unknown"),
+    ("role", pa.string(), "role of the directory: journal, ledger, index or unknown"),
     ("owner", pa.string(), "the bookie to which the audit attributes the directory's data"),
     ("cookie_bookie_id", pa.string(), "bookie id in the directory's VERSION"),
     ("instance_id", pa.string(), "instance id in the directory's VERSION"),

@@ -78,7 +78,7 @@ OWNER_RUNS = "runs that read owners"
 ENTRY_LOG_RUNS = "runs with `--entry-logs`"
 DEEP_RUNS = "runs with `--deep`"
 OFFLOAD_LISTING_RUNS = "runs with `--offload-listing`"
-PLACEMENT_RUNS = "runs that judge placement"
+PLACEMENT_RUNS = "runs that checked placement"
 
 _ALL_TABLES = (
     Table(
@@ -184,7 +184,7 @@ _ALL_TABLES = (
     ),
     Table(
         "id_generators",
-        "an id generator of the store, its next id, and ids in use that are not below it",
+        "an id generator of the store, its next id, and the ids in use from this id on",
         ID_GENERATORS,
     ),
     Table("undrawn", "a bookie with orphans whose ids the generator has not given out", UNDRAWN),

@@ -15,14 +15,18 @@ from auditor.model.source_scope import SourceScope
 
 SOURCES = make_schema(
     ("source", pa.string(), "URI of the source without credentials, or its name; for a bookie, its id"),
-    ("kind", pa.string(), "metadata, bookies (a list), bookie (the entries of one bookie) or owners"),
-    ("scope_claimed", pa.string(), "objects that the source lists completely, as the audit assumes"),
+    (
+        "kind",
+        pa.string(),
+        "kind of the source: metadata, bookies (a list), bookie (the entries of one bookie) or owners",
+    ),
+    ("scope_claimed", pa.string(), "objects that the source is assumed to list completely"),
     (
         "scope_proved",
         pa.string(),
         "proved part of scope_claimed; the same as scope_claimed if all of it is proved",
     ),
-    ("proof", pa.string(), "proof of scope_proved"),
+    ("proof", pa.string(), "reason why scope_proved counts as proved"),
     (
         "as_of",
         pa.int64(),

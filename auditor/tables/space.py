@@ -34,7 +34,7 @@ SPACE = make_schema(
     ("directory", pa.string(), "the ledger directory"),
     ("path", pa.string(), "the log"),
     ("log_id", pa.int64(), "id of the log"),
-    ("kind", pa.string(), "log, compacting or compacted (see table entry_logs)"),
+    ("kind", pa.string(), "kind of the log file: log, compacting or compacted (see table entry_logs)"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; null if ledger_id is null"),
     ("ledger_id", pa.int64(), "the ledger; null: the bytes belong to no ledger"),
     (

@@ -77,8 +77,8 @@ STARTS = make_schema(
     (
         "store_grows",
         pa.bool_(),
-        "whether allowStorageExpansion accepts the fields in store_differs, because one list of "
-        "directories contains the other",
+        "whether the setting allowStorageExpansion would accept the differences in store_differs, because "
+        "one list of directories contains the other",
     ),
 )
 
@@ -294,7 +294,7 @@ def _row_without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
         directory.version_absent for directory in directories if directory.has_current
     ):
         return None
-    fault_text = "no VERSION but is not empty, and the store has no cookie for the bookie"
+    fault_text = "has no VERSION but is not empty, and the store has no cookie for the bookie"
     refusal = directories_refusal(Fault.NOT_EMPTY, nonempty_directories, fault_text, bookie.name)
     return dict.fromkeys(STARTS.names) | {
         "bookie_id": bookie.name,

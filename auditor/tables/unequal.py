@@ -61,14 +61,15 @@ UNEQUAL = make_schema(
     (
         "index_state",
         pa.string(),
-        "ok, cut, unreadable, limbo, not-indexed, misplaced, wrong-directory or absent",
+        "state of the index (see table availability): ok, cut, unreadable, limbo, not-indexed, misplaced, "
+        "wrong-directory or absent",
     ),
     ("answered", pa.int64(), "time (ms since 1970, UTC) when the bookie listed its entries (rpc:)"),
     (
         "listed",
         pa.binary(),
-        "entries of held that the bookie listed (rpc:), although its disks were read completely and "
-        "lack them. null: no such entries",
+        "entries in the column held that only the running bookie listed (rpc:); its disks were read "
+        "completely and lack them. null: no such entries",
     ),
     ("gone", pa.binary(), "entries that the index locates in a missing entry log; they are not in held"),
     (

@@ -297,7 +297,7 @@ def test_a_check_with_a_section_twice_cannot_be_made() -> None:
         """It says twice how sure it is."""
 
     sure.__doc__ = f"{ALL_CHECKS[0].find.__doc__}\n    How sure:\n        Suspect.\n"
-    with pytest.raises(TypeError, match="sure documents more than once: How sure"):
+    with pytest.raises(TypeError, match="sure: repeats headings: How sure"):
         check(Severity.NOTE, rests_on=Basis.DISKS)(sure)  # type: ignore[arg-type]
 
 

@@ -77,10 +77,10 @@ def test_the_file_changes_constants(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"checks": "entry-los"}, "--checks: 'entry-los' is not a check; did you mean entry-lost?"),
-        ({"checks": "qqq"}, "--checks: 'qqq' is not a check; bkaudit explain check lists them"),
+        ({"checks": "qqq"}, "--checks: 'qqq' is not a check; bkaudit explain check lists all ids"),
         (
             {"skip_checks": "entry-lost,"},
-            "--skip-checks: '' is not a check; bkaudit explain check lists them",
+            "--skip-checks: '' is not a check; bkaudit explain check lists all ids",
         ),
         (
             {"checks": "entry-lost", "skip_checks": "entry-lost"},

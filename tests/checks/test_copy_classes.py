@@ -262,7 +262,8 @@ def test_a_finding_says_whether_its_ledger_waits_for_replication_and_who_holds_i
 
 
 @pytest.mark.parametrize(
-    ("kept", "why"), [(False, "this store keeps no marks"), (True, "not all marks could be listed")]
+    ("kept", "why"),
+    [(False, "this store keeps no under-replication marks"), (True, "not all marks could be listed")],
 )
 def test_where_marks_are_not_known_the_finding_says_so(spark: SparkSession, kept: bool, why: str) -> None:
     # Not by the layout: Pulsar's metadata-store:etcd has the layout of ZooKeeper's paths, and marks.

@@ -32,13 +32,13 @@ def test_directories_with_anothers_ledgers_are_told_once_a_bookie(spark: SparkSe
     first, second = find("disk-content-mismatch", asked)
     assert (first.where, first.severity, first.confidence) == ((None, "bk1"), "error", "suspect")
     assert first.message == (
-        "bk1: 2 directories attributed to it hold entries of 35 ledgers that are missing on bk2, bk3; "
-        "compared entry by entry"
+        "bk1: 2 directories attributed to this bookie hold entries of 35 ledgers that are missing on bk2, "
+        "bk3 (compared entry by entry)"
     )
     assert [each["directory"] for each in first.evidence["directories"]] == ["/d/1", "/d/2"]
     assert second.where == (None, "bk2")
     assert second.message.startswith(
-        "bk2: 1 directory attributed to it holds entries of 30 ledgers that are missing on bk1;"
+        "bk2: 1 directory attributed to this bookie holds entries of 30 ledgers that are missing on bk1 ("
     )
 
 

@@ -81,8 +81,8 @@ def test_garbage_that_outlives_two_waits_is_stuck(spark: SparkSession) -> None:
     assert (found.evidence["ledgers"], found.evidence["since"]) == (3, NOW - 5 * HOUR)
     assert found.evidence["causes"] == ["listing-breaks-off", "not-listed"]
     assert found.message == (
-        "bk1 still has 3 ledgers that its garbage collector should have deleted; the first has been known "
-        "since 1970-02-11 11:00:00 UTC. 2 collector passes take 1.0 h"
+        "bk1 still has 3 ledgers that its garbage collector should have deleted within 1.0 h (2 passes); "
+        "the first has been known since 1970-02-11 11:00:00 UTC"
     )
 
 

@@ -177,10 +177,11 @@ def test_many_orphans_on_a_live_store_are_confirmed_by_those_that_last(
     assert (said["rules"], said["earlier_run_ended"]) == (["orphan-share"], known)
     if known is None:
         assert found["range"].message.endswith(
-            "(rules: vanished-ranges); unconfirmed until a run at least an hour later finds the same orphans"
+            "(reasons: vanished-ranges); unconfirmed until a run at least an hour later finds the same "
+            "orphans"
         )
         assert alone.endswith(
-            "(rules: orphan-share); unconfirmed until a run at least an hour later finds the same orphans"
+            "(reasons: orphan-share); unconfirmed until a run at least an hour later finds the same orphans"
         )
     else:
         assert said["lasting_orphans"] == 100
@@ -196,7 +197,7 @@ def test_the_share_of_orphans_in_saved_metadata_needs_no_second_look(spark: Spar
     )
     [found] = find("metadata-suspect", asked)
     assert (found.confidence, found.evidence["earlier_run_ended"]) == ("confirmed", None)
-    assert found.message.endswith("(rules: orphan-share)")
+    assert found.message.endswith("(reasons: orphan-share)")
 
 
 def test_what_was_in_the_metadata_lately_is_no_sign_of_loss(spark: SparkSession) -> None:

@@ -88,8 +88,8 @@ def test_what_a_zone_policy_refuses_by_shape_is_one_finding(spark: SparkSession)
     )
     assert of_shapes.message == (
         "the placement policy (zone, minNumZonesPerWriteQuorum 2) accepts no ensemble of 4 ledgers at any "
-        "location: it requires a write quorum that is larger than 2 and divides the ensemble size; found: "
-        "E2 Qw2 (1), E3 Qw2 (2), E5 Qw3 (1)"
+        "location: it requires a write quorum that is larger than 2 and divides the ensemble size; found "
+        "instead: E2 Qw2 (1), E3 Qw2 (2), E5 Qw3 (1)"
     )
     assert of_shapes.evidence["ledgers"] == 4
 
@@ -155,7 +155,7 @@ def test_one_bookie_without_a_location_evicts_those_of_regions(spark: SparkSessi
     [found] = find("location-depths-mixed", asked)
     assert (found.where, found.severity) == ((None, None), "error")
     assert found.message == (
-        "locations have 2 different depths: a server takes the depth of the first bookie that it adds, "
+        "locations have 2 different depths; a server takes the depth of the first bookie that it adds, "
         "and ignores bookies at other depths: "
         "b3 in /default-rack; or b1 in /e/r1, b2 in /e/r2"
     )

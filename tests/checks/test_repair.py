@@ -141,7 +141,7 @@ def test_old_marks_without_any_lock(spark: SparkSession) -> None:
     assert (one.severity, one.confidence) == ("warning", "suspect")
     assert one.message == (
         "2 marked ledgers have waited for over a day, the oldest for 30 hours, and no worker holds a lock; "
-        "2 AutoRecovery processes vote"
+        "2 AutoRecovery processes vote in the auditor election"
     )
     assert idle(locked=1) == []
     assert idle(disabled=True) == []

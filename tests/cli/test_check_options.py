@@ -13,7 +13,7 @@ from tests.cli.test_doors import bkaudit
     ("command", "flag", "value", "message"),
     [
         ("audit", "--checks", "entry-los", "--checks: 'entry-los' is not a check; did you mean entry-lost?"),
-        ("audit", "--skip-checks", "qqq", "'qqq' is not a check; bkaudit explain check lists them"),
+        ("audit", "--skip-checks", "qqq", "'qqq' is not a check; bkaudit explain check lists all ids"),
         ("watch", "--checks", "entry-los", "--checks: 'entry-los' is not a check; did you mean entry-lost?"),
     ],
 )

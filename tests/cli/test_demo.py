@@ -43,7 +43,7 @@ def test_it_ends_with_a_screen_and_says_that_its_time_is_ahead(run_demo: Any) ->
     assert ended.exit_code == 0, ended.stderr
     assert ended.stdout.startswith("cluster ")
     assert len(ended.stdout.splitlines()) <= 22
-    assert "bkaudit: the run's time is 25 hours ahead" in ended.stderr
+    assert "bkaudit: the run's clock is 25 hours ahead" in ended.stderr
     assert "--all\n" in ended.stderr  # which shows every finding
 
 

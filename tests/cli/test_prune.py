@@ -80,7 +80,7 @@ def test_nothing_goes_without_yes_and_then_only_what_was_said(runs: Path) -> Non
     dry = prune(runs, "--keep-last", 2)
     assert dry.exit_code == 0, dry.stderr
     assert "remove     2026-11-16 12:00:00 UTC  run-4" in dry.stdout
-    assert "keep       2026-11-20 12:00:00 UTC  run-0 (last, the newest complete)" in dry.stdout
+    assert "keep       2026-11-20 12:00:00 UTC  run-0 (last, the newest complete run)" in dry.stdout
     assert "3 runs of 5, " in dry.stdout
     assert "would be removed. Pass --yes to remove them" in dry.stdout
     assert names(runs) == before
@@ -121,7 +121,7 @@ def test_a_baseline_that_the_configuration_names_stays_too(
 def test_the_run_that_audits_take_tables_from_stays(runs: Path) -> None:
     file = runs / "audit.toml"
     file.write_text(f'since = "{runs}/run-3"\n')
-    assert "run-3 (the option since names it)" in prune(runs, "--keep-last", 1, "--conf", file).stdout
+    assert "run-3 (the option since names this run)" in prune(runs, "--keep-last", 1, "--conf", file).stdout
     assert prune(runs, "--keep-last", 1, "--conf", file, "--yes").exit_code == 0
     assert {name for name in names(runs) if name.startswith("run")} == {"run-0", "run-3"}
     file.write_text('since = "last"\n')

@@ -58,7 +58,7 @@ def test_run_without_a_required_table_is_damaged(place: Path, tmp_path: Path, na
     ended = bkaudit(*arguments)
     assert ended.exit_code == 5, ended.output
     [line] = ended.stderr.splitlines()
-    assert f"/tables/{table} is damaged (it is missing): " in line
+    assert f"/tables/{table} is damaged (missing): " in line
     for run in ("1", "2"):
         (tmp_path / "runs" / run / "tables" / table).mkdir()
     assert bkaudit(*arguments).exit_code == 5

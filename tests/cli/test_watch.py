@@ -100,7 +100,7 @@ def test_a_store_that_is_away_is_a_line_and_the_code_of_the_last_round(
     lines = [line.partition(" UTC ")[2] for line in ended.stdout.splitlines()]
     failed = "a second: failed, exit code 4: zk://h1/ledgers: nobody?answers"
     # No round comes after the last one.
-    assert lines == [f"round 1, {failed}; again in 1 s", f"round 2, {failed}"]
+    assert lines == [f"round 1, {failed}; next round in 1 s", f"round 2, {failed}"]
 
 
 @pytest.mark.usefixtures("_no_session")

@@ -93,7 +93,7 @@ def test_a_damaged_collection_leaves_its_bookie_unknown_and_loses_nothing(
     run = Audited(report, tmp_path / "run")
     told = [note for note in map(sentence_of, report.run.remarks) if str(damaged) in note]
     assert told == [
-        f"collection {damaged} was not used: its table availability is damaged and cannot be read completely"
+        f"collection {damaged} was not used: its availability table is damaged and cannot be read completely"
     ]
     unread = {
         row["bookie_id"] for row in run.table("bookies") if "availability is damaged" in (row["reason"] or "")

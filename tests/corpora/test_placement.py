@@ -82,7 +82,7 @@ def test_the_stores_own_mapping_is_found(spark: SparkSession, corpus: Corpus, tm
     value = json.dumps(groups).encode()
     dump = with_bookies(corpus, tmp_path / "dump.jsonl", value, L0000009999=ledger_with_config(first))
     settings, locations, facts = audit(spark, dump, tmp_path / "run")
-    assert settings == PlacementSettings(Policy.RACK, origin="the default of bookies and brokers")
+    assert settings == PlacementSettings(Policy.RACK, origin="the default policy of bookies and brokers")
     assert locations.domain(first, Level.REGION) == "east"
     assert locations.groups(first) == ("default",)
     assert locations.domain(last, Level.RACK) is None

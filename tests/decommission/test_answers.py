@@ -136,7 +136,7 @@ def test_segments_without_entries_are_not_waited_for(said: Rehearse) -> None:
     work = found.together.work
     assert found.answer is Answer.NOW
     assert (work.ledgers, work.renamed, work.renamed_stuck) == (1, 3, 1)
-    assert "1 has no spare and still names it" in " ".join(decommission_text(found).split())
+    assert "1 ledger has no spare bookie and still names it" in " ".join(decommission_text(found).split())
 
 
 def test_the_flag_of_the_command_is_said(said: Rehearse) -> None:

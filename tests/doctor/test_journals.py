@@ -67,7 +67,7 @@ def test_the_file_that_a_mark_names_and_that_is_gone_is_told(place: Path) -> Non
     assert whole.said == "journals of 0 of 1 bookie are complete from the last mark on"
     assert whole.state is named.state is AnswerState.WARN
     assert whole.way_out is not None
-    assert named.said.endswith("the journal file of the lastMark is missing: 1a1fc8020c3.txn")
+    assert named.said.endswith("lastMark refers to 1a1fc8020c3.txn, a missing journal file")
     look = list_bookie_journals(bookie(place))
     # Never when the mark was written. An older journal file that is younger than the mark dates nothing.
     older = place / f"journal/current/{MARK - 1:x}.txn"

@@ -94,7 +94,7 @@ def test_a_lost_entry_is_recoverable_from_the_log_that_has_it(h11: Audited) -> N
     assert (lost["ledger_id"], lost["severity"], lost["confidence"]) == (30, "critical", "confirmed")
     assert "no index has 10 of 10 entries" in lost["message"]
     for bookie in ("bk1:3181", "bk2:3181"):
-        assert f"entry log 1 of {bookie} has their bytes" in lost["message"]
+        assert f"entry log 1 of {bookie} has the bytes of these entries" in lost["message"]
     logs = json.loads(lost["evidence"])["in_entry_logs"]
     assert [(log["bookie_id"], log["log_id"], log["groups"], log["lost_entries"]) for log in logs] == [
         (bookie, 1, [[0, 0, 10, 0]], 10) for bookie in ("bk1:3181", "bk2:3181")
@@ -223,7 +223,7 @@ def test_the_plan_rebuilds_the_index_while_the_bookie_is_stopped(h11: Audited) -
     assert [step.bookie_id for step in steps] == ["bk1:3181"]
     [waiting] = [refused for refused in plan.refused if refused.kind is ActionKind.REBUILD_INDEX]
     assert waiting.reason == RefusalReason.LAST_COPY
-    assert "bk1:3181, bk2:3181 are the only bookies that serve some entries" in waiting.why
+    assert "only bk1:3181, bk2:3181 serve some entries" in waiting.why
     command = "bookkeeper shell regenerate-interleaved-storage-index-file -l 30 -password PASSWORD"
     for step in steps:
         texts = [each.text for each in step.commands]

@@ -49,6 +49,6 @@ def test_a_refusal_says_what_differs_and_what_was_expected() -> None:
 
 
 def test_several_directories_are_all_named() -> None:
-    refusal = directories_refusal(Fault.VERSION_MISSING, ["/l0", "/l1"], "no VERSION")
+    refusal = directories_refusal(Fault.VERSION_MISSING, ["/l0", "/l1"], "has no VERSION")
     assert refusal.reason == "each of /l0, /l1 has no VERSION"
     assert refusal.paths == ("/l0", "/l1")

@@ -225,7 +225,9 @@ def test_a_plan_of_an_earlier_version_deletes_no_ledger_without_proof(tmp_path: 
     run_of(tmp_path / "once", [], **tables)
     [step] = asked(plan, str(tmp_path / "once"))
     assert step.state is StepState.UNKNOWN
-    assert step.why[0].startswith("not permitted: no confirmed finding ledger-unowned proves that")
+    assert step.why[0].startswith(
+        "not permitted: no confirmed finding of the check ledger-unowned proves that"
+    )
     run_of(tmp_path / "twice", [UNOWNED], **tables)
     [step] = asked(plan, str(tmp_path / "twice"))
     assert step.state is StepState.STILL_VALID
@@ -604,6 +606,6 @@ def test_stops_that_together_leave_an_entry_unserved_are_no_longer_true(
     assert [step.state for step in steps] == states
     refused = [why for step in steps for why in step.why]
     assert refused == [
-        "not permitted: a:1, b:1 are the only bookies that serve some entries, and this plan "
-        "already stops the rest of them"
+        "not permitted: only a:1, b:1 serve some entries, and this plan already stops the others of "
+        "these bookies"
     ] * (states.count(StepState.CHANGED))

@@ -339,8 +339,8 @@ def test_two_bookies_that_alone_serve_an_entry_do_not_both_stop(tmp_path: Path) 
     [refused] = plan.refused
     assert (refused.kind, refused.reason) == (Kind.STOP, "last-copy")
     assert (
-        refused.why == "a:1, b:1 are the only bookies that serve some entries, and this plan already "
-        "stops the rest of them"
+        refused.why == "only a:1, b:1 serve some entries, and this plan already stops the others of these "
+        "bookies"
     )
 
 

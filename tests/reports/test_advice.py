@@ -236,7 +236,7 @@ def test_a_command_that_writes_is_filled_in_only_where_a_run_permits_it(tmp_path
 def test_no_page_deletes_a_ledger_that_is_not_proved_unowned(tmp_path: Path) -> None:
     text = shown_with(path=tmp_path, unowned=())
     assert "deleteledger" not in text
-    assert "Do not: delete ledger 42: no confirmed finding ledger-unowned proves that" in text
+    assert "Do not: delete ledger 42: no confirmed finding of the check ledger-unowned proves that" in text
 
 
 @pytest.mark.parametrize("reason", ["copies-on-down-bookies", "entry-lost"])

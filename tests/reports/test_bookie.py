@@ -95,9 +95,10 @@ disks
         later
     attributed to bk-b:3181
     ledgers in this directory: 1,200
-      bk-b:3181: 1,199 name it; 1,150 match it entry for
-          entry
-      bk-a:3181: 800 name it; 12 match it entry for entry
+      bk-b:3181: 1,199 name this bookie; 1,150 match it
+          entry for entry
+      bk-a:3181: 800 name this bookie; 12 match it entry
+          for entry
 
 problems
   alias-gc-danger (critical; 1, 1 unconfirmed)

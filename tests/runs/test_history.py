@@ -87,7 +87,7 @@ def test_what_stands_in_the_way_of_a_comparison_is_a_note(runs: Path) -> None:
     assert found.run is not None
     assert found.run.name == "a"
     assert [note.split(": ")[1] for note in found.notes] == [
-        f"{runs}/c/report.json is damaged (it is not a report of this program",
+        f"{runs}/c/report.json is damaged (the file is not a report of this program",
         f"{runs}/b",
     ]
     assert "has no tables/changes, so the run cannot be compared; audit again" in found.notes[1]

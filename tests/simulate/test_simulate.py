@@ -229,7 +229,7 @@ def test_a_run_without_its_unequal_copies_is_damaged_and_not_whole(run: RunReade
     rmtree(Path(run.path, "tables", "judged"))
     done = bkaudit("simulate", run.path)
     assert done.exit_code == 5
-    assert "tables/judged is damaged (it is missing)" in done.output
+    assert "tables/judged is damaged (missing)" in done.output
 
 
 def test_a_fate_that_may_be_worse_is_not_said_to_be_nothing(tmp_path: Path) -> None:

@@ -80,7 +80,9 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
         "spans more entry ids than exist": is_repeated & (id_span < 0),
         "has a period, but only one run": ~is_repeated & (period != 0),
         "has a period shorter than its run": is_repeated & (period < size),
-        "ends on a run that its period does not reach": is_repeated & (id_span % np.maximum(period, 1) != 0),
+        "has a last run that is not a whole number of periods after the first": (
+            is_repeated & (id_span % np.maximum(period, 1) != 0)
+        ),
         "begins before the previous group ends": is_out_of_order,
         "begins below entry 0": first < 0,
     }

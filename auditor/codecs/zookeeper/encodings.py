@@ -153,7 +153,7 @@ def decompress(source: BinaryIO) -> Iterator[bytes]:
             continue
         length = int.from_bytes(length_bytes, "big")
         if not has_header:
-            raise DecodeError("snappy stream", offset, "it does not begin like a stream of snappy-java")
+            raise DecodeError("snappy stream", offset, "no header of a snappy-java stream at the beginning")
         if len(length_bytes) < 4 or length > MAX_BLOCK_BYTES:
             raise DecodeError("snappy stream", offset, f"an invalid block length: {length_bytes.hex()}")
         compressed_bytes = source.read(length)
@@ -164,7 +164,7 @@ def decompress(source: BinaryIO) -> Iterator[bytes]:
         yield _unpack_block(compressed_bytes, offset)
         offset += 4 + length
     if not has_header:
-        raise DecodeError("snappy stream", 0, "it is empty")
+        raise DecodeError("snappy stream", 0, "the stream is empty")
 
 
 def _unpack_block(compressed_bytes: bytes, offset: int) -> bytes:

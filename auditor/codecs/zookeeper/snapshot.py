@@ -97,7 +97,7 @@ def find_nodes(data: memoryview) -> int:
     """
     reader = JuteReader(data, FORMAT_NAME)
     if (magic := reader.int32()) != MAGIC:
-        raise DecodeError(FORMAT_NAME, 0, f"it begins with {magic & 0xFFFFFFFF:08x}, not with ZKSN")
+        raise DecodeError(FORMAT_NAME, 0, f"the file begins with {magic & 0xFFFFFFFF:08x}, not with ZKSN")
     if (version := reader.int32()) != VERSION:
         raise DecodeError(FORMAT_NAME, 4, f"version {version}; only version {VERSION} is known")
     reader.int64()

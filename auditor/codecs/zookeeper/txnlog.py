@@ -105,7 +105,7 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
         return
     reader = JuteReader(data, FORMAT_NAME)
     if (magic := reader.int32()) != MAGIC:
-        raise DecodeError(FORMAT_NAME, 0, f"it begins with {magic & 0xFFFFFFFF:08x}, not with ZKLG")
+        raise DecodeError(FORMAT_NAME, 0, f"the file begins with {magic & 0xFFFFFFFF:08x}, not with ZKLG")
     if (version := reader.int32()) != VERSION:
         raise DecodeError(FORMAT_NAME, 4, f"version {version}; only version {VERSION} is known")
     offset = HEADER_BYTES

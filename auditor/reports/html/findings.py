@@ -336,4 +336,4 @@ def _replica_text(ledger: LedgerView, replica: Replica) -> str:
         sentence_parts.insert(
             0, f"has all {plural(coverage.count(replica.expected), 'entry')} that it should hold"
         )
-    return "; ".join(sentence_parts) or "it should hold no entry"
+    return "; ".join(sentence_parts) or "the bookie should hold no entry"

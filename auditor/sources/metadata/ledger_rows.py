@@ -142,11 +142,11 @@ LEDGERS = make_schema(
     ("format", pa.int32(), "metadata format, 1 to 3"),
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED"),
     ("ensemble_size", pa.int32(), "number of bookies in each ensemble"),
-    ("write_quorum", pa.int32(), "copies that a write is sent to"),
+    ("write_quorum", pa.int32(), "write quorum: number of bookies to which the writer sends each entry"),
     (
         "ack_quorum",
         pa.int32(),
-        "copies needed for an acknowledgement to the writer",
+        "ack quorum: number of bookies that must confirm an entry before it is acknowledged to the writer",
     ),
     ("last_entry_id", pa.int64(), "last entry of a closed ledger; -1: it has no entry, or is not closed"),
     ("length", pa.int64(), "payload bytes of a closed ledger"),

@@ -16,7 +16,11 @@ from auditor.model.states import MarkRow
 from auditor.sources.metadata.store import NO_TIME, UNKNOWN_COUNT, ZnodeBatch
 
 MARKS = make_schema(
-    ("kind", pa.string(), "mark, lock, directory (of the queue, without marks) or gap (not listed)"),
+    (
+        "kind",
+        pa.string(),
+        "kind of the row: mark, lock, directory (of the queue, without marks) or gap (not listed)",
+    ),
     ("ledger_id", pa.int64(), "the ledger; null: the name has no ledger id"),
     ("path", pa.string(), "its znode"),
     ("replicas", pa.list_(pa.string()), "for a mark: bookies that lack copies, according to its record"),

@@ -289,8 +289,10 @@ def _layout_of_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[Layou
             "no LAYOUT znode, as in every store of Pulsar: the layout is hierarchical",
         )
     if znode is None:
-        layout_source = "is that of the URI" if uri_layout else "hierarchical is assumed"
-        return uri_layout or LayoutKind.HIERARCHICAL, f"no LAYOUT znode: the layout {layout_source}"
+        layout_source = (
+            "the layout is that of the URI" if uri_layout else "the layout hierarchical is assumed"
+        )
+        return uri_layout or LayoutKind.HIERARCHICAL, f"no LAYOUT znode: {layout_source}"
     try:
         kind = layout_codec.decode(znode.data).kind
     except (DecodeError, RuleError) as error:

@@ -312,7 +312,11 @@ OWNERS = make_schema(
     ("namespace", pa.string(), "namespace of the topic"),
     ("topic", pa.string(), "local name of the topic, with its partition or segment; or the name of a log"),
     ("cursor", pa.string(), "the subscription"),
-    ("kind", pa.string(), "data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation"),
+    (
+        "kind",
+        pa.string(),
+        "use of the ledger: data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation",
+    ),
     ("ledger_id", pa.int64(), "the ledger; null: the owner refers to no ledger, or was not read"),
     ("place", pa.int64(), "position of the ledger in the topic's list, from 0"),
     ("list_size", pa.int64(), "number of ledgers in the topic's list"),

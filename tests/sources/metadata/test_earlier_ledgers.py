@@ -121,7 +121,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 
 def test_other_columns_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"path": ["/bk/ledgers/01"]}), tmp_path / "part-00000.parquet")
-    with pytest.raises(RunError, match="its columns differ from the columns of this version"):
+    with pytest.raises(RunError, match="the table's columns differ from those of this version"):
         find_ledgers(str(tmp_path), ["part-00000.parquet"])
 
 

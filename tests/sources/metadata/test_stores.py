@@ -43,7 +43,7 @@ def answering(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
             b"srvr is not executed because it is not in the whitelist.\n",
             None,
             None,
-            "it does not allow the command srvr",
+            "the server does not allow the command srvr",
         ),
         (
             b"Zookeeper version: 3.4.14-4c25d48, built on 03/06/2019\nMode: follower\n",
@@ -55,9 +55,9 @@ def answering(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
             b"This ZooKeeper instance is not currently serving requests\n",
             None,
             None,
-            "it does not answer the command srvr",
+            "the server does not answer the command srvr",
         ),
-        (b"", None, None, "it does not answer the command srvr"),
+        (b"", None, None, "the server does not answer the command srvr"),
     ],
 )
 def test_a_zookeeper_says_what_it_may(

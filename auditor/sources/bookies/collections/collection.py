@@ -248,21 +248,29 @@ PLACES_SCHEMA = make_schema(
     (
         "place",
         pa.int32(),
-        "number of the place (directory or inventory entry of a bookie) in this collection",
+        "number of the place in this collection; a place is one bookie's directory or inventory entry",
     ),
-    ("name", pa.string(), "name of the place: a bookie's id with _ instead of :, or the id in an inventory"),
-    ("path", pa.string(), "path of the place, or of the inventory that lists it"),
+    (
+        "name",
+        pa.string(),
+        "name of the bookie's directory (its id with _ instead of :), or the bookie's id in an inventory",
+    ),
+    ("path", pa.string(), "path of the bookie's directory, or of the inventory that lists the bookie"),
     ("names_bookie", pa.bool_(), "whether the name is a bookie's id in its original form"),
     (
         "gaps",
         pa.list_(pa.struct([("path", pa.string()), ("reason", pa.string())])),
-        "paths below the place that could not be listed, with reasons",
+        "paths below the bookie's directories that could not be listed, with reasons",
     ),
 )
 DIRECTORIES_SCHEMA = make_schema(
-    ("place", pa.int32(), "number of the place that contains the directory"),
+    ("place", pa.int32(), "number of the place (row in the table places) that contains the directory"),
     ("path", pa.string(), "path of the directory"),
-    ("inside", pa.list_(pa.string()), "parts of the path below the place, beginning with the place's name"),
+    (
+        "inside",
+        pa.list_(pa.string()),
+        "parts of the directory's path, beginning with the name of the bookie's directory",
+    ),
     ("has_current", pa.bool_(), "whether the directory has a subdirectory current, as bookies make it"),
     ("version", pa.binary(), "content of the directory's VERSION file"),
     ("version_error", pa.string(), "reason why the directory's VERSION file could not be read"),
@@ -301,7 +309,11 @@ DIRECTORIES_SCHEMA = make_schema(
         ),
         "role of the directory in the inventory; null: there is no inventory",
     ),
-    ("piece", pa.string(), "id of the piece with the directory's index; null: no index was read"),
+    (
+        "piece",
+        pa.string(),
+        "id of the piece (group of index directories) with the directory's index; null: no index was read",
+    ),
 )
 _REQUIRED_FIELDS = ("path", "has_current", "version", "version_error", "marked_ms", "has_rocksdb")
 # Older collections lack these fields; the values here mean unknown.

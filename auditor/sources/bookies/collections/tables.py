@@ -149,7 +149,7 @@ COMPRESSION = "zstd"
 PIECE_COLUMN = column(
     "piece",
     pa.string(),
-    "id of the piece: the directories of one place whose VERSION files have the same bookie id",
+    "id of the piece, which has all directories of one place whose VERSION files have the same bookie id",
 )
 INDEX_SCHEMA = pa.schema([*INDEX_ROWS, PIECE_COLUMN])
 """The table ``availability`` of a collection; ``bookie_id`` is the id in VERSION, null if there is none."""

@@ -184,7 +184,9 @@ class BookieConnection(Generic[Subject, Answer]):
             if request_key in self._timed_out_keys:
                 self._timed_out_keys.discard(request_key)
                 return  # the answer came after the time-out
-            raise DecodeError("bookie's answer", 0, f"it is for request {request_key}, which was never sent")
+            raise DecodeError(
+                "bookie's answer", 0, f"the answer is for request {request_key}, which was never sent"
+            )
         mismatch_error = self.wire.find_mismatch(subject, answer)
         if mismatch_error is not None:
             raise mismatch_error
@@ -316,6 +318,6 @@ def _endpoint(row: Mapping[str, Any]) -> Endpoint:
         if registered_endpoint["protocol"] == BOOKIE_RPC:
             host, port = registered_endpoint["host"], registered_endpoint["port"]
             if not host or not 0 < port <= _MAX_PORT:
-                return f"it registered with an invalid address: {host!r}, port {port}"
+                return f"the bookie registered with an invalid address: {host!r}, port {port}"
             return host, port
-    return f"it registered without an endpoint for {BOOKIE_RPC}"
+    return f"the bookie registered without an endpoint for {BOOKIE_RPC}"

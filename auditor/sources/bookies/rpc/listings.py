@@ -113,7 +113,7 @@ class ListRequest:
         return DecodeError(
             "bookie's answer",
             answer.availability_offset,
-            f"it is for ledger {answer.ledger_id}; the request was for ledger {subject}",
+            f"the answer is for ledger {answer.ledger_id}; the request was for ledger {subject}",
         )
 
 

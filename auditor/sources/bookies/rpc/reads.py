@@ -116,8 +116,8 @@ class ReadRequest:
         if answered_entry in (subject, (None, None)):
             return None
         reason = (
-            f"it is for entry {answered_entry[1]} of ledger {answered_entry[0]}; the request was for "
-            f"entry {subject[1]} of ledger {subject[0]}"
+            f"the answer is for entry {answered_entry[1]} of ledger {answered_entry[0]}; the request was "
+            f"for entry {subject[1]} of ledger {subject[0]}"
         )
         return DecodeError("bookie's answer", 0, reason)
 
@@ -186,7 +186,7 @@ WITNESS = make_schema(
     ("ledger_id", pa.int64(), "the ledger"),
     ("entry_id", pa.int64(), "the entry that was asked for"),
     ("bookie_id", pa.string(), "the bookie that was asked"),
-    ("answer", pa.string(), "served, no-such-entry, no-such-ledger, refused or unknown"),
+    ("answer", pa.string(), "the bookie's answer: served, no-such-entry, no-such-ledger, refused or unknown"),
     ("reason", pa.string(), "reason for the answers refused and unknown"),
     ("answered", pa.int64(), "time of the bookie's answer, in ms; null: no answer"),
     ("requests", pa.int32(), "number of read requests sent; 0: the bookie was not asked"),

@@ -65,8 +65,8 @@ _OTHER_CHANGE, _LEDGER_WRITE, _LEDGER_DELETION = range(3)  # kinds of change
 class KeyKind(Enum):
     """The kind of keys that are too many to keep by name. The index keeps a number for each instead."""
 
-    UUIDS = "ledgers of BookKeeper's own layout"
-    PATH_KEYS = "ledgers and marks where keys are ZooKeeper's paths"
+    UUIDS = "keys of ledgers in BookKeeper's own layout for etcd"
+    PATH_KEYS = "keys of ledgers and marks that are ZooKeeper's paths"
     ALL_KEYS = "all keys"
 
 

@@ -123,7 +123,7 @@ def _unpack_stream(file: IO[bytes], suffix: str, unpacked_file: IO[bytes]) -> No
             while chunk := packed_stream.read(_COPY_BYTES):
                 if unpacked_file.tell() > max_bytes:
                     raise DecodeError(
-                        "gzip stream", file.tell(), f"it contains more than {max_bytes:,} bytes"
+                        "gzip stream", file.tell(), f"the stream contains more than {max_bytes:,} bytes"
                     )
                 unpacked_file.write(chunk)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

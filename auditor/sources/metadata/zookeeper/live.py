@@ -389,9 +389,9 @@ def probe(host: str, options: StoreOptions) -> Server:
     server_version, server_mode = _VERSION_PATTERN.search(answer_text), _MODE_PATTERN.search(answer_text)
     if server_version is None:
         refusal_reason = (
-            "it does not allow the command srvr"
+            "the server does not allow the command srvr"
             if "whitelist" in answer_text
-            else "it does not answer the command srvr"
+            else "the server does not answer the command srvr"
         )
         return Server(host, True, latency_ms, failure_reason=refusal_reason)
     return Server(host, True, latency_ms, server_version[1], server_mode[1] if server_mode else None)

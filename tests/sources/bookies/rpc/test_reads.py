@@ -230,8 +230,14 @@ STRANGE = {
     "an announcement beyond the limit": (LENGTH.pack(MAX_FRAME_BYTES + 1), "a frame of"),
     "garbage": (LENGTH.pack(5) + b"\xff" * 5, "cut off or invalid"),
     "an answer to no request": (read_frame(2**40, 403, 1, 1), "which was never sent"),
-    "another entry": ("entry", "it is for entry 2 of ledger 1; the request was for entry 1 of ledger 1"),
-    "another ledger": ("ledger", "it is for entry 1 of ledger 2; the request was for entry 1 of ledger 1"),
+    "another entry": (
+        "entry",
+        "the answer is for entry 2 of ledger 1; the request was for entry 1 of ledger 1",
+    ),
+    "another ledger": (
+        "ledger",
+        "the answer is for entry 1 of ledger 2; the request was for entry 1 of ledger 1",
+    ),
     "an entry with other ids": ("ids", "entry 2 of ledger 1, announced as entry 1 of ledger 1"),
     "half an entry, then the end": ("half", "in the middle"),
 }
