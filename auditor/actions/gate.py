@@ -353,7 +353,7 @@ def permit_ledgers(
 
 
 def _find_removed_reasons(previous_action: Allowed | None, objects: Sequence[ActionObject]) -> frozenset[str]:
-    """Return the reasons of holds (bans) that the previous action removes. Empty if its objects differ."""
+    """Return reasons of holds (bans) that the previous action removes. Empty if it lacked an object."""
     if previous_action is None or not {*objects} <= {*previous_action.objects}:
         return frozenset()
     return REMOVED_REASONS.get(previous_action.kind, frozenset())

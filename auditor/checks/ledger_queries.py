@@ -121,7 +121,7 @@ def marks_by_bookie(marks: DataFrame, moved_ledgers: DataFrame | None, *columns:
 
 @cached_query
 def marks_of_deleted_ledgers(tables: Tables) -> DataFrame:
-    """Return under-replication marks of ledgers that the ledger tree, even if damaged, cannot contain."""
+    """Return under-replication marks of ledgers surely not in the ledger tree, nor in its damaged parts."""
 
     from auditor.tables.marks import named_marks
 
@@ -270,7 +270,7 @@ PLACEMENT_COLUMNS = "state, segments, first_entry_id, windows, bookies, location
 
 
 def group_by_ledger(segments: DataFrame) -> DataFrame:
-    """Return one row per ledger, from rows of the table ``placement``, which has one row per segment.
+    """Return one row per ledger, from rows of the table ``placement``. Each row is about one segment.
 
     A row has the columns of the ledger's first segment, and two more. ``segments`` is the number of the
     ledger's rows. ``excused`` is true if only unwritable bookies break the policy.

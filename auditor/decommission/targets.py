@@ -71,7 +71,7 @@ class GonePositions:
         return entry_counts
 
     def count_gone_positions(self) -> Longs:
-        """Count the positions of leaving bookies by segment (row) and window (column p).
+        """Count gone positions (see ``is_gone``) by segment (row) and window (column p).
 
         Window p consists of the Qw positions from p on, modulo E.
 
@@ -89,10 +89,10 @@ class GonePositions:
         return gone_counts
 
     def first_remaining_position(self) -> Longs:
-        """Return, for each window (the positions that store an entry), the first whose bookie stays.
+        """Return, for each window (the positions that store an entry), the first that is not gone.
 
-        A worker reads from this position. The value is -1 if all bookies of the window leave. The array
-        has a row per segment, and a column per residue (e mod E for entry e).
+        A worker reads from this position. The value is -1 if ``is_gone`` flags all positions of
+        the window. The array has a row per segment, and a column per residue (e mod E for entry e).
         """
         ensemble_sizes, entry_residues = self.ensemble_size[:, None], self._entry_residues()
         first_position = np.full(entry_residues.shape, -1, np.int64)

@@ -90,7 +90,7 @@ Only bookies with several directories matter here (`uneven_directories`).
 
 
 def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
-    """Return (path, number of ledgers) of all index directories, for bookies with a nearly empty directory.
+    """Return all index directories of bookies with a nearly empty one, in order, as (path, ledger count).
 
     Only bookies with DbLedgerStorage count. This storage keeps a ledger in the directory at position id
     modulo number of directories. So all directories should have similar numbers of ledgers.

@@ -109,8 +109,8 @@ def apply_suppressions(
     """Add the number and the reason of the first entry that accepts each finding; null if none does.
 
     ``changes`` and the result have the columns of the table ``changes``. ``baselines`` maps the path of each
-    run that an unexpired entry names to the table ``changes`` of this run. ``digests`` maps a fingerprint to
-    the digest of the finding's missing entries (`digests_by_fingerprint`).
+    run that an unexpired entry names to that run's table ``changes``. ``digests`` maps a fingerprint to the
+    digest of the finding's missing entries (`digests_by_fingerprint`).
     """
     accepting_entry = F.lit(None).cast("int")
     rows, match_by_entry = _match_entries(changes, entries, baselines, today)

@@ -1,7 +1,7 @@
 """Limits on the rows and bytes that one batch holds in memory.
 
 A limit on rows alone would not limit memory. The BP-34 groups (ranges of entry ids) of a healthy replica
-take 24 bytes. The groups of a replica without many of its entries can take a megabyte.
+take 24 bytes. The groups of a replica that lacks entries in many places can take a megabyte.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class HoldRule:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A rule that forbids actions: a row of the table holds. ``certain`` is False if it is only a doubt."""
+    """A rule that forbids actions (table holds). ``certain`` is False if its reason is only a doubt."""
 
     object: HoldObject
     key: str

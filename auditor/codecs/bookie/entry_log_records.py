@@ -94,8 +94,8 @@ class EntryLogRecords(LengthPrefixed):
     After `entries` has ended, ``end`` is the offset after the last whole record. ``is_cut`` is True if
     another record follows that extends beyond ``size``. This record starts at ``cut_offset``. ``other_bytes``
     is the number of bytes of records that are not entries. ``padding_bytes`` is the number of bytes between
-    records. The size of the file is the sum of both numbers and of the bytes of the header, of the entries
-    and after ``end``.
+    records. Both numbers, and the bytes of the header, of the entries and after ``end``, add up to the size
+    of the file.
 
     >>> data = bytes(1024) + bytes.fromhex("00000010 0000000000000007 0000000000000002 f0f0f0f0")
     >>> log = EntryLogRecords(lambda offset, length: data[offset : offset + length], len(data))

@@ -27,9 +27,9 @@ The read request, protocol versions 3 and 2:
       response  0: version u8, 1: operation u8, 2: 0, 4: status i32, 8: ledger i64, 16: entry i64, 24: body
                 an answer has no txnId: its ledger and entry connect it with its request
 
-    A ledger is in limbo if the bookie does not know which entries of it it should have. Version 3 then
-    answers EUNKNOWNLEDGERSTATE for every entry, but still sends the entry if the bookie has it. Version 2
-    sends the entry if the bookie has it, without this status.
+    A ledger is in limbo if the bookie does not know which of the ledger's entries it should have. Version 3
+    then answers EUNKNOWNLEDGERSTATE for every entry, but still sends the entry if the bookie has it.
+    Version 2 sends the entry if the bookie has it, without this status.
 
     body        0: ledger i64, 8: entry i64, then the rest of the entry, which the client never examines
 
