@@ -34,7 +34,7 @@ REFUSAL_TEXTS = {
 def find_copy_refusal(
     plan_facts: PlanFacts, bookie: str, ledger_row: LedgerRow | None
 ) -> tuple[RefusalReason, str, str] | None:
-    """Return why ``bookie`` must not be replaced in a ledger. None if another bookie can replace it.
+    """Return why another bookie cannot or must not replace ``bookie`` in a ledger. None if one can.
 
     The result has the code of the reason, the reason in words, and the way out.
     """

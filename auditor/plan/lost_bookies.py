@@ -190,7 +190,7 @@ def _copy_each_ledger(
 ) -> Steps:
     """Yield steps that copy ledgers one by one, and refusals for ledgers that must not be copied.
 
-    Holds (rules) forbid to copy them. One command for all ledgers of a bookie would copy them too.
+    Holds (rules) forbid copying them. One command for all ledgers of a bookie would copy them too.
     """
     title = f"copy {{}} from {first_names(lost_bookies, _MAX_NAMES_SHOWN)} to other bookies"
     _, refused_steps = permit_each_ledger(

@@ -169,7 +169,7 @@ def _verdict_sentence(rehearsal: Rehearsal) -> str:
 
 
 def _hold_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
-    """Yield the main holds (forbidding rules), the condition that lifts each, and commands that show all."""
+    """Yield the main holds (forbidding rules), the condition that lifts each, and commands for the rest."""
     action_holds = rehearsal.together.holds
     for number, action_hold in enumerate(action_holds[:MAX_HOLDS_SHOWN]):
         unconfirmed_clause = "" if action_hold.certain else ", unconfirmed"

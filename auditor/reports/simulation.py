@@ -165,7 +165,7 @@ def _near_loss_parts(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
 
 
 def _distance_parts(level: LevelLoss) -> Iterator[PagePart]:
-    """Yield how many ledgers lose an entry if no, one, two or more racks (or other domains) fail."""
+    """Yield numbers of ledgers by the fewest racks (or other domains) whose failure loses an entry."""
     counts = [f"{ledgers:,} with {number}" for number, ledgers in level.distance.items() if number]
     texts = [f"ledgers that lose an entry if {level.level}s fail: {', '.join(counts)}"] if counts else []
     if lost_ledgers := level.distance.get(0):

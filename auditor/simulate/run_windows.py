@@ -39,7 +39,7 @@ class LedgerCounts:
 
     ``undecided_ledgers`` counts the ledgers whose metadata does not show which bookies should have each
     entry. ``ledgers_by_shape`` counts ledgers by (ensemble size, write quorum, ack quorum, is not closed,
-    number of the isolation groups in `IsolationNumbers`).
+    number that `IsolationNumbers` gives to the ledger's isolation groups).
     """
 
     ledgers: int = 0

@@ -228,7 +228,7 @@ class Execution:
         replicas: int,
         value_columns: Sequence[str],
     ) -> Rows:
-        """Return the rows that ``map_bucket_rows`` makes. It gets all rows of one bucket in each call.
+        """Return the rows that ``map_bucket_rows`` makes. Each call gets all rows of some buckets.
 
         Args:
             sources: the tables that the rows come from.

@@ -10,7 +10,7 @@ Pulsar writes this custom metadata. The component in it determines the owner's z
 
 For the first two components, Pulsar stores names in the same form as in their paths. For the last two, this
 module encodes full topic names, and the cursors of buckets, as Java does (`auditor.keys.pulsar`). The custom
-metadata does not name a store. So two Pulsar clusters with the same namespaces write the same metadata.
+metadata does not name a store. So two Pulsar clusters with the same namespaces write the same claims.
 """
 
 from collections.abc import Mapping

@@ -39,7 +39,7 @@ def only_in_listing(bookie_id: str) -> Doubt:
 
 
 def index_without_time(bookie_id: str) -> Doubt:
-    """Return the doubt that an index is of unknown age, because no lastMark shows its age.
+    """Return the doubt that arises because no lastMark shows the age of a bookie's index.
 
     A second read would not find a lastMark either.
     """
@@ -56,17 +56,17 @@ def index_too_old(bookie_id: str) -> Doubt:
 
 
 def reads_unanswered(bookie_id: str, reason: str) -> Doubt:
-    """Return the doubt that a bookie did not answer requests for entries that its index lacks."""
+    """Return the doubt that arises if a bookie did not answer requests for entries that its index lacks."""
     return Doubt(f"{bookie_id} did not respond: {reason}", is_transient=True)
 
 
 def bookie_not_asked(reason: str) -> Doubt:
-    """Return the doubt that no bookie of a ledger was asked for entries, although some could have been."""
+    """Return the doubt that arises if no bookie of a ledger was asked, although some could have been."""
     return Doubt(f"the ledger's bookies were not asked for entries: {reason}", is_transient=True)
 
 
 def sets_too_irregular(reason: str) -> Doubt:
-    """Return the doubt that entry sets are too irregular to compare.
+    """Return the doubt that arises if entry sets are too irregular to compare.
 
     ``reason`` is the complete sentence that states the doubt.
     """

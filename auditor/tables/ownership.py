@@ -349,7 +349,7 @@ def _standing_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
 
 
 def _is_foreign() -> Column:
-    """Return whether no store has the namespace of the owner in the claim, and no unread path may have it."""
+    """Return whether no store has the claim's namespace, and no unread path may have the claimed owner."""
     return ~F.coalesce("namespace_read", F.lit(True)) & F.col("blocked").isNull() & F.col("settled")
 
 

@@ -309,7 +309,7 @@ class SiblingStore(Protocol):
     """A store that can report trees beside BookKeeper's root, which have the same parent as the root."""
 
     def has_sibling(self, name: str) -> bool:
-        """Return whether a znode ``name`` has the same parent as the root. Call `cluster` first.
+        """Return whether a znode ``name`` exists that has the same parent as the root. Call `cluster` first.
 
         Raises:
             StoreError: the store did not answer.

@@ -231,7 +231,7 @@ def source_options(
 ) -> dict[str, str]:
     """Return the options for a Spark data source that reads a store within the audit's limits.
 
-    All tasks share the limits. Spark may add executors later. In that case, the source gets only as many
+    All tasks share the limits. If Spark may add executors without a limit, the source gets only as many
     parts as there are task slots now. Each part then has its own share of the rate.
 
     Args:

@@ -136,7 +136,7 @@ ValueError for a path that the application does not use.
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """An application that keeps references to ledgers in znodes, or in etcd keys that have the form of paths.
+    """An application that keeps references to ledgers in znodes, or in keys of etcd or Oxia that are paths.
 
     ``trees`` are the paths below the application's root that contain references. The first tree exists
     wherever the application is used. ``reader`` names a `Reader` as ``module:function``.

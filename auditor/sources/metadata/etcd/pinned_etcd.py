@@ -11,8 +11,8 @@ set; an operator's job can compact too. If the pinned revision disappears during
 from `PinnedEtcd.cluster`, which pins a newer revision.
 
 `ChangedRowsReader` reuses an earlier run's rows of unchanged ledgers. A piece is a key range with the
-earlier rows in it. For each piece, it asks the server for the keys that changed since the earlier run. The
-answer also has the number of all keys in the range. So the reader can compute the number of unchanged keys.
+earlier rows in it. For each piece, the reader asks the server for the keys that changed since the earlier
+run. The answer also has the number of all keys in the range. So it can compute the number of unchanged keys.
 If the piece has exactly this number of rows with unchanged keys, no key was deleted, and the reader reuses
 these rows. Otherwise, the reader lists the keys of the range without values. It then reuses each row whose
 key is listed with the same version.

@@ -71,7 +71,7 @@ class LeavesPart(Part):
 
 @dataclass(frozen=True)
 class GapsPart(Part):
-    """Work of a task that reads no pages, and only reports unreadable paths (gaps) of the whole tree."""
+    """Work of a task that reads no pages, and only reports gaps (unreadable paths) for the whole tree."""
 
     gaps: tuple[tuple[str, str], ...]
 

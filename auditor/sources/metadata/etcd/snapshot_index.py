@@ -89,8 +89,8 @@ class Leaves:
 class EtcdSnapshotIndex:
     """The result of one pass over a snapshot, for the keys below a cluster's prefix (its scope).
 
-    ``keys`` maps each key that is not a ledger's to the position of its current value in the file.
-    ``damage`` has the unreadable places in order. ``notes`` has reasons why ``revision`` may be wrong.
+    ``keys`` maps each key that belongs to no ledger, mark or lock to the position of its current value in the
+    file. ``damage`` has the unreadable places in order. ``notes`` has reasons why ``revision`` may be wrong.
     """
 
     kind: KeyKind
