@@ -16,8 +16,8 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.
 
     What it finds:
-        A copy counts as missing only if it is certainly absent. If a ledger is not closed, the check ignores
-        its last segment. It also ignores the last Qw (write quorum) entries before it.
+        A copy counts as missing only if it is certainly absent. If a ledger is not closed, the check
+        ignores its last segment. It also ignores the last Qw (write quorum) entries before that segment.
 
     Why it matters:
         The next failure may destroy the last copy. Recovery may treat the entry as never written.

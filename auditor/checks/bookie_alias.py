@@ -55,14 +55,14 @@ def bookie_alias(roster: Roster) -> Findings:
         but not the id in its ledgers' metadata. Clients cannot find the copies under the old id.
 
     How sure:
-        Confirmed if the registered bookie holds at least five, and most, of the ledgers that the other id
-        should hold. All their entries must agree. Suspect with less evidence. Suspect if the bookie also has
+        Confirmed if the registered bookie has, entry for entry, most of the ledgers that the other id
+        should hold. Five are the minimum. Suspect with less evidence. Suspect if the bookie also has
         `disk-id-mismatch`.
 
     What to do:
         Check on the host whether both ids belong to the same bookie:
-        - If they do, stop the bookie. While it is stopped, either give it its old id back, or write the
-          new id into the ledgers' metadata, then into the cookie.
+        - If they do, stop the bookie. While it is stopped, either restore its old id, or write the new id
+          into the ledgers' metadata, then into the cookie.
         - If the old address now belongs to a different bookie, change no id. Follow `bookie-down` or
           `ghost-bookie` for the old id.
 
@@ -80,9 +80,9 @@ def bookie_alias(roster: Roster) -> Findings:
           Run it only once the ledgers have the new id.
 
     Limits:
-        Two ids are not reported if only one hint applies. Nor are they if most ledgers of the unregistered
-        id have both ids in one ensemble, or the registered bookie has no entry of these ledgers. DNS is not
-        queried.
+        Two ids are not reported if only one hint applies. Nor are they if most of the unregistered id's
+        ledgers have both ids in one ensemble. The same is true if the registered bookie has no entry of
+        these ledgers. DNS is not queried.
     """
     identity_by_bookie = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}
     member_rows = [row for row in roster.bookies if row["bookie_id"] in identity_by_bookie]

@@ -23,9 +23,9 @@ def compaction_stopped(tables: Tables) -> DataFrame:
     """A running bookie has entry logs that compaction should have rewritten.
 
     What it finds:
-        Reports closed entry logs of registered bookies. The logs are below a compaction threshold, and were
-        below it more than two compaction intervals ago. Needs an earlier run with `--entry-logs` in the same
-        directory.
+        Reports closed entry logs of registered bookies. The logs' share of needed bytes is below a
+        compaction threshold, and already was more than two compaction intervals ago. Needs an earlier run
+        with `--entry-logs` in the same directory.
 
     Why it matters:
         Deleted data still takes up disk space. The compaction thread died, or it retries an unreadable log

@@ -32,7 +32,7 @@ def cookie_unreadable(roster: Roster) -> Findings:
         The bookie does not start. The file system may be damaged.
 
     How sure:
-        Confirmed from the cookie's bytes.
+        Confirmed by the cookie's bytes.
 
     What to do:
         Find the reason and check the disk before you replace the cookie. Copy a VERSION file only between

@@ -49,7 +49,7 @@ def disk_content_mismatch(roster: Roster) -> Findings:
 
     What it finds:
         Reports directories in which at least five ledgers have exactly the entries that another bookie
-        should have, but lacks. Hardly any ledger there has the entries that the bookie in the directory's
+        should have, but lacks. Hardly any ledger in the directory has the entries that the bookie named in
         VERSION should have. If `disk-id-mismatch` also reports the directory, somebody copied VERSION into
         it, and the disk may be in its right place.
 

@@ -34,8 +34,8 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
     """The VERSION files of a bookie name different directories.
 
     What it finds:
-        Reports bookies whose VERSION files have different lists of directories. A file does not count if
-        its directory was given for a different bookie than the file names.
+        Reports bookies whose VERSION files have different lists of directories. A file does not count if it
+        names a different bookie than the one for which its directory was given.
 
     Why it matters:
         One disk is an old copy, or missed a change of the configuration. The bookie refuses to start.

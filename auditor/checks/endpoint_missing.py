@@ -27,9 +27,8 @@ def endpoint_missing(roster: Roster) -> Findings:
         Confirmed: the registration was read.
 
     What to do:
-        Restart the bookie with a version that publishes its endpoints. With etcd, you can use its
-        address as its id instead. If the resolver is off, turn it on for all clients or use only
-        addresses as ids.
+        Restart the bookie with a version that publishes its endpoints. Or, with etcd, use the bookie's
+        address as its id. If the resolver is off, turn it on for all clients or use only addresses as ids.
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`.

@@ -34,8 +34,8 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
 
     What it finds:
         Needs `--entry-logs`. The audit then compares every ledgers map with the length of its log. It also
-        reads all entries of one log in 64 (`--deep`: of every log). It does so too for each log that the
-        next garbage collection deletes. Reports these faults:
+        reads all entries of these logs: one in 64 (`--deep`: all), and each that the next garbage
+        collection deletes. Reports these faults:
         - The map lacks a ledger, has an extra ledger, or has a wrong number of bytes for a ledger.
         - The map's offset hides ledgers. It is a little below 0 (`header-astray`), or past the end of a log
           that DirectEntryLogger wrote.

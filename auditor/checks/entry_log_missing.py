@@ -28,8 +28,8 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
     What it finds:
         Needs `--entry-logs`. The audit then checks for every ledger that its entry logs exist and are long
-        enough. In each batch of 65,536 index entries, it also looks up one entry each of up to 256
-        ledgers. With `--deep` it looks up every sampled entry.
+        enough. In each batch of 65,536 index entries, it also looks up one entry per ledger and log, at
+        most 256. With `--deep` it looks up every sampled entry.
 
     Why it matters:
         The bookie's index lists entries that the bookie cannot read. The audit counts them as

@@ -41,7 +41,7 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     What it finds:
         Reports these kinds of data (table gc_foresight, docs/space.md). The last two need `--entry-logs`:
         - `in-its-ensembles`: a ledger's ensembles name the bookie, but the server's listing leaves the
-          ledger out. Its record is not at its path (`listed-out-of-order`), or its id is 2^63 - 1
+          ledger out. The ledger's record is not at its path (`listed-out-of-order`), or its id is 2^63 - 1
           (`listing-overflows`).
         - `last-copy`: no ensemble names the bookie, but its copy has an entry that no bookie of the
           ensembles has.
@@ -51,8 +51,8 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
           (bookkeeper #2264, #2373).
 
     Why it matters:
-        The bookie's garbage collector runs every gcWaitTime (default 10 minutes; Pulsar 15). It deletes
-        indexes at once, and entries when compaction rewrites their logs.
+        The bookie's garbage collector runs every gcWaitTime (default 10 minutes; Pulsar 15). The collector
+        deletes indexes at once, and entries when compaction rewrites their logs.
 
     How sure:
         Confirmed: metadata and indexes agree. Suspect if an entry log that will be deleted was not read for

@@ -34,8 +34,8 @@ def index_incomplete(tables: Tables) -> DataFrame:
     """A bookie serves entries that its index on disk lacks.
 
     What it finds:
-        Reports entries that a running bookie served or listed (`rpc:`). Only closed ledgers count. They
-        must not have changed within `--grace` seconds before the index was written.
+        Reports entries of closed ledgers that a running bookie served or listed (`rpc:`). The ledgers must
+        not have changed within `--grace` seconds before the index was written.
 
     Why it matters:
         Such entries are only in the bookie's memory, or in a deleted file that it still has open. They are

@@ -24,8 +24,8 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 
     What it finds:
         Reports ledgers in state OPEN whose metadata has not changed for 30 days. Each owner or application
-        has one finding. It counts ledgers that are their owner's newest (`last`), older than the newest
-        (`superseded`), or without a known owner (`unnamed`).
+        has one finding. The finding counts ledgers that are their owner's newest (`last`), older than the
+        newest (`superseded`), or without a known owner (`unnamed`).
 
     Why it matters:
         A ledger without a writer stays open until somebody opens it with recovery. Until then replication
@@ -37,7 +37,7 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 
     What to do:
         Ask the application whether it still writes to the ledger. If not, let the application open it with
-        recovery. To do so for a topic, load the topic. Do not delete a ledger because of this finding.
+        recovery. For a topic, load the topic. Do not delete a ledger because of this finding.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

@@ -23,7 +23,7 @@ def mark_unreadable(tables: Tables) -> DataFrame:
         A pass of BookKeeper's auditor may stop at such a mark.
 
     How sure:
-        Confirmed from the znode's bytes.
+        Confirmed by the znode's bytes.
 
     What to do:
         Read the znode with ZooKeeper's client (`get PATH`). If the ledger is healthy, remove the mark by

@@ -50,9 +50,9 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
     What to do:
         If LAYOUT and the tree disagree, stop every bookie first. If no ledger is at a path of LAYOUT, put
         back the LAYOUT that fits the tree. Only after that, start one bookie, and check that it lists its
-        ledgers. If a ledger is at a path of LAYOUT, find out, perhaps from its content, to which ledger the
-        znode belongs. Move the znode only while no bookie collects garbage, and first copy it under another
-        name with ZooKeeper's client.
+        ledgers. If some ledgers are at LAYOUT's paths, find out to which ledger the misplaced znode
+        belongs, perhaps from its content. Move the znode only while no bookie collects garbage, and first
+        copy it under another name with ZooKeeper's client.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`

@@ -47,8 +47,8 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         Reports bookies with many orphans (ledgers that the metadata does not list now). `recent_orphans`
         counts orphans that disappeared from the metadata less than one garbage collection interval before
         the scan. The interval is gcWaitTime of `--bookie-conf`, else 15 minutes. `unexplained_orphans`
-        counts orphans that are not recent, have no index newer than the scan, and that no owner dropped. A
-        bookie is reported if a rule below applies (evidence `rules`). The counts are minimums:
+        counts orphans that no owner dropped, except recent ones and those with an index newer than the
+        scan. A bookie is reported if a rule below applies (evidence `rules`). The counts are minimums:
         - `orphan-share`: 100 orphans that are not recent, more than 5 % of the bookie's ledgers.
         - `every-ledger`: 100 orphans, and no other ledger on the bookie.
         - `vanished-ranges`: 100 ledgers in a block of 10,000 ids, all of them orphans that are not recent.

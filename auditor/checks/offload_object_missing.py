@@ -33,9 +33,9 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         Readers of the bucket's copy fail.
 
     How sure:
-        Confirmed if the bucket's listing is certainly newer than the copy. It then has objects of
-        another offload, completed at least `--owner-grace` later. Suspect if the listing may be older
-        than the copy, or if the offload context has no time.
+        Confirmed if the bucket's listing is certainly newer than the copy. Objects of an offload that was
+        completed at least `--owner-grace` later prove this. Suspect if the listing may be older than the
+        copy, or if the offload context has no time.
 
     What to do:
         If BookKeeper still has the ledger, offload it again before Pulsar deletes BookKeeper's copy. Look

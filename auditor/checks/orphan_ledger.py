@@ -17,10 +17,10 @@ def orphan_ledger(tables: Tables) -> DataFrame:
         them, the metadata may be wrong (`metadata-suspect`).
 
     How sure:
-        Confirmed: neither scan lists the ledger. Suspect if the index file is newer than the first scan.
-        Suspect in RocksDB if the ledger's id is above all ids in a saved scan, because it may be newer.
-        Suspect if the bookie also has `metadata-suspect`. Suspect if an unreadable or misplaced record may
-        be the ledger's metadata (`doubt`).
+        Confirmed: neither scan lists the ledger. Suspect if the index file is newer than the first scan. In
+        RocksDB, a ledger with an id above all ids of a saved scan is suspect: it may be newer. Suspect if
+        the bookie also has `metadata-suspect`. Suspect if an unreadable or misplaced record may be the
+        ledger's metadata (`doubt`).
 
     What to do:
         Wait for one garbage collection and audit again. If the ledgers are still there, search the bookie's
@@ -33,8 +33,8 @@ def orphan_ledger(tables: Tables) -> DataFrame:
           Compare it with the id in the bookie's cookie.
 
     Limits:
-        If a malformed znode name contains the ledger's id, the server's listing has the ledger, and no
-        bookie deletes it. The finding is then only suspect.
+        A malformed znode name can contain the ledger's id. The server then lists the ledger, and no bookie
+        deletes it. The finding is then suspect.
     """
     return finding_rows(
         doubted_orphans(tables).where("not in_m0 and not in_m1"),

@@ -25,7 +25,7 @@ def owners_suspect(roster: Roster) -> Findings:
 
     What it finds:
         Reports audits that may have missed a store of owners (such as topics). The severity is `warning` if
-        there are `ledger-unowned` findings. Every store counts as read only if all this is true:
+        there are `ledger-unowned` findings. All stores count as read if all this is true:
         - `--owners-complete` lists exactly the stores that were read, and no store under two names.
         - Of the ledgers with an owner in custom metadata, at least 99 % name one in a namespace of a store.
         - Of the ledgers that had an owner in an earlier run and still exist, at most 1 % lost this owner.

@@ -31,8 +31,8 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
     What it finds:
         Reports ledgers for which a bookie's index is damaged, misplaced or incomplete. The index may also
-        differ from the bookie's answers, or point into a missing entry log. If it is older than some
-        ledgers, and no journal shows newer entries, the bookie has one finding for them.
+        differ from the bookie's answers, or point into a missing entry log. If an index is older than some
+        ledgers, and no journal shows newer entries, one finding covers all these ledgers.
 
     Why it matters:
         The ledger may be losing copies.

@@ -19,7 +19,7 @@ def source_suspect(roster: Roster) -> Findings:
           ledgers.
         - The bookie's tables from `bkaudit collect` are over an hour older than the metadata, or have a
           future time.
-        - The directories of all bookies have a different instance id from the cookies in the store.
+        - All bookies' directories have another cluster's instance id, but the cookies in the store do not.
 
     Why it matters:
         Acting on old data can destroy good copies.

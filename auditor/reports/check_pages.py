@@ -25,9 +25,9 @@ _CHECKS_PREFACE = """\
 `bkaudit explain check NAME` prints the page of one check. `bkaudit explain ledger`, `bkaudit explain bookie`
 and `bkaudit explain run` print commands with the ids filled in.
 
-The pages do not repeat two rules that most checks share. A check confirms a finding, unless **Sure** names an
-exception. A finding is suspect if its ledgers all changed between the two metadata scans, or if the
-bookie has `disk-id-mismatch`. The pages also leave out these commands:
+The pages do not repeat two rules that most checks share. A check confirms a finding, unless **Confidence**
+names an exception. A finding is suspect if its ledgers all changed between the two metadata scans, or if
+the bookie has `disk-id-mismatch`. The pages also leave out these commands:
 
 - `ledgermetadata -l ID` prints a ledger's metadata.
 - `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for entries. *load.*
@@ -36,11 +36,11 @@ bookie has `disk-id-mismatch`. The pages also leave out these commands:
 - `listunderreplicated -pmr -prw` lists the marked ledgers.
 - `queryautorecoverystatus` prints whether replication is on.
 
-The audit reads the settings of bookies from `--bookie-conf`. Without it, the server's defaults count.
+The audit reads bookies' settings from `--bookie-conf`. Without it, the server's defaults count.
 
 Commands without `bkaudit` belong to the `bookkeeper shell` of BookKeeper 4.17 ([what they
 do](checks/commands.md)). Replace the words in capitals. NEXT is the last entry plus one. The word in italics
-after a command is its risk. A command without one changes nothing:
+after a command is its risk. A command without a risk changes nothing:
 
 | risk | |
 | --- | --- |
@@ -50,7 +50,7 @@ _SETTINGS_PREFACE = """\
 **Settings** lists the constants of a check with their defaults. To change one, set it in the table
 `constants` of the `--check-settings` file ([options](options.md)). [conf/checks.toml](../conf/checks.toml)
 has the bounds. If `--checks` or `--skip-checks` leaves out a check, the report names it, and the exit code is
-at best 3. bkaudit then refuses some actions ([safety](safety.md)). It also does so if a constant is less
+at best 3. bkaudit then refuses some actions ([safety](safety.md)). bkaudit also does so if a constant is less
 careful than its default.
 
 The shell's `cookie_` commands refuse bookie ids that are not `host:port`. No released shell knows
@@ -80,7 +80,7 @@ _COMMON_COMMAND_ITEMS = (
 """Commands of many checks, without a note of the check. The pages of checks omit them too."""
 _CONFIRMED_START = re.compile(r"Confirmed(?:[:,]| by) (?:[^.]|\.(?! |$))*\.(?: (?=Suspect)|$)")
 """Beginning of a section "How sure" that names no condition. Documents omit it and keep the exceptions."""
-_SECTION_LABELS = {"Why it matters": "Why", "How sure": "Sure", "What to do": "Do"}
+_SECTION_LABELS = {"Why it matters": "Why", "How sure": "Confidence", "What to do": "Do"}
 """Short labels of sections, as at a terminal."""
 _SHELL_PREFIX = "bookkeeper shell "
 
