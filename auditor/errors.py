@@ -164,13 +164,13 @@ WRITE_ERRNOS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS))
 
 
 @contextmanager
-def name_target(path: str | Path) -> Iterator[None]:
+def name_file_in_errors(path: str | Path) -> Iterator[None]:
     """Name the file ``path`` in errors that occur while a ``with`` block writes it, such as a full disk.
 
     Python itself names a file only if opening it fails. The block may also read files. Errors that
     could come from them are not changed.
 
-    >>> with name_target("/runs/1"):
+    >>> with name_file_in_errors("/runs/1"):
     ...     raise OSError(28, "No space left on device")
     Traceback (most recent call last):
     OSError: [Errno 28] No space left on device: '/runs/1'
@@ -323,9 +323,9 @@ class DecodeError(AuditorError):
 
     exit_code = 5
 
-    def __init__(self, what: str, offset: int, reason: str) -> None:
-        super().__init__(what, offset, reason)
-        self.what = what
+    def __init__(self, format_name: str, offset: int, reason: str) -> None:
+        super().__init__(format_name, offset, reason)
+        self.what = format_name
         self.offset = offset
         self.reason = reason
 
@@ -345,9 +345,9 @@ class RuleError(AuditorError, Generic[RuleValue]):
 
     exit_code = 5
 
-    def __init__(self, what: str, rule: str, reason: str, value: RuleValue) -> None:
-        super().__init__(what, rule, reason, value)
-        self.what = what
+    def __init__(self, format_name: str, rule: str, reason: str, value: RuleValue) -> None:
+        super().__init__(format_name, rule, reason, value)
+        self.what = format_name
         self.rule = rule
         self.reason = reason
         self.value = value

@@ -144,7 +144,7 @@ def _prepare_answers(table: Path, bookies: Sequence[str]) -> None:
         return BookieAnswers(rows, dict.fromkeys(bookies))
 
     stages = (
-        replace(stage, function=query) if stage.name is AuditStage.ASK_BOOKIES else stage
+        replace(stage, function=query) if stage.name is AuditStage.LIST_BOOKIE_ENTRIES else stage
         for stage in audit_stages.STAGES
     )
     setattr(audit, "STAGES", tuple(stages))  # noqa: B010  # the module imported it by name

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from auditor.audit.check_stage import claim_causes, count_causes
+from auditor.audit.check_stage import count_causes, find_cause_claims
 from auditor.findings.causes import MAX_CLAIMS
 from auditor.findings.table import CHECK_RESULT_SCHEMA, add_fingerprints
 from auditor.spark.session import build_session
@@ -99,13 +99,13 @@ class _TableWriters:
         warmup_rows = self._spark.read.parquet(
             *(str(self._work_directory / "found" / name) for name in ("part-0.parquet", "unread.parquet"))
         )
-        add_fingerprints(warmup_rows, "x", claim_causes(warmup_rows, self._tables)).write.parquet(
+        add_fingerprints(warmup_rows, "x", find_cause_claims(warmup_rows, self._tables)).write.parquet(
             str(self._work_directory / "warm")
         )
 
     def with_causes(self) -> None:
         findings = self._spark.read.parquet(str(self._work_directory / "found"))
-        claimed_causes = claim_causes(findings, self._tables)
+        claimed_causes = find_cause_claims(findings, self._tables)
         add_fingerprints(findings, "x", claimed_causes).write.mode("overwrite").parquet(
             str(self._work_directory / "with")
         )

@@ -45,7 +45,7 @@ _LOST_ENTRY = 7  # its copies are on seats 1 and 2
 _ENSEMBLE_CHANGE_ENTRY = 20
 
 
-class Shape(NamedTuple):
+class LedgerShape(NamedTuple):
     """A kind of ledger: its segments and its lost entries.
 
     A segment has a first entry and an ensemble. A seat is the distance of an ensemble member from the
@@ -56,44 +56,46 @@ class Shape(NamedTuple):
     lost_copies: tuple[tuple[int, int], ...] = ()
 
     @property
-    def seats(self) -> tuple[int, ...]:
+    def bookie_offsets(self) -> tuple[int, ...]:
         """Return the seats of all ensemble members of all segments, ascending.
 
         A seat is the distance of a member from the ledger's first bookie.
         """
-        return tuple(sorted({seat for _, ensemble in self.segments for seat in ensemble}))
+        return tuple(sorted({bookie_offset for _, ensemble in self.segments for bookie_offset in ensemble}))
 
-    def entries_on_seat(self, seat: int) -> list[int]:
+    def entries_at_offset(self, bookie_offset: int) -> list[int]:
         """Return the entries of the member on a seat, computed entry by entry.
 
         A seat is the distance of an ensemble member from the ledger's first bookie.
         """
         entries = []
         for entry in range(ENTRIES):
-            ensemble = [seats for first_bookie, seats in self.segments if first_bookie <= entry][-1]
-            seats_with_entry = {
+            ensemble = [
+                bookie_offsets for first_bookie, bookie_offsets in self.segments if first_bookie <= entry
+            ][-1]
+            offsets_with_entry = {
                 ensemble[(entry + copy_number) % ENSEMBLE] for copy_number in range(WRITE_QUORUM)
             }
-            if seat in seats_with_entry and (seat, entry) not in self.lost_copies:
+            if bookie_offset in offsets_with_entry and (bookie_offset, entry) not in self.lost_copies:
                 entries.append(entry)
         return entries
 
 
 _SINGLE_SEGMENT = ((0, (0, 1, 2)),)
-PLAIN_SHAPE = Shape(_SINGLE_SEGMENT)
-CHANGED_SHAPE = Shape((*_SINGLE_SEGMENT, (_ENSEMBLE_CHANGE_ENTRY, (0, 1, 3))))
-ONE_MISSING_SHAPE = Shape(_SINGLE_SEGMENT, ((1, _LOST_ENTRY),))
-BOTH_MISSING_SHAPE = Shape(_SINGLE_SEGMENT, ((1, _LOST_ENTRY), (2, _LOST_ENTRY)))
+PLAIN_SHAPE = LedgerShape(_SINGLE_SEGMENT)
+CHANGED_SHAPE = LedgerShape((*_SINGLE_SEGMENT, (_ENSEMBLE_CHANGE_ENTRY, (0, 1, 3))))
+ONE_MISSING_SHAPE = LedgerShape(_SINGLE_SEGMENT, ((1, _LOST_ENTRY),))
+BOTH_MISSING_SHAPE = LedgerShape(_SINGLE_SEGMENT, ((1, _LOST_ENTRY), (2, _LOST_ENTRY)))
 SHAPES = (PLAIN_SHAPE, CHANGED_SHAPE, ONE_MISSING_SHAPE, BOTH_MISSING_SHAPE)
 
 
-class EqualLedgers(NamedTuple):
+class LedgerGroup(NamedTuple):
     """Ledgers of one shape whose ensembles begin at the same bookie.
 
     ``members`` maps seats (distances from the ledger's first bookie) to bookie numbers.
     """
 
-    shape: Shape
+    shape: LedgerShape
     members: dict[int, int]
     ids: Longs
 
@@ -144,7 +146,7 @@ class Cluster:
         directories = DIRECTORIES * self.ledgers // self.full_cluster_size
         return numbers // directories * DIRECTORIES + numbers % directories
 
-    def groups_of_ledgers(self) -> Iterator[EqualLedgers]:
+    def groups_of_ledgers(self) -> Iterator[LedgerGroup]:
         """Yield all ledgers, grouped by shape and first bookie."""
         ledger = np.arange(self.ledgers)
         # The later assignments replace the earlier ones, so a ledger lacks either one copy or both.
@@ -160,13 +162,19 @@ class Cluster:
         for ids in np.split(sorted_ledgers, first_index_by_group[1:]) if len(sorted_ledgers) else ():
             ledger_shape = SHAPES[int(shape[ids[0]])]
             members = self._members(ledger_shape, int(first_bookie[ids[0]]), bool(is_on_busy_bookie[ids[0]]))
-            yield EqualLedgers(ledger_shape, members, self.ledger_ids(ids))
+            yield LedgerGroup(ledger_shape, members, self.ledger_ids(ids))
 
-    def _members(self, shape: Shape, first_bookie: int, is_on_busy_bookie: bool) -> dict[int, int]:
+    def _members(self, shape: LedgerShape, first_bookie: int, is_on_busy_bookie: bool) -> dict[int, int]:
         if not is_on_busy_bookie:
-            return {seat: (first_bookie + seat) % self.bookies for seat in shape.seats}
+            return {
+                bookie_offset: (first_bookie + bookie_offset) % self.bookies
+                for bookie_offset in shape.bookie_offsets
+            }
         other_bookie_count = self.bookies - 1
-        return {seat: 1 + (first_bookie + seat) % other_bookie_count if seat else 0 for seat in shape.seats}
+        return {
+            seat: 1 + (first_bookie + seat) % other_bookie_count if seat else 0
+            for seat in shape.bookie_offsets
+        }
 
     def orphan_ledgers(self, bookie: int) -> Longs:
         """Return the ids of deleted ledgers that a bookie still has.
@@ -193,7 +201,7 @@ class Cluster:
                 findings |= {(ids[group.shape], ledger, None) for ledger in group.ids.tolist()}
         return findings
 
-    def metadata(self, group: EqualLedgers) -> bytes:
+    def metadata(self, group: LedgerGroup) -> bytes:
         """Return the metadata of each ledger of a group: format 3, closed, with Pulsar's custom metadata."""
         message = LedgerMetadataFormat(
             quorumSize=WRITE_QUORUM,
@@ -206,9 +214,11 @@ class Cluster:
             digestType=LedgerMetadataFormat.CRC32C,
             password=b"",
         )
-        for first_bookie, seats in group.shape.segments:
+        for first_bookie, bookie_offsets in group.shape.segments:
             segment = message.segment.add(firstEntryId=first_bookie)
-            segment.ensembleMember.extend(self.ids[group.members[seat]] for seat in seats)
+            segment.ensembleMember.extend(
+                self.ids[group.members[bookie_offset]] for bookie_offset in bookie_offsets
+            )
         for custom_key, metadata_value in (("application", b"pulsar"), ("component", b"managed-ledger")):
             message.customMetadata.add(key=custom_key, value=metadata_value)
         return binary(message)
@@ -221,10 +231,10 @@ class Cluster:
         ).encode()
 
 
-def encode_groups(shape: Shape, seat: int) -> bytes:
+def encode_groups(shape: LedgerShape, bookie_offset: int) -> bytes:
     """Return the entries of one ensemble member as BP-34 groups of 24 bytes each.
 
-    ``seat`` is the distance of the member from the ledger's first bookie.
+    ``bookie_offset`` is the distance of the member from the ledger's first bookie.
     """
-    entries = np.array(shape.entries_on_seat(seat), np.int64)
+    entries = np.array(shape.entries_at_offset(bookie_offset), np.int64)
     return fold_entries(entries, np.array([0, len(entries)])).tobytes()

@@ -12,7 +12,7 @@ import numpy as np
 from rocksdict import Options, Rdict, WriteBatch
 
 from auditor.keys import index_path
-from benchmarks.cluster import ENTRIES, INDEX_TIME_MS, PLAIN_SHAPE, Cluster, Longs, Shape
+from benchmarks.cluster import ENTRIES, INDEX_TIME_MS, PLAIN_SHAPE, Cluster, LedgerShape, Longs
 
 INDEX_DIRECTORY = "ledgers0"
 # The header of an index file (BookKeeper's FileInfo): magic, version 1, and zeros up to 1,024 bytes.
@@ -25,26 +25,26 @@ _BATCH_KEYS = 50_000  # keys of the database locations in one write
 # Value of a ledger in the database ledgers: it exists, is not fenced, and has a master key.
 _LEDGER_VALUE = bytes.fromhex("080110001a14") + bytes(20)
 
-_entries_on_seat = cache(Shape.entries_on_seat)  # the method loops over all entries
+_entries_at_offset = cache(LedgerShape.entries_at_offset)  # the method loops over all entries
 
 
-class BookieHolding(NamedTuple):
+class HeldLedgers(NamedTuple):
     """Ledgers for which one bookie holds the same entries."""
 
-    shape: Shape
-    seat: int
+    shape: LedgerShape
+    bookie_offset: int
     ids: Longs
 
 
-def holdings(cluster: Cluster) -> list[list[BookieHolding]]:
+def find_held_ledgers(cluster: Cluster) -> list[list[HeldLedgers]]:
     """Return the ledgers that each bookie holds, in groups with equal entries. Orphans come last."""
-    holdings_by_bookie: list[list[BookieHolding]] = [[] for _ in cluster.ids]
+    ledgers_by_bookie: list[list[HeldLedgers]] = [[] for _ in cluster.ids]
     for group in cluster.groups_of_ledgers():
-        for seat, bookie in group.members.items():
-            holdings_by_bookie[bookie].append(BookieHolding(group.shape, seat, group.ids))
-    for bookie, holding in enumerate(holdings_by_bookie):
-        holding.append(BookieHolding(PLAIN_SHAPE, 0, cluster.orphan_ledgers(bookie)))
-    return holdings_by_bookie
+        for bookie_offset, bookie in group.members.items():
+            ledgers_by_bookie[bookie].append(HeldLedgers(group.shape, bookie_offset, group.ids))
+    for bookie, bookie_ledgers in enumerate(ledgers_by_bookie):
+        bookie_ledgers.append(HeldLedgers(PLAIN_SHAPE, 0, cluster.orphan_ledgers(bookie)))
+    return ledgers_by_bookie
 
 
 def write_bookies(cluster: Cluster, root: Path) -> list[Path]:
@@ -73,13 +73,13 @@ def write_index_files(cluster: Cluster, root: Path) -> None:
 
 def add_index_files(cluster: Cluster, directories: list[Path]) -> None:
     """Write one ``.idx`` file for each ledger on each bookie into the bookies' existing index directories."""
-    for directory, bookie_holdings in zip(directories, holdings(cluster), strict=True):
+    for directory, bookie_ledgers in zip(directories, find_held_ledgers(cluster), strict=True):
         parent_directories: set[str] = set()
-        for holding in bookie_holdings:
+        for held_ledgers in bookie_ledgers:
             index_slots = np.zeros(-(-ENTRIES // _SLOTS_PER_PAGE) * _SLOTS_PER_PAGE, ">i8")
-            index_slots[_entries_on_seat(holding.shape, holding.seat)] = _ENTRY_LOCATION
+            index_slots[_entries_at_offset(held_ledgers.shape, held_ledgers.bookie_offset)] = _ENTRY_LOCATION
             file_bytes = _INDEX_HEADER + index_slots.tobytes()
-            for ledger in holding.ids.tolist():
+            for ledger in held_ledgers.ids.tolist():
                 path = f"{directory}/current/{index_path.to_path(ledger)}"
                 parent_directory = path.rpartition("/")[0]
                 if parent_directory not in parent_directories:
@@ -95,18 +95,20 @@ def write_databases(cluster: Cluster, root: Path) -> None:
 
     The database ``locations`` has one key for each entry of the bookie, ``ledgers`` one for each ledger.
     """
-    for directory, bookie_holdings in zip(write_bookies(cluster, root), holdings(cluster), strict=True):
+    for directory, bookie_ledgers in zip(
+        write_bookies(cluster, root), find_held_ledgers(cluster), strict=True
+    ):
         current_directory = directory / "current"
         locations = Rdict(str(current_directory / "locations"), Options(raw_mode=True))
         ledgers = Rdict(str(current_directory / "ledgers"), Options(raw_mode=True))
-        for holding in bookie_holdings:
-            for keys in _location_keys(holding):
+        for held_ledgers in bookie_ledgers:
+            for keys in _location_keys(held_ledgers):
                 batch = WriteBatch(raw_mode=True)
                 for key in keys:
                     batch.put(key, _ENTRY_LOCATION.to_bytes(8, "big"))
                 locations.write(batch)
             batch = WriteBatch(raw_mode=True)
-            for ledger in holding.ids.tolist():
+            for ledger in held_ledgers.ids.tolist():
                 batch.put(ledger.to_bytes(8, "big"), _LEDGER_VALUE)
             ledgers.write(batch)
         for database in (locations, ledgers):
@@ -114,12 +116,12 @@ def write_databases(cluster: Cluster, root: Path) -> None:
             database.close()
 
 
-def _location_keys(holding: BookieHolding) -> Iterator[list[bytes]]:
+def _location_keys(held_ledgers: HeldLedgers) -> Iterator[list[bytes]]:
     """Yield the keys of the database ``locations`` (ledger, entry) in batches of about `_BATCH_KEYS`."""
-    entries = np.array(_entries_on_seat(holding.shape, holding.seat), ">i8")
+    entries = np.array(_entries_at_offset(held_ledgers.shape, held_ledgers.bookie_offset), ">i8")
     batch_ledgers = max(_BATCH_KEYS // max(len(entries), 1), 1)
-    for first_ledger in range(0, len(holding.ids), batch_ledgers):
-        ids = holding.ids[first_ledger : first_ledger + batch_ledgers].astype(">i8")
+    for first_ledger in range(0, len(held_ledgers.ids), batch_ledgers):
+        ids = held_ledgers.ids[first_ledger : first_ledger + batch_ledgers].astype(">i8")
         ledger_entry_pairs = np.stack((np.repeat(ids, len(entries)), np.tile(entries, len(ids))), axis=1)
         key_bytes = ledger_entry_pairs.astype(">i8").tobytes()
         yield [key_bytes[offset : offset + 16] for offset in range(0, len(key_bytes), 16)]

@@ -21,7 +21,7 @@ from auditor.sources.bookies.collections.collection import CollectedFile, Collec
 from auditor.sources.bookies.collections.tables import COMPRESSION, INDEX_SCHEMA, TAIL_SCHEMA
 from auditor.tables.judge_replicas import groups_of
 from benchmarks.cluster import INDEX_TIME_MS, Cluster, Longs, encode_groups
-from benchmarks.cluster_disks import BookieHolding, holdings, write_bookies
+from benchmarks.cluster_disks import HeldLedgers, find_held_ledgers, write_bookies
 
 _BATCH_ROWS = 500_000
 _PAGE_BYTES = 1024
@@ -55,8 +55,8 @@ def write_collection(
         row["path"]: row["piece"] for row in collection.read_rows("directories", collect_outcome.manifest)
     }
     files, journal_rows = [], []
-    for bookie_number, (bookie_directory, bookie_holdings) in enumerate(
-        zip(directories, holdings(cluster), strict=True)
+    for bookie_number, (bookie_directory, bookie_ledgers) in enumerate(
+        zip(directories, find_held_ledgers(cluster), strict=True)
     ):
         if bookie_number < asked_bookies:
             continue
@@ -68,7 +68,7 @@ def write_collection(
         ) as writer:
             rows = 0
             for batch in batches(
-                bookie_holdings, cluster.ids[bookie_number], str(bookie_directory), collected_piece
+                bookie_ledgers, cluster.ids[bookie_number], str(bookie_directory), collected_piece
             ):
                 if has_unflushed_entries and not rows:
                     batch, journal_row = _without_last_entry(batch, collected_piece)
@@ -95,12 +95,12 @@ def write_answers(cluster: Cluster, directory: Path, asked_bookies: int) -> Path
     """Write the answers table: the listings of the first ``asked_bookies`` bookies. Return its directory."""
     bookie_directory = directory / "answers"
     bookie_directory.mkdir()
-    for bookie_number, bookie_holdings in enumerate(holdings(cluster)[:asked_bookies]):
-        listed_holdings = [
-            holding for holding in bookie_holdings if holding.ids is not bookie_holdings[-1].ids
+    for bookie_number, bookie_ledgers in enumerate(find_held_ledgers(cluster)[:asked_bookies]):
+        listed_ledgers = [
+            held_ledgers for held_ledgers in bookie_ledgers if held_ledgers.ids is not bookie_ledgers[-1].ids
         ]  # an audit does not ask about orphans
         rows = pa.Table.from_batches(
-            batches(listed_holdings, cluster.ids[bookie_number], "", ""), INDEX_SCHEMA
+            batches(listed_ledgers, cluster.ids[bookie_number], "", ""), INDEX_SCHEMA
         )
         constant_columns = {
             "storage": "rpc",
@@ -135,16 +135,16 @@ def _without_last_entry(batch: pa.RecordBatch, collected_piece: str) -> tuple[pa
 
 
 def batches(
-    bookie_holdings: list[BookieHolding], bookie: str, bookie_directory: str, collected_piece: str
+    bookie_ledgers: list[HeldLedgers], bookie: str, bookie_directory: str, collected_piece: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one bookie's index files as a collection stores them.
 
     ``bookie_directory`` is the index directory. ``collected_piece`` is the value of the column ``piece``.
     """
-    for holding in bookie_holdings:
-        column_value = encode_groups(holding.shape, holding.seat)
-        for start in range(0, len(holding.ids), _BATCH_ROWS):
-            ids = holding.ids[start : start + _BATCH_ROWS]
+    for held_ledgers in bookie_ledgers:
+        column_value = encode_groups(held_ledgers.shape, held_ledgers.bookie_offset)
+        for start in range(0, len(held_ledgers.ids), _BATCH_ROWS):
+            ids = held_ledgers.ids[start : start + _BATCH_ROWS]
             count = len(ids)
             columns = {
                 "bookie_id": pa.repeat(bookie, count),

@@ -40,14 +40,15 @@ RIVAL_NAME = "Java"
 class Case(NamedTuple):
     """One case: the entries of a ledger, the number of ledgers with these entries, and the ratios to reach.
 
-    ``goal`` is the required ratio. ``target`` is the desired ratio, or None if there is none.
+    ``required_ratio`` is the required ratio. ``desired_ratio`` is the desired ratio, or None if there is
+    none.
     """
 
     name: str
     entries: NDArray[np.int64]
     ledgers: int
-    goal: float
-    target: float | None
+    required_ratio: float
+    desired_ratio: float | None
 
 
 class Encoder:
@@ -103,22 +104,24 @@ def lines() -> Iterator[Line]:
     """Yield one line per case. The unit is entry ids, or ledgers if the case has several."""
     dense_entries, striped_set = np.arange(3 * ENTRY_COUNT), striped_entries(3 * ENTRY_COUNT)
     cases = (
-        Case("3M striped, E3 Qw2", striped_set, 1, goal=15, target=25),
-        Case("3M with 10 % holes", entries_with_holes(3 * ENTRY_COUNT), 1, goal=2.5, target=4),
-        Case("3M dense", dense_entries, 1, goal=1.3, target=2),
+        Case("3M striped, E3 Qw2", striped_set, 1, required_ratio=15, desired_ratio=25),
+        Case(
+            "3M with 10 % holes", entries_with_holes(3 * ENTRY_COUNT), 1, required_ratio=2.5, desired_ratio=4
+        ),
+        Case("3M dense", dense_entries, 1, required_ratio=1.3, desired_ratio=2),
         Case(
             f"{MANY_LEDGERS:,} ledgers of {LEDGER_ENTRIES} striped",
             striped_entries(LEDGER_ENTRIES),
             MANY_LEDGERS,
-            goal=2,
-            target=3,
+            required_ratio=2,
+            desired_ratio=3,
         ),
         Case(
             f"{MANY_LEDGERS:,} ledgers of {LEDGER_ENTRIES} dense",
             np.arange(LEDGER_ENTRIES),
             MANY_LEDGERS,
-            goal=0.5,
-            target=None,
+            required_ratio=0.5,
+            desired_ratio=None,
         ),
     )
     with tempfile.TemporaryDirectory() as folder, Encoder() as java_command:
@@ -148,8 +151,8 @@ def _measure_case(case: Case, file: Path, java_command: Encoder) -> Line:
         RIVAL_NAME,
         item_count,
         min(java_seconds),
-        goal=case.goal,
-        target=case.target,
+        goal=case.required_ratio,
+        target=case.desired_ratio,
         note=f"bytes a ledger with its header: {sizes['ours']:,}, of Java {sizes['Java']:,}",
     )
 

@@ -50,7 +50,7 @@ from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.session import build_session
-from benchmarks.cluster import Cluster, EqualLedgers, Longs
+from benchmarks.cluster import Cluster, LedgerGroup, Longs
 from benchmarks.cluster_disks import add_index_files, write_bookies
 from benchmarks.cluster_store import write_snapshot
 from benchmarks.costs import measure_tree, process_tree_seconds
@@ -85,7 +85,7 @@ class LedgerSlice(Cluster):
     last: int = 0
     has_changed_metadata: bool = False
 
-    def groups_of_ledgers(self) -> Iterator[EqualLedgers]:
+    def groups_of_ledgers(self) -> Iterator[LedgerGroup]:
         """Yield the ledgers of the slice in groups of equal ledgers.
 
         Changed ledgers are in separate groups.
@@ -104,7 +104,7 @@ class LedgerSlice(Cluster):
         """The ids of every hundredth ledger."""
         return self.ledger_ids(np.arange(0, self.ledgers, LEDGERS_PER_CHANGE))
 
-    def metadata(self, group: EqualLedgers) -> bytes:
+    def metadata(self, group: LedgerGroup) -> bytes:
         """Return the metadata of a group's ledgers. Changed metadata have the same length as before."""
         snapshot_bytes = super().metadata(group)
         is_changed = self.has_changed_metadata and group.ids[0] in self.ids_of_hundredth_ledgers
@@ -141,22 +141,22 @@ def lines() -> Iterator[Line]:
     changed_count = LEDGERS // (2 * LEDGERS_PER_CHANGE)
     spark = build_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
-        trial = _ClusterAudits(Path(folder, "cluster"), spark)
+        cluster_audits = _ClusterAudits(Path(folder, "cluster"), spark)
         cluster = LedgerSlice(LEDGERS, full_cluster_size=SLICE_COUNT, last=LEDGERS - changed_count)
-        directories = trial.begin(cluster)
-        yield trial.line("nothing changed")
+        directories = cluster_audits.begin(cluster)
+        yield cluster_audits.line("nothing changed")
         _rewrite_ledgers(directories, cluster.ids_of_hundredth_ledgers)
         cluster = replace(cluster, has_changed_metadata=True)
-        trial.update_cluster(cluster)
-        yield trial.line("1 % changed, all over")
+        cluster_audits.update_cluster(cluster)
+        yield cluster_audits.line("1 % changed, all over")
         for directory in directories:
             for ledger in cluster.ledger_ids(np.arange(changed_count)).tolist():
                 (directory / "current" / index_path.to_path(ledger)).unlink(missing_ok=True)
         cluster = replace(cluster, first=changed_count, last=LEDGERS)
         add_index_files(replace(cluster, first=LEDGERS - changed_count), directories)
-        trial.update_cluster(cluster)
-        yield trial.line("1 % changed, oldest deleted and newest made")
-        yield _measure_fixed_work(trial, Path(folder, "few"))
+        cluster_audits.update_cluster(cluster)
+        yield cluster_audits.line("1 % changed, oldest deleted and newest made")
+        yield _measure_fixed_work(cluster_audits, Path(folder, "few"))
     spark.stop()
 
 
@@ -244,25 +244,25 @@ class _ClusterAudits:
         Path(self._earlier_run, MANIFEST).write_text(json.dumps(manifest))
 
 
-def _measure_fixed_work(trial: _ClusterAudits, folder: Path) -> Line:
-    paths = [str(path) for path in trial.bookies.rglob("*.idx")]
+def _measure_fixed_work(cluster_audits: _ClusterAudits, folder: Path) -> Line:
+    paths = [str(path) for path in cluster_audits.bookies.rglob("*.idx")]
     stat_seconds, snapshot_seconds = (
-        _elapsed_cost(run) for run in (partial(_stat_all, paths), partial(_read_snapshot, trial.uri))
+        _elapsed_cost(run) for run in (partial(_stat_all, paths), partial(_read_snapshot, cluster_audits.uri))
     )
-    small_trial = _ClusterAudits(folder, build_session("local[2]"))
+    small_cluster_audits = _ClusterAudits(folder, build_session("local[2]"))
     with (
         patch("auditor.spark.query_plans.SMALL_BYTES", -1),
         patch("auditor.spark.query_plans.TINY_BYTES", -1),
     ):
-        small_trial.begin(Cluster(FEW_LEDGER_COUNT))
-        fixed_seconds = min(_total_seconds(small_trial.audit(None)) for _ in range(ROUNDS))
+        small_cluster_audits.begin(Cluster(FEW_LEDGER_COUNT))
+        fixed_seconds = min(_total_seconds(small_cluster_audits.audit(None)) for _ in range(ROUNDS))
     note = f"{COST_UNIT_TEXT}; stat {stat_seconds:.1f} s, snapshot {snapshot_seconds:.1f} s, "
     note += f"audit of {FEW_LEDGER_COUNT:,} ledgers {fixed_seconds:.1f} s"
     return _line(
         "  what is left if only changes cost",
         stat_seconds + snapshot_seconds + fixed_seconds,
         "the last full run",
-        trial.full_seconds,
+        cluster_audits.full_seconds,
         note,
     )
 

@@ -29,7 +29,7 @@ from auditor.spark.batches import source_rows
 from auditor.spark.query_plans import QueryPlans
 from auditor.spark.session import build_session
 from benchmarks.cluster import Cluster
-from benchmarks.cluster_disks import holdings
+from benchmarks.cluster_disks import find_held_ledgers
 from benchmarks.cluster_store import write_snapshot
 from benchmarks.cluster_tables import batches
 from benchmarks.measure import Line, alternate
@@ -44,7 +44,7 @@ BLOCK_ID_BITS = 6
 _BITS_OF_HALF_DIGEST = 32
 _SUM_COLUMNS = ("rows", "high", "low")
 
-JoinSides = tuple["DataFrame", "DataFrame"]
+JoinTables = tuple["DataFrame", "DataFrame"]
 """The tables ledgers and availability of one run."""
 
 
@@ -52,7 +52,7 @@ def lines() -> Iterator[Line]:
     """Yield one line: find and join the changed blocks, compared with a join of all rows."""
     spark = build_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
-        previous_sides, current_sides = _write_tables(spark, folder)
+        previous_tables, current_tables = _write_tables(spark, folder)
         QueryPlans(spark).fit_to_tables(1 << 40, 3 * LEDGERS)
         parts: dict[str, float] = {}
 
@@ -63,23 +63,23 @@ def lines() -> Iterator[Line]:
             parts[name] = min(elapsed_s, parts.get(name, elapsed_s))
             return spark.read.parquet(f"{folder}/{name}")
 
-        earlier_pairs = materialize("earlier", _find_unequal(previous_sides))
+        earlier_pairs = materialize("earlier", _find_unequal(previous_tables))
 
         def reuse_earlier() -> DataFrame:
-            blocks = materialize("blocks", changed_blocks(current_sides, previous_sides))
-            changed_sides = (
-                filter_blocks(current_sides[0], blocks, "left_semi"),
-                filter_blocks(current_sides[1], blocks, "left_semi"),
+            blocks = materialize("blocks", changed_blocks(current_tables, previous_tables))
+            changed_tables = (
+                filter_blocks(current_tables[0], blocks, "left_semi"),
+                filter_blocks(current_tables[1], blocks, "left_semi"),
             )
             return materialize(
                 "taken",
-                _find_unequal(changed_sides).unionByName(filter_blocks(earlier_pairs, blocks, "left_anti")),
+                _find_unequal(changed_tables).unionByName(filter_blocks(earlier_pairs, blocks, "left_anti")),
             )
 
-        if not _has_same_rows(reuse_earlier(), materialize("whole", _find_unequal(current_sides))):
+        if not _has_same_rows(reuse_earlier(), materialize("whole", _find_unequal(current_tables))):
             sys.exit("incremental_join: not the pairs of the join of all")
         own_seconds, full_seconds = alternate(
-            reuse_earlier, lambda: materialize("whole", _find_unequal(current_sides))
+            reuse_earlier, lambda: materialize("whole", _find_unequal(current_tables))
         )
         note = (
             f"{parts['blocks']:.1f} s to find blocks, {parts['taken']:.1f} s to join them; "
@@ -100,14 +100,14 @@ def lines() -> Iterator[Line]:
     spark.stop()
 
 
-def changed_blocks(current_sides: JoinSides, previous_sides: JoinSides) -> DataFrame:
+def changed_blocks(current_tables: JoinTables, previous_tables: JoinTables) -> DataFrame:
     """Return, once each, the blocks of 64 ids for which the two runs read different rows."""
     from pyspark.sql import functions as F
 
     rows = [
         digests
-        for join_sides, digest_sign in ((current_sides, 1), (previous_sides, -1))
-        for digests in _digests(join_sides, digest_sign)
+        for join_tables, digest_sign in ((current_tables, 1), (previous_tables, -1))
+        for digests in _digests(join_tables, digest_sign)
     ]
     digest_sums = reduce(lambda union_frame, digests: union_frame.unionByName(digests), rows).groupBy("block")
     block_sums = digest_sums.agg(*(F.try_sum(name).alias(name) for name in _SUM_COLUMNS))
@@ -132,14 +132,14 @@ def _block_column() -> Column:
     return F.xxhash64("scope_id", F.shiftright("ledger_id", BLOCK_ID_BITS)).alias("block")
 
 
-def _digests(join_sides: JoinSides, digest_sign: int) -> list[DataFrame]:
+def _digests(join_tables: JoinTables, digest_sign: int) -> list[DataFrame]:
     """Return a signed digest of each row, in two halves of 32 bits that can be summed.
 
     The digests of equal rows with opposite signs add up to zero.
     """
     from pyspark.sql import functions as F
 
-    ledgers, availability = join_sides
+    ledgers, availability = join_tables
     rows = [
         ledgers.where("undecidable = false").select(
             _block_column(), F.xxhash64("ledger_id", "replicas").alias("digest")
@@ -158,15 +158,15 @@ def _digests(join_sides: JoinSides, digest_sign: int) -> list[DataFrame]:
     ]
 
 
-def _find_unequal(join_sides: JoinSides) -> DataFrame:
-    return unequal_rows(*join_sides)
+def _find_unequal(join_tables: JoinTables) -> DataFrame:
+    return unequal_rows(*join_tables)
 
 
 def _has_same_rows(actual_rows: DataFrame, expected_rows: DataFrame) -> bool:
     return actual_rows.exceptAll(expected_rows).isEmpty() and expected_rows.exceptAll(actual_rows).isEmpty()
 
 
-def _write_tables(spark: SparkSession, folder: str) -> tuple[JoinSides, JoinSides]:
+def _write_tables(spark: SparkSession, folder: str) -> tuple[JoinTables, JoinTables]:
     """Write the tables of two runs.
 
     In the second run, some replicas of the newest hundredth of the ledgers have lost their entries.
@@ -177,9 +177,9 @@ def _write_tables(spark: SparkSession, folder: str) -> tuple[JoinSides, JoinSide
     uri = write_snapshot(cluster, Path(folder))
     source_rows(spark, LedgerSource({"metadata": uri})).write.parquet(f"{folder}/ledgers")
     Path(folder, "then").mkdir()
-    for number, bookie_holdings in enumerate(holdings(cluster)):
+    for number, bookie_ledgers in enumerate(find_held_ledgers(cluster)):
         table = pa.Table.from_batches(
-            batches(bookie_holdings, cluster.ids[number], f"/disks/{number}", "piece")
+            batches(bookie_ledgers, cluster.ids[number], f"/disks/{number}", "piece")
         )
         rows = table.select(SCHEMA.names)
         pq.write_table(rows, Path(folder, "then", f"part-{number:05}.parquet"))

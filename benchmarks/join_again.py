@@ -20,8 +20,8 @@ from auditor.spark.execution import Execution
 from auditor.spark.query_plans import QueryPlans
 from auditor.spark.table_files import TableFiles
 from auditor.tables.accounts import expected_replicas, index_replicas
-from auditor.tables.replica_blocks import Account
-from auditor.tables.unequal import AccountFiles, BookieTrust, find_unequal
+from auditor.tables.replica_blocks import Evidence
+from auditor.tables.unequal import BookieTrust, SourceFiles, find_unequal
 from benchmarks.memory import PeakMemory
 from benchmarks.spark_figures import Stopwatch, start_logged_session
 from benchmarks.spark_join import unequal_rows
@@ -67,8 +67,8 @@ def find_unequal_in_blocks(spark: SparkSession, tables: Path, replica_count: int
         for name in ("ledgers", "availability")
     )
     run_files = [
-        AccountFiles(Account.EXPECTED, ledgers, expected_replicas),
-        AccountFiles(Account.INDEX, indexes, index_replicas),
+        SourceFiles(Evidence.EXPECTED, ledgers, expected_replicas),
+        SourceFiles(Evidence.INDEX, indexes, index_replicas),
     ]
     execution = Execution(spark)
     return execution.frame(find_unequal(execution, run_files, BookieTrust(), replica_count))

@@ -27,7 +27,7 @@ from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.query_plans import QueryPlans
 from auditor.spark.session import build_session
 from auditor.spark.table_files import TableFiles
-from auditor.tables.index_counts import COUNTS, LARGEST_PAGE_BYTES, index_counts
+from auditor.tables.index_counts import COUNT_SCHEMA, LARGEST_PAGE_BYTES, index_counts
 from auditor.tables.members import members
 from auditor.tables.rows_of_ledgers import QUERIED_LEDGER_COLUMNS, rows_of_ledgers
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
@@ -108,7 +108,7 @@ class _TableBenchmark:
 
         def index_kind_counts() -> DataFrame:
             rows = [count._asdict() for count in index_counts(Execution(spark), files["availability"])]
-            return arrow_frame(spark, pa.Table.from_pylist(rows, COUNTS))
+            return arrow_frame(spark, pa.Table.from_pylist(rows, COUNT_SCHEMA))
 
         def all_verdicts() -> PartTable:
             verdicts_of_judged(judged_ledgers).write.mode("overwrite").parquet(self._path_of("others"))

@@ -103,7 +103,7 @@ class _Scans:
         self._run_count += 1
         uri = f"zk://{self._server.hosts}{made.ROOT}"
         run = RunDirectory(str(self._folder / f"run{self._run_count}"))
-        run.begin({"metadata": uri})
+        run.begin_run({"metadata": uri})
         options = AuditOptions(rate_limit=0)
         cache = TableCache(Execution(self._spark), RunStore(run), SilentProgress())
         with open_metadata(cache, parse_metadata_uri(uri), options) as source:

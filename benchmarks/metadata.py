@@ -25,7 +25,7 @@ from auditor.codecs.availability.wire import expand
 from auditor.codecs.ledger_metadata.batch import decode_batch
 from auditor.codecs.ledger_metadata.one import MAGIC
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
-from auditor.codecs.zookeeper.snapshot import find_bounds, find_nodes
+from auditor.codecs.zookeeper.snapshot import find_nodes, find_record_offsets
 from auditor.sources.metadata.ledger_rows import ledger_rows, metadata_arrays
 from auditor.sources.metadata.store import BATCH_ZNODES, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
@@ -175,7 +175,7 @@ def _measure_text_formats(messages: list[LedgerMetadataFormat]) -> Iterator[Line
 
 def _read_snapshot(file: Path) -> int:
     with map_file(file) as data:
-        return len(find_bounds(data, find_nodes(data), sys.maxsize, sys.maxsize).data_starts)
+        return len(find_record_offsets(data, find_nodes(data), sys.maxsize, sys.maxsize).data_starts)
 
 
 def _cat_file(file: Path) -> None:

@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 from auditor.model.ledger_id import LayoutKind
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections.collection import Collection
-from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, shares
+from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, make_shares
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.metadata.spark_source import LedgerSource
 from auditor.spark.part_tables import PartTable, part_table
@@ -152,14 +152,14 @@ def copied_files(spark: SparkSession, collection: Collection, tasks: int) -> Par
         if row["piece"] is not None
     }
     copied_rows = CopiedRowsReader(bookie_by_directory)
-    parts = shares([(collection, manifest)], bookie_by_directory, tasks)
+    parts = make_shares([(collection, manifest)], bookie_by_directory, tasks)
     return PartTable.from_parts(spark, SCHEMA, copied_rows.read, parts)
 
 
 def _planted_pairs(cluster: Cluster) -> int:
     """Count the replicas that lack entries and the replicas of deleted ledgers."""
     missing_pairs = sum(
-        len(ledger_group.ids) * len({ensemble_seat for ensemble_seat, _ in ledger_group.shape.lost_copies})
+        len(ledger_group.ids) * len({bookie_offset for bookie_offset, _ in ledger_group.shape.lost_copies})
         for ledger_group in cluster.groups_of_ledgers()
     )
     return missing_pairs + sum(len(cluster.orphan_ledgers(bookie)) for bookie in range(cluster.bookies))

@@ -34,13 +34,13 @@ class Stopwatch:
     """A progress listener that measures stages and tables. `stages` adds the figures from the event log."""
 
     def __init__(self) -> None:
-        self._begun: list[tuple[str, float]] = []
+        self._stage_starts: list[tuple[str, float]] = []
 
     def stage(self, name: str, number: int = 0, total: int = 0) -> None:
-        self._begun.append((name, time.time()))
+        self._stage_starts.append((name, time.time()))
 
     def table(self, name: str, total: int | None = None) -> None:
-        self._begun.append((name, time.time()))
+        self._stage_starts.append((name, time.time()))
 
     def note(self, text: str) -> None:
         pass
@@ -53,13 +53,15 @@ class Stopwatch:
 
     def stages(self, events: Path) -> list[Stage]:
         """Return each stage once, in order of first start. Call it when the last stage has ended."""
-        end_times = [start_time for _, start_time in self._begun[1:]] + [time.time()]
+        end_times = [start_time for _, start_time in self._stage_starts[1:]] + [time.time()]
         stages: dict[str, Stage] = {}
-        for (name, event_time), end_time in zip(self._begun, end_times, strict=True):
+        for (name, event_time), end_time in zip(self._stage_starts, end_times, strict=True):
             stages.setdefault(name, Stage(name)).seconds += end_time - event_time
-        start_times = [start_of_stage for _, start_of_stage in self._begun]
+        start_times = [start_of_stage for _, start_of_stage in self._stage_starts]
         for event_time, event in _events(events):
-            _add_event(stages[self._begun[max(bisect_right(start_times, event_time) - 1, 0)][0]], event)
+            _add_event(
+                stages[self._stage_starts[max(bisect_right(start_times, event_time) - 1, 0)][0]], event
+            )
         return list(stages.values())
 
 

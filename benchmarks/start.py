@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from auditor import open_run
-from auditor.model.report import FOUND
+from auditor.model.report import EXIT_FOUND
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import write_index_files
 from benchmarks.cluster_store import write_dump
@@ -182,7 +182,13 @@ def _run_audit(sources: tuple[str, ...], work_directory: Path, environment: Mapp
     """
     run = str(Path(tempfile.mkdtemp(dir=work_directory)) / "run")
     _run_python(
-        _RUN_COMMAND_PROGRAM, "audit", *sources, "--out", run, expected_code=FOUND, environment=environment
+        _RUN_COMMAND_PROGRAM,
+        "audit",
+        *sources,
+        "--out",
+        run,
+        expected_code=EXIT_FOUND,
+        environment=environment,
     )
     return run
 

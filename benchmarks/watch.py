@@ -27,7 +27,7 @@ import numpy as np
 from auditor import open_run
 from auditor.demo.sample import ROOT, plant_faults, sample_znodes, unpack_sample
 from auditor.embedded.zookeeper import NO_EXPIRY_TICK_MS, EmbeddedZooKeeper
-from auditor.model.report import FOUND
+from auditor.model.report import EXIT_FOUND
 from auditor.sources.clock import now_ms
 from benchmarks.measure import Line
 from benchmarks.memory import descendants
@@ -148,7 +148,7 @@ def _rounds(runs: Path, arguments: list[str]) -> Iterator[RoundCost]:
                 memory["java"],
                 len(run.findings),
             )
-    if process.returncode != FOUND:
+    if process.returncode != EXIT_FOUND:
         sys.exit(f"bkaudit watch ended with {process.returncode}")
 
 
@@ -158,7 +158,7 @@ def _audit_in_process(run: Path, arguments: list[str]) -> tuple[float, int]:
     completed = subprocess.run(
         [*_BKAUDIT_COMMAND, "audit", *arguments, "--out", str(run)], stdout=subprocess.DEVNULL
     )
-    if completed.returncode != FOUND:
+    if completed.returncode != EXIT_FOUND:
         sys.exit(f"bkaudit audit ended with {completed.returncode}")
     for pid in _children() - children_before:
         os.waitpid(pid, 0)  # Java outlives the command that started it

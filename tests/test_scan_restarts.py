@@ -33,7 +33,7 @@ EVERYTHING = EarlierRun(None)
 @contextmanager
 def source_of(server: Etcd, spark: SparkSession, out: Path) -> Iterator[MetadataSource]:
     run = RunDirectory(str(out))
-    run.begin({"metadata": server.host})
+    run.begin_run({"metadata": server.host})
     uri = parse_metadata_uri(f"etcd://{server.host}{SCOPE}")
     with open_metadata(
         TableCache(Execution(spark), RunStore(run), SilentProgress()), uri, AuditOptions()

@@ -50,7 +50,7 @@ def first(server: Etcd, spark: SparkSession, tmp_path_factory: pytest.TempPathFa
 @contextmanager
 def scan(server: Etcd, spark: SparkSession, out: Path, earlier: EarlierRun) -> Iterator[FirstScan]:
     run = RunDirectory(str(out))
-    run.begin({"metadata": server.host})
+    run.begin_run({"metadata": server.host})
     uri = parse_metadata_uri(f"etcd://{server.host}{SCOPE}")
     with open_metadata(
         TableCache(Execution(spark), RunStore(run), SilentProgress()), uri, AuditOptions()

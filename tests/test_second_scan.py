@@ -41,7 +41,7 @@ READ_TO_SAY = 20
 @contextmanager
 def first_scan(spark: SparkSession, uri: str, out: Path) -> Iterator[FirstScan]:
     run = RunDirectory(str(out))
-    run.begin({"metadata": uri})
+    run.begin_run({"metadata": uri})
     with open_metadata(
         TableCache(Execution(spark), RunStore(run), SilentProgress()), parse_metadata_uri(uri), AuditOptions()
     ) as source:

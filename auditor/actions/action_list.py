@@ -33,7 +33,7 @@ ALL_STOP_REFUSAL_TEXT = (
     "the findings require a stop of every writable bookie; repair the common fault instead, and audit again"
 )
 """Text of a refusal to copy entries before a stop: no writable bookie would remain to take the copies."""
-JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
+HolderFinder = Callable[[Collection[str]], Iterable[Collection[str]] | None]
 """Function from the bookies that would stop to the sets of them that are the only servers of an entry."""
 
 
@@ -68,7 +68,7 @@ def build_action_list(
     counts: Iterable[FindingCount],
     ledgers: Mapping[str, PermittedLedgers],
     writable_bookies: Collection[str] | None = None,
-    joint_holders: JointHolders | None = None,
+    find_holders: HolderFinder | None = None,
 ) -> ActionList:
     """Build the list from the findings that are not suppressed.
 
@@ -78,7 +78,7 @@ def build_action_list(
         ledgers: the ledgers on which a check's action is permitted, by check id. If the action is not
             permitted on any ledger, the check has no key.
         writable_bookies: the bookies that take writes. None if they are not known.
-        joint_holders: the function that finds the sets of bookies that are the only servers of an entry.
+        find_holders: the function that finds the sets of bookies that are the only servers of an entry.
             None if these sets are not known.
     """
     groups_by_check: dict[tuple[str, str], list[FindingCount]] = {}
@@ -94,7 +94,7 @@ def build_action_list(
         and check.do_now is not None
         and _is_urgent_group(counts_of_check)
     ]
-    planned_stops = _plan_stops(run, urgent_checks, joint_holders)
+    planned_stops = _plan_stops(run, urgent_checks, find_holders)
     for check, counts_of_check in urgent_checks:
         permitted_actions, refused_actions = _decide_instructions(
             run, check, counts_of_check, ledgers, writable_bookies, planned_stops
@@ -120,7 +120,7 @@ class _PlannedStops:
 def _plan_stops(
     run: GateRun,
     urgent_checks: Sequence[tuple[Check, list[FindingCount]]],
-    joint_holders: JointHolders | None,
+    find_holders: HolderFinder | None,
 ) -> _PlannedStops:
     """Return the bookies to stop, and those that must keep running. Confirmed, urgent findings come first."""
     ordered_stops = sorted(
@@ -136,7 +136,7 @@ def _plan_stops(
     )
     bookies = dict.fromkeys(stopped_bookie for *_, stopped_bookie in ordered_stops)
     bookie_ids = [stopped_bookie for stopped_bookie in bookies if _may_stop(run, stopped_bookie)]
-    stop_set = StopSet(joint_holders(bookie_ids) if joint_holders is not None and len(bookie_ids) > 1 else ())
+    stop_set = StopSet(find_holders(bookie_ids) if find_holders is not None and len(bookie_ids) > 1 else ())
     last_holders: dict[str, tuple[str, ...]] = {}
     for bookie_id in bookie_ids:
         if holders := stop_set.last_holders(bookie_id):
@@ -149,7 +149,7 @@ def _plan_stops(
 def _may_stop(run: GateRun, bookie_id: str) -> bool:
     """Return whether the list may stop a bookie, at once or after its entries are copied."""
     gate_answer = permit(run, ActionKind.STOP, [bookie(bookie_id)])
-    return not isinstance(gate_answer, Refused) or _ends_when_copied(gate_answer)
+    return not isinstance(gate_answer, Refused) or _is_lifted_by_copy(gate_answer)
 
 
 def _is_urgent_group(counts_of_check: Sequence[FindingCount]) -> bool:
@@ -229,12 +229,12 @@ def _make_bookie_actions(
         )
     forbidden_actions = []
     for bookie_id, refusals in refusals_by_bookie.items():
-        first_refusal = next((refusal for refusal in refusals if not _ends_when_copied(refusal)), None)
+        final_refusal = next((refusal for refusal in refusals if not _is_lifted_by_copy(refusal)), None)
         copy_gate_answer = permit(run, ActionKind.RECOVER, [bookie(bookie_id)])
-        if first_refusal is None and isinstance(copy_gate_answer, Refused):
-            first_refusal = copy_gate_answer
+        if final_refusal is None and isinstance(copy_gate_answer, Refused):
+            final_refusal = copy_gate_answer
         if (
-            first_refusal is None
+            final_refusal is None
             and writable_bookies is not None
             and counts_by_bookie.keys() | planned_stops.bookies >= {*writable_bookies}
         ):
@@ -243,12 +243,12 @@ def _make_bookie_actions(
                 actions.append(_make_restart_action(check, counts_by_bookie[bookie_id], bookie_id))
                 continue
             # A copy made before one stop would be on a bookie that must stop too, and so on without end.
-            first_refusal = Refused(ActionKind.STOP, (bookie(bookie_id),), why=ALL_STOP_REFUSAL_TEXT)
-        if first_refusal is None:
+            final_refusal = Refused(ActionKind.STOP, (bookie(bookie_id),), reason=ALL_STOP_REFUSAL_TEXT)
+        if final_refusal is None:
             holders = planned_stops.last_holders.get(bookie_id, (bookie_id,))
             actions.append(_make_stop_action(check, counts_by_bookie[bookie_id], bookie_id, holders))
         else:
-            forbidden_actions.append(_forbidden_action(check, bookie_id, first_refusal))
+            forbidden_actions.append(_forbidden_action(check, bookie_id, final_refusal))
     return actions, forbidden_actions
 
 
@@ -261,7 +261,7 @@ def _make_restart_action(check: Check, finding_counts: list[FindingCount], booki
     return _make_action(check, finding_counts, {}, action_text)
 
 
-def _ends_when_copied(refusal: Refused) -> bool:
+def _is_lifted_by_copy(refusal: Refused) -> bool:
     """Return whether a refusal of a stop ends as soon as other bookies serve copies of the entries."""
     hold_reasons = [hold.reason for hold in refusal.holds]
     if refusal.unfit_reason is not None:
@@ -333,7 +333,7 @@ def _make_ledger_actions(
             "each of these ledgers has a hold that forbids the action "
             "(bkaudit explain ledger ID shows the holds)"
         )
-        refusal = Refused(check.action, (), why=reason_text)
+        refusal = Refused(check.action, (), reason=reason_text)
         return [], [_forbidden_action(check, _format_ledgers(counts_of_check[0], finding_total), refusal)]
     first_count = counts_of_check[0]._replace(
         scope_id=permitted_ledgers.scope_id, ledger_id=permitted_ledgers.ledger_id

@@ -95,12 +95,12 @@ def _find_writing_command(command: str) -> _WritingCommand | None:
     )
 
 
-def kind_of_command(command: str) -> ActionKind | None:
+def action_kind_of_command(command: str) -> ActionKind | None:
     """Return the kind of action of a command from a manual page, or None if the command changes nothing.
 
-    >>> kind_of_command("bookkeeper shell deleteledger -l ID")
+    >>> action_kind_of_command("bookkeeper shell deleteledger -l ID")
     <ActionKind.DELETE_LEDGER: 'delete-ledger'>
-    >>> kind_of_command("bookkeeper shell recover -dr -l ID BOOKIE") is None
+    >>> action_kind_of_command("bookkeeper shell recover -dr -l ID BOOKIE") is None
     True
     """
     writing_command = _find_writing_command(command)
@@ -144,10 +144,10 @@ def permit_command(
         return None
     if writing_command.is_cluster_wide:
         # Switching replication off stops no bookie, and holds on stops are on bookies.
-        switches_off = writing_command.kind is ActionKind.STOP
+        is_stop_command = writing_command.kind is ActionKind.STOP
         return (
             permit(run, writing_command.kind, ())
-            if switches_off
+            if is_stop_command
             else permit_everywhere(run, writing_command.kind)
         )
     action_objects = [*_changed_objects(writing_command, command, values, scope_id)]
@@ -159,7 +159,7 @@ def permit_command(
         and writing_command.closes_ledger
         and run.holds.has_open_ledger(action_objects)
     ):
-        return Refused(writing_command.kind, tuple(action_objects), why=_FENCE_REASON_TEXT)
+        return Refused(writing_command.kind, tuple(action_objects), reason=_FENCE_REASON_TEXT)
     copies_any_ledger = writing_command.kind is ActionKind.RECOVER and not _LEDGER_PLACEHOLDER_PATTERN.search(
         command
     )
@@ -203,7 +203,7 @@ def fill_command(command: str, values: PlaceholderValues, permission: Allowed | 
     >>> fill_command("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk 1;reboot"})
     "bookkeeper shell recover -q 'bk 1;reboot'"
     """
-    if (kind := kind_of_command(command)) is not None:
+    if (kind := action_kind_of_command(command)) is not None:
         if permission is None and not values:
             return command  # the template as it stands on its page
         if not isinstance(permission, Allowed) or permission.kind is not kind:
@@ -249,13 +249,13 @@ def decommission_command(permission: Allowed, bookie_id: str) -> str:
     )
 
 
-def collect_command(permission: Allowed, server_url: str) -> str:
+def collect_garbage_command(permission: Allowed, server_url: str) -> str:
     """Return the command that requests a garbage collection at ``server_url`` on a bookie's HTTP server."""
     _require_kind(permission, ActionKind.COLLECT)
     return f"curl -X PUT {shlex.quote(server_url)}"
 
 
-def compact_command(permission: Allowed, server_url: str, *, is_major: bool) -> str:
+def compaction_command(permission: Allowed, server_url: str, *, is_major: bool) -> str:
     """Return the command that requests a compaction at ``server_url`` on a bookie's HTTP server.
 
     The bookie collects garbage before the compaction.

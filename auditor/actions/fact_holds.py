@@ -90,8 +90,10 @@ def last_copy_rows(bookie_exposures: Sequence[BookieExposure]) -> Iterator[Row]:
     for bookie_exposure in bookie_exposures:
         bookie_id = bookie_exposure.bookie_id
         if ledger_count := bookie_exposure.last_known_possible:
-            is_certain = bookie_exposure.last_known > 0
-            ledgers_text = plural(bookie_exposure.last_known if is_certain else ledger_count, "ledger")
+            is_certain = bookie_exposure.last_known_ledgers > 0
+            ledgers_text = plural(
+                bookie_exposure.last_known_ledgers if is_certain else ledger_count, "ledger"
+            )
             verb = "has" if is_certain else "may have"
             message = f"{bookie_id} {verb} the last known copy of entries in {ledgers_text}"
             forbidden_kinds = _forbidden_kinds(bookie_exposure.last_known_degraded)
@@ -104,8 +106,10 @@ def last_copy_rows(bookie_exposures: Sequence[BookieExposure]) -> Iterator[Row]:
                 count=ledger_count,
             )
         if ledger_count := bookie_exposure.last_served_possible:
-            is_certain = bookie_exposure.last_served > 0
-            ledgers_text = plural(bookie_exposure.last_served if is_certain else ledger_count, "ledger")
+            is_certain = bookie_exposure.last_served_ledgers > 0
+            ledgers_text = plural(
+                bookie_exposure.last_served_ledgers if is_certain else ledger_count, "ledger"
+            )
             verb = "is" if is_certain else "may be"
             message = f"{bookie_id} {verb} the only registered bookie that has some entries of {ledgers_text}"
             forbidden_kinds = _forbidden_kinds(bookie_exposure.last_served_degraded)
@@ -240,7 +244,7 @@ def foreign_copy_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterato
         )
         yield _hold_row(
             row["bookie_id"],
-            FactReason.FOREIGN_COPY,
+            FactReason.NON_MEMBER_COPY,
             (*ERASING_ACTIONS, ActionKind.REBUILD_INDEX),
             message,
             is_certain=is_certain,

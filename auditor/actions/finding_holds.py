@@ -12,7 +12,7 @@ from auditor.checks import ALL_CHECKS, Check
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Severity, Urgency
 from auditor.model.holds import METADATA_SOURCE, OWNERS_SOURCE, HoldObject, HoldRule, HoldTarget
-from auditor.model.states import FOUND
+from auditor.model.states import FOUND_NOW
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
@@ -41,21 +41,21 @@ def holds_of_findings(
         tables: the other tables of the run.
         finding_counts: the number of findings of each check; checks without findings are skipped.
     """
-    declared_rules = [
+    checks_with_rules = [
         (check, hold_rule)
         for check in ALL_CHECKS
         if finding_counts.get(check.id)
         for hold_rule in check.holds
     ]
-    if not declared_rules:
+    if not checks_with_rules:
         return []
-    check_ids = sorted({check.id for check, _ in declared_rules})
+    check_ids = sorted({check.id for check, _ in checks_with_rules})
     finding_rows = _findings_with_acceptance(findings.where(F.col("id").isin(*check_ids)), change_rows)
     hold_frames = []
     for hold_target, add_hold_key in _KEY_ADDER_BY_TARGET.items():
         rules_by_check = {
             check.id: (check, hold_rule)
-            for check, hold_rule in declared_rules
+            for check, hold_rule in checks_with_rules
             if hold_rule.target is hold_target
         }
         if rules_by_check:
@@ -67,7 +67,9 @@ def holds_of_findings(
 
 
 def _findings_with_acceptance(findings: DataFrame, change_rows: DataFrame) -> DataFrame:
-    suppressed_changes = change_rows.where(F.col("change").isin(*FOUND) & F.col("suppression").isNotNull())
+    suppressed_changes = change_rows.where(
+        F.col("change").isin(*FOUND_NOW) & F.col("suppression").isNotNull()
+    )
     accepted_fingerprints = suppressed_changes.select("fingerprint", F.lit(True).alias("accepted"))
     return findings.join(accepted_fingerprints, "fingerprint", "left")
 
@@ -93,11 +95,11 @@ def _add_lacking_bookie_key(finding_rows: DataFrame, tables: Tables) -> DataFram
     return finding_rows.withColumn("key", F.explode(lacking_bookies))
 
 
-def _add_holder_key(finding_rows: DataFrame, tables: Tables) -> DataFrame:
-    orphan_holders = tables.orphans.select(*LEDGER, F.col("bookie_id").alias("key"))
-    surplus_holders = tables.over_replicated.select(*LEDGER, F.col("bookie_id").alias("key"))
+def _add_nonmember_key(finding_rows: DataFrame, tables: Tables) -> DataFrame:
+    orphan_copies = tables.orphans.select(*LEDGER, F.col("bookie_id").alias("key"))
+    surplus_copies = tables.over_replicated.select(*LEDGER, F.col("bookie_id").alias("key"))
     return finding_rows.where("ledger_id is not null").join(
-        orphan_holders.unionByName(surplus_holders).distinct(), [*LEDGER]
+        orphan_copies.unionByName(surplus_copies).distinct(), [*LEDGER]
     )
 
 
@@ -115,8 +117,8 @@ def _make_source_key_adder(key: str) -> Callable[[DataFrame, Tables], DataFrame]
 _KEY_ADDER_BY_TARGET: Mapping[HoldTarget, Callable[[DataFrame, Tables], DataFrame]] = {
     HoldTarget.BOOKIE: _add_bookie_key,
     HoldTarget.LEDGER: _add_ledger_key,
-    HoldTarget.LACKING_BOOKIES: _add_lacking_bookie_key,
-    HoldTarget.NON_MEMBERS: _add_holder_key,
+    HoldTarget.BOOKIES_LACKING_ENTRIES: _add_lacking_bookie_key,
+    HoldTarget.NON_MEMBER_HOLDERS: _add_nonmember_key,
     HoldTarget.ALIAS_IDS: lambda finding_rows, tables: _make_evidence_key_adder(HoldTarget.ALIAS_IDS)(
         finding_rows, tables
     ),

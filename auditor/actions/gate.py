@@ -21,9 +21,9 @@ from auditor.model.amounts import first_names
 from auditor.model.arrow import ds, pa, pc
 from auditor.model.finding import Confidence
 from auditor.model.holds import (
+    ACTIONS_NEEDING_TWO_RUNS,
     DANGEROUS_ACTIONS,
     HOLDS_TABLE_PATH,
-    TWO_RUN_ACTIONS,
     ActionKind,
     FactReason,
     Hold,
@@ -105,9 +105,9 @@ class HoldBook:
         checks_without_holds: Mapping[ActionKind, Sequence[str]] | None = None,
         newest_data_time: int | None = None,
     ) -> None:
-        self._batches = read_batches
+        self._read_table = read_batches
         self.has_table = has_holds_table
-        self.as_of = oldest_data_time
+        self.data_time = oldest_data_time
         self.has_prior_run = has_earlier_run
         self.has_logs = are_logs_read
         self.now = current_time
@@ -117,10 +117,10 @@ class HoldBook:
     @property
     def is_stale(self) -> bool:
         """Whether the data is too old for a dangerous action."""
-        return self.now - self.as_of > MAX_DATA_AGE_MS
+        return self.now - self.data_time > MAX_DATA_AGE_MS
 
     @property
-    def is_of_future(self) -> bool:
+    def is_in_future(self) -> bool:
         """Whether some data has a time in the future, so that its age is unknown."""
         return self._newest_time - self.now > MAX_CLOCK_AHEAD_MS
 
@@ -138,7 +138,7 @@ class HoldBook:
         if keys and self.has_table:
             key_array = pa.array(sorted(keys), pa.string())
             is_ledger = ds.field("object") == HoldObject.LEDGER.value
-            for batch in self._batches(HOLDS_TABLE_PATH, _HOLD_COLUMNS, is_ledger):
+            for batch in self._read_table(HOLDS_TABLE_PATH, _HOLD_COLUMNS, is_ledger):
                 for row in batch.filter(pc.is_in(batch["key"], key_array)).to_pylist():
                     holds_by_ledger.setdefault(row["key"], []).append(_parse_hold(row))
         return holds_by_ledger
@@ -147,7 +147,7 @@ class HoldBook:
         """Return the first ledger hold (a ban) that forbids ``kind``, as a tuple. Empty if none does."""
         return tuple(islice(self.iterate_ledger_holds(kind), 1))
 
-    def first_holds_anywhere(self, kind: ActionKind) -> tuple[Hold, ...]:
+    def cluster_wide_holds(self, kind: ActionKind) -> tuple[Hold, ...]:
         """Return holds that forbid ``kind``: all on bookies, logs and sources, at most one on a ledger."""
         other_holds = (hold for holds in self.holds_by_key.values() for hold in holds if kind in hold.forbids)
         return (*other_holds, *self.first_ledger_hold(kind))
@@ -166,7 +166,7 @@ class HoldBook:
         schema = pa.schema({"scope_id": pa.int64(), "ledger_id": pa.int64(), "why": pa.string()})
         tables = [schema.empty_table()]
         is_ledger = ds.field("object") == HoldObject.LEDGER.value
-        for batch in self._batches(HOLDS_TABLE_PATH, columns, is_ledger) if self.has_table else ():
+        for batch in self._read_table(HOLDS_TABLE_PATH, columns, is_ledger) if self.has_table else ():
             is_forbidden = pc.equal(pc.list_flatten(batch["forbids"]), kind.value)
             rows = pa.table(batch).take(pc.list_parent_indices(batch["forbids"]).filter(is_forbidden))
             reason_texts = pc.binary_join_element_wise("a hold forbids it (", rows["reason"], ")", "")
@@ -201,7 +201,7 @@ class HoldBook:
             is_proof = (ds.field("id") == _CHECK_THAT_PROVES_DELETION) & (
                 ds.field("confidence") == Confidence.CONFIRMED.value
             )
-            for batch in self._batches("findings", ["scope_id", "ledger_id", "evidence"], is_proof):
+            for batch in self._read_table("findings", ["scope_id", "ledger_id", "evidence"], is_proof):
                 for row in batch.to_pylist():
                     key = ledger_key(row["scope_id"] or 0, row["ledger_id"])
                     if key in keys and _is_deletable(json.loads(row["evidence"] or "{}")):
@@ -217,13 +217,13 @@ class HoldBook:
         is_open = (ds.field("state") == LedgerState.OPEN.value) & ds.field("ledger_id").isin(ids)
         return any(
             ledger_key(row["scope_id"] or 0, row["ledger_id"]) in keys
-            for batch in self._batches("tables/ledgers", ["scope_id", "ledger_id"], is_open)
+            for batch in self._read_table("tables/ledgers", ["scope_id", "ledger_id"], is_open)
             for row in batch.to_pylist()
         )
 
     def _read_holds(self, row_filter: Any) -> Iterator[Hold]:
         if self.has_table:
-            for batch in self._batches(HOLDS_TABLE_PATH, _HOLD_COLUMNS, row_filter):
+            for batch in self._read_table(HOLDS_TABLE_PATH, _HOLD_COLUMNS, row_filter):
                 yield from map(_parse_hold, batch.to_pylist())
 
 
@@ -295,7 +295,7 @@ def permit_everywhere(run: GateRun, kind: ActionKind) -> Allowed | Refused:
     gate_answer = permit(run, kind, ())
     if isinstance(gate_answer, Refused):
         return gate_answer
-    holds = sort_by_importance(run.holds.first_holds_anywhere(kind))
+    holds = sort_by_importance(run.holds.cluster_wide_holds(kind))
     return Refused(kind, (), holds) if holds else gate_answer
 
 
@@ -346,7 +346,7 @@ def permit_ledgers(
     for ledger in ledger_objects:
         holds = sort_by_importance(hold for hold in ledger_holds.get(ledger.key, ()) if kind in hold.forbids)
         if holds or ledger in unproved_ledgers:
-            refusals.append(Refused(kind, (ledger,), holds, why="" if holds else _NO_PROOF_TEXT))
+            refusals.append(Refused(kind, (ledger,), holds, reason="" if holds else _NO_PROOF_TEXT))
         else:
             permitted_ledgers.append(ledger)
     return _make_allowed(kind, (*objects, *permitted_ledgers)) if permitted_ledgers else None, tuple(refusals)
@@ -380,9 +380,9 @@ def _find_unfit_reason(hold_book: HoldBook, kind: ActionKind) -> UnfitRunReason 
         return None
     if hold_book.is_stale:
         return UnfitRunReason.DATA_TOO_OLD
-    if hold_book.is_of_future:
+    if hold_book.is_in_future:
         return UnfitRunReason.DATA_OF_FUTURE
-    if kind in TWO_RUN_ACTIONS and not hold_book.has_prior_run:
+    if kind in ACTIONS_NEEDING_TWO_RUNS and not hold_book.has_prior_run:
         return UnfitRunReason.NO_EARLIER_RUN
     if kind is ActionKind.REBUILD_INDEX and not hold_book.has_logs:
         return UnfitRunReason.LOGS_NOT_READ

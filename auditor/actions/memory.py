@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from auditor.checks import ALL_CHECKS, GROUP_BY_ID
-from auditor.findings.basis import LOSS_STAGES
+from auditor.findings.basis import LOSS_CHECKS
 from auditor.findings.table import severity_ranks
 from auditor.model.columns import LEDGER
 from auditor.model.holds import FactReason, HoldObject, HoldTarget, LiftCondition, bookie_source
-from auditor.model.states import FOUND, BookieRead, Change, LedgerClass, TailRead
+from auditor.model.states import FOUND_NOW, BookieRead, Change, LedgerClass, TailRead
 from auditor.spark import functions as F
 from auditor.spark.table_queries import asks_tables
 from auditor.spark.types import Column, DataFrame
@@ -39,7 +39,7 @@ _REGISTRATION_REASONS = (
     FactReason.COPIES_ON_DOWN_BOOKIES,
 )
 """Reasons of holds that rest on the registrations of bookies."""
-_NEEDED_DATA_REASONS = (FactReason.LAST_KNOWN_COPY, FactReason.FOREIGN_COPY, FactReason.UNINDEXED_BYTES)
+_NEEDED_DATA_REASONS = (FactReason.LAST_KNOWN_COPY, FactReason.NON_MEMBER_COPY, FactReason.UNINDEXED_BYTES)
 """Reasons of holds that mean that data on a bookie is needed."""
 
 
@@ -53,12 +53,12 @@ class ReadFacts:
         read_bookies: bookies whose index was read to the end, and their journal after its last checkpoint.
         needed_bookies: bookies on which this run places holds because data on them is needed.
         is_anything_missing: whether an entry or the metadata of a ledger is missing, or may be missing.
-        unseen_findings: pairs (check id, bookie id) of earlier findings that this run did not look for. The
+        unchecked_pairs: pairs (check id, bookie id) of earlier findings that this run did not look for. The
             bookie id is None if the finding is not about a bookie.
         checks_with_findings: checks with findings in this run.
-        unseen_reasons: reasons of holds that this run could not find, because it read less data than the
+        unchecked_reasons: reasons of holds that this run could not find, because it read less data than the
             earlier run.
-        unseen_carried_reasons: reasons that this run could not find, because it read less data than a run
+        unchecked_carried_reasons: reasons that this run could not find, because it read less data than a run
             before the earlier run. They matter for holds that the earlier run itself took over.
         unread_log_keys: keys of holds on bookies and entry logs with bytes that this run could not read.
         bookies_with_unread_records: bookies with copies of ledgers whose metadata record could not be
@@ -70,47 +70,49 @@ class ReadFacts:
     read_bookies: frozenset[str]
     needed_bookies: frozenset[str]
     is_anything_missing: bool
-    unseen_findings: frozenset[tuple[str, str | None]]
+    unchecked_pairs: frozenset[tuple[str, str | None]]
     checks_with_findings: frozenset[str] = frozenset()
-    unseen_reasons: frozenset[str] = frozenset()
-    unseen_carried_reasons: frozenset[str] = frozenset()
+    unchecked_reasons: frozenset[str] = frozenset()
+    unchecked_carried_reasons: frozenset[str] = frozenset()
     unread_log_keys: frozenset[str] = frozenset()
     bookies_with_unread_records: frozenset[str] | None = None
 
 
-def unseen_findings(change_rows: DataFrame) -> DataFrame:
+def unchecked_findings(change_rows: DataFrame) -> DataFrame:
     """Return the check, bookie and ledger of earlier findings that this run could not check again.
 
     These findings may still exist. The result includes findings that are milder now, because this run may
     have read less. For example, entry-lost becomes below-ack-quorum if a bookie that lacks the entry cannot
-    be read. A finding of a check in `LOSS_STAGES` gives one row for each of these checks.
+    be read. A finding of a check in `LOSS_CHECKS` gives one row for each of these checks.
     """
     current_rank, earlier_rank = severity_ranks(), severity_ranks("known_severity")
     is_milder = (current_rank > earlier_rank) | (
         (current_rank == earlier_rank) & (F.col("missing") < F.col("known_missing"))
     )
-    is_unseen = (F.col("change") == Change.UNCHECKED) | (F.col("change").isin(*FOUND) & is_milder)
-    stage_ids = F.array(*map(F.lit, LOSS_STAGES))
-    check_ids = F.when(F.col("id").isin(*LOSS_STAGES), stage_ids).otherwise(F.array("id"))
+    is_unchecked = (F.col("change") == Change.UNCHECKED) | (F.col("change").isin(*FOUND_NOW) & is_milder)
+    loss_check_ids = F.array(*map(F.lit, LOSS_CHECKS))
+    check_ids = F.when(F.col("id").isin(*LOSS_CHECKS), loss_check_ids).otherwise(F.array("id"))
     return (
-        change_rows.where(is_unseen).select(F.explode(check_ids).alias("id"), "bookie_id", *LEDGER).distinct()
+        change_rows.where(is_unchecked)
+        .select(F.explode(check_ids).alias("id"), "bookie_id", *LEDGER)
+        .distinct()
     )
 
 
 def read_bookies(tables: Tables) -> frozenset[str]:
     """Return the bookies whose index and journal after the last checkpoint were read to the end."""
     complete_tail_states = (TailRead.READ, TailRead.STOPPED)
-    new_holds = (
+    read_rows = (
         row
         for row in tables.roster.bookies
         if row["read"] == BookieRead.READ and row["tail"] in complete_tail_states
     )
-    return frozenset(row["bookie_id"] for row in new_holds)
+    return frozenset(row["bookie_id"] for row in read_rows)
 
 
-def needed_bookies(fact_rows: Collection[Mapping[str, object]]) -> frozenset[str]:
-    """Return the bookies that have a hold (a ban) in ``fact_rows`` because their data is needed."""
-    return frozenset(str(row["key"]) for row in fact_rows if row["reason"] in _NEEDED_DATA_REASONS)
+def needed_bookies(fact_hold_rows: Collection[Mapping[str, object]]) -> frozenset[str]:
+    """Return the bookies that have a hold (a ban) in ``fact_hold_rows`` because their data is needed."""
+    return frozenset(str(row["key"]) for row in fact_hold_rows if row["reason"] in _NEEDED_DATA_REASONS)
 
 
 @asks_tables("over_replicated")
@@ -207,7 +209,7 @@ def add_carried_holds(
         {"first_seen": F.coalesce("was_first_seen", F.lit(run_time)).cast("bigint"), "carried": F.lit(False)}
     )
     unrepeated_holds = earlier_holds.join(holds.select(*_HOLD_KEY), _HOLD_KEY, "left_anti")
-    unseen_ledger_findings = unseen_findings(change_rows).where("ledger_id is not null")
+    unseen_ledger_findings = unchecked_findings(change_rows).where("ledger_id is not null")
     unseen_ledgers = unseen_ledger_findings.select(
         *LEDGER, F.col("id").alias("reason"), F.lit(True).alias("unseen")
     ).distinct()
@@ -290,7 +292,8 @@ _COPY_CHECKS = frozenset(
     check.id
     for check in ALL_CHECKS
     for hold_rule in check.holds
-    if hold_rule.target in (HoldTarget.LACKING_BOOKIES, HoldTarget.NON_MEMBERS, HoldTarget.UNEQUAL_COPIES)
+    if hold_rule.target
+    in (HoldTarget.BOOKIES_LACKING_ENTRIES, HoldTarget.NON_MEMBER_HOLDERS, HoldTarget.UNEQUAL_COPIES)
 )
 """Checks that place holds on bookies because they have, or lack, copies of the ledger of a finding."""
 
@@ -309,9 +312,9 @@ def _is_reason_unseen(read_facts: ReadFacts) -> Column:
     """Return a column: whether this run read too few inputs to find the reason of a hold (ban) again."""
     reason_column = F.col("reason")
     is_carried_reason_unseen = F.col("carried") & _is_value_among(
-        read_facts.unseen_carried_reasons, reason_column
+        read_facts.unchecked_carried_reasons, reason_column
     )
-    return _is_value_among(read_facts.unseen_reasons, reason_column) | is_carried_reason_unseen
+    return _is_value_among(read_facts.unchecked_reasons, reason_column) | is_carried_reason_unseen
 
 
 def _is_value_among(listed_values: Collection[str], value_column: Column | None = None) -> Column:
@@ -321,10 +324,10 @@ def _is_value_among(listed_values: Collection[str], value_column: Column | None 
 
 def _is_finding_unseen(read_facts: ReadFacts) -> Column:
     """Return a column: whether this run did not look again for the findings that placed a hold (a ban)."""
-    unseen_checks = {check_id for check_id, bookie_id in read_facts.unseen_findings if bookie_id is None}
+    unseen_checks = {check_id for check_id, bookie_id in read_facts.unchecked_pairs if bookie_id is None}
     unseen_check_and_bookie_keys = {
         f"{check_id}\0{bookie_id}"
-        for check_id, bookie_id in read_facts.unseen_findings
+        for check_id, bookie_id in read_facts.unchecked_pairs
         if bookie_id is not None
     }
     is_unseen_check_of_bookie = (
@@ -334,7 +337,7 @@ def _is_finding_unseen(read_facts: ReadFacts) -> Column:
     )
     is_unseen_check = F.col("reason").isin(*sorted(unseen_checks)) if unseen_checks else F.lit(False)
     # A source is held for a finding on any bookie.
-    check_ids = {check_id for check_id, _ in read_facts.unseen_findings}
+    check_ids = {check_id for check_id, _ in read_facts.unchecked_pairs}
     is_unseen_source = F.col("reason").isin(*sorted(check_ids)) if check_ids else F.lit(False)
     return F.when(F.col("object") == HoldObject.SOURCE, is_unseen_source).otherwise(
         is_unseen_check_of_bookie | is_unseen_check

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from auditor.checks import ALL_CHECKS, Basis
 from auditor.checks.needs import Need
-from auditor.findings.basis import LOSS_STAGES
+from auditor.findings.basis import LOSS_CHECKS
 from auditor.model.holds import FactReason
 
 
@@ -44,7 +44,7 @@ class RunInputs:
         unseen_reasons: set[str] = set()
         if self.entry_logs < earlier_inputs.entry_logs:
             unseen_reasons |= _ENTRY_LOG_REASONS
-            unseen_reasons |= {*LOSS_STAGES} if earlier_inputs.gone_entries else set()
+            unseen_reasons |= {*LOSS_CHECKS} if earlier_inputs.gone_entries else set()
         if self.answers < earlier_inputs.answers:
             unseen_reasons |= {check.id for check in ALL_CHECKS if Need.BOOKIE_ANSWERS in check.all_needs}
         if self._lacks_owner_stores(earlier_inputs):

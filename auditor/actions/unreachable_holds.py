@@ -49,7 +49,9 @@ def unreachable_ledgers(tables: Tables) -> DataFrame | None:
     reason_column = F.when(F.size("up") == 0, str(FactReason.NO_MEMBER_REGISTERED)).when(
         do_registered_members_lack_entries, str(FactReason.COPIES_ON_DOWN_BOOKIES)
     )
-    held_ledgers = ledger_rows.select(*LEDGER, reason_column.alias("reason")).where("reason is not null")
+    ledgers_with_reason = ledger_rows.select(*LEDGER, reason_column.alias("reason")).where(
+        "reason is not null"
+    )
     forbidden_kinds = F.coalesce(
         *(
             F.when(F.col("reason") == reason_name, F.array(*(F.lit(str(kind)) for kind in kinds)))
@@ -62,7 +64,7 @@ def unreachable_ledgers(tables: Tables) -> DataFrame | None:
             for reason_name, (_, reason_text) in _UNREACHABLE_REASONS.items()
         )
     )
-    return held_ledgers.select(
+    return ledgers_with_reason.select(
         F.lit(str(HoldObject.LEDGER)).alias("object"),
         F.concat_ws("/", *LEDGER).alias("key"),
         *LEDGER,

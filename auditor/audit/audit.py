@@ -27,7 +27,7 @@ from auditor.audit.offload_scan import check_inventory
 from auditor.audit.owner_scan import check_owners
 from auditor.audit.placement_scan import check_placement
 from auditor.audit.run_store import RunStore, resumption_of, run_identity
-from auditor.audit.space_scan import collector_settings
+from auditor.audit.space_scan import read_collector_settings
 from auditor.audit.stages import run_stages
 from auditor.audit.table_cache import TableCache
 from auditor.checks.configuration import CheckConfiguration, read_check_configuration
@@ -80,13 +80,13 @@ def is_small_audit(uri: MetadataUri, options: AuditOptions) -> bool:
             the URI.
     """
     return (
-        _is_saved_small(Path(uri.path))
+        _is_saved_store_small(Path(uri.path))
         if uri.scheme in SAVED_SCHEMES
         else _is_running_store_small(uri, options)
     )
 
 
-def _is_saved_small(path: Path) -> bool:
+def _is_saved_store_small(path: Path) -> bool:
     try:
         files = [path] if path.is_file() else list(path.iterdir())
         return sum(file.stat().st_size for file in files) <= MAX_SMALL_BYTES
@@ -226,7 +226,7 @@ class Audit:
         def save_finished(stage: AuditStage) -> None:
             cache.run.add_to_manifest({FINISHED_STAGE: stage})
 
-        resumed_stage = _finished_stage(cache) if cache.run_store.resumed is not None else None
+        resumed_stage = _finished_stage(cache) if cache.run_store.oldest_table_ms is not None else None
         return run_stages(STAGES, stage_values, cache.progress, last_stage, resumed_stage, save_finished)
 
     def scan(self, spark: SparkSession | None = None, progress: Progress | None = None) -> dict[str, int]:
@@ -259,7 +259,7 @@ class Audit:
         check_suppressions(self.options)
         check_since(self.options.since)
         check_owners(self.options)
-        collector_settings(self.options.bookie_conf)
+        read_collector_settings(self.options.bookie_conf)
         read_resolver_flag(self.options.bookie_conf)
         check_inventory(self.options.offload_listing)
         check_placement(self.options)

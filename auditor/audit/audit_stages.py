@@ -61,7 +61,7 @@ STAGES = (
         scan_entry_logs,
     ),
     Stage(
-        AuditStage.ASK_BOOKIES,
+        AuditStage.LIST_BOOKIE_ENTRIES,
         "ask the bookies to list their entries (`--bookies rpc:`)",
         ("cache", "first", "indexes", "options"),
         ("answers",),
@@ -82,7 +82,7 @@ STAGES = (
         judge_by_index,
     ),
     Stage(
-        AuditStage.WITNESS_READS,
+        AuditStage.ASK_FOR_MISSING_ENTRIES,
         "ask the bookies for entries that seem to be missing (only for a running store)",
         ("cache", "first", "pairs", "judged_by_index", "options"),
         ("comparison",),
@@ -96,7 +96,7 @@ STAGES = (
         scan_again,
     ),
     Stage(
-        AuditStage.DERIVE_TABLES,
+        AuditStage.BUILD_CHECK_TABLES,
         "choose the earlier runs to compare with, and build the tables that the checks read",
         (
             *("cache", "source", "metadata", "difference", "indexes", "answers", "comparison"),

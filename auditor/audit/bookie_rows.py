@@ -58,7 +58,7 @@ def bookie_rows(
     cookies = {cookie.bookie_id for cookie in metadata.cookies()}
     registered_modes, registered_twice = metadata.modes(), metadata.registered_twice()
     member_rows = {name: row for name, row in indexes.bookies.members.items() if is_accepted(name)}
-    storage_by_bookie = _index_storages(indexes.counts)
+    storage_by_bookie = _index_storage_by_bookie(indexes.counts)
     return [
         _bookie_row(indexes, name, member_rows.get(name), answer_gaps)
         | {
@@ -77,7 +77,7 @@ def bookie_rows(
     ]
 
 
-def start_rows(
+def start_forecast_rows(
     indexes: Indexes, metadata: ClusterMetadata, conf_path: str | None = None
 ) -> list[dict[str, Any]]:
     """Return the rows of the table ``starts``, which show whether each bookie could start now.
@@ -94,7 +94,7 @@ def start_rows(
         None if conf_path is None else parse_bookie_conf(read_properties("--bookie-conf", conf_path))
     )
     return starts(
-        attribution.found_directories, metadata.cookies(), instance_id, indexes.refused_replays(), bookie_conf
+        attribution.found_directories, metadata.cookies(), instance_id, indexes.replay_refusals(), bookie_conf
     )
 
 
@@ -119,8 +119,8 @@ def _bookie_row(
         read_state, reason = BookieRead.PARTIAL, indexes.old_sources[name]
     tail_state, tail_reason = indexes.tail(name)
     dated_index = indexes.dated_index(name)
-    is_foreign = bool(attributed_bookie and attributed_bookie.foreign_instance)
-    if is_foreign:
+    is_of_other_cluster = bool(attributed_bookie and attributed_bookie.foreign_instance)
+    if is_of_other_cluster:
         reason = "all of its directories have the instance id of another cluster"
     return {
         "bookie_id": name,
@@ -129,7 +129,7 @@ def _bookie_row(
         "depending": member_row["depending"] if member_row else 0,
         "replicas": member_row["replicas"] if member_row else 0,
         "found": bool(attributed_bookie and attributed_bookie.has_directory),
-        "read": BookieRead.UNREAD if is_foreign else read_state,
+        "read": BookieRead.UNREAD if is_of_other_cluster else read_state,
         "reason": reason,
         "absent_directories": list(attributed_bookie.absent_directories)
         if attributed_bookie and reason == attributed_bookie.reason
@@ -137,20 +137,20 @@ def _bookie_row(
         "index_time": None if dated_index is None else dated_index.time_ms,
         "index_time_basis": None if dated_index is None else dated_index.basis,
         "suspect": bool(attributed_bookie and attributed_bookie.suspect),
-        "foreign_instance": is_foreign,
+        "foreign_instance": is_of_other_cluster,
         "tail": tail_state,
         "tail_reason": tail_reason,
     }
 
 
-def _index_storages(index_counts: Iterable[IndexCount]) -> dict[str, str]:
+def _index_storage_by_bookie(index_counts: Iterable[IndexCount]) -> dict[str, str]:
     """Return the kind of index storage by bookie.
 
     A bookie is left out if its rows name more than one kind.
 
     >>> rest = (0, None, True, True, 1)
     >>> kinds = (("b1", INDEX_FILES), ("b2", ROCKSDB), ("b2", "rpc"), ("b3", INDEX_FILES), ("b3", ROCKSDB))
-    >>> _index_storages(IndexCount(bookie, "ok", storage, *rest) for bookie, storage in kinds)
+    >>> _index_storage_by_bookie(IndexCount(bookie, "ok", storage, *rest) for bookie, storage in kinds)
     {'b1': 'idx', 'b2': 'rocksdb'}
     """
     kinds_by_bookie: dict[str, set[str]] = {}

@@ -22,7 +22,7 @@ from auditor.sources.bookies.collections.places import (
     find_piece_owners,
 )
 from auditor.sources.bookies.collections.places import without_collections as without_collections
-from auditor.sources.bookies.journal.tails import TailPart
+from auditor.sources.bookies.journal.tails import JournalTailPart
 from auditor.sources.bookies.owners import Attribution
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.source_kinds import split_sources
@@ -43,10 +43,10 @@ class ClusterBookies:
     ``members`` by bookie id. ``registered_modes`` maps each bookie to its mode at the first scan: writable,
     readonly or both.
 
-    ``collected`` are the collections (tables that ``bkaudit collect`` made) among the sources.
+    ``collection_places`` are the collections (tables that ``bkaudit collect`` made) among the sources.
     ``source_attribution`` names the bookie that owns each directory, on disk and in collections.
     ``directory_owners`` names the bookies that own index directories on disk and, separately, those that
-    own the indexes in collections. ``tail_parts`` are the parts of journals to read. Each part starts at
+    own the indexes in collections. ``journal_parts`` are the parts of journals to read. Each part starts at
     the last mark (lastMark) of its journal.
     """
 
@@ -54,10 +54,10 @@ class ClusterBookies:
     has_rpc_source: bool
     members: Mapping[str, Mapping[str, Any]]
     registered_modes: Mapping[str, str]
-    collected: CollectedPlaces
+    collection_places: CollectedPlaces
     source_attribution: Attribution
     directory_owners: PieceOwnership
-    tail_parts: Sequence[TailPart]
+    journal_parts: Sequence[JournalTailPart]
 
     @property
     def replica_count(self) -> int:
@@ -84,15 +84,15 @@ class ClusterBookies:
         bookie = self.attribution.bookies.get(bookie_id)
         return bookie is not None and bookie.read == BookieRead.READ
 
-    def without_damaged(self, damage_by_path: Mapping[str, str]) -> ClusterBookies:
+    def drop_damaged_collections(self, damage_by_path: Mapping[str, str]) -> ClusterBookies:
         """Return a copy without damaged collections (tables that ``bkaudit collect`` made from directories).
 
         ``damage_by_path`` maps the path of each damaged collection to a description of its damage.
         """
-        usable_collections = without_collections(self.collected, damage_by_path)
+        usable_collections = without_collections(self.collection_places, damage_by_path)
         return replace(
             self,
-            collected=usable_collections,
+            collection_places=usable_collections,
             directory_owners=find_piece_owners(self.source_attribution, usable_collections),
         )
 
@@ -106,18 +106,18 @@ def find_bookies(cache: TableCache, first_scan: FirstScan, sources: Sequence[str
     cache.progress.table("directories")
     source_kinds = split_sources(sources)
     collected_sources = collected_places(source_kinds.collections)
-    bookie_places = [*find_places(source_kinds.directories), *collected_sources.places]
-    members = {row["bookie_id"]: row.asDict() for row in _members(cache).collect()}
+    source_places = [*find_places(source_kinds.directories), *collected_sources.places]
+    members = {row["bookie_id"]: row.asDict() for row in _write_members(cache).collect()}
     cookies = store_cookies(first_scan.nodes)
     modes_by_bookie = registered_modes(registrations(first_scan.nodes))
     attribution = bookie_owners.attribute_directories(
-        bookie_places,
+        source_places,
         {*members, *(cookie.bookie_id for cookie in cookies), *modes_by_bookie},
         {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None},
         first_scan.source.instance_id,
     )
     directory_owners = find_piece_owners(attribution, collected_sources)
-    tail_parts = journal_scan.plan_tails(
+    journal_parts = journal_scan.plan_tails(
         cache.run_store, directory_owners.attribution.bookies, directory_owners
     )
     return ClusterBookies(
@@ -128,10 +128,10 @@ def find_bookies(cache: TableCache, first_scan: FirstScan, sources: Sequence[str
         collected_sources,
         attribution,
         directory_owners,
-        tail_parts,
+        journal_parts,
     )
 
 
-def _members(cache: TableCache) -> DataFrame:
+def _write_members(cache: TableCache) -> DataFrame:
     """Write and return the table ``members``: bookies in ensembles, without ids that no server accepts."""
     return cache.write_table("members", lambda: members(cache.execution, cache.files("ledgers")))

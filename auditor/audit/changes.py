@@ -48,7 +48,7 @@ from auditor.model.run_facts import (
     remark,
     remark_with_reason,
 )
-from auditor.model.states import FOUND, Change, LedgerClass
+from auditor.model.states import FOUND_NOW, Change, LedgerClass
 from auditor.runs.directory import RunDirectory
 from auditor.runs.history import PreviousRun, SiblingRuns, find_sibling_runs, open_comparable
 from auditor.runs.reader import RunReader
@@ -119,7 +119,7 @@ class RunChanges:
 
     def counts_of_this_run(self) -> list[FindingCount]:
         """Return the counts of this run's findings. Findings that only the earlier run has are left out."""
-        return [count for count in self.counts if count.change in FOUND]
+        return [count for count in self.counts if count.change in FOUND_NOW]
 
     def remarks(self) -> list[Remark]:
         """Return remarks about runs that were not compared, and about suppressions that were refused."""
@@ -244,7 +244,7 @@ def _make_coverage(
         has_unread_metadata,
         bool(tables.roster.unread_bookies),
         has_all_owners=owner_rows > 0 and not unreadable_owners,
-        asked_tables={basis.table for basis in Basis if basis.table and basis.table in tables.frames},
+        requested_tables={basis.table for basis in Basis if basis.table and basis.table in tables.frames},
         skipped_checks=frozenset(checks_not_run),
         lost_carried=frozenset(lost_carried),
         unread_logs=bookies_with_unread_logs(tables),
@@ -284,7 +284,7 @@ class RunsBefore:
         """Return the newest run with a table ``name``, scanned at or before ``scan_time`` (ms), or None."""
         return _pin_run(run_store, f"{name}_before", self._newest_run_with(f"tables/{name}", scan_time))
 
-    def table(self, cache: TableCache, name: str, scan_time: int) -> DataFrame | None:
+    def run_table(self, cache: TableCache, name: str, scan_time: int) -> DataFrame | None:
         """Return the table ``name`` of the newest run that has it (`newest_run_with`), or None."""
         run = self.newest_run_with(cache.run_store, name, scan_time)
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/{name}")

@@ -24,7 +24,7 @@ from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 
 
-def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
+def find_cause_claims(findings: DataFrame, tables: Tables) -> list[Claim]:
     """Return the causes (events that explain several findings) that findings about bookies prove.
 
     ``findings`` are all findings of the run, without the columns ``cause`` and ``fingerprint``. The driver
@@ -50,9 +50,9 @@ def _count_missing_copies(findings: DataFrame, tables: Tables) -> dict[str, dict
         )
         bookies_with_uneven_disks = uneven_directories(tables.roster)
         directory_counts = [
-            F.lit(directory_count_part)
+            F.lit(map_key_or_value)
             for name, index_directories in bookies_with_uneven_disks.items()
-            for directory_count_part in (name, len(index_directories))
+            for map_key_or_value in (name, len(index_directories))
         ]
         directory_count = (
             F.create_map(*directory_counts)[F.col("bookie_id")] if directory_counts else F.lit(None)
@@ -79,7 +79,10 @@ def count_causes(findings: DataFrame, claims: Sequence[Claim]) -> list[FindingCa
     for row in finding_counts.collect():
         count = CauseCount(id=row["id"], urgency=row["urgency"], severity=row["severity"], count=row["count"])
         counts_by_cause.setdefault(row["cause"], []).append(count)
-    causes = [_make_cause(number, claims[number - 1], counts) for number, counts in counts_by_cause.items()]
+    causes = [
+        _make_cause(claim_number, claims[claim_number - 1], counts)
+        for claim_number, counts in counts_by_cause.items()
+    ]
     return sorted(
         causes, key=lambda cause: (_sort_key(cause["findings"][0]), -cause["count"], cause["number"])
     )
@@ -105,8 +108,8 @@ def run_checks(
     cache: TableCache, tables: Tables, checks_not_run: Collection[str] = ()
 ) -> tuple[DataFrame, list[Claim]]:
     """Run checks except ``checks_not_run``. Return unconfirmed findings, and causes (events) of several."""
-    unconfirmed_findings = _rows_of_checks(cache, tables, checks_not_run)
-    return unconfirmed_findings, claim_causes(unconfirmed_findings, tables)
+    unconfirmed_findings = _write_check_rows(cache, tables, checks_not_run)
+    return unconfirmed_findings, find_cause_claims(unconfirmed_findings, tables)
 
 
 def confirm_findings(
@@ -129,7 +132,7 @@ def confirm_findings(
     return cache.write_table("findings", findings, directory="")
 
 
-def _rows_of_checks(cache: TableCache, tables: Tables, checks_not_run: Collection[str]) -> DataFrame:
+def _write_check_rows(cache: TableCache, tables: Tables, checks_not_run: Collection[str]) -> DataFrame:
     """Write the rows of all checks without sorting them. A sort would read the rows twice."""
     check_groups: dict[str, list[TableCheck]] = {}
     for check in drop_empty_queries(checks.TABLE_CHECKS, tables):

@@ -30,7 +30,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.run_facts import DONE_FILE, Remark, RemarkKind, remark
 from auditor.model.states import BookieRead, WitnessAnswer
 from auditor.sources.bookies.rpc import reads
-from auditor.sources.bookies.rpc.connection import endpoints, possible_replicas
+from auditor.sources.bookies.rpc.connection import find_endpoints, possible_replicas
 from auditor.sources.bookies.rpc.listings import rpc_availability
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.store import StoreOptions
@@ -43,9 +43,9 @@ from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.read_replies import READ_ERROR_TEXT
 from auditor.tables.registry import registered_modes, registrations
 from auditor.tables.rejudgement import find_askable_ledgers, rejudge, select_reads
-from auditor.tables.replica_blocks import Account
+from auditor.tables.replica_blocks import Evidence
 from auditor.tables.rows_of_ledgers import QUERIED_LEDGER_COLUMNS
-from auditor.tables.unequal import AccountFiles, BookieTrust, find_unequal
+from auditor.tables.unequal import BookieTrust, SourceFiles, find_unequal
 
 MAX_BOOKIES_NAMED = 5
 """Largest number of bookies that did not answer, or refused reads, that a report names."""
@@ -191,8 +191,8 @@ def judge_with_witness(
 
     If bookies are asked, their answers are written to the table ``witness``.
     """
-    judgement, witness = _judge_with_reads(cache, first, pairs, judged_by_index, options)
-    judged = cache.broadcast("judged", judgement)
+    judged_rows, witness = _judge_with_reads(cache, first, pairs, judged_by_index, options)
+    judged = cache.broadcast("judged", judged_rows)
     return CopyComparison(pairs.unequal_replicas, judged, pairs.states, witness, pairs.ledgers, pairs.indexes)
 
 
@@ -215,7 +215,7 @@ def _judge_with_reads(
         cache.run.remove("tables/judged_by_index")
         return cache.write_rows("judged", [], JUDGED), Witness(rows, options.witness_reads)
     if not find_askable_ledgers(judged_by_index, askable_bookies).isEmpty():
-        bookie_endpoints = endpoints(registrations(first_scan.nodes), askable_bookies)
+        bookie_endpoints = find_endpoints(registrations(first_scan.nodes), askable_bookies)
         rows = cache.write_table(
             "witness",
             lambda: reads.ask_for_entries(
@@ -279,32 +279,32 @@ def query_bookies(
         return None
     registration_rows = registrations(first.nodes)
     registered_members = sorted(registered_modes(registration_rows).keys() & bookies.members.keys())
-    unseen_bookies = [name for name in registered_members if bookies.has_no_index(name)]
+    unindexed_bookies = [name for name in registered_members if bookies.has_no_index(name)]
     bookies_with_source = [
         name
         for name in registered_members
-        if name not in unseen_bookies and name not in bookies.foreign_bookies
+        if name not in unindexed_bookies and name not in bookies.foreign_bookies
     ]
     # A bookie with RocksDB indexes has DbLedgerStorage, which never answers.
     listing_bookies = [name for name in bookies_with_source if name not in indexes.database_bookies]
 
     def answers() -> DataFrame:
-        replicas = possible_replicas(ledgers.where("undecidable = false"), unseen_bookies)
+        replicas = possible_replicas(ledgers.where("undecidable = false"), unindexed_bookies)
         if listing_bookies:
             unequal_rows = _find_unequal_rows(cache, indexes, BookieTrust(frozenset(bookies.foreign_bookies)))
-            asked_again_rows = cache.execution.frame(unequal_rows).where(
+            rows_to_ask_again = cache.execution.frame(unequal_rows).where(
                 F.col("bookie_id").isin(listing_bookies)
             )
-            replicas = replicas.unionByName(asked_again_rows.select(*REPLICA))
+            replicas = replicas.unionByName(rows_to_ask_again.select(*REPLICA))
         return rpc_availability(
             replicas,
-            endpoints(registration_rows, [*unseen_bookies, *bookies_with_source]),
+            find_endpoints(registration_rows, [*unindexed_bookies, *bookies_with_source]),
             rpc_limits(options),
         )
 
     rows = cache.write_table("answers", answers)
     gap_reason_by_bookie = gap_reasons(rows)
-    return BookieAnswers(rows, {name: gap_reason_by_bookie.get(name) for name in unseen_bookies})
+    return BookieAnswers(rows, {name: gap_reason_by_bookie.get(name) for name in unindexed_bookies})
 
 
 def compare_replicas(
@@ -354,13 +354,13 @@ def _find_unequal_rows(
     journal_tails, overlapping_bookies = indexes.journal_tails, frozenset(indexes.overlapping_bookies)
     table_files = cache.files
     evidence_files = [
-        AccountFiles(
-            Account.EXPECTED,
+        SourceFiles(
+            Evidence.EXPECTED,
             table_files("ledgers"),
             partial(expected_replicas, include_all_members=journal_tails.rows is not None),
         ),
-        AccountFiles(
-            Account.INDEX,
+        SourceFiles(
+            Evidence.INDEX,
             table_files("availability"),
             partial(
                 index_replicas,
@@ -370,18 +370,18 @@ def _find_unequal_rows(
         ),
     ]
     if indexes.combined_pieces is not None:
-        combined_pieces = indexes.combined_pieces
-        cache.write_table("pieces", lambda: combined_pieces, f"tables/{SCRATCH_DIRECTORY}")
+        combined_rows = indexes.combined_pieces
+        cache.write_table("pieces", lambda: combined_rows, f"tables/{SCRATCH_DIRECTORY}")
         evidence_files.append(
-            AccountFiles(Account.INDEX, table_files(f"{SCRATCH_DIRECTORY}/pieces"), index_replicas)
+            SourceFiles(Evidence.INDEX, table_files(f"{SCRATCH_DIRECTORY}/pieces"), index_replicas)
         )
     if has_answers:
-        evidence_files.append(AccountFiles(Account.ANSWER, table_files("answers"), index_replicas))
+        evidence_files.append(SourceFiles(Evidence.ANSWER, table_files("answers"), index_replicas))
     if journal_tails.rows is not None:
         tail_reader = partial(tail_replicas, excluded_bookies=journal_tails.mismatched_bookies)
-        evidence_files.append(AccountFiles(Account.TAIL, table_files("journal_tails"), tail_reader))
+        evidence_files.append(SourceFiles(Evidence.TAIL, table_files("journal_tails"), tail_reader))
     if has_missing_logs:
-        evidence_files.append(AccountFiles(Account.MISSING_LOGS, table_files("gone_entries"), gone_replicas))
+        evidence_files.append(SourceFiles(Evidence.MISSING_LOGS, table_files("gone_entries"), gone_replicas))
     return find_unequal(cache.execution, evidence_files, bookie_trust, indexes.bookies.replica_count)
 
 

@@ -41,7 +41,7 @@ class Compaction(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Copy:
+class _LedgerCopy:
     """A copy of a cursor ledger on one bookie, with its last entry and the index that locates this entry."""
 
     bookie_id: str
@@ -71,7 +71,7 @@ def newest_compactions(owners: DataFrame, first_scan: FirstScan, indexes: Indexe
     ids = sorted(cursors)
     copies_by_ledger = _copies_by_ledger(indexes, ids)
     journal_ends = _journal_ends(indexes, ids)
-    fully_read_bookies = {name for name in indexes.bookies.members if _read_whole(indexes, name)}
+    fully_read_bookies = {name for name in indexes.bookies.members if _is_fully_read(indexes, name)}
     directories = _ledger_directories(indexes.bookies)
     compactions = []
     for id, members, digest_type in _cursor_ledgers(first_scan.ledgers, ids):
@@ -82,9 +82,9 @@ def newest_compactions(owners: DataFrame, first_scan: FirstScan, indexes: Indexe
         if last_entry < 0 or journal_ends.get(id, -1) > last_entry:
             continue
         newest_copies = (copy for copy in copies_on_members if copy.last_entry == last_entry)
-        body = _read_first_body(newest_copies, id, digest_type, directories)
-        if body is not None:
-            compactions += _decode_compaction(cursors[id], body)
+        entry_body = _read_first_entry(newest_copies, id, digest_type, directories)
+        if entry_body is not None:
+            compactions += _decode_compaction(cursors[id], entry_body)
     return compactions
 
 
@@ -107,19 +107,19 @@ def resolve_references(owners: DataFrame, compactions: Sequence[Compaction]) -> 
     return joined_rows.withColumn("stale", F.col("stale") & ~is_resolved).select(*owners.columns)
 
 
-def _decode_compaction(path: str, body: bytes) -> list[Compaction]:
+def _decode_compaction(path: str, entry_body: bytes) -> list[Compaction]:
     try:
-        return [Compaction(path, decode_position(body).compacted_ledger)]
+        return [Compaction(path, decode_position(entry_body).compacted_ledger)]
     except DecodeError:
         return []  # the compacted ledger stays unknown, and the report says so
 
 
-def _copies_by_ledger(indexes: Indexes, ids: list[int]) -> dict[int, list[_Copy]]:
+def _copies_by_ledger(indexes: Indexes, ids: list[int]) -> dict[int, list[_LedgerCopy]]:
     ledger_rows = indexes.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
-    copies_by_ledger: dict[int, list[_Copy]] = {}
+    copies_by_ledger: dict[int, list[_LedgerCopy]] = {}
     for row in ledger_rows.select("bookie_id", "ledger_id", "groups", "state", "path", "storage").collect():
         if row["state"] == IndexState.OK and row["path"] is not None:
-            copy = _Copy(row["bookie_id"], _last_entry(row["groups"]), row["path"], row["storage"])
+            copy = _LedgerCopy(row["bookie_id"], _last_entry(row["groups"]), row["path"], row["storage"])
             copies_by_ledger.setdefault(row["ledger_id"], []).append(copy)
     return copies_by_ledger
 
@@ -158,7 +158,7 @@ def _cursor_ledgers(ledgers: DataFrame, ids: list[int]) -> Iterator[tuple[int, l
         yield row["ledger_id"], row["members"], row["digest_type"]
 
 
-def _read_whole(indexes: Indexes, name: str) -> bool:
+def _is_fully_read(indexes: Indexes, name: str) -> bool:
     tail_read_state, _ = indexes.tail(name)
     return indexes.bookies.is_read_completely(name) and tail_read_state in (TailRead.READ, TailRead.STOPPED)
 
@@ -172,8 +172,8 @@ def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:
     return directories
 
 
-def _read_first_body(
-    newest_copies: Iterator[_Copy], id: int, digest_type: str, directories: Mapping[str, list[str]]
+def _read_first_entry(
+    newest_copies: Iterator[_LedgerCopy], id: int, digest_type: str, directories: Mapping[str, list[str]]
 ) -> bytes | None:
     """Return the body of the last entry from the first readable copy, or None if no copy is readable."""
     for copy in newest_copies:

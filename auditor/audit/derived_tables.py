@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from auditor.audit.bookie_rows import bookie_rows, start_rows
+from auditor.audit.bookie_rows import bookie_rows, start_forecast_rows
 from auditor.audit.bookie_settings import read_resolver_flag
 from auditor.audit.changes import RunsBefore
 from auditor.audit.comparison import BookieAnswers, CopyComparison
@@ -30,12 +30,12 @@ from auditor.spark.batches import arrow_frame
 from auditor.spark.table_queries import aggregate_tables, asks_tables, inherit_empty, names_without_rows
 from auditor.spark.types import DataFrame
 from auditor.tables import ClusterFacts, Roster, Tables
-from auditor.tables.cluster_state import UNDRAWN, find_undrawn
-from auditor.tables.contents import LargeTables, contents, find_doubted_bookies, find_incomplete_replicas
+from auditor.tables.cluster_state import UNISSUED_IDS, find_unissued_ids
+from auditor.tables.contents import LargeTables, contents, find_bookies_to_compare, find_incomplete_replicas
 from auditor.tables.id_generators import ID_GENERATORS, id_generators
 from auditor.tables.identities import (
-    EDGES,
     IDENTITIES,
+    IDENTITY_EDGES,
     collect_facts,
     compare_contents,
     count_shared_ledgers,
@@ -43,8 +43,8 @@ from auditor.tables.identities import (
     facts_by_id,
     identity_rows,
 )
-from auditor.tables.index_counts import COUNTS
-from auditor.tables.judged import find_unindexed
+from auditor.tables.index_counts import COUNT_SCHEMA
+from auditor.tables.judged import find_unindexed_entries
 from auditor.tables.marks import (
     STALE_MARKS,
     empty_directories,
@@ -55,13 +55,13 @@ from auditor.tables.marks import (
 from auditor.tables.orphans import (
     VANISHED_RANGES,
     RecentIds,
+    count_holdings,
     find_over_replicated,
-    holdings,
+    find_vanished_ranges,
     orphans,
-    vanished_ranges,
 )
 from auditor.tables.ownership import OWNERSHIP
-from auditor.tables.parts import empty_parts, part_count_queries
+from auditor.tables.parts import build_part_queries, find_empty_parts
 from auditor.tables.registry import BOOKIES, DIRECTORIES
 from auditor.tables.rows_of_ledgers import QUERIED_LEDGER_COLUMNS
 from auditor.tables.run_tables import OPTIONAL_TABLES, TABLES
@@ -83,7 +83,7 @@ def write_identities(cache: TableCache, bookies: DataFrame, ledgers: DataFrame, 
     shared_rows = count_shared_ledgers(ledgers, unequal, bookies).collect() if has_vanished_ids else []
     identity_edges = alias_edges(ids, compare_contents([row.asDict() for row in shared_rows], rows))
     cache.write_rows("identities", identity_rows(rows, find_identities(ids, identity_edges)), IDENTITIES)
-    cache.write_rows("identity_edges", edge_rows(identity_edges), EDGES)
+    cache.write_rows("identity_edges", edge_rows(identity_edges), IDENTITY_EDGES)
 
 
 def derive_tables(
@@ -118,7 +118,7 @@ def derive_tables(
     bookies = cache.write_rows("bookies", rows, BOOKIES)
     write_locations(cache, placement, rows, metadata.registration_rows(), metadata.source.options)
     verdict_rows = _write_verdicts(cache, comparison.judged_ledgers)
-    count_table = pa.Table.from_pylist([count._asdict() for count in indexes.counts], COUNTS)
+    count_table = pa.Table.from_pylist([count._asdict() for count in indexes.counts], COUNT_SCHEMA)
     counts = arrow_frame(cache.spark, count_table)
     second_marks = metadata.second.marks
     ledger_marks = inherit_empty(
@@ -132,7 +132,9 @@ def derive_tables(
         return stale_marks(ledger_marks, verdicts_of_marks, ledgers_of_marks, bookies)
 
     _write_contents(cache, ledgers, indexes, comparison, bookies, counts)
-    cache.write_rows("starts", start_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS)
+    cache.write_rows(
+        "starts", start_forecast_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS
+    )
     write_identities(cache, bookies, ledgers, comparison.unequal_replicas)
     cluster = _cluster_facts(metadata, difference, indexes, earlier_runs, placement, settings)
     roster = Roster.read(lambda name: cache.run.read(f"tables/{name}").to_pylist(), cluster)
@@ -157,7 +159,7 @@ def derive_tables(
         "reachability": reachability,
         **orphan_frames._asdict(),
         "over_replicated": over_replicated,
-        "unindexed": find_unindexed(comparison.judged_ledgers, difference.moved),
+        "unindexed": find_unindexed_entries(comparison.judged_ledgers, difference.moved),
         "stale_marks": stale_mark_rows,
         "empty_directories": inherit_empty(empty_directories(marks), second_marks),
         "ownership": arrow_frame(cache.spark, OWNERSHIP.empty_table()) if ownership is None else ownership,
@@ -194,8 +196,8 @@ def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
     ``copies_complete`` is True if the cluster needs no copy from an unread disk. ``needs_disks`` is True if
     metadata was not read, the scan may have missed ledger ids, or bookies have ledgers without metadata.
     """
-    count_queries = part_count_queries(tables.frames)
-    parts_without_rows = empty_parts(count_queries, aggregate_tables(count_queries))
+    count_queries = build_part_queries(tables.frames)
+    parts_without_rows = find_empty_parts(count_queries, aggregate_tables(count_queries))
     cluster = tables.cluster
     is_layout_certain = cluster.layout_known and cluster.bookies_listed and cluster.wrong_tree_reason is None
     cluster = replace(
@@ -273,18 +275,18 @@ def _write_orphans(
     owned_ledgers = named_ledgers(ownership) if ownership is not None and orphan_count else None
     orphan_count_rows = cache.write_table(
         "holdings",
-        lambda: holdings(counts, orphan_rows, earlier_runs.orphans(cache), recent_ids, owned_ledgers),
+        lambda: count_holdings(counts, orphan_rows, earlier_runs.orphans(cache), recent_ids, owned_ledgers),
     )
     vanished_rows = cache.write_or_empty(
         has_many_orphans,
         "vanished_ranges",
         VANISHED_RANGES,
-        lambda: vanished_ranges(indexes.rows, orphan_rows, recent_ids, settings),
+        lambda: find_vanished_ranges(indexes.rows, orphan_rows, recent_ids, settings),
     )
     id_ranges = metadata.issued_id_ranges()
     unissued_ids = cache.write_or_empty(
-        bool(id_ranges) and orphan_count > 0, "undrawn", UNDRAWN,
-        lambda: find_undrawn(orphan_rows, metadata.first.ledgers, id_ranges),
+        bool(id_ranges) and orphan_count > 0, "undrawn", UNISSUED_IDS,
+        lambda: find_unissued_ids(orphan_rows, metadata.first.ledgers, id_ranges),
     )  # fmt: skip
     source = metadata.source
     generator_rows = cache.write_or_empty(
@@ -325,7 +327,7 @@ def _write_contents(
             replicas_with_lost_entries, [*REPLICA], "left_anti"
         )
         doubted_bookies = {
-            row["bookie_id"] for row in find_doubted_bookies(pairs, incomplete_replicas).collect()
+            row["bookie_id"] for row in find_bookies_to_compare(pairs, incomplete_replicas).collect()
         }
         bookie_ids = sorted(doubted_bookies | set(indexes.overlapping_bookies))
         large_tables = LargeTables(

@@ -36,7 +36,7 @@ from pyarrow import fs
 from auditor.audit.run_store import RunStore
 from auditor.errors import RunError, UsageError
 from auditor.model.history import RunSummary
-from auditor.model.options import LAST
+from auditor.model.options import LAST_RUN
 from auditor.model.report import Cluster
 from auditor.model.run_facts import DONE_FILE, Reuse, ReuseCount, program_version
 from auditor.runs.directory import RunDirectory
@@ -140,7 +140,7 @@ _MAX_BOOKIES_NAMED = 5
 _MAX_OPEN_FILES = 16
 
 
-class _IdFile(NamedTuple):
+class _RangeFile(NamedTuple):
     """A file of the table ``availability``, and the lowest and highest bookie id in it.
 
     Both ids are None if the file has no rows. Such a file is treated as if it might have any bookie.
@@ -195,7 +195,7 @@ class EarlierRun:
             reasons_by_bookie = {
                 name: reason
                 for name, bookie in bookies.items()
-                if (reason := _why_not_reusable(earlier_facts.get(name), bookie))
+                if (reason := _non_reuse_reason(earlier_facts.get(name), bookie))
             }
             files = _intact_files(table, facts["files"])
         except RunError as error:
@@ -211,7 +211,7 @@ class EarlierRun:
             if part.bookie_id not in reasons_by_bookie
         ]
         changed_parts = [part for part in parts if part.bookie_id in reasons_by_bookie]
-        return ReusePlan(changed_parts, reusable_parts, _bookie_notes(reasons_by_bookie))
+        return ReusePlan(changed_parts, reusable_parts, _reread_notes(reasons_by_bookie))
 
     def plan_without_reuse(self, parts: Sequence[IndexPart], reason: str) -> ReusePlan:
         """Return a plan that reads all ``parts`` and reuses no rows. The report shows the ``reason``."""
@@ -234,7 +234,7 @@ class EarlierRun:
         return Reuse(run=self.name, indexes=indexes, ledgers=ledgers, notes=[*self.notes, *notes])
 
 
-def _bookie_notes(reasons_by_bookie: Mapping[str, str]) -> tuple[str, ...]:
+def _reread_notes(reasons_by_bookie: Mapping[str, str]) -> tuple[str, ...]:
     notes = [
         f"{name} was read again: {reason}"
         for name, reason in sorted(reasons_by_bookie.items())[:_MAX_BOOKIES_NAMED]
@@ -275,7 +275,7 @@ def check_since(since_option: str | None) -> None:
     Raises:
         RunError: the errors of `auditor.runs.reader.RunReader`.
     """
-    if since_option not in (None, LAST):
+    if since_option not in (None, LAST_RUN):
         RunReader(since_option)
 
 
@@ -289,7 +289,7 @@ def find_earlier_run(since_option: str | None, run_store: RunStore, cluster: Clu
     if since_option is None:
         return EarlierRun(None)
     path = run_store.pin_fact(
-        "since", _newest_run(run_store.directory.path, cluster) if since_option == LAST else since_option
+        "since", _newest_run(run_store.directory.path, cluster) if since_option == LAST_RUN else since_option
     )
     if path is None:
         reason = "all data was read: the parent directory has no complete run of this cluster"
@@ -347,7 +347,7 @@ def _are_tables_intact(path: str) -> bool:
         return False
 
 
-def _why_not_reusable(earlier_facts: Mapping[str, Any] | None, bookie: AttributedBookie) -> str | None:
+def _non_reuse_reason(earlier_facts: Mapping[str, Any] | None, bookie: AttributedBookie) -> str | None:
     """Return why no index of a bookie may be reused. None if nothing forbids it."""
     if not bookie.index_directories:
         return None  # nothing to read
@@ -362,7 +362,7 @@ def _why_not_reusable(earlier_facts: Mapping[str, Any] | None, bookie: Attribute
     return None
 
 
-def _intact_files(table: str, saved_files: Mapping[str, int]) -> list[_IdFile]:
+def _intact_files(table: str, saved_files: Mapping[str, int]) -> list[_RangeFile]:
     """Return the files of a table, each with its range of bookie ids.
 
     ``saved_files`` has the size of each file when it was written.
@@ -380,7 +380,7 @@ def _check_files(table: str, saved_files: Mapping[str, int]) -> None:
         raise RunError(f"{table}: its files changed after the run wrote them")
 
 
-def _read_id_range(table: str, name: str) -> _IdFile:
+def _read_id_range(table: str, name: str) -> _RangeFile:
     """Return a file with its lowest and highest bookie id.
 
     The function reads the whole column, because Arrow crashes on damaged column statistics.
@@ -393,8 +393,8 @@ def _read_id_range(table: str, name: str) -> _IdFile:
             if bookie_id_range["min"] is not None:
                 lowest_ids.append(bookie_id_range["min"])
                 highest_ids.append(bookie_id_range["max"])
-    return _IdFile(name, min(lowest_ids, default=None), max(highest_ids, default=None))
+    return _RangeFile(name, min(lowest_ids, default=None), max(highest_ids, default=None))
 
 
-def _earlier_rows(table: str, files: Sequence[_IdFile], bookie_id: str, start_time: int) -> EarlierTable:
+def _earlier_rows(table: str, files: Sequence[_RangeFile], bookie_id: str, start_time: int) -> EarlierTable:
     return EarlierTable(table, tuple(file.name for file in files if file.may_contain(bookie_id)), start_time)

@@ -48,7 +48,7 @@ from auditor.tables.gone_entries import GONE_ENTRIES, entries_in_no_log, gone_en
 MAX_BOOKIES_NAMED = 5
 """Largest number of bookies that a note names."""
 
-_UNCHECKED_REASONS = {
+_UNCHECKED_REASON_TEXTS = {
     UncheckedReason.BUDGET: "beyond the byte limit (--digest-budget)",
     UncheckedReason.LOG: "in a log that could not be read",
     UncheckedReason.OTHER: "with other data at their location in the entry log (entry-log-missing)",
@@ -106,7 +106,7 @@ def digest_remarks(digests: DataFrame, collected_bookies: Sequence[str] = ()) ->
     remarks = [remark(RemarkKind.DIGESTS, text)]
     unchecked_texts = [
         f"{entry_counts[DigestState.NOT_CHECKED, reason]:,} {reason_text}"
-        for reason, reason_text in _UNCHECKED_REASONS.items()
+        for reason, reason_text in _UNCHECKED_REASON_TEXTS.items()
         if entry_counts.get((DigestState.NOT_CHECKED, reason))
     ]
     if unchecked_texts:
@@ -120,7 +120,7 @@ def digest_remarks(digests: DataFrame, collected_bookies: Sequence[str] = ()) ->
 
 
 NO_LOGS_REASON = "the bookie's collection was made without --entry-logs"
-ROLES_WITH_LOGS = ("ledger", "unknown")
+DIRECTORY_ROLES_WITH_LOGS = ("ledger", "unknown")
 """Roles of directories that may have entry logs."""
 
 
@@ -165,14 +165,14 @@ def read_entry_logs(
         disk_locations = PartTable.from_parts(
             spark, LOCATION_ROWS, partial(read_locations, directories_by_bookie), indexes
         ).frame()
-        owners = bookies.directory_owners.owner_of_piece
+        owners = bookies.directory_owners.owner_by_piece_id
         rows = read_collected_rows(spark, "locations", LOCATION_SCHEMA, directories.collections, owners)
         return (
             disk_locations if rows is None else disk_locations.unionByName(rows.select(*LOCATION_ROWS.names))
         )
 
     def entry_logs() -> DataFrame:
-        parts = slice_parts(directories.log_parts(options.deep), part_count)
+        parts = slice_parts(directories.plan_log_parts(options.deep), part_count)
         disk_locations = PartTable.from_parts(spark, ENTRY_LOGS, read_logs_of, parts).frame()
         return directories.with_collected_rows(disk_locations, "entry_logs", LOG_SCHEMA, ENTRY_LOGS)
 
@@ -181,7 +181,7 @@ def read_entry_logs(
     disk_file_sizes = cache.write_table("disks", lambda: directories.disks(spark))
     sampled_rows = whole_entries(spark, indexes, directories_by_bookie, options) if options.deep else None
     collected_bookies = sorted(
-        {owner.bookie_id for owner in bookies.directory_owners.owner_of_piece.values()}
+        {owner.bookie_id for owner in bookies.directory_owners.owner_by_piece_id.values()}
     )
     entries_not_in_log = entries_in_no_log(location_rows, ledgers)
     # At most one row per bookie.
@@ -221,26 +221,26 @@ class _CurrentDirectories:
             directory.found_directory.path: directory.found_directory
             for directory in bookies.source_attribution.found_directories
         }
-        self._directory_pairs = [
+        self._rows_and_directories = [
             (row, found_directory)
             for row in bookies.source_attribution.directories
             if (found_directory := directory_by_path.get(row.path)) is not None
             and found_directory.has_current
         ]
-        place_by_path = {
+        collected_place_by_path = {
             name: collected_place
-            for name, collected_place in bookies.collected.directories.items()
+            for name, collected_place in bookies.collection_places.directories.items()
             if collected_place.unread_reason is None
         }
-        self._collected_places = place_by_path
+        self._collected_places = collected_place_by_path
         self.collections: list[tuple[Collection, CollectionManifest]] = [
             collection
-            for collection in bookies.collected.readable_collections
+            for collection in bookies.collection_places.readable_collections
             if all(name in collection[1].tables for name in SPACE_TABLES)
         ]
         self._manifest_ids = {collection.path: manifest.id for collection, manifest in self.collections}
 
-    def _logger_number(self, row: AttributedDirectory) -> int | None:
+    def _entry_logger_number(self, row: AttributedDirectory) -> int | None:
         """Return the number of the entry logger that writes to a directory, or None if it is unknown."""
         if row.owner is not None and not self._uses_rocksdb.get(row.owner):
             return 0
@@ -259,25 +259,28 @@ class _CurrentDirectories:
             return None
         return next(iter(self._bookies.source_attribution.ledger_directories(row.owner)), None) or None
 
-    def log_parts(self, verify: bool) -> list[LogPart]:
+    def plan_log_parts(self, verify: bool) -> list[LogPart]:
         """Return the directories on disk that may have entry logs, as parts for Spark tasks."""
         return [
             LogPart(
                 row.owner,
-                self._logger_number(row),
+                self._entry_logger_number(row),
                 row.path,
                 IndexDirectory.from_version(row.path, directory.version).version_sha256,
                 verify=verify,
                 cache=self._cache_directory(row),
             )
-            for row, directory in self._directory_pairs
-            if row.role in ROLES_WITH_LOGS and row.path not in self._bookies.collected.directories
+            for row, directory in self._rows_and_directories
+            if row.role in DIRECTORY_ROLES_WITH_LOGS
+            and row.path not in self._bookies.collection_places.directories
         ]
 
     def disks(self, spark: SparkSession) -> DataFrame:
         """Return the sizes of the files next to the entry logs, by directory."""
         rows = [
-            row for row, _ in self._directory_pairs if row.path not in self._bookies.collected.directories
+            row
+            for row, _ in self._rows_and_directories
+            if row.path not in self._bookies.collection_places.directories
         ]
         owners = {row.path: row.owner for row in rows}
         owner_rows = spark.createDataFrame(sorted(owners.items()), "directory string, bookie_id string")
@@ -314,10 +317,10 @@ class _CurrentDirectories:
         return rows
 
     def _owners(self) -> Iterator[DirectoryOwner]:
-        for row, _ in self._directory_pairs:
+        for row, _ in self._rows_and_directories:
             collected_place = self._collected_places.get(row.path)
             if collected_place is not None and collected_place.collection in self._manifest_ids:
-                logger_number = self._logger_number(row)
+                logger_number = self._entry_logger_number(row)
                 yield DirectoryOwner(
                     self._manifest_ids[collected_place.collection],
                     collected_place.path,
@@ -328,8 +331,8 @@ class _CurrentDirectories:
 
     def _uncollected_rows(self, table: str) -> Iterator[dict[str, Any]]:
         """Yield one row for each directory whose collection lacks the table. The row contains the reason."""
-        for row, _ in self._directory_pairs:
-            collected_place = self._bookies.collected.directories.get(row.path)
+        for row, _ in self._rows_and_directories:
+            collected_place = self._bookies.collection_places.directories.get(row.path)
             if collected_place is None or (
                 collected_place.unread_reason is None and collected_place.collection in self._manifest_ids
             ):
@@ -337,6 +340,10 @@ class _CurrentDirectories:
             reason = collected_place.unread_reason or NO_LOGS_REASON
             if table != "entry_logs":
                 yield {"bookie_id": row.owner, "directory": row.path, "reason": reason}
-            elif row.role in ROLES_WITH_LOGS:
+            elif row.role in DIRECTORY_ROLES_WITH_LOGS:
                 unlisted_directory_row = unlisted_row(row.path, OSError(reason))
-                yield {"bookie_id": row.owner, "logger": self._logger_number(row), **unlisted_directory_row}
+                yield {
+                    "bookie_id": row.owner,
+                    "logger": self._entry_logger_number(row),
+                    **unlisted_directory_row,
+                }

@@ -38,8 +38,8 @@ from auditor.actions.memory import (
     find_unreadable_cookie_pairs,
     needed_bookies,
     read_bookies,
+    unchecked_findings,
     undecided_ledgers,
-    unseen_findings,
 )
 from auditor.actions.unreachable_holds import unreachable_ledgers
 from auditor.audit.changes import RunChanges, RunsBefore
@@ -47,9 +47,9 @@ from auditor.audit.table_cache import TableCache
 from auditor.audit.unread_parts import (
     bookies_with_unread_index,
     bookies_with_unread_logs,
-    doubted_answer_pairs,
-    doubted_foresight_pairs,
     holders_of_unread_records,
+    unchecked_answer_pairs,
+    unchecked_forecast_pairs,
     unread_log_holds,
 )
 from auditor.checks.check import URGENCIES_THAT_FORBID_ACTIONS
@@ -116,51 +116,63 @@ def write_holds(
     if run is not None and RunDirectory(run.path).exists(f"{HOLDS_TABLE_PATH}/{DONE_FILE}"):
         earlier_holds = cache.spark.read.parquet(f"{run.path}/{HOLDS_TABLE_PATH}")
     # If a check of the earlier run lacked input, that run does not prove that a hold is new.
-    earlier_lacked_input = run is not None and bool(RunReader(run.path).report.run.checks_with_missing_holds)
+    earlier_run_lacked_input = run is not None and bool(
+        RunReader(run.path).report.run.checks_with_missing_holds
+    )
 
-    def derive_rows() -> DataFrame:
+    def derive_holds() -> DataFrame:
         has_dangling = bool(finding_counts["owner-dangling"])
-        unlocated = unlocated_ledgers(findings, tables).count() if has_dangling else 0
-        fact_rows = _rows_of_facts(cache, tables, is_anything_missing, run_scope.were_owners_read, unlocated)
-        frames = [arrow_frame(cache.spark, pa.Table.from_pylist(fact_rows, _NEW_HOLD_SCHEMA))]
+        unlocated_count = unlocated_ledgers(findings, tables).count() if has_dangling else 0
+        fact_hold_rows = _make_fact_hold_rows(
+            cache, tables, is_anything_missing, run_scope.were_owners_read, unlocated_count
+        )
+        frames = [arrow_frame(cache.spark, pa.Table.from_pylist(fact_hold_rows, _NEW_HOLD_SCHEMA))]
         frames += holds_of_findings(findings, changes.changes, tables, finding_counts)
         if (unreachable_ledger_holds := unreachable_ledgers(tables)) is not None:
             frames.append(unreachable_ledger_holds)
-        unseen_rows: list[Any] = []
+        unchecked_rows: list[Any] = []
         unread_records = None if earlier_holds is None else holders_of_unread_records(tables)
-        doubted_bookies = find_unreadable_cookie_pairs(tables.roster.all_cookies)
+        unchecked_pairs = find_unreadable_cookie_pairs(tables.roster.all_cookies)
         if earlier_holds is not None:
-            doubted_bookies |= doubted_answer_pairs(tables, earlier_holds) | doubted_foresight_pairs(
+            unchecked_pairs |= unchecked_answer_pairs(tables, earlier_holds) | unchecked_forecast_pairs(
                 tables, unread_records or ()
             )
-            unseen_rows = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
+            unchecked_rows = (
+                unchecked_findings(changes.changes).select("id", "bookie_id").distinct().collect()
+            )
         surplus_holder_rows = [] if earlier_holds is None else collect_query(find_surplus_holders, tables)
         bookies_at_risk = frozenset(row["bookie_id"] for row in surplus_holder_rows)
         read_facts = ReadFacts(
             is_metadata_whole=run_scope.is_metadata_whole,
             are_registrations_whole=tables.cluster.bookies_listed,
             read_bookies=read_bookies(tables) - bookies_with_unread_index(tables),
-            needed_bookies=needed_bookies(fact_rows) | bookies_at_risk,
+            needed_bookies=needed_bookies(fact_hold_rows) | bookies_at_risk,
             is_anything_missing=is_anything_missing,
-            unseen_findings=frozenset((row["id"], row["bookie_id"]) for row in unseen_rows) | doubted_bookies,
+            unchecked_pairs=frozenset((row["id"], row["bookie_id"]) for row in unchecked_rows)
+            | unchecked_pairs,
             checks_with_findings=frozenset(id for id, count in finding_counts.items() if count),
-            unseen_reasons=changes.lost_inputs,
-            unseen_carried_reasons=changes.lost_carried,
+            unchecked_reasons=changes.lost_inputs,
+            unchecked_carried_reasons=changes.lost_carried,
             bookies_with_unread_records=unread_records,
             unread_log_keys=frozenset() if earlier_holds is None else unread_log_holds(tables, earlier_holds),
         )
-        undecided = None if earlier_holds is None else undecided_ledgers(tables)
+        undecided_rows = None if earlier_holds is None else undecided_ledgers(tables)
         rows = add_carried_holds(
-            union_frames(frames), earlier_holds, changes.changes, read_facts, changes.finish_ms, undecided
+            union_frames(frames),
+            earlier_holds,
+            changes.changes,
+            read_facts,
+            changes.finish_ms,
+            undecided_rows,
         )
         return rows.orderBy("object", "key", "reason")
 
-    holds = cache.write_table("holds", derive_rows)
+    holds = cache.write_table("holds", derive_holds)
     is_urgent = F.col("urgency").isin(*map(str, URGENCIES_THAT_FORBID_ACTIONS)) & ~F.col("accepted")
     [row] = holds.agg(F.count("*"), F.count_if(is_urgent), F.count_if("carried")).collect()
     has_earlier_holds = (
         earlier_holds is not None
-        and not earlier_lacked_input
+        and not earlier_run_lacked_input
         and not earlier_runs.has_later_run(changes.finish_ms)
     )
     hold_facts = HoldFacts(
@@ -172,7 +184,7 @@ def write_holds(
     return hold_facts, _list_actions(cache, findings, changes, hold_facts, run_scope, tables)
 
 
-def _rows_of_facts(
+def _make_fact_hold_rows(
     cache: TableCache, tables: Tables, is_anything_missing: bool, owners_read: bool, unlocated_count: int
 ) -> list[dict[str, Any]]:
     """Return the holds (rules that forbid actions) that follow from facts about bookies, logs and sources.
@@ -186,13 +198,13 @@ def _rows_of_facts(
         )
         return [row.asDict() for row in collect_query(ordered_query, tables)]
 
-    exposed_bookies = find_exposures(cache.run, tables.cluster.bookies_listed)
-    old_sources = [
+    bookie_exposures = find_exposures(cache.run, tables.cluster.bookies_listed)
+    outdated_sources = [
         OutdatedSource(bookie_source(name), f"{name}: {reason}")
         for name, reason in sorted(tables.cluster.unproved_bookies.items())
     ]
     return [
-        *last_copy_rows(exposed_bookies),
+        *last_copy_rows(bookie_exposures),
         *unread_disk_rows(tables, is_anything_missing),
         *unread_log_rows(
             tables, unlocated_count, bookies_with_unread_logs(tables) if unlocated_count else ()
@@ -201,7 +213,7 @@ def _rows_of_facts(
         *foreign_copy_rows(collect_rows(count_foreign_copies)),
         *past_end_rows(collect_rows(count_past_end_copies)),
         *unindexed_byte_rows(collect_rows(unindexed_bytes)),
-        *rows_of_outdated_sources(old_sources),
+        *rows_of_outdated_sources(outdated_sources),
         *unread_owner_rows(owners_read),
     ]
 
@@ -222,13 +234,15 @@ def permitted_ledgers(
     actions = [(id, action_kind) for id, action_kind in LEDGER_ACTIONS if id in check_ids]
     if not actions:
         return {}
-    kind_by_check_parts = [
-        F.lit(name_part) for id, action_kind in actions for name_part in (id, str(action_kind))
+    kind_by_check_items = [
+        F.lit(id_or_action_kind)
+        for id, action_kind in actions
+        for id_or_action_kind in (id, str(action_kind))
     ]
     rows = findings.where(F.col("id").isin(*(id for id, _ in actions)) & F.col("ledger_id").isNotNull())
     suppressed_findings = changes.changes.where("suppression is not null").select("fingerprint")
     rows = rows.join(suppressed_findings, "fingerprint", "left_anti").withColumn(
-        "kind", F.create_map(*kind_by_check_parts)[F.col("id")]
+        "kind", F.create_map(*kind_by_check_items)[F.col("id")]
     )
     forbidden_actions = holds.where(F.col("object") == HoldObject.LEDGER)
     forbidden_actions = forbidden_actions.select(*LEDGER, F.explode("forbids").alias("kind")).distinct()

@@ -23,7 +23,7 @@ from auditor.model.start_refusal import Refusal
 from auditor.model.states import REPLICA_STATES, BookieRead, IndexState, TailRead, TimeBasis
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.availability import SCHEMA
-from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, copied_bytes, shares
+from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, index_bytes, make_shares
 from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.reusable_parts import read_reusable_part
@@ -35,9 +35,9 @@ from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.accounts import combine_index_pieces
 from auditor.tables.index_counts import (
     IndexCount,
-    IndexShapes,
+    IndexFileFacts,
+    derive_facts,
     index_counts,
-    index_shapes,
     replicas_in_pieces,
     union_by_state,
 )
@@ -63,21 +63,21 @@ class Indexes:
     ``gap_by_bookie`` has the reason for each bookie with data that could not be listed. ``old_sources`` has
     the reason for each bookie whose data is older than the metadata (`auditor.audit.source_age`).
     ``reuse_count`` has the numbers of indexes reused from an earlier run and of indexes read.
-    ``earlier_notes`` say why indexes were not reused. ``option_time`` is the time in ``--index-time``, or
+    ``reuse_notes`` say why indexes were not reused. ``option_time`` is the time in ``--index-time``, or
     None. ``read_end`` is the time when the audit finished reading the bookies.
     """
 
     bookies: ClusterBookies
     rows: DataFrame
     counts: Sequence[IndexCount]
-    shapes: IndexShapes
+    shapes: IndexFileFacts
     rows_by_state: DataFrame
     overlapping_bookies: Sequence[str]
     combined_pieces: DataFrame | None
     journal_tails: JournalTails
     gap_by_bookie: Mapping[str, str]
     reuse_count: ReuseCount
-    earlier_notes: tuple[str, ...]
+    reuse_notes: tuple[str, ...]
     is_live: bool
     scan_time: int
     option_time: int | None
@@ -109,7 +109,7 @@ class Indexes:
         if bookie is None:
             return None, None
         tail = self.journal_tails.tail_by_bookie.get(bookie_id)
-        return journal_scan.tail_state(bookie, tail, self._is_running(bookie_id))
+        return journal_scan.tail_read_state(bookie, tail, self._is_running(bookie_id))
 
     def dated_index(self, bookie_id: str) -> DatedIndex | None:
         """Return a time up to which the bookie's data is certainly complete, and what shows this (the basis).
@@ -122,7 +122,7 @@ class Indexes:
         if bookie is None:
             return None
         tail, is_running = self.journal_tails.tail_by_bookie.get(bookie_id), self._is_running(bookie_id)
-        return journal_scan.index_date(bookie, tail, is_running, self._latest_time)
+        return journal_scan.find_dated_index(bookie, tail, is_running, self._latest_time)
 
     def index_time(self, bookie_id: str) -> int | None:
         """Return the time of `dated_index` in ms, or None if it is unknown."""
@@ -163,18 +163,18 @@ class Indexes:
         times = [self.newest_file_time(bookie_id) for bookie_id in self.bookies.attribution.bookies]
         if not self.is_live and any(time is None or time > self.scan_time for time in times):
             return replicas
-        piece_owners = self.bookies.directory_owners.owner_of_piece.values()
+        piece_owners = self.bookies.directory_owners.owner_by_piece_id.values()
         is_collected_bookie = F.col("bookie_id").isin(sorted({owner.bookie_id for owner in piece_owners}))
         return replicas.withColumn("mtime", F.when(is_collected_bookie, F.col("mtime")))
 
-    def refused_replays(self) -> dict[str, Refusal]:
+    def replay_refusals(self) -> dict[str, Refusal]:
         """Return, by bookie id, why a bookie would not start: a replay of its journals would fail."""
         running_bookies = {name for name in self.journal_tails.tail_by_bookie if self._is_running(name)}
-        return journal_scan.refused_replays(self.journal_tails.tail_by_bookie, running_bookies)
+        return journal_scan.replay_refusals(self.journal_tails.tail_by_bookie, running_bookies)
 
     def remarks(self) -> list[Remark]:
         """Return remarks for the report about collections, journals and lastMark files."""
-        collections = self.bookies.collected
+        collections = self.bookies.collection_places
         unmarked_directory_texts = [
             f"{name} ({path})"
             for name, bookie in self.bookies.attribution.bookies.items()
@@ -204,36 +204,34 @@ class Indexes:
 
 
 def read_indexes(
-    cache: TableCache,
-    first_scan: FirstScan,
-    bookies: ClusterBookies,
-    earlier_run: EarlierRun,
+    cache: TableCache, first_scan: FirstScan, bookies: ClusterBookies, earlier_run: EarlierRun,
     options: AuditOptions,
-) -> Indexes:
+) -> Indexes:  # fmt: skip
     """Read all indexes, then all journals after their lastMark. Write a table of each kind.
 
     The rows of indexes that have not changed since the run ``earlier_run`` are taken from that run.
     """
     bookies, rows, notes = _scan_indexes(cache, bookies, earlier_run, options)
+    attributed, owners = bookies.attribution.bookies, bookies.directory_owners
     tails_of_journals = journal_scan.write_tails(
-        cache, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.directory_owners
+        cache, bookies.journal_parts, attributed, bookies.collection_places, owners
     )
     counts = index_counts(cache.execution, cache.files("availability"))
-    run_shapes, overlapping_ids = _count_shapes(counts), _find_overlapping_bookies(bookies, counts)
-    piece_rows = replicas_in_pieces(rows, run_shapes, overlapping_ids) if overlapping_ids else None
+    run_properties, overlapping_ids = _count_shapes(counts), _find_overlapping_bookies(bookies, counts)
+    piece_rows = replicas_in_pieces(rows, run_properties, overlapping_ids) if overlapping_ids else None
     combined_rows = None if piece_rows is None else combine_index_pieces(piece_rows)
-    rows_by_state = union_by_state(rows, run_shapes, combined_rows, overlapping_ids)
+    rows_by_state = union_by_state(rows, run_properties, combined_rows, overlapping_ids)
     index_time = options.index_time
     return Indexes(
         bookies,
         rows,
         counts,
-        run_shapes,
+        run_properties,
         journal_scan.without_journal_ledgers(rows_by_state, tails_of_journals),
         overlapping_ids,
         combined_rows,
         tails_of_journals,
-        gap_reasons(rows) if run_shapes.states & {IndexState.GAP, IndexState.DAMAGED} else {},
+        gap_reasons(rows) if run_properties.states & {IndexState.GAP, IndexState.DAMAGED} else {},
         _count_reuse(rows) if earlier_run.path is not None else NO_REUSE,
         notes,
         first_scan.source.live,
@@ -259,11 +257,8 @@ def _scan_indexes(
     """
     indexed_bookies = [bookie for bookie in bookies.attribution.bookies.values() if bookie.index_directories]
     part_count = cache.spark.sparkContext.defaultParallelism * options.parts_per_core
-    parts = index_parts.plan_parts(
-        [(bookie.bookie_id, bookie.index_directories) for bookie in indexed_bookies],
-        part_count,
-        threads=options.threads,
-    )
+    index_directories = [(bookie.bookie_id, bookie.index_directories) for bookie in indexed_bookies]
+    parts = index_parts.plan_parts(index_directories, part_count, threads=options.threads)
     save_index_facts(cache.run_store, bookies.attribution.bookies)
     plan = earlier_run.plan(parts, bookies.attribution.bookies)
     try:
@@ -297,7 +292,7 @@ def _write_indexes(
         damage_by_path = _damaged_collections(cache.spark, bookies)
         if not damage_by_path:
             raise
-        undamaged_bookies = bookies.without_damaged(damage_by_path)
+        undamaged_bookies = bookies.drop_damaged_collections(damage_by_path)
         make_table = partial(_availability_table, cache, undamaged_bookies, part_count, plan)
         return undamaged_bookies, cache.write_table("availability", make_table)
 
@@ -314,9 +309,9 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    owners, reasons = bookies.directory_owners.owner_of_piece, {}
-    for collection, manifest in bookies.collected.readable_collections:
-        parts = shares([(collection, manifest)], owners, 1)
+    owners, reasons = bookies.directory_owners.owner_by_piece_id, {}
+    for collection, manifest in bookies.collection_places.readable_collections:
+        parts = make_shares([(collection, manifest)], owners, 1)
         try:
             rows = PartTable.from_parts(spark, SCHEMA, CopiedRowsReader(owners).read, parts).frame()
             rows.write.format("noop").mode("overwrite").save()
@@ -328,14 +323,16 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
 def _availability_table(
     cache: TableCache, bookies: ClusterBookies, part_count: int, plan: ReusePlan
 ) -> PartTable:
-    all_parts = [*plan.parts, *(reusable_part.part for reusable_part in plan.reusable_parts)]
+    all_parts = [*plan.parts, *(reusable_part.index_part for reusable_part in plan.reusable_parts)]
     cost = index_cost(all_parts, bookies.replica_count)
     table = PartTable.from_parts(cache.spark, SCHEMA, read_part, plan.parts, cost)
     table = table.with_parts(((read_reusable_part, part) for part in plan.reusable_parts), ReadCost())
-    collections, owners = bookies.collected.readable_collections, bookies.directory_owners.owner_of_piece
+    collections = bookies.collection_places.readable_collections
+    owners = bookies.directory_owners.owner_by_piece_id
     collection_reader = CopiedRowsReader(owners)
-    collection_parts = ((collection_reader.read, part) for part in shares(collections, owners, part_count))
-    return table.with_parts(collection_parts, ReadCost(copied_bytes(collections) * _COPIED_BYTE_SECONDS))
+    shares = make_shares(collections, owners, part_count)
+    collection_parts = ((collection_reader.read, part) for part in shares)
+    return table.with_parts(collection_parts, ReadCost(index_bytes(collections) * _COPIED_BYTE_SECONDS))
 
 
 _INDEX_FILE_SECONDS = 20e-6
@@ -370,7 +367,7 @@ def _find_overlapping_bookies(bookies: ClusterBookies, counts: Sequence[IndexCou
         for bookie in bookies.attribution.bookies.values()
         for directory in bookie.index_directories
     )
-    if not has_split_databases and not bookies.collected.readable_collections:
+    if not has_split_databases and not bookies.collection_places.readable_collections:
         return sorted(bookies.directory_owners.overlapping_bookies)
     misplaced_bookies = {
         count.bookie_id
@@ -381,12 +378,12 @@ def _find_overlapping_bookies(bookies: ClusterBookies, counts: Sequence[IndexCou
     return sorted(misplaced_bookies.union(bookies.directory_owners.overlapping_bookies))
 
 
-def _count_shapes(counts: Sequence[IndexCount]) -> IndexShapes:
+def _count_shapes(counts: Sequence[IndexCount]) -> IndexFileFacts:
     """Return the page sizes of the bookies' indexes, and other properties that queries need."""
     counts_by_properties: Counter[tuple[str, str, int]] = Counter()
     for count in counts:
         counts_by_properties[count.bookie_id, count.state, count.length] += count.number
-    return index_shapes((*properties, file_count) for properties, file_count in counts_by_properties.items())
+    return derive_facts((*properties, file_count) for properties, file_count in counts_by_properties.items())
 
 
 REUSE_COUNT_SQL = ("count_if(coalesce(reused, false))", "count_if(not coalesce(reused, false))")

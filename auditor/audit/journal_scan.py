@@ -24,7 +24,7 @@ from auditor.model.start_refusal import Refusal
 from auditor.model.states import IndexState, ReplayError, TailRead, TailState, TimeBasis
 from auditor.sources.bookies.collections.places import CollectedPlaces, PieceOwnership
 from auditor.sources.bookies.collections.tables import read_collected_tails
-from auditor.sources.bookies.journal.tails import SCHEMA, TailPart, from_json, read_tail, to_json
+from auditor.sources.bookies.journal.tails import SCHEMA, JournalTailPart, from_json, read_tail, to_json
 from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.spark import functions as F
@@ -41,7 +41,7 @@ NOT_COLLECTED_REASON = "the bookie's collection has no journals: an older versio
 OTHER_MARK_REASON = (
     "the journals in the bookie's collection do not start at the newest lastMark of its directories"
 )
-BROADCAST_BYTES = 32 << 20
+MAX_BROADCAST_BYTES = 32 << 20
 """Largest size on disk at which ``journal_tails`` is broadcast to every task of a join, in bytes."""
 
 
@@ -92,21 +92,21 @@ class JournalTails:
 
 def plan_tails(
     run_store: RunStore, bookies: Mapping[str, AttributedBookie], directory_owners: PieceOwnership
-) -> list[TailPart]:
+) -> list[JournalTailPart]:
     """Return the parts of journals on disk to read. Each part starts at the lastMark of its journal.
 
     A resumed run keeps the positions of its first attempt, because its index may be as old as that attempt.
     """
-    collected_bookies = {owner.bookie_id for owner in directory_owners.owner_of_piece.values()}
+    collected_bookies = {owner.bookie_id for owner in directory_owners.owner_by_piece_id.values()}
     parts = [
-        TailPart(name, bookie.journals.directories, bookie.journals.gap_reason)
+        JournalTailPart(name, bookie.journals.directories, bookie.journals.gap_reason)
         for name, bookie in bookies.items()
         if bookie.index_directories and name not in collected_bookies
     ]
     return from_json(run_store.pin_fact("journals", to_json(parts)))
 
 
-def journal_cost(parts: Iterable[TailPart]) -> ReadCost:
+def journal_cost(parts: Iterable[JournalTailPart]) -> ReadCost:
     """Return the estimated time in which one process reads the whole journals, whatever their lastMark is."""
     directories = (directory.path for part in parts for directory in part.directories)
     return ReadCost(directories=tuple(str(Path(path, "current")) for path in directories))
@@ -114,7 +114,7 @@ def journal_cost(parts: Iterable[TailPart]) -> ReadCost:
 
 def write_tails(
     cache: TableCache,
-    parts: Sequence[TailPart],
+    parts: Sequence[JournalTailPart],
     bookies: Mapping[str, AttributedBookie],
     collected_places: CollectedPlaces,
     directory_owners: PieceOwnership,
@@ -135,28 +135,30 @@ def write_tails(
             read_collected_tails(spark, collections_with_tails, single_piece_owners)
         )
 
-    piece_counts = Counter(owner.bookie_id for owner in directory_owners.owner_of_piece.values())
+    piece_count_by_bookie = Counter(owner.bookie_id for owner in directory_owners.owner_by_piece_id.values())
     single_piece_owners = {
-        piece: owner
-        for piece, owner in directory_owners.owner_of_piece.items()
-        if piece_counts[owner.bookie_id] == 1 and not bookies[owner.bookie_id].index_directories
+        piece_id: owner
+        for piece_id, owner in directory_owners.owner_by_piece_id.items()
+        if piece_count_by_bookie[owner.bookie_id] == 1 and not bookies[owner.bookie_id].index_directories
     }
     table = cache.write_table(TAILS_TABLE, make_table)
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in table.where("ledger_id is null").drop("groups").collect():
         rows.setdefault(row["bookie_id"], []).append(row.asDict())
     disk_tails = {
-        name: _disk_tail(tail_rows)
+        name: _merge_tail_rows(tail_rows)
         for name, tail_rows in rows.items()
-        if name in bookies and name not in piece_counts
+        if name in bookies and name not in piece_count_by_bookie
     }
-    piece_tails = {name: _collected_tail(bookies[name], rows.get(name, [])) for name in piece_counts}
-    for name in piece_counts.keys() - {owner.bookie_id for owner in single_piece_owners.values()}:
-        piece_tails[name] = JournalTail(SEVERAL_SOURCES_REASON, 0, None)
-    mismatched_bookies = [name for name, tail in piece_tails.items() if tail.reason == OTHER_MARK_REASON]
+    collected_tails = {
+        name: _find_collected_tail(bookies[name], rows.get(name, [])) for name in piece_count_by_bookie
+    }
+    for name in piece_count_by_bookie.keys() - {owner.bookie_id for owner in single_piece_owners.values()}:
+        collected_tails[name] = JournalTail(SEVERAL_SOURCES_REASON, 0, None)
+    mismatched_bookies = [name for name, tail in collected_tails.items() if tail.reason == OTHER_MARK_REASON]
     return JournalTails(
         _tail_replicas(cache, table, mismatched_bookies),
-        {**disk_tails, **piece_tails},
+        {**disk_tails, **collected_tails},
         frozenset(mismatched_bookies),
     )
 
@@ -170,10 +172,10 @@ def _tail_replicas(
     tail_replicas = ledger_rows.select(*REPLICA, "groups")
     if tail_replicas.isEmpty():
         return None
-    return cache.execution.broadcast(tail_replicas, cache.files(TAILS_TABLE), BROADCAST_BYTES)
+    return cache.execution.broadcast(tail_replicas, cache.files(TAILS_TABLE), MAX_BROADCAST_BYTES)
 
 
-def _disk_tail(rows: Sequence[dict[str, Any]]) -> JournalTail:
+def _merge_tail_rows(rows: Sequence[dict[str, Any]]) -> JournalTail:
     """Return facts about a bookie's journal after its lastMark, from one row per journal directory."""
     reasons = [_gap_reason(row) for row in rows if row["state"] != TailState.OK]
     last_writes = [row["modified"] for row in rows if row["modified"] is not None]
@@ -195,10 +197,10 @@ def _disk_tail(rows: Sequence[dict[str, Any]]) -> JournalTail:
     )
 
 
-def _collected_tail(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) -> JournalTail:
+def _find_collected_tail(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) -> JournalTail:
     if not rows:
         return JournalTail(NOT_COLLECTED_REASON, 0, None)
-    tail = _disk_tail(rows)
+    tail = _merge_tail_rows(rows)
     if bookie.journals.gap_reason is not None:
         return tail._replace(reason=bookie.journals.gap_reason, lost_journals=(), failed_replays=())
     current_marks = {
@@ -219,7 +221,7 @@ def _gap_reason(row: Mapping[str, Any]) -> str:
     )
 
 
-def tail_state(
+def tail_read_state(
     bookie: AttributedBookie, tail: JournalTail | None, is_running: bool
 ) -> tuple[str | None, str | None]:
     """Return how much of a bookie's journal after its lastMark was read, and why the rest was not read.
@@ -237,7 +239,7 @@ def tail_state(
     return (TailRead.STOPPED if is_stopped else TailRead.UNREAD), tail.reason
 
 
-def index_date(
+def find_dated_index(
     bookie: AttributedBookie, tail: JournalTail | None, is_running: bool, latest_time: int
 ) -> DatedIndex | None:
     """Return the time up to which a bookie's data is certainly complete, and the basis of that time.
@@ -254,7 +256,7 @@ def index_date(
     that arrive meanwhile. Index files that are older than lastMark make the time earlier. A time after
     ``latest_time`` (the end of reading) is not used, because it shows that a clock was ahead.
     """
-    read_state, _ = tail_state(bookie, tail, is_running)
+    read_state, _ = tail_read_state(bookie, tail, is_running)
     if read_state == TailRead.READ and tail is not None and is_running:
         return bookie.journals.limit_by_index(
             DatedIndex(min(tail.read_time, latest_time), TimeBasis.JOURNAL_READ)
@@ -274,7 +276,7 @@ def index_date(
     return None if dated_index is None or dated_index.time_ms > latest_time else dated_index
 
 
-def refused_replays(tails: Mapping[str, JournalTail], running_bookies: Collection[str]) -> dict[str, Refusal]:
+def replay_refusals(tails: Mapping[str, JournalTail], running_bookies: Collection[str]) -> dict[str, Refusal]:
     """Return the refusals of bookies that would not start because they cannot replay their journals.
 
     Either the file to which lastMark points is missing, or the replay fails at a record or a file. Copies of

@@ -134,11 +134,11 @@ class _Rescan:
         if isinstance(source.store, WatchableStore):
             return _changed_rows(self._first, _changed_paths(self._first, source.store), nodes)
         if isinstance(source.store, ComparableStore):
-            return source.table(LedgerRereadSource, nodes, earlier_read=_earlier_rows(source, source.store))
+            return source.table(LedgerRereadSource, nodes, earlier_read=_reread_facts(source, source.store))
         return None
 
 
-def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
+def _reread_facts(source: MetadataSource, store: ComparableStore) -> str:
     """Return facts of the first scan, as JSON. With them, `StoreSource` can list later changes in ``store``.
 
     Raises:
@@ -169,8 +169,8 @@ def _changed_rows(first_scan: FirstScan, paths: tuple[str, ...], nodes: ClusterN
     rows = first_scan.ledgers.withColumn("reused", F.lit(True)).select(*names)
     if not paths:
         return rows
-    moved_paths = arrow_frame(first_scan.source.cache.spark, pa.table({"path": pa.array(paths, pa.string())}))
-    unchanged_rows = rows.join(F.broadcast(moved_paths), "path", "left_anti").select(*names)
+    stale_paths = arrow_frame(first_scan.source.cache.spark, pa.table({"path": pa.array(paths, pa.string())}))
+    unchanged_rows = rows.join(F.broadcast(stale_paths), "path", "left_anti").select(*names)
     return unchanged_rows.unionByName(first_scan.source.rows_at_paths(LedgerRereadSource, paths, nodes))
 
 
@@ -233,8 +233,8 @@ class ClusterMetadata:
 
     def instance_id_missing(self) -> bool:
         """Return whether the cluster certainly has no INSTANCEID."""
-        both_scans = (self.first.nodes, self.second.nodes)
-        return self.first.cut_reason is None and all(map(instance_id_missing, both_scans))
+        scan_nodes = (self.first.nodes, self.second.nodes)
+        return self.first.cut_reason is None and all(map(instance_id_missing, scan_nodes))
 
     def bookies_listed(self) -> bool:
         """Return whether all cookies and registrations were read, so that the absence of one is certain."""
@@ -261,7 +261,7 @@ class ClusterMetadata:
         The result is False for a Pulsar store that lists ledgers. Pulsar's driver writes no LAYOUT, and
         creates the id generator as a container node. ZooKeeper deletes a container node when it is empty.
         """
-        if self.source.pulsar_layout and self.source.cache.count("ledgers"):
+        if self.source.is_pulsar_layout and self.source.cache.count("ledgers"):
             return False
         return (
             self.first.cut_reason is None
@@ -275,7 +275,7 @@ class ClusterMetadata:
         ``wrong_tree_reason`` (`ScanDifference`) says that ledgers are at paths of another layout, or is None.
         Pulsar's driver writes no LAYOUT and has a single layout. With a reason, that layout is not certain.
         """
-        if self.source.pulsar_layout:
+        if self.source.is_pulsar_layout:
             return wrong_tree_reason is None
         return self.source.layout is LayoutKind.ETCD or "LAYOUT" in self.first.nodes.nodes
 
@@ -300,7 +300,7 @@ class ClusterMetadata:
         """Return remarks for the report about how the metadata was read."""
         first_nodes, second_nodes = self.first.nodes, self.second.nodes
         remarks = [remark_with_reason(RemarkKind.RESUMED, note) for note in self.source.cache.run_store.notes]
-        if "LAYOUT" not in first_nodes.nodes and not self.source.pulsar_layout:
+        if "LAYOUT" not in first_nodes.nodes and not self.source.is_pulsar_layout:
             remarks.append(remark(RemarkKind.LAYOUT_ASSUMED, self.source.layout_note))
         if not self.source.live:
             remarks.append(

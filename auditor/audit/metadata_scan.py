@@ -19,7 +19,7 @@ from auditor.model.report import Cluster
 from auditor.model.run_facts import InDoubt
 from auditor.model.states import LISTED
 from auditor.sources.metadata.earlier_ledgers import ComparableStore
-from auditor.sources.metadata.ledger_rows import PATH_OF_LAYOUT
+from auditor.sources.metadata.ledger_rows import LAYOUT_PATH_TEXT
 from auditor.sources.metadata.pulsar_layout import has_pulsar_layout
 from auditor.sources.metadata.spark_source import LedgerSource, StoreSource
 from auditor.sources.metadata.store import MAX_RESTARTS, ClusterNodes, MetadataStore, WatchableStore
@@ -33,8 +33,8 @@ from auditor.tables.registry import instance_id
 from auditor.tables.scans import (
     IS_IN_ANOTHER_LAYOUT,
     WIDE_NUMBER_TYPE,
+    find_unseen_ranges,
     records_in_other_layouts,
-    unseen_ranges,
 )
 
 _PATHS_PER_TASK = 2_000
@@ -50,7 +50,7 @@ class MetadataSource:
 
     ``nodes`` are the znodes or keys that describe the cluster itself, as read when the store was opened.
     ``scan_time`` is the time from which ages are computed, in ms. ``layout_note`` says how the layout is
-    known. ``pulsar_layout`` is True if the store has no LAYOUT because Pulsar's driver created the
+    known. ``is_pulsar_layout`` is True if the store has no LAYOUT because Pulsar's driver created the
     store (`has_pulsar_layout`).
     """
 
@@ -61,7 +61,7 @@ class MetadataSource:
     nodes: ClusterNodes
     layout: LayoutKind
     layout_note: str
-    pulsar_layout: bool
+    is_pulsar_layout: bool
     instance_id: str | None
     scan_time: int
 
@@ -138,7 +138,7 @@ def open_metadata(cache: TableCache, uri: MetadataUri, options: AuditOptions) ->
         nodes = store.cluster()
         layout, layout_note = choose_layout(store, nodes)
         pinned_scan_time = cache.run_store.pin_fact("scan_time", nodes.scan_time)
-        option_time = options.scan_time
+        option_scan_time = options.scan_time
         yield MetadataSource(
             cache,
             options,
@@ -149,7 +149,7 @@ def open_metadata(cache: TableCache, uri: MetadataUri, options: AuditOptions) ->
             layout_note,
             has_pulsar_layout(store, nodes),
             instance_id(nodes),
-            pinned_scan_time if option_time is None else to_time_ms(option_time),
+            pinned_scan_time if option_scan_time is None else to_time_ms(option_scan_time),
         )
 
 
@@ -238,15 +238,15 @@ MAX_LEDGERS_ELSEWHERE = 10_000
 More ledgers always count as a whole ledger tree. Each misplaced ledger would add a range of ids in doubt.
 """
 
-_OTHER_LAYOUT_SQL = f"substring(damage, {len(PATH_OF_LAYOUT) + 1})"
+_OTHER_LAYOUT_SQL = f"substring(damage, {len(LAYOUT_PATH_TEXT) + 1})"
 
 
-def count_ids_in_doubt(doubtful_id_rows: DataFrame) -> InDoubt | None:
+def count_doubtful_ids(doubtful_id_rows: DataFrame) -> InDoubt | None:
     """Return the number of ledger ids in doubt, and the reasons, or None if no id is in doubt.
 
     An id is in doubt if the scan may have missed a ledger with this id. Runs up to two Spark queries.
     """
-    doubtful_ranges = unseen_ranges(doubtful_id_rows)
+    doubtful_ranges = find_unseen_ranges(doubtful_id_rows)
     id_count = F.col("high").cast(WIDE_NUMBER_TYPE) - F.col("low") + 1
     is_whole_range = (
         F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)

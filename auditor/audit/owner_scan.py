@@ -80,15 +80,15 @@ class Owners:
     """The owners (application objects such as topics) that an audit read. ``rows`` has those of all stores.
 
     ``rows`` is None if there are no owners. ``is_own`` is True if the owners come from the metadata store
-    itself, because ``--owners`` named no store. ``notes`` say why owners were not read. ``matches`` maps the
-    name of each store in this run to its name in the earlier run.
+    itself, because ``--owners`` named no store. ``notes`` say why owners were not read. ``same_stores`` maps
+    the name of each store in this run to its name in the earlier run.
     """
 
     stores: tuple[OwnersUri, ...]
     rows: DataFrame | None
     is_own: bool
     notes: tuple[str, ...]
-    matches: StoreMatches = NO_MATCHES
+    same_stores: StoreMatches = NO_MATCHES
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -181,23 +181,23 @@ def shared_references(owners: DataFrame, previous_ownership: DataFrame | None) -
     )
 
 
-def match_owner_stores(owners: Owners, source: MetadataSource, earlier_run: RunsBefore) -> Owners:
+def match_owner_stores(owners: Owners, source: MetadataSource, earlier_runs: RunsBefore) -> Owners:
     """Return ``owners`` with ``matches``, which maps names of owner stores to those in the earlier run.
 
     An owner is an object of an application, such as a topic.
     """
     if owners.rows is None:
         return owners
-    run = earlier_run.newest_run_with(source.cache.run_store, "ownership", source.scan_time)
+    run = earlier_runs.newest_run_with(source.cache.run_store, "ownership", source.scan_time)
     previous_ownership = (
-        None if run is None else earlier_run.table(source.cache, "ownership", source.scan_time)
+        None if run is None else earlier_runs.run_table(source.cache, "ownership", source.scan_time)
     )
     earlier_identities: dict[str, str | None] = {}
     if run is not None and RunDirectory(run.path).exists(f"tables/owner_stores/{DONE_FILE}"):
         rows = RunDirectory(run.path).read("tables/owner_stores").to_pylist()
         earlier_identities = {row["source"]: row.get("identity") for row in rows}
     references = shared_references(owners.rows, previous_ownership)
-    return replace(owners, matches=match_stores(owners.names, references, earlier_identities))
+    return replace(owners, same_stores=match_stores(owners.names, references, earlier_identities))
 
 
 def _rename_stores(previous_ownership: DataFrame | None, owners: Owners) -> DataFrame | None:
@@ -210,8 +210,8 @@ def _rename_stores(previous_ownership: DataFrame | None, owners: Owners) -> Data
         for row in previous_ownership.select("store").distinct().collect()
         if row["store"] is not None
     ]
-    stores = [store for store in owners.names if store not in owners.matches.first_names]
-    store_by_name = {name: current_store(name, stores, owners.matches.current_names) for name in names}
+    stores = [store for store in owners.names if store not in owners.same_stores.first_names]
+    store_by_name = {name: current_store(name, stores, owners.same_stores.current_names) for name in names}
     renamed_stores = {name: store for name, store in store_by_name.items() if name != store}
     if not renamed_stores:
         return previous_ownership
@@ -227,7 +227,7 @@ def write_ownership(
     owners: Owners,
     metadata: ClusterMetadata,
     difference: ScanDifference,
-    earlier_run: RunsBefore,
+    earlier_runs: RunsBefore,
     options: AuditOptions,
 ) -> DataFrame | None:
     """Join owners (e.g. topics) with both scans and write table ``ownership``. Return None without owners."""
@@ -236,10 +236,10 @@ def write_ownership(
     if rows is None:
         return None
     grace_ms = round(options.owner_grace * 1000)
-    earlier_owner_run = earlier_run.newest_run_with_owners(
+    earlier_owner_run = earlier_runs.newest_run_with_owners(
         cache.run_store, source.scan_time - max(grace_ms, ROLLOVER_MS)
     )
-    newest_rows = _rename_stores(earlier_run.table(cache, "ownership", source.scan_time), owners)
+    newest_rows = _rename_stores(earlier_runs.run_table(cache, "ownership", source.scan_time), owners)
     read_times = ReadTimes(
         source.scan_time,
         grace_ms,
@@ -278,7 +278,7 @@ def write_owner_stores(
         times_by_store = {
             store.text: source.scan_time
             if _time_gap_reason(owners, store, source) is None
-            else counts.store_facts[store.text].newest_time
+            else counts.store_facts[store.text].newest_value_ms
             for store in owners.stores
             if store.text in counts.store_facts
         }
@@ -305,13 +305,13 @@ def _count_owners(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_ti
     return OwnerCounts(
         claims=sum(row["claims"] for row in counts),
         foreign_claims=sum(row["foreign_claims"] for row in counts),
-        unowned=sum(row["unowned"] for row in counts),
+        unowned_ledgers=sum(row["unowned"] for row in counts),
         list_counts=counts_by_store,
         store_facts={
             row["store"]: StoreFacts(row["gaps"], row["newest"]) for row in summarize_owners(rows).collect()
         },
-        name_by_alias=owners.matches.first_names,
-        store_identities=owners.matches.identities,
+        name_by_alias=owners.same_stores.first_names,
+        store_identities=owners.same_stores.identities,
     )
 
 
@@ -339,13 +339,13 @@ def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
         return unread_remarks
     unknown_rows = rows.where(rows.standing.isin(*_UNKNOWN_REASONS)).groupBy("standing").count().collect()
     counts = {row["standing"]: row["count"] for row in unknown_rows}
-    parts = [
+    details = [
         f"{plural(counts[name], 'ledger', 'ledgers')} {reason_text}"
         for name, reason_text in _UNKNOWN_REASONS.items()
         if name in counts
     ]
     text = f"{plural(sum(counts.values()), 'ledger')}: owner unknown, not counted as unowned"
-    unknown_remarks = [remark(RemarkKind.OWNERS, text, *parts)] if parts else []
+    unknown_remarks = [remark(RemarkKind.OWNERS, text, *details)] if details else []
     return [*unread_remarks, remark(RemarkKind.OWNERS, "owners were read", *owners.names), *unknown_remarks]
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.audit.table_cache import TableCache
-from auditor.checks.ledger_queries import rule_sentence
+from auditor.checks.ledger_queries import policy_sentence
 from auditor.codecs.bookie import java_properties
 from auditor.codecs.pulsar import bookie_racks
 from auditor.codecs.pulsar.placement_config import KEY
@@ -120,10 +120,10 @@ def settings_differences(options: AuditOptions, *, uses_pulsar_mapping: bool) ->
         return ()
     broker_properties = read_properties("--placement", placement)
     bookie_properties = read_properties("--bookie-conf", options.bookie_conf)
-    return tuple(_differences(broker_properties, bookie_properties, options, uses_pulsar_mapping))
+    return tuple(_diff_sentences(broker_properties, bookie_properties, options, uses_pulsar_mapping))
 
 
-def _differences(
+def _diff_sentences(
     broker_properties: Mapping[str, str],
     bookie_properties: Mapping[str, str],
     options: AuditOptions,
@@ -308,7 +308,7 @@ def write_locations(
         {
             "bookie_id": bookie,
             "location": location.path,
-            "given": location.given_text,
+            "given": location.source_text,
             "groups": list(location.groups),
             "origin": location.origin,
         }
@@ -349,7 +349,7 @@ def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> lis
     located_text = (
         f"locations of {facts['located']} of {bookie_count} bookies come from {facts['mapping_origin']}"
     )
-    policy = f"policy {rule_sentence(placement.settings)}, from {facts['policy_origin']}"
+    policy = f"policy {policy_sentence(placement.settings)}, from {facts['policy_origin']}"
     mapping = located_text if facts["mapping_origin"] else "no mapping of bookies to locations was found"
     policy_remark = remark(RemarkKind.PLACEMENT, "placement was checked", policy, mapping)
     return [*placement.remarks, policy_remark, *_groups_remarks(placement.settings, facts)]
@@ -371,7 +371,7 @@ def _groups_remarks(settings: PlacementSettings, facts: PlacementFacts) -> Itera
 
 
 def placement_facts(
-    placement: Placement, locations: Locations, bookies: Sequence[str], own_groups: int
+    placement: Placement, locations: Locations, bookies: Sequence[str], own_policies: int
 ) -> PlacementFacts | None:
     """Return the facts about placement for the report, or None if placement was not judged."""
     settings = placement.settings_in_use
@@ -384,5 +384,5 @@ def placement_facts(
         "mapping_origin": placement.origin,
         "located": sum(locations.path(bookie) is not None for bookie in bookies),
         "unlocated": sum(locations.path(bookie) is None for bookie in bookies),
-        "own_groups": own_groups,
+        "own_groups": own_policies,
     }

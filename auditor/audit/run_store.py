@@ -44,7 +44,7 @@ class RunStore:
     def __init__(self, directory: RunDirectory, resumption: Resumption | None = None) -> None:
         resumption = resumption or Resumption()
         self.directory = directory
-        self.resumed = resumption.oldest_table_time
+        self.oldest_table_ms = resumption.oldest_table_time
         """Time of the oldest table that an interrupted run had left, in ms. None if there is none."""
         self.notes = resumption.notes
         """Notes for the report on how the run was resumed."""
@@ -78,7 +78,7 @@ def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: Audit
 
     Tables of saved metadata are never too old, because saved metadata does not change.
     """
-    oldest_time = run.oldest_table()
+    oldest_time = run.oldest_table_ms()
     if oldest_time is None:
         return Resumption()
     age_seconds = max(0, now_ms() - oldest_time) / 1000
@@ -138,7 +138,7 @@ def unfinished_run(runs: str, identity: dict[str, Any], max_age_seconds: float) 
             if run.exists(REPORT):
                 continue
             has_same_identity = run.read_manifest().get("identity") == identity
-            oldest_time = run.oldest_table()
+            oldest_time = run.oldest_table_ms()
             files, manifest = run.locate(MANIFEST)
             start_time = files.get_file_info(manifest).mtime_ns
         except (OSError, ValueError, AttributeError, RunError):

@@ -13,7 +13,7 @@ from auditor.audit.index_scan import Indexes
 from auditor.audit.metadata_scan import FirstScan
 from auditor.model.amounts import duration, format_time, plural
 from auditor.model.columns import LEDGER, REPLICA
-from auditor.model.states import ON_DISK, LedgerStatus
+from auditor.model.states import DISK_STATES, LedgerStatus
 from auditor.sources.clock import now_ms
 from auditor.spark import functions as F
 from auditor.tables.registry import store_cookies
@@ -64,10 +64,10 @@ def _describe_age(data_time: int, scan_time: int) -> str:
 def collection_times(bookies: ClusterBookies) -> dict[str, int]:
     """Return, by bookie id, the time in ms of the bookie's oldest collection that contains an index."""
     time_by_collection = {
-        manifest.id: manifest.made for _, manifest in bookies.collected.readable_collections
+        manifest.id: manifest.made for _, manifest in bookies.collection_places.readable_collections
     }
     oldest_times: dict[str, int] = {}
-    for piece_id, owner in bookies.directory_owners.owner_of_piece.items():
+    for piece_id, owner in bookies.directory_owners.owner_by_piece_id.items():
         collection_time = time_by_collection.get(piece_id.rpartition(":")[0])
         if collection_time is not None:
             oldest_times[owner.bookie_id] = min(
@@ -107,10 +107,12 @@ def _count_later_ledgers(
     if not last_writes:
         return {}
     last_allowed_times = {name: last_write + MAX_SOURCE_AGE_MS for name, last_write in last_writes.items()}
-    time_limit_parts = [
-        F.lit(limit_part) for time_by_bookie in last_allowed_times.items() for limit_part in time_by_bookie
+    time_limit_map_items = [
+        F.lit(id_or_time_limit)
+        for time_by_bookie in last_allowed_times.items()
+        for id_or_time_limit in time_by_bookie
     ]
-    replica, time_limit = F.col("replica"), F.create_map(*time_limit_parts)[F.col("bookie_id")]
+    replica, time_limit = F.col("replica"), F.create_map(*time_limit_map_items)[F.col("bookie_id")]
     later_ledgers = (
         first_scan.ledgers.where((F.col("ctime") > min(last_allowed_times.values())) & ~F.col("undecidable"))
         .where(F.col("status") == LedgerStatus.OK)
@@ -119,7 +121,7 @@ def _count_later_ledgers(
         .select(*LEDGER, "ctime", replica["bookie_id"].alias("bookie_id"))
         .where(F.col("ctime") > time_limit)
     )
-    indexed_replicas = indexes.rows.where(F.col("state").isin(*ON_DISK)).select(
+    indexed_replicas = indexes.rows.where(F.col("state").isin(*DISK_STATES)).select(
         *REPLICA, F.lit(True).alias("indexed")
     )
     counts = (

@@ -28,7 +28,7 @@ from auditor.model.source_scope import DATA_AS_OF, SourceKind, SourceScope, olde
 from auditor.model.states import BookieRead
 from auditor.spark import functions as F
 from auditor.tables import Tables
-from auditor.tables.scans import shrunken_leaves
+from auditor.tables.scans import find_shrunken_blocks
 from auditor.tables.sources import SOURCES, rows_of_scopes
 
 MAX_NAMES_SHOWN = 5
@@ -68,12 +68,12 @@ def write_sources(
     return scopes
 
 
-def _data_time(metadata: ClusterMetadata, data_time: int | None) -> int | None:
+def _oldest_data_time(metadata: ClusterMetadata, data_time: int | None) -> int | None:
     """Return the earlier of ``data_time`` and the time of the oldest table that a resumed run took over.
 
     Times are in ms. Returns ``data_time`` unchanged if it is None, or if the run took over no table.
     """
-    oldest_table_time = metadata.source.cache.run_store.resumed
+    oldest_table_time = metadata.source.cache.run_store.oldest_table_ms
     return data_time if data_time is None or oldest_table_time is None else min(data_time, oldest_table_time)
 
 
@@ -86,9 +86,9 @@ def _metadata_scope(
         if source.instance_id
         else "every ledger of the cluster, which has no instance id"
     )
-    scope_faults = [
-        *_metadata_faults(metadata, bookies, tables),
-        *_lost_ledger_faults(metadata, tables, earlier_runs),
+    incompleteness_reasons = [
+        *_metadata_gap_reasons(metadata, bookies, tables),
+        *_lost_ledger_reasons(metadata, tables, earlier_runs),
     ]
     proof_texts = [
         "the list has no gaps",
@@ -99,19 +99,21 @@ def _metadata_scope(
         source.uri.text,
         SourceKind.METADATA,
         claimed_scope,
-        "the ledgers that the metadata lists" if scope_faults else claimed_scope,
-        "the records of these ledgers were read" if scope_faults else ", ".join(proof_texts),
-        _data_time(metadata, source.scan_time),
-        "; ".join(scope_faults) or None,
+        "the ledgers that the metadata lists" if incompleteness_reasons else claimed_scope,
+        "the records of these ledgers were read" if incompleteness_reasons else ", ".join(proof_texts),
+        _oldest_data_time(metadata, source.scan_time),
+        "; ".join(incompleteness_reasons) or None,
     )
 
 
-def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables) -> Iterator[str]:
+def _metadata_gap_reasons(
+    metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables
+) -> Iterator[str]:
     """Yield reasons why the metadata may be incomplete. A fact that could not be checked is also a reason."""
     source = metadata.source
     if metadata.gaps() or source.cache.count("doubtful_ids"):
         yield "not all metadata could be read"
-    yield from _instance_faults(source.instance_id, bookies)
+    yield from _wrong_instance_reasons(source.instance_id, bookies)
     generator_row = tables.id_generators.agg(
         F.expr("count(*) AS generators"), F.expr("count_if(listed > 0 or held > 0) AS behind")
     ).first()
@@ -128,14 +130,16 @@ def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables:
         yield f"more than 20 % of the ledgers on {first_names(names, MAX_NAMES_SHOWN)} have no metadata"
 
 
-def _lost_ledger_faults(metadata: ClusterMetadata, tables: Tables, earlier_runs: RunsBefore) -> Iterator[str]:
+def _lost_ledger_reasons(
+    metadata: ClusterMetadata, tables: Tables, earlier_runs: RunsBefore
+) -> Iterator[str]:
     """Yield a reason if parts of the ledger tree lost ledgers without explanation since an earlier run."""
     source = metadata.source
     earlier_run = earlier_runs.newest_run_with_ledgers(source.cache.run_store, source.scan_time)
     if earlier_run is None:
         return
     earlier_ledgers = source.cache.spark.read.parquet(f"{earlier_run.path}/tables/ledgers")
-    shrunken_part_rows = shrunken_leaves(
+    shrunken_part_rows = find_shrunken_blocks(
         earlier_ledgers,
         metadata.first.ledgers,
         100 // DEFAULT_CHECK_SETTINGS.large_orphan_share_percent,
@@ -159,7 +163,7 @@ def _do_owners_agree(tables: Tables) -> bool:
     return ownership.where("standing = 'dangling'").isEmpty()
 
 
-def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterator[str]:
+def _wrong_instance_reasons(instance_id: str | None, bookies: ClusterBookies) -> Iterator[str]:
     """Yield reasons why instance ids do not prove that bookies and metadata belong to the same cluster."""
     directories = bookies.attribution.directories
     instance_ids = {directory.instance_id for directory in directories if directory.instance_id is not None}
@@ -174,7 +178,7 @@ def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterat
 
 def _listing_scopes(metadata: ClusterMetadata) -> Iterator[SourceScope]:
     """Yield how completely each of three lists shows the bookies: cookies, registrations and ensembles."""
-    data_time = _data_time(metadata, metadata.source.scan_time)
+    data_time = _oldest_data_time(metadata, metadata.source.scan_time)
     gaps = [(path, reason) for path, reason in metadata.gaps()]
     root = metadata.source.store.root
     unreadable_root_texts = [f"{path}: {reason}" for path, reason in gaps if path == root]
@@ -210,7 +214,7 @@ def _bookie_scope(
         return SourceScope(
             name, SourceKind.BOOKIE, claimed_scope, EMPTY_SCOPE, "", None, reason or "not read"
         )
-    data_time = _data_time(metadata, _bookie_time(name, row, metadata, indexes))
+    data_time = _oldest_data_time(metadata, _bookie_time(name, row, metadata, indexes))
     if row["read"] == BookieRead.PARTIAL or row["suspect"]:
         proof_text = "each entry that the bookie's index lists exists on the bookie"
         scope_fault = reason or "one of the bookie's directories is at the path of another bookie"

@@ -16,7 +16,7 @@ from auditor.audit.entry_log_scan import EntryLogScan, digest_remarks
 from auditor.audit.metadata import ClusterMetadata
 from auditor.audit.placement_scan import read_properties
 from auditor.audit.table_cache import TableCache
-from auditor.checks.gc_guards import doubted_orphans
+from auditor.checks.gc_guards import orphan_doubts
 from auditor.errors import UsageError
 from auditor.model.amounts import plural
 from auditor.model.collector_settings import CollectorSettings
@@ -35,9 +35,9 @@ from auditor.tables.digests import digests
 from auditor.tables.gc_foresight import GC_FORESIGHT, CollectorInputs, bookies_collected, gc_foresight
 from auditor.tables.gc_listing import (
     ServerListing,
-    doubtful_ledgers,
     find_listed_ids,
-    find_listing_places,
+    find_listing_positions,
+    find_misplaced_ledgers,
     find_ranges,
     summarize_walk,
 )
@@ -49,7 +49,7 @@ from auditor.tables.space import drop_repeated_files, misplaced_locations, space
 
 def add_space_tables(
     cache: TableCache,
-    scan: EntryLogScan,
+    log_scan: EntryLogScan,
     availability: DataFrame,
     tables: Tables,
     earlier_runs: RunsBefore,
@@ -60,58 +60,58 @@ def add_space_tables(
     ``availability`` is the table of that name with all its rows. ``conf_path`` is the path of
     ``--bookie-conf``, or None.
     """
-    settings = collector_settings(conf_path)
+    settings = read_collector_settings(conf_path)
     index_times = [(row["path"], row["index_time"]) for row in tables.roster.directories]
-    marked_directories = cache.spark.createDataFrame(index_times, "path string, index_time long")
+    dated_directories = cache.spark.createDataFrame(index_times, "path string, index_time long")
     unlocated_table = cache.write_table(
         "log_entries",
         lambda: log_entries(
-            scan.entry_logs, scan.locations, tables.ledgers, tables.judged, scan.gone_entries
+            log_scan.entry_logs, log_scan.locations, tables.ledgers, tables.judged, log_scan.gone_entries
         ),
     )
     byte_counts = cache.write_table(
         "space",
         lambda: space(
-            scan.entry_logs,
-            scan.locations,
+            log_scan.entry_logs,
+            log_scan.locations,
             tables.ledgers,
             availability,
             tables.orphans,
             tables.over_replicated,
             tables.judged,
             tables.bookies,
-            marked_directories,
+            dated_directories,
             unlocated_table,
             tables.ownership,
             None if settings.source is None else settings.log_per_ledger,
         ),
     )
     digest_rows = None
-    if (sampled_entries := scan.whole_entries) is not None:
+    if (sampled_entries := log_scan.whole_entries) is not None:
         digest_rows = cache.write_table("digests", lambda: digests(sampled_entries, tables.ledgers))
     scan_time = tables.cluster.scan_time
-    earlier_misplaced_rows = earlier_runs.table(cache, "misplaced", scan_time)
+    earlier_misplaced_rows = earlier_runs.run_table(cache, "misplaced", scan_time)
     misplaced_rows = cache.write_table(
         "misplaced",
         lambda: misplaced_locations(
-            scan.locations, availability, tables.orphans, digest_rows, scan_time, earlier_misplaced_rows
+            log_scan.locations, availability, tables.orphans, digest_rows, scan_time, earlier_misplaced_rows
         ),
     )
     written_tables = {
         "space": byte_counts,
         "log_entries": unlocated_table,
-        "entry_logs": scan.entry_logs,
-        "locations": scan.locations,
-        "gone_entries": scan.gone_entries,
-        "disks": scan.disks,
+        "entry_logs": log_scan.entry_logs,
+        "locations": log_scan.locations,
+        "gone_entries": log_scan.gone_entries,
+        "disks": log_scan.disks,
         "misplaced": misplaced_rows,
     }
     return tables.add(**written_tables, **({} if digest_rows is None else {"digests": digest_rows}))
 
 
-def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
+def space_remarks(log_scan: EntryLogScan, tables: Tables) -> list[Remark]:
     """Return remarks about bytes in entry logs by class, the sampled entries and the unreadable files."""
-    counts = _count_bytes(tables.space, scan.entry_logs, scan.locations)
+    counts = _count_bytes(tables.space, log_scan.entry_logs, log_scan.locations)
     (
         file_count,
         byte_count,
@@ -149,9 +149,9 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
     if unread_count:
         paths = plural(unread_count, "file or directory", "files or directories")
         remarks.append(remark(RemarkKind.SPACE_UNREAD, f"entry logs: {paths} could not be read"))
-    remarks += disk_remarks(scan.disks)
+    remarks += disk_remarks(log_scan.disks)
     return (
-        [*remarks, *digest_remarks(tables.digests, scan.collected_bookies)]
+        [*remarks, *digest_remarks(tables.digests, log_scan.collected_bookies)]
         if "digests" in tables.frames
         else remarks
     )
@@ -206,7 +206,7 @@ PULSAR_GC_INTERVAL_MS = 900_000
 """Interval of garbage collection (gcWaitTime) that Pulsar sets, in ms. BookKeeper's default is shorter."""
 
 
-def collector_settings(conf_path: str | None) -> CollectorSettings:
+def read_collector_settings(conf_path: str | None) -> CollectorSettings:
     """Return the garbage collection settings from a bookie's configuration file, or the defaults.
 
     ``conf_path`` is the path of ``--bookie-conf``. If it is None, the result has the defaults.
@@ -223,7 +223,7 @@ def collector_settings(conf_path: str | None) -> CollectorSettings:
         raise UsageError(f"--bookie-conf {conf_path}: {error}") from None
 
 
-def add_gc_foresight(
+def add_gc_forecast(
     metadata: ClusterMetadata, tables: Tables, earlier_runs: RunsBefore, conf_path: str | None
 ) -> Tables:
     """Return ``tables`` with a forecast of garbage collection by ledger and, if logs were read, by log.
@@ -232,25 +232,25 @@ def add_gc_foresight(
     ``--bookie-conf``, or None.
     """
     cache, layout = metadata.source.cache, metadata.source.layout
-    collector = CollectorInputs(
-        collector_settings(conf_path), layout, _forecast_listing(metadata), tables.roster.aliases
+    collector_inputs = CollectorInputs(
+        read_collector_settings(conf_path), layout, _forecast_server_listing(metadata), tables.roster.aliases
     )
     scan_time = tables.cluster.scan_time
 
-    def foresight_rows(queried_tables: Tables) -> DataFrame:
-        return query_foresight(
-            collector, queried_tables, earlier_runs.table(cache, "gc_foresight", scan_time)
+    def forecast_rows(forecast_tables: Tables) -> DataFrame:
+        return query_gc_forecast(
+            collector_inputs, forecast_tables, earlier_runs.run_table(cache, "gc_foresight", scan_time)
         )
 
-    needed_tables = None if collector.listing.found_ids is not None else ("orphans", "over_replicated")
-    rows = cache.write_query("gc_foresight", GC_FORESIGHT, TableQuery(needed_tables, foresight_rows), tables)
-    tables = replace(tables, collector_settings=collector.settings).add(gc_foresight=rows)
+    needed_tables = None if collector_inputs.listing.found_ids is not None else ("orphans", "over_replicated")
+    rows = cache.write_query("gc_foresight", GC_FORESIGHT, TableQuery(needed_tables, forecast_rows), tables)
+    tables = replace(tables, collector_settings=collector_inputs.settings).add(gc_foresight=rows)
     if "space" not in tables.frames:
         return tables
     # If all ledgers that an earlier run expected to be deleted are gone, garbage was collected since that
     # run.
-    earlier_rows = earlier_runs.table(cache, "gc_foresight", scan_time)
-    earlier_log_rows = earlier_runs.table(cache, "log_foresight", scan_time)
+    earlier_rows = earlier_runs.run_table(cache, "gc_foresight", scan_time)
+    earlier_log_rows = earlier_runs.run_table(cache, "log_foresight", scan_time)
     collected_bookies = None if earlier_rows is None else bookies_collected(earlier_rows, tables.availability)
     # With a saved store, directories are copies on some other disk. Only collections have the free bytes of
     # the bookies' own disks.
@@ -262,7 +262,7 @@ def add_gc_foresight(
             tables.space,
             tables.entry_logs,
             rows,
-            collector.settings,
+            collector_inputs.settings,
             scan_time,
             earlier_log_rows,
             disks,
@@ -273,7 +273,7 @@ def add_gc_foresight(
     return tables.add(log_foresight=log_rows)
 
 
-def foresight_remarks(tables: Tables) -> list[Remark]:
+def forecast_remarks(tables: Tables) -> list[Remark]:
     """Return remarks about the garbage collection settings, or an empty list without bookie sources."""
     if not tables.cluster.has_sources:
         return []
@@ -286,13 +286,13 @@ def foresight_remarks(tables: Tables) -> list[Remark]:
     return [remark(kind, settings.origin_text, *detail_texts)]
 
 
-def query_foresight(
-    collector: CollectorInputs, tables: Tables, earlier_rows: DataFrame | None = None
+def query_gc_forecast(
+    collector_inputs: CollectorInputs, tables: Tables, earlier_rows: DataFrame | None = None
 ) -> DataFrame:
     """Return the forecast of garbage collection (``gc_foresight``) from ``tables`` and an older forecast."""
     return gc_foresight(
-        collector,
-        doubted_orphans(tables),
+        collector_inputs,
+        orphan_doubts(tables),
         tables.over_replicated,
         tables.ledgers,
         tables.availability,
@@ -314,7 +314,7 @@ def find_recent_ids(metadata: ClusterMetadata, earlier_runs: RunsBefore) -> Rece
     source, nodes = metadata.source, metadata.first.nodes.nodes
     conf_path = source.options.bookie_conf
     min_time = source.scan_time - (
-        PULSAR_GC_INTERVAL_MS if conf_path is None else collector_settings(conf_path).wait_ms
+        PULSAR_GC_INTERVAL_MS if conf_path is None else read_collector_settings(conf_path).wait_ms
     )
     id_ranges, issued_id_range = metadata.issued_id_ranges(), None
     if (
@@ -342,10 +342,10 @@ def ids_issued_since(
     generator: either an application chose the id, or the tree is a copy with new znodes and an old
     generator.
     """
-    unscoped_id = F.when(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0), F.col("ledger_id"))
+    id_without_scope = F.when(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0), F.col("ledger_id"))
     row = ledgers.agg(
-        F.max(unscoped_id).alias("highest"),
-        F.max(F.when(F.col("ctime") < min_time, unscoped_id)).alias("old"),
+        F.max(id_without_scope).alias("highest"),
+        F.max(F.when(F.col("ctime") < min_time, id_without_scope)).alias("old"),
         F.count_if(F.col("status") == LedgerStatus.GAP.value).alias("gaps"),
     ).first()
     assert row is not None
@@ -355,19 +355,19 @@ def ids_issued_since(
         return 0, id_ranges.next
     highest_earlier_id = -1 if row["old"] is None else row["old"]
     lowest_id_row = ledgers.agg(
-        F.min(F.when(unscoped_id > highest_earlier_id, unscoped_id)).alias("first")
+        F.min(F.when(id_without_scope > highest_earlier_id, id_without_scope)).alias("first")
     ).first()
     assert lowest_id_row is not None
     return None if lowest_id_row["first"] is None else (lowest_id_row["first"], id_ranges.next)
 
 
-def _forecast_listing(metadata: ClusterMetadata) -> ServerListing:
+def _forecast_server_listing(metadata: ClusterMetadata) -> ServerListing:
     """Return the ledgers that the bookies' next garbage collection will list, by the last metadata scan."""
     source, second_ledgers = metadata.source, metadata.second.ledgers
     ledger_rows = metadata.first.ledgers if second_ledgers is None else second_ledgers
-    if doubtful_ledgers(ledger_rows).isEmpty():
+    if find_misplaced_ledgers(ledger_rows).isEmpty():
         return ServerListing()
-    listing_places = find_listing_places(ledger_rows, source.layout, source.store.root)
+    listing_places = find_listing_positions(ledger_rows, source.layout, source.store.root)
     range_rows = source.cache.write_table("gc_ranges", lambda: find_ranges(listing_places), "tables/checks")
     listing_end_row = summarize_walk(range_rows).first()
     assert listing_end_row is not None

@@ -40,7 +40,7 @@ from auditor.audit.owner_scan import (
 from auditor.audit.placement_scan import Placement, read_placement, with_placement
 from auditor.audit.source_age import find_old_sources
 from auditor.audit.source_scopes import write_sources
-from auditor.audit.space_scan import add_gc_foresight, add_space_tables
+from auditor.audit.space_scan import add_gc_forecast, add_space_tables
 from auditor.audit.summary import (
     ReportNumbers,
     RunResults,
@@ -174,7 +174,7 @@ def derive_for_checks(
     )  # fmt: skip
     if entry_logs is not None:
         tables = add_space_tables(cache, entry_logs, indexes.rows, tables, before, options.bookie_conf)
-    tables = add_gc_foresight(metadata, tables, before, options.bookie_conf)
+    tables = add_gc_forecast(metadata, tables, before, options.bookie_conf)
     tables = with_placement(cache, tables)
     tables = with_declared_tables(cache, with_offloads(cache, owners, tables, options))
     sources = write_sources(cache, metadata, indexes, tables, before, owner_stores)
@@ -290,9 +290,10 @@ def write_report(
     """Write the report, and delete the tables that are not needed after it."""
     report = summarise(
         RunResults(
-            started=started, configuration=configuration, metadata=metadata, earlier=earlier, indexes=indexes,
-            answers=answers, witness=comparison.witness, may_ask_bookies=options.witness == "yes",
-            owners=owners, placement=placement, entry_logs=entry_logs, tables=tables, holes=holes,
+            started=started, configuration=configuration, metadata=metadata, earlier_run=earlier,
+            indexes=indexes, answers=answers, witness=comparison.witness,
+            may_ask_bookies=options.witness == "yes", owners=owners, placement=placement,
+            entry_logs=entry_logs, tables=tables, meta_gaps=holes,
             changes=changes, holds=holds, actions=actions, numbers=numbers,
         )
     )  # fmt: skip

@@ -15,11 +15,11 @@ from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.entry_log_scan import EntryLogScan, count_whole_entries
 from auditor.audit.index_scan import REUSE_COUNT_SQL, Indexes
 from auditor.audit.metadata import ClusterMetadata
-from auditor.audit.metadata_scan import FirstScan, count_ids_in_doubt
+from auditor.audit.metadata_scan import FirstScan, count_doubtful_ids
 from auditor.audit.offload_scan import offload_remarks
 from auditor.audit.owner_scan import Owners, owner_remarks
 from auditor.audit.placement_scan import Placement, placement_facts, placement_remarks
-from auditor.audit.space_scan import foresight_remarks, space_remarks
+from auditor.audit.space_scan import forecast_remarks, space_remarks
 from auditor.checks import ALL_CHECKS, TABLE_CHECKS
 from auditor.checks.check import Need
 from auditor.checks.configuration import CheckConfiguration
@@ -47,7 +47,7 @@ from auditor.model.run_facts import (
     remark,
     remark_with_reason,
 )
-from auditor.model.states import BookieRead, LedgerStatus, MarkRow
+from auditor.model.states import BookieRead, LedgerStatus, MarkRowKind
 from auditor.reports.blind_spots import checks_without_input
 from auditor.reports.simulation import near_loss_sentences, possible_loss_sentences
 from auditor.runs.directory import RunDirectory
@@ -86,7 +86,7 @@ class RunResults:
     started: int
     configuration: CheckConfiguration
     metadata: ClusterMetadata
-    earlier: EarlierRun
+    earlier_run: EarlierRun
     indexes: Indexes
     answers: BookieAnswers | None
     witness: Witness
@@ -95,7 +95,7 @@ class RunResults:
     placement: Placement
     entry_logs: EntryLogScan | None
     tables: Tables
-    holes: UnreadMetadata
+    meta_gaps: UnreadMetadata
     changes: RunChanges
     holds: HoldFacts
     actions: ActionList
@@ -117,11 +117,11 @@ class ReportNumbers(NamedTuple):
 
 def summarise(results: RunResults) -> Report:
     """Return the report of an audit. The findings must already be written."""
-    metadata, indexes, earlier = results.metadata, results.indexes, results.earlier
+    metadata, indexes, earlier = results.metadata, results.indexes, results.earlier_run
     source, tables, changes, counts = metadata.source, results.tables, results.changes, results.numbers.counts
     witness_reads, witness_remarks = results.witness.summary()
     reused_count, reads = counts["ledgers"]
-    notes = (*metadata.first.notes, *indexes.earlier_notes)
+    notes = (*metadata.first.notes, *indexes.reuse_notes)
     locations = locations_of(tables.roster.bookie_locations, results.placement.origin)
     bookies = [row["bookie_id"] for row in tables.roster.bookies]
     placement = placement_facts(results.placement, locations, bookies, sum(counts.get(OWN_POLICY_KEY, ())))
@@ -137,8 +137,8 @@ def summarise(results: RunResults) -> Report:
         owners=results.owners.rows is not None,
         offload_listing="offload_objects" in tables.frames,
         operations=_count_operations(metadata, indexes, counts, witness_reads) | count_whole_entries(tables),
-        gaps=results.holes.gaps,
-        in_doubt=results.holes.in_doubt,
+        gaps=results.meta_gaps.gaps,
+        in_doubt=results.meta_gaps.in_doubt,
         remarks=[
             *metadata.remarks(),
             *indexes.remarks(),
@@ -147,13 +147,13 @@ def summarise(results: RunResults) -> Report:
             *offload_remarks(tables),
             *placement_remarks(results.placement, placement),
             *(space_remarks(results.entry_logs, tables) if results.entry_logs else []),
-            *foresight_remarks(tables),
+            *forecast_remarks(tables),
             *changes.remarks(),
             *_remarks_on_possible_dump_cut(metadata.first, changes.tally()),
             *_loss_remarks(source.cache.run, locations, tables.cluster.repair, bool(indexes.bookies.sources)),
             *(remark_with_reason(RemarkKind.REUSE, note) for note in earlier.notes if not earlier.path),
         ],
-        resumed=source.cache.run_store.resumed,
+        resumed=source.cache.run_store.oldest_table_ms,
         tally=changes.tally(),
         impact=results.numbers.impact,
         changes=changes.change_counts(),
@@ -305,7 +305,7 @@ class UnreadMetadata(NamedTuple):
 
 def find_unread_metadata(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> UnreadMetadata:
     """Return the metadata that could not be read. It may contain objects that the audit does not know."""
-    ids_in_doubt = count_ids_in_doubt(doubtful_ids) if metadata.source.cache.count("doubtful_ids") else None
+    ids_in_doubt = count_doubtful_ids(doubtful_ids) if metadata.source.cache.count("doubtful_ids") else None
     return UnreadMetadata(_sample_gaps(metadata), ids_in_doubt)
 
 
@@ -313,7 +313,7 @@ def _sample_gaps(metadata: ClusterMetadata) -> list[str]:
     """Return a size-limited sample of the metadata paths that could not be read, each with its reason."""
     gap_sources = [
         ("ledgers", "status", LedgerStatus.GAP, metadata.first.ledgers),
-        ("marks", "kind", MarkRow.GAP, metadata.second.marks),
+        ("marks", "kind", MarkRowKind.GAP, metadata.second.marks),
         ("ledgers_again", "status", LedgerStatus.GAP, metadata.second.ledgers),
     ]
     rows = []
@@ -357,7 +357,7 @@ def available_inputs_of_run(
     tables: Tables,
     owners: Owners,
     bookies_asked: bool,
-    not_run: tuple[str, ...],
+    skipped_ids: tuple[str, ...],
 ) -> AvailableInputs:
     """Return the inputs that a run had (`AvailableInputs.from_report`), before its report exists.
 
@@ -382,7 +382,7 @@ def available_inputs_of_run(
         has_offload_listing="offload_objects" in tables.frames,
         checks_placement=tables.cluster.placement is not None,
         has_registrations=tables.cluster.repair.knows_registrations,
-        skipped_checks=not_run,
+        skipped_checks=skipped_ids,
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from auditor.actions.memory import ledgers_with_unread_record, undecided_ledgers
 from auditor.model.columns import LEDGER
 from auditor.model.holds import HoldObject
-from auditor.model.states import GONE_REASON, PARTIAL_LOGS, GcAction, GcVerdict, IndexState, SpaceClass
+from auditor.model.states import DELETED_REASON, PARTIAL_LOGS, GcAction, GcVerdict, IndexState, SpaceClass
 from auditor.spark import functions as F
 from auditor.spark.table_queries import TableQuery, asks_tables, collect_query
 from auditor.spark.types import DataFrame
@@ -22,7 +22,7 @@ def bookies_with_unread_index(tables: Tables) -> frozenset[str]:
 
 @asks_tables("unreadable_indexes")
 def _unread_indexes(tables: Tables) -> DataFrame:
-    is_unread = F.col("state").isin(*_UNREAD_INDEX_STATES) & ~F.col("reason").eqNullSafe(GONE_REASON)
+    is_unread = F.col("state").isin(*_UNREAD_INDEX_STATES) & ~F.col("reason").eqNullSafe(DELETED_REASON)
     return tables.availability.where(is_unread)
 
 
@@ -82,7 +82,7 @@ _ANSWER_CHECK = "index-incomplete"
 """Check for entries that a bookie serves but its index lacks. Answers of the bookie show these entries."""
 
 
-def doubted_answer_pairs(tables: Tables, earlier_holds: DataFrame) -> frozenset[tuple[str, str | None]]:
+def unchecked_answer_pairs(tables: Tables, earlier_holds: DataFrame) -> frozenset[tuple[str, str | None]]:
     """Return ("index-incomplete", bookie id) for each bookie that has an unknown copy of an entry.
 
     A hold forbids actions. If the check index-incomplete of an earlier run placed a hold on such a bookie,
@@ -97,7 +97,7 @@ def doubted_answer_pairs(tables: Tables, earlier_holds: DataFrame) -> frozenset[
     return frozenset((_ANSWER_CHECK, row["bookie_id"]) for row in doubted_rows)
 
 
-def doubted_foresight_pairs(
+def unchecked_forecast_pairs(
     tables: Tables, unread_records: Collection[str]
 ) -> frozenset[tuple[str, str | None]]:
     """Return ("gc-would-delete-live", bookie id) for each bookie that may delete a needed copy.

@@ -25,7 +25,7 @@ from auditor.model.states import NOT_RECLAIMABLE, SpaceClass
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
-from auditor.tables.parts import filter_part
+from auditor.tables.parts import filter_table_part
 from auditor.tables.roster import TableRow
 
 
@@ -148,7 +148,7 @@ def judged_column_findings(tables: Tables, column: str, description_text: str) -
     from auditor.tables.scans import drop_deleted_ledgers
 
     entry_rows = (
-        filter_part(column, tables.judged)
+        filter_table_part(column, tables.judged)
         .select(*LEDGER, "state", "length", "last_entry_id", F.explode(column).alias("held"))
         .select(*LEDGER, "state", "length", "last_entry_id", "held.*")
     )

@@ -97,7 +97,7 @@ URGENCIES_THAT_FORBID_ACTIONS = DATA_LOSS
 
 @dataclass(frozen=True)
 class Check:
-    """A question about a cluster. Its id, title and manual page come from the function ``find``.
+    """A question about a cluster. Its id, title and manual page come from the function ``finder``.
 
     Attributes:
         severity: severity of a finding that does not set its own severity.
@@ -119,7 +119,7 @@ class Check:
 
     severity: Severity
     rests_on: Basis
-    find: Callable[..., Any]
+    finder: Callable[..., Any]
     needs: frozenset[Need] = frozenset()
     urgency: Urgency = Urgency.NOT_URGENT
     do_now: str | None = None
@@ -145,7 +145,7 @@ class Check:
     @property
     def id(self) -> str:
         """Return the permanent name of the check, for example orphan-ledger."""
-        return self.find.__name__.replace("_", "-")
+        return self.finder.__name__.replace("_", "-")
 
     @property
     def title(self) -> str:
@@ -170,7 +170,7 @@ class Check:
 
     @property
     def _manual_page(self) -> str:
-        return inspect.getdoc(self.find) or ""
+        return inspect.getdoc(self.finder) or ""
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class TableCheck(Check):
 
     def __call__(self, tables: Tables) -> DataFrame:
         """Return one row per finding, in the columns and types of FINDING_COLUMNS."""
-        rows: DataFrame = self.find(tables)
+        rows: DataFrame = self.finder(tables)
         return rows.selectExpr(*self.columns)
 
     @property
@@ -214,7 +214,7 @@ class RosterCheck(Check):
 
     def __call__(self, roster: Roster) -> list[dict[str, Any]]:
         """Return one row per finding, in the columns of FINDING_COLUMNS."""
-        return [{**row, **self._urgency_and_severity(row["severity"])} for row in self.find(roster)]
+        return [{**row, **self._urgency_and_severity(row["severity"])} for row in self.finder(roster)]
 
     def _urgency_and_severity(self, severity: str | None) -> dict[str, str]:
         row_severity = Severity(severity or self.severity)

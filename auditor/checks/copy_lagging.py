@@ -2,7 +2,7 @@
 
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows
-from auditor.tables.parts import filter_part
+from auditor.tables.parts import filter_table_part
 
 
 @check(Severity.NOTE, rests_on=Basis.COPIES, asks="lagging")
@@ -29,7 +29,7 @@ def copy_lagging(tables: Tables) -> DataFrame:
         No other check covers an open ledger's last segment.
     """
     return finding_rows(
-        filter_part("lagging", tables.judged),
+        filter_table_part("lagging", tables.judged),
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
         missing=F.array_sort("lagging"),

@@ -13,8 +13,8 @@ from auditor.checks.check import (
     Tables,
     check,
 )
-from auditor.checks.finding_rows import finding_rows, group_list
-from auditor.tables.parts import filter_part
+from auditor.checks.finding_rows import finding_rows, list_entry_groups
+from auditor.tables.parts import filter_table_part
 
 _WRITER_DOUBT = "an index does not show whether these entries were acknowledged to the writer"
 _TAKEOVER_NOTE = "a fenced writer that closes its own ledger leaves such entries too"
@@ -58,13 +58,13 @@ def entries_past_end(tables: Tables) -> DataFrame:
         Entries that follow a missing entry count as `surplus-entries`. A takeover that lost entries because
         of bookkeeper #2908 also has only the severity `note`.
     """
-    rows = filter_part("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
+    rows = filter_table_part("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
     held_entries = F.transform(
         F.array_sort("past_end"),
         lambda copy: F.struct(
             copy["bookie_id"].alias("bookie_id"),
             copy["count"].alias("count"),
-            group_list(copy["groups"]).alias("groups"),
+            list_entry_groups(copy["groups"]).alias("groups"),
         ),
     )
     is_taken_over = F.coalesce("past_end_by_takeover", F.lit(False))

@@ -23,7 +23,7 @@ from auditor.checks.ledger_queries import class_findings
     do_now="find the disks that held {ledgers}, and keep all entry logs",
     holds=(
         HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),
-        HoldRule(HoldTarget.LACKING_BOOKIES, ERASING_ACTIONS),
+        HoldRule(HoldTarget.BOOKIES_LACKING_ENTRIES, ERASING_ACTIONS),
     ),
 )
 def entry_lost(tables: Tables) -> DataFrame:

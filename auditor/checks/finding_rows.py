@@ -145,7 +145,7 @@ def utc_text(time_ms: Column) -> Column:
     return F.concat(F.date_format(timestamp, "yyyy-MM-dd HH:mm:ss"), F.lit(" UTC"))
 
 
-def group_list(groups: Column, max_groups: int | None = MAX_SHOWN_GROUPS) -> Column:
+def list_entry_groups(groups: Column, max_groups: int | None = MAX_SHOWN_GROUPS) -> Column:
     """Return the first ``max_groups`` of the packed groups of entry ids, each as an array of numbers.
 
     If ``max_groups`` is None, all groups are returned. Each array has the first start, the last start, the

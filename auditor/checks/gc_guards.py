@@ -63,7 +63,7 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
         tables.cluster.live,
         tables.cluster.settings,
     )
-    possible_rules_sql = _rule_names(
+    possible_rules_sql = _rule_names_sql(
         settings,
         "orphans",
         "(orphans - recent)",
@@ -75,15 +75,15 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
     # On a busy cluster most of a bookie's ledgers may have been deleted since its last collection. If all
     # ledgers live equally long, whole ranges of the oldest ids vanish.
     orphan_share_sql = "lasting" if is_store_live else "(orphans - in_doubt - recent)"
-    certain_ranges_sql = (
+    certain_vanished_ranges_sql = (
         f"CASE WHEN lasting < {settings.least_orphans} THEN 0 ELSE seen END" if is_store_live else "seen"
     )
     # A saved store that looks bare may be an incomplete copy.
-    certain_rules_sql = _rule_names(
+    certain_rules_sql = _rule_names_sql(
         settings,
         certain_orphans_sql,
         orphan_share_sql,
-        certain_ranges_sql,
+        certain_vanished_ranges_sql,
         lacks_layout_and_generator and is_store_live,
     )
     # Orphans of an old source may be deleted by now, so they say nothing about the metadata.
@@ -93,7 +93,7 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
     ).where("size(rules) > 0")
 
 
-def _rule_names(
+def _rule_names_sql(
     settings: CheckSettings,
     orphans: str,
     orphan_share_sql: str,
@@ -111,11 +111,11 @@ def _rule_names(
         lacks_layout_and_generator: whether the store has neither a LAYOUT nor an id generator.
         has_no_ledger: whether the store lists no ledger. None: leave out the rules that are never sure.
     """
-    least_orphans, share_percent = settings.least_orphans, settings.orphan_share_percent
+    min_orphans, share_percent = settings.least_orphans, settings.orphan_share_percent
     condition_by_rule = {
-        "orphan-share": f"{orphan_share_sql} >= {least_orphans} "
+        "orphan-share": f"{orphan_share_sql} >= {min_orphans} "
         f"AND {orphan_share_sql} * 100 > ledgers * {share_percent}",
-        "every-ledger": f"{orphans} >= {least_orphans} AND {orphans} >= ledgers",
+        "every-ledger": f"{orphans} >= {min_orphans} AND {orphans} >= ledgers",
         "vanished-ranges": f"{vanished_ranges} > 0",
         "foreign-instance": "foreign_instance",
         "store-older": "undrawn > 0",
@@ -146,7 +146,7 @@ def _names_of_true_conditions(condition_by_name: Mapping[str, str]) -> str:
 
 
 @cached_query
-def doubted_orphans(tables: Tables) -> DataFrame:
+def orphan_doubts(tables: Tables) -> DataFrame:
     """Return the table orphans (ledgers without metadata), with ``doubts``: why a row may be no orphan."""
     distrusted_rows = distrusted_bookies(tables).selectExpr("bookie_id", "true AS distrusted")
     rows = with_attribution(tables.orphans, tables).join(F.broadcast(distrusted_rows), "bookie_id", "left")
@@ -159,8 +159,8 @@ def doubted_orphans(tables: Tables) -> DataFrame:
     return rows.selectExpr("*", f"{_names_of_true_conditions(condition_by_doubt)} AS doubts")
 
 
-def doubt_clause() -> Column:
-    """Return the end of a message: why the row of `doubted_orphans` may be no orphan, if there are doubts."""
+def orphan_doubt_clause() -> Column:
+    """Return the end of a message: why the row of `orphan_doubts` may be no orphan, if there are doubts."""
     store_doubt_clause = or_empty(words(" ({doubt})"))
     doubt_sentence = words(
         "; unconfirmed: {doubts}{which}",

@@ -84,7 +84,7 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     if {"space", "log_foresight", "log_entries"} <= tables.frames.keys():
         rows = rows.unionByName(_findings_without_index(tables))
     if "unseen_entries" in tables.frames:
-        rows = rows.unionByName(_unseen_replicas(tables))
+        rows = rows.unionByName(_replicas_unseen_by_gc(tables))
     bookie_rows = with_ledgers(
         rows,
         "bookie_id",
@@ -119,7 +119,7 @@ _MAX_NAMED_LEDGERS = 3
 _CAUSE_TEXTS = {
     GcCause.NOT_LISTED: "the server's ledger listing omits them",
     GcCause.OUT_OF_ORDER: "the server's ledger listing is not in order",
-    GcCause.OVERFLOWS: "the server's listing of ledger ids overflows",
+    GcCause.LIST_OVERFLOW: "the server's listing of ledger ids overflows",
     GcCause.IN_NO_ENSEMBLE: "the bookie has the last copy, but is in no ensemble",
     "log-delete": (
         "garbage collection deletes an entry log with entries that are missing from the bookie's index"
@@ -174,28 +174,28 @@ def _findings_without_index(tables: Tables) -> DataFrame:
     return replicas.select(*REPLICA, F.lit(GcReason.NOT_INDEXED.value).alias("reason"), "cause", "certain")
 
 
-def _unseen_replicas(tables: Tables) -> DataFrame:
+def _replicas_unseen_by_gc(tables: Tables) -> DataFrame:
     """Return ledgers with entries in a bookie's logs that the bookie's garbage collector does not see.
 
     The metadata of these ledgers names the bookie.
     """
-    log_plans = tables.log_foresight.select(
+    log_gc_plans = tables.log_foresight.select(
         "bookie_id", "path", "action", suspends_action().alias("suspended")
     )
     planned_action = F.when(F.col("suspended"), GcAction.KEEP.value).otherwise(
         F.coalesce("action", F.lit(GcAction.KEEP.value))
     )
     ensemble_members = tables.ledgers.select(*LEDGER, F.explode("replicas").alias("part"))
-    needed_copies = ensemble_members.select(*LEDGER, "part.bookie_id").distinct()
-    rows = tables.unseen_entries.join(needed_copies, [*REPLICA], "left_semi").join(
-        log_plans, ["bookie_id", "path"], "left"
+    ensemble_copies = ensemble_members.select(*LEDGER, "part.bookie_id").distinct()
+    rows = tables.unseen_entries.join(ensemble_copies, [*REPLICA], "left_semi").join(
+        log_gc_plans, ["bookie_id", "path"], "left"
     )
     if tables.moved_ledgers is not None:
         rows = rows.join(tables.moved_ledgers.select(*LEDGER), [*LEDGER], "left_anti")
     is_scan_certain = F.col("unseen").isNotNull() & ~F.coalesce("may_fail", F.lit(True))
     return rows.select(
         *REPLICA,
-        F.lit(GcReason.HIDDEN.value).alias("reason"),
+        F.lit(GcReason.UNSCANNED.value).alias("reason"),
         F.concat(F.lit("unseen-"), planned_action).alias("cause"),
         (is_scan_certain & (planned_action != GcAction.KEEP.value)).alias("certain"),
     )

@@ -3,7 +3,7 @@
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, or_empty, suspect_if, words
 from auditor.model.columns import LEDGER
-from auditor.model.states import GONE_REASON, IndexState
+from auditor.model.states import DELETED_REASON, IndexState
 
 
 @check(
@@ -77,7 +77,7 @@ def index_unreadable(tables: Tables) -> DataFrame:
         rows,
         ledger_id="ledger_id",
         bookie_id="bookie_id",
-        confidence=suspect_if(F.col("reason") == GONE_REASON),
+        confidence=suspect_if(F.col("reason") == DELETED_REASON),
         unknown=F.array("bookie_id"),
         message=words(
             "{what}{how}{reason}{more}",

@@ -15,7 +15,7 @@ from auditor.checks.check import (
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
 from auditor.checks.ledger_queries import rows_of_members
 from auditor.model.columns import REPLICA
-from auditor.tables.parts import filter_part
+from auditor.tables.parts import filter_table_part
 
 
 @check(
@@ -51,7 +51,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
     Limits:
         Ledgers without metadata are not reported.
     """
-    rows = filter_part("not_indexed", tables.availability).select(*REPLICA, "path", "reason")
+    rows = filter_table_part("not_indexed", tables.availability).select(*REPLICA, "path", "reason")
     return finding_rows(
         with_attribution(rows_of_members(rows, tables), tables),
         ledger_id="ledger_id",

@@ -8,7 +8,7 @@ its finding is never confirmed. Marks and locks are the under-replication marks 
 from auditor.checks.finding_rows import (
     MISSING_DIGEST_SQL,
     finding_rows,
-    group_list,
+    list_entry_groups,
     or_empty,
     suspect_if,
     words,
@@ -165,7 +165,7 @@ def rows_of_members(rows: DataFrame, tables: Tables) -> DataFrame:
 
 def class_findings(tables: Tables, ledger_class: str) -> DataFrame:
     """Return one finding for each ledger of a class such as entry-lost, with its entries of that class."""
-    entry_groups = group_list(F.col("class_entries.groups"), max_groups=None)
+    entry_groups = list_entry_groups(F.col("class_entries.groups"), max_groups=None)
     return finding_rows(
         _classified_with_queue(tables)
         .where(F.col("class") == ledger_class)
@@ -290,10 +290,10 @@ def bookie_locations_text() -> Column:
     )
 
 
-def rule_sentence(placement_settings: PlacementSettings | None) -> str:
+def policy_sentence(placement_settings: PlacementSettings | None) -> str:
     """Return the placement policy and its relevant settings, by their names in the server.
 
-    >>> rule_sentence(PlacementSettings(Policy.RACK, enforce_min_racks=True))
+    >>> policy_sentence(PlacementSettings(Policy.RACK, enforce_min_racks=True))
     'rack, minNumRacksPerWriteQuorum 2, enforced'
     """
     assert placement_settings is not None  # the table placement exists only with settings

@@ -15,7 +15,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_attributi
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import DECODED
-from auditor.tables.parts import filter_part
+from auditor.tables.parts import filter_table_part
 
 
 @check(
@@ -50,7 +50,7 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
         A ledger that the running bookie serves does not count. The bookie still serves ledgers in limbo to
         clients of protocol version 2.
     """
-    rows = filter_part("in_limbo", tables.availability).select(*LEDGER, "bookie_id")
+    rows = filter_table_part("in_limbo", tables.availability).select(*LEDGER, "bookie_id")
     ensemble_members = (
         tables.ledgers.where(F.col("status").isin(*DECODED))
         .join(rows, [*LEDGER], "left_semi")

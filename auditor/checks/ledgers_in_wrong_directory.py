@@ -15,7 +15,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_attributi
 from auditor.checks.ledger_queries import rows_of_members
 from auditor.model.columns import REPLICA
 from auditor.model.states import IndexState
-from auditor.tables.parts import filter_part
+from auditor.tables.parts import filter_table_part
 
 _LOCATIONS_SUFFIX = "/current/locations(-scoped)?$"
 
@@ -57,7 +57,7 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
     Limits:
         The check covers only DbLedgerStorage.
     """
-    rows = filter_part("in_wrong_directory", tables.availability).select(*REPLICA)
+    rows = filter_table_part("in_wrong_directory", tables.availability).select(*REPLICA)
     bookie_rows = with_ledgers(rows_of_members(rows, tables), "bookie_id")
     is_wrong_directory = F.col("state") == IndexState.WRONG_DIRECTORY
     directories = (

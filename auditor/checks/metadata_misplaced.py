@@ -14,7 +14,7 @@ from auditor.checks.check import (
 )
 from auditor.checks.finding_rows import finding_rows, or_empty, suspect_if, with_samples, words
 from auditor.model.columns import LEDGER
-from auditor.tables.parts import filter_part
+from auditor.tables.parts import filter_table_part
 
 
 @check(
@@ -67,7 +67,7 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
     other_layout_text = tables.cluster.wrong_tree_reason
     has_ledger_id = F.col("ledger_id").isNotNull()
     has_certain_id = has_ledger_id if other_layout_text is None else has_ledger_id & ~is_unparsable
-    misplaced_znodes = filter_part("misplaced_ledgers", tables.ledgers).select(
+    misplaced_znodes = filter_table_part("misplaced_ledgers", tables.ledgers).select(
         F.when(has_certain_id, F.col("scope_id")).alias("scope_id"),
         F.when(has_certain_id, F.col("ledger_id")).alias("ledger_id"),
         *("path", "low", "high", "damage"),

@@ -2,7 +2,7 @@
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, HoldRule, HoldTarget, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, or_empty, words
-from auditor.tables.parts import filter_part
+from auditor.tables.parts import filter_table_part
 
 
 @check(
@@ -40,7 +40,7 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
         Other checks report metadata that can be decoded but breaks a rule.
     """
     return finding_rows(
-        filter_part("unreadable_ledgers", tables.ledgers),
+        filter_table_part("unreadable_ledgers", tables.ledgers),
         ledger_id="ledger_id",
         message=words(
             "ledger {ledger}: metadata cannot be decoded: {damage}{at}",

@@ -120,7 +120,7 @@ class AvailableInputs:
             has_gaps=bool(run.gaps),
             has_doubtful_ids=run.in_doubt is not None,
             has_instance_id=report.cluster.instance_id is not None,
-            has_bookie_sources=not report.metadata_only,
+            has_bookie_sources=not report.is_metadata_only,
             directory_count=run.directories_read,
             read_bookie_count=coverage.bookies.read,
             unread_bookies=coverage.bookies.unread,

@@ -2,7 +2,7 @@
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, words
-from auditor.checks.gc_guards import doubt_clause, doubted_orphans
+from auditor.checks.gc_guards import orphan_doubt_clause, orphan_doubts
 
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, needs={Need.TWO_SCANS, Need.DISKS}, asks="orphans")
@@ -30,13 +30,13 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
         Nothing is found in saved metadata, because it has only one scan.
     """
     return finding_rows(
-        doubted_orphans(tables).where("in_m0 and not in_m1"),
+        orphan_doubts(tables).where("in_m0 and not in_m1"),
         ledger_id="ledger_id",
         bookie_id="bookie_id",
         confidence=suspect_if(F.size("doubts") > 0),
         message=words(
             "ledger {ledger} is on {bookie_id}, but was deleted during the audit{doubt_clause}",
-            doubt_clause=doubt_clause(),
+            doubt_clause=orphan_doubt_clause(),
         ),
         evidence="in_m0, in_m1, doubts, doubt",
     )

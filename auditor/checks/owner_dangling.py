@@ -35,7 +35,7 @@ from auditor.checks.finding_rows import (
     ),
     holds=(
         HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),
-        HoldRule(HoldTarget.NON_MEMBERS, (*ERASING_ACTIONS, ActionKind.START)),
+        HoldRule(HoldTarget.NON_MEMBER_HOLDERS, (*ERASING_ACTIONS, ActionKind.START)),
     ),
 )
 def owner_dangling(tables: Tables) -> DataFrame:

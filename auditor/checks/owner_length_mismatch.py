@@ -22,7 +22,7 @@ from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name
     do_now="check whether {ledgers} or their topics' ledger lists were restored",
     holds=(
         HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),
-        HoldRule(HoldTarget.NON_MEMBERS, (*ERASING_ACTIONS, ActionKind.START)),
+        HoldRule(HoldTarget.NON_MEMBER_HOLDERS, (*ERASING_ACTIONS, ActionKind.START)),
     ),
 )
 def owner_length_mismatch(tables: Tables) -> DataFrame:

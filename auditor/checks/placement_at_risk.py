@@ -6,7 +6,7 @@ from auditor.checks.ledger_queries import (
     PLACEMENT_COLUMNS,
     bookie_locations_text,
     group_by_ledger,
-    rule_sentence,
+    policy_sentence,
 )
 from auditor.model.placement import POLICY_LEVEL
 
@@ -48,7 +48,7 @@ def placement_at_risk(tables: Tables) -> DataFrame:
     assert tables.cluster.placement is not None
     domain_level, policy_text = (
         POLICY_LEVEL[tables.cluster.placement.policy],
-        rule_sentence(tables.cluster.placement),
+        policy_sentence(tables.cluster.placement),
     )
     single_domain_text = words("{level} {domain} alone has all copies of some entries: ", level=domain_level)
     few_regions_text = words(

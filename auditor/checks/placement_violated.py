@@ -6,7 +6,7 @@ from auditor.checks.ledger_queries import (
     PLACEMENT_COLUMNS,
     bookie_locations_text,
     group_by_ledger,
-    rule_sentence,
+    policy_sentence,
 )
 from auditor.model.placement import PlacementSettings, Policy
 
@@ -58,7 +58,7 @@ def placement_violated(tables: Tables) -> DataFrame:
     ensemble_shape_findings = _ensemble_shape_findings(tables, settings)
     if "placement" not in tables.frames:
         return ensemble_shape_findings
-    placement_findings = _placement_findings(tables, rule_sentence(settings))
+    placement_findings = _placement_findings(tables, policy_sentence(settings))
     return (
         placement_findings.unionByName(ensemble_shape_findings)
         if settings.policy is Policy.ZONE
@@ -92,7 +92,7 @@ def _ensemble_shape_findings(tables: Tables, settings: PlacementSettings) -> Dat
 
     `auditor.model.adherence.refuses_shape` defines the rule.
     """
-    policy_text = rule_sentence(settings)
+    policy_text = policy_sentence(settings)
     # Other policies refuse no shape.
     is_zone_policy_sql = "true" if settings.policy is Policy.ZONE else "false"
     refusal_sql = f"ensemble_size % write_quorum != 0 OR write_quorum <= {settings.min_zones}"

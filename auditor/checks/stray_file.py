@@ -2,7 +2,7 @@
 
 from auditor.checks.check import Basis, DataFrame, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, with_samples
-from auditor.tables.parts import filter_part
+from auditor.tables.parts import filter_table_part
 
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, asks="stray_files")
@@ -30,7 +30,7 @@ def stray_file(tables: Tables) -> DataFrame:
     Limits:
         Only index directories are searched.
     """
-    rows = with_samples(filter_part("stray_files", tables.availability), "bookie_id", "path")
+    rows = with_samples(filter_table_part("stray_files", tables.availability), "bookie_id", "path")
     return finding_rows(
         rows,
         bookie_id="bookie_id",

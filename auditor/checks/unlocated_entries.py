@@ -1,6 +1,6 @@
 """Entries that are in an entry log but not in the index, for findings about ledgers."""
 
-from auditor.checks.finding_rows import group_list
+from auditor.checks.finding_rows import list_entry_groups
 from auditor.model.columns import LEDGER
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
@@ -62,7 +62,7 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
             log_struct["bookie_id"].alias("bookie_id"),
             log_struct["log_id"].alias("log_id"),
             log_struct["path"].alias("path"),
-            group_list(log_struct["packed"]).alias("groups"),
+            list_entry_groups(log_struct["packed"]).alias("groups"),
             log_struct["entries"].alias("entries"),
             log_struct["lost_entries"].alias("lost_entries"),
             log_struct["bytes"].alias("bytes"),

@@ -12,7 +12,7 @@ from auditor.cli.options import bookies_option, cluster_option, option_flags, op
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 from auditor.errors import UsageError
-from auditor.model.report import CLEAN, NOT_COVERED
+from auditor.model.report import EXIT_CLEAN, EXIT_NOT_COVERED
 from auditor.spark.types import SparkSession
 
 
@@ -81,4 +81,4 @@ def collect(
     if collection.unread_count > len(collection.unread_lines):
         click.echo(f"bkaudit: and {collection.unread_count - len(collection.unread_lines):,} more", err=True)
     say(f"the collection is in {collection.path}")
-    raise click.exceptions.Exit(NOT_COVERED if collection.unread_count else CLEAN)
+    raise click.exceptions.Exit(EXIT_NOT_COVERED if collection.unread_count else EXIT_CLEAN)

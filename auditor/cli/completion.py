@@ -23,9 +23,9 @@ def earlier_runs(context: click.Context, parameter: click.Parameter, word_start:
 
     If there are none, complete directories.
     """
-    from auditor.model.options import LAST
+    from auditor.model.options import LAST_RUN
 
-    completed_names = run_names(context, word_start) + ([LAST] if LAST.startswith(word_start) else [])
+    completed_names = run_names(context, word_start) + ([LAST_RUN] if LAST_RUN.startswith(word_start) else [])
     return completed_names or directories(context, parameter, word_start)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.errors import UsageError
-from auditor.model.options import CLUSTERS
+from auditor.model.options import CLUSTERS_TABLE
 from auditor.runs.newest import newest_report
 from auditor.sources.file_systems import child_of
 from auditor.sources.regular_file import read_toml
@@ -109,12 +109,12 @@ def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
         raise UsageError(
             f"--cluster {name}: no file with clusters was given. Pass it with --conf, or set {CONF_VARIABLE}"
         )
-    clusters = read_toml(conf).get(CLUSTERS, {})
+    clusters = read_toml(conf).get(CLUSTERS_TABLE, {})
     if not isinstance(clusters, dict) or not isinstance(clusters.get(name), dict):
         names = ", ".join(clusters) if isinstance(clusters, dict) and clusters else "none"
-        raise UsageError(f"{conf}: no table [{CLUSTERS}.{name}]. Clusters in the file: {names}")
+        raise UsageError(f"{conf}: no table [{CLUSTERS_TABLE}.{name}]. Clusters in the file: {names}")
     cluster_settings = dict(clusters[name])
-    setting_path = f"{conf}: {CLUSTERS}.{name}"
+    setting_path = f"{conf}: {CLUSTERS_TABLE}.{name}"
     for setting_name, setting_value in cluster_settings.items():
         if setting_name not in _CLUSTER_KEYS:
             raise UsageError(
@@ -135,7 +135,7 @@ def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
 def cluster_names(conf: Path | None) -> list[str]:
     """Return the names of the clusters in a file. Empty if ``conf`` is None or the file cannot be read."""
     try:
-        clusters = read_toml(conf).get(CLUSTERS, {}) if conf is not None else {}
+        clusters = read_toml(conf).get(CLUSTERS_TABLE, {}) if conf is not None else {}
     except UsageError:
         return []
     return sorted(clusters) if isinstance(clusters, dict) else []

@@ -16,7 +16,7 @@ from auditor.cli.progress import PERIOD_S
 from auditor.cli.verbosity import quietness_options, say
 from auditor.errors import UsageError
 from auditor.model.amounts import plural, size
-from auditor.model.report import CLEAN, NOT_COVERED
+from auditor.model.report import EXIT_CLEAN, EXIT_NOT_COVERED
 
 
 @click.command()
@@ -75,7 +75,7 @@ def dump(
         click.echo(f"bkaudit: not read: {gap_path}: {gap_reason}", err=True)
     if summary.unread_count > len(summary.gaps):
         click.echo(f"bkaudit: and {summary.unread_count - len(summary.gaps):,} more", err=True)
-    raise click.exceptions.Exit(NOT_COVERED if summary.unread_count else CLEAN)
+    raise click.exceptions.Exit(EXIT_NOT_COVERED if summary.unread_count else EXIT_CLEAN)
 
 
 def _throttled_progress() -> Callable[[int], None]:

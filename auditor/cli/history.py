@@ -12,7 +12,7 @@ from auditor.cli.defaults import runs_directory
 from auditor.cli.options import format_option, runs_options
 from auditor.cli.terminal import fold_width, page_width
 from auditor.errors import RunError, RunUsageError
-from auditor.model.report import NOT_COVERED, Report, exit_code
+from auditor.model.report import EXIT_NOT_COVERED, Report, exit_code
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.reports.history import status_line
 from auditor.runs.directory import RunDirectory, damage_error, data_time_of, fail_on_of
@@ -87,7 +87,7 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
         and max_age is not None
         and (is_ahead_of_clock or current_time_ms - data_time > max_age * _HOUR_MS)
     ):
-        status_code = NOT_COVERED
+        status_code = EXIT_NOT_COVERED
     raise click.exceptions.Exit(status_code)
 
 

@@ -287,11 +287,7 @@ def ledger_options(command: Command) -> Command:
     command_with_options: Any = with_ledger
     for option in (
         click.argument("id", metavar="[ID]", required=False),
-        click.option(
-            "--ledger-qualified-name",
-            metavar="HEX",
-            help="BP-35 scope and id of the ledger, in 32 hexadecimal digits.",
-        ),
+        click.option("--ledger-qualified-name", metavar="HEX", help="BP-35 scope and id, 32 hex digits."),
         click.option("--ledger-scope-id", type=int, help="BP-35 scope of the ledger.  [default: 0]"),
         click.option("--ledger-id", type=int, help="The ledger's id in its scope."),
     ):

@@ -89,32 +89,32 @@ class ProgressPosition:
     def __init__(self, shows_tables: bool) -> None:
         self.shows_tables = shows_tables
         self.name = "starting"
-        self.number = 0
-        self.stages = 0
+        self.stage_number = 0
+        self.stage_count = 0
         self.table_name = ""
-        self.total = 0
-        self.done = 0
+        self.task_count = 0
+        self.done_count = 0
 
     def stage(self, name: str, number: int = 0, total: int = 0) -> None:
         """Begin stage ``number`` of ``total``. Both numbers are 0 if the stages have no numbers."""
-        self.name, self.number, self.stages = name, number, total
-        self.table_name, self.total, self.done = "", 0, 0
+        self.name, self.stage_number, self.stage_count = name, number, total
+        self.table_name, self.task_count, self.done_count = "", 0, 0
         self._show()
 
     def table(self, name: str, total: int | None = None) -> None:
         """Begin to make the table ``name``. ``total`` is the number of tasks, or None if it is unknown."""
         self.table_name = name
-        self.total, self.done = total or 0, 0
+        self.task_count, self.done_count = total or 0, 0
         self._show()
 
     def expect(self, added_steps: int) -> None:
         """Add ``added_steps`` to the total number of tasks."""
-        self.total += added_steps
+        self.task_count += added_steps
         self._show()
 
     def advance(self, done: int) -> None:
         """Add ``done`` to the number of finished tasks."""
-        self.done += done
+        self.done_count += done
         self._show()
 
     def _show(self) -> None:
@@ -123,12 +123,14 @@ class ProgressPosition:
     @property
     def stage_text(self) -> str:
         """Return the stage, with its number if it has one."""
-        return f"stage {self.number} of {self.stages}: {self.name}" if self.stages else self.name
+        return (
+            f"stage {self.stage_number} of {self.stage_count}: {self.name}" if self.stage_count else self.name
+        )
 
     @property
     def task_counts_text(self) -> str:
         """Return the number of finished tasks and of all tasks as text. Empty if the total is unknown."""
-        return f"{self.done:,} of {self.total:,} tasks" if self.total else ""
+        return f"{self.done_count:,} of {self.task_count:,} tasks" if self.task_count else ""
 
     def __str__(self) -> str:
         table = f" ({self.table_name})" if self.shows_tables and self.table_name else ""
@@ -156,13 +158,18 @@ class TerminalProgress(ProgressPosition):
 
     def end(self) -> None:
         """Show that the command is done. The bar is full, unless ``--stop-after`` has skipped stages."""
-        self._bars.update(self._task, total=self.stages or 1, completed=self.number or 1, description="done")
+        self._bars.update(
+            self._task, total=self.stage_count or 1, completed=self.stage_number or 1, description="done"
+        )
 
     def _show(self) -> None:
         table = ", ".join(filter(None, (self.table_name, self.task_counts_text)))
         description = f"{self.stage_text}\n{table}" if self.shows_tables and self.table_name else str(self)
         self._bars.update(
-            self._task, total=self.stages or None, completed=max(0, self.number - 1), description=description
+            self._task,
+            total=self.stage_count or None,
+            completed=max(0, self.stage_number - 1),
+            description=description,
         )
 
 

@@ -99,11 +99,11 @@ def simulate(
     locations = None if mapping is None else _locations(reader, mapping)
     failure_answer = None
     if lose:
-        failed_parts = [
+        failed_domains = [
             (Level(level), [failed_bookie for failed_bookie in name.split(",") if failed_bookie])
             for level, name in lose
         ]
-        failure_answer = answer_failure(reader, failed_parts, locations)
+        failure_answer = answer_failure(reader, failed_domains, locations)
         simulation = failure_answer.simulation
     elif worst_failure:
         simulation, failure_answer = answer_any_domains(

@@ -28,7 +28,7 @@ from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 from auditor.errors import AuditorError
 from auditor.model.amounts import duration, format_time
-from auditor.model.options import LAST, AuditOptions
+from auditor.model.options import LAST_RUN, AuditOptions
 from auditor.model.report import exit_code
 from auditor.sources.file_systems import child_of
 
@@ -98,7 +98,7 @@ def watch(
     """
     options = options_from_flags(conf, flags)
     if options.since is None:
-        options = options.with_overrides({"since": LAST})
+        options = options.with_overrides({"since": LAST_RUN})
     default_sources = sources(metadata, bookies, cluster, conf)
     inputs = Sources(default_sources.metadata, default_sources.bookies, runs or default_sources.runs)
     outputs(forms, child_of(inputs.runs, "run"))

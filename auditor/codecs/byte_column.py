@@ -124,9 +124,9 @@ def arrow_column(octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.La
     if not count:
         return pa.array([], pa.large_binary())
     # Value, gap, value, gap: one array over the bytes where they are, of which each second item is taken.
-    value_edges = np.stack([starts, ends], axis=1).ravel()
+    value_bounds = np.stack([starts, ends], axis=1).ravel()
     value_gap_column = pa.Array.from_buffers(
-        pa.large_binary(), 2 * count - 1, [None, pa.py_buffer(value_edges), pa.py_buffer(octets)]
+        pa.large_binary(), 2 * count - 1, [None, pa.py_buffer(value_bounds), pa.py_buffer(octets)]
     )
     return value_gap_column.take(pa.array(np.arange(0, 2 * count, 2)))
 

@@ -34,7 +34,7 @@ from auditor.model.columns import column
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, SilentProgress
 from auditor.model.run_facts import program_version
-from auditor.model.states import ELSEWHERE, BookieRead, EntryLogState, IndexState, LogFileKind, TailState
+from auditor.model.states import WRONG_PATH, BookieRead, EntryLogState, IndexState, LogFileKind, TailState
 from auditor.sources.bookies.collections.collection import (
     DIRECTORIES_SCHEMA,
     PLACES_SCHEMA,
@@ -52,10 +52,10 @@ from auditor.sources.bookies.collections.tables import (
     LOCATION_SCHEMA,
     LOG_SCHEMA,
     TAIL_SCHEMA,
-    Piece,
+    IndexPiece,
     add_piece_columns,
     make_batches,
-    split_into_pieces,
+    split_into_index_pieces,
     write_table,
 )
 from auditor.sources.bookies.entry_logs import rows as entry_logs
@@ -91,7 +91,7 @@ class CollectionInput:
     """
 
     collection_id: str
-    pieces: Sequence[Piece]
+    pieces: Sequence[IndexPiece]
     parts: Sequence[IndexPart]
     directories: Sequence[tuple[str, str | None]]
     reads_logs: bool
@@ -170,19 +170,19 @@ def write_in_spark(
     return target.manifest_files(table.name)
 
 
-def _index_rows(pieces_by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.RecordBatch]:
+def _index_rows(pieces_by_id: Mapping[str, IndexPiece], part: IndexPart) -> Iterator[pa.RecordBatch]:
     return (add_piece_columns(batch, pieces_by_id[part.bookie_id], INDEX_SCHEMA) for batch in read_part(part))
 
 
-def _journal_rows(piece: Piece) -> Iterator[pa.RecordBatch]:
-    return (add_piece_columns(batch, piece, TAIL_SCHEMA) for batch in read_tail(piece.tail))
+def _journal_rows(piece: IndexPiece) -> Iterator[pa.RecordBatch]:
+    return (add_piece_columns(batch, piece, TAIL_SCHEMA) for batch in read_tail(piece.journal_tail))
 
 
 def _header_rows(directory: str) -> Iterator[pa.RecordBatch]:
     return make_batches(entry_logs.read_logs(directory), entry_logs.SCHEMA)
 
 
-def _location_rows(pieces_by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.RecordBatch]:
+def _location_rows(pieces_by_id: Mapping[str, IndexPiece], part: IndexPart) -> Iterator[pa.RecordBatch]:
     piece = pieces_by_id[part.bookie_id]
     rows = read_locations({part.bookie_id: piece.ledger_directories}, part)
     return (add_piece_columns(batch, piece, LOCATION_SCHEMA) for batch in rows)
@@ -205,7 +205,7 @@ MAX_UNREAD_SHOWN = 20
 """Largest number of unreadable paths to name. All of them are counted, and all are in the tables."""
 
 UNREAD_STATES = {
-    "availability": (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE, IndexState.GAP, IndexState.DAMAGED),
+    "availability": (IndexState.CUT, IndexState.UNREADABLE, *WRONG_PATH, IndexState.GAP, IndexState.DAMAGED),
     "entry_logs": (EntryLogState.UNREADABLE,),
 }
 """States that mark a row as unreadable, for each table."""
@@ -268,7 +268,7 @@ def collect(
             f"--bookies {', '.join(bookies)}: no directory with a subdirectory current/ was found"
         )
     collection_id = uuid.uuid4().hex
-    pieces = split_into_pieces(collection_id, places)
+    pieces = split_into_index_pieces(collection_id, places)
     tables: dict[str, CollectedFiles] = dict(_directory_tables(target, places, pieces))
     part_count = (
         DRIVER_PARTS if spark is None else spark.sparkContext.defaultParallelism * options.parts_per_core
@@ -312,7 +312,7 @@ def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[st
 
 
 def _directory_tables(
-    target: Collection, places: Sequence[FoundPlace], pieces: Sequence[Piece]
+    target: Collection, places: Sequence[FoundPlace], pieces: Sequence[IndexPiece]
 ) -> Iterator[tuple[str, CollectedFiles]]:
     """Write the small tables ``places``, ``directories`` and ``cookies``. Yield each name and its files."""
     piece_ids = {
@@ -378,7 +378,7 @@ def _unread_files(target: Collection, tables: Mapping[str, CollectedFiles]) -> I
 
 
 def _unread_journals(
-    target: Collection, tables: Mapping[str, CollectedFiles], pieces: Sequence[Piece]
+    target: Collection, tables: Mapping[str, CollectedFiles], pieces: Sequence[IndexPiece]
 ) -> Iterator[str]:
     """Yield a text for each journal that could not be read completely.
 

@@ -104,18 +104,18 @@ def ledger_differences(
         rows = rows.join(side_rows, [*_LEDGER_KEYS], "left")
     rows = rows.withColumn("path", F.coalesce("source_path", "copy_path"))
     rows = rows.withColumn("fields", F.when(F.col("change") == CopyState.DIFFERENT, _differing_fields()))
-    return _add_doubts(rows, StoreItem.LEDGER)
+    return _mark_undecided(rows, StoreItem.LEDGER)
 
 
-def owner_differences(values: TablePair) -> DataFrame:
+def owner_differences(owner_tables: TablePair) -> DataFrame:
     """Return the owners (such as topics) whose stored values differ, as rows of `STORE_DIFFERENCES`."""
-    rows = _unequal_rows(values, _PATH_KEYS, "status = 'ok'")
-    for side, name in ((values.source, "source_doubt"), (values.copy, "copy_doubt")):
+    rows = _unequal_rows(owner_tables, _PATH_KEYS, "status = 'ok'")
+    for side, name in ((owner_tables.source, "source_doubt"), (owner_tables.copy, "copy_doubt")):
         gap_rows = side.where("status = 'gap'").select(F.col("path").alias("gap"), "damage")
         is_below_gap = (F.col("path") == F.col("gap")) | F.col("path").startswith(F.concat("gap", F.lit("/")))
         # The limit bounds the broadcast. With more gaps, every missing owner is in doubt (`too_many_gaps`).
-        hidden_rows = rows.select("path").join(F.broadcast(gap_rows.limit(MAX_GAPS)), is_below_gap)
-        hidden_rows = hidden_rows.groupBy("path").agg(
+        rows_below_gaps = rows.select("path").join(F.broadcast(gap_rows.limit(MAX_GAPS)), is_below_gap)
+        rows_below_gaps = rows_below_gaps.groupBy("path").agg(
             F.min(F.concat("gap", F.lit(": "), "damage")).alias(name)
         )
         too_many_gaps = gap_rows.groupBy().agg(
@@ -123,19 +123,19 @@ def owner_differences(values: TablePair) -> DataFrame:
                 "all"
             )
         )
-        rows = rows.join(hidden_rows, "path", "left").crossJoin(F.broadcast(too_many_gaps))
+        rows = rows.join(rows_below_gaps, "path", "left").crossJoin(F.broadcast(too_many_gaps))
         rows = rows.withColumn(name, F.coalesce(name, "all")).drop("all")
-    return _add_doubts(rows, StoreItem.OWNER)
+    return _mark_undecided(rows, StoreItem.OWNER)
 
 
-def settle_differences(
-    differences: DataFrame, item_kind: str, source: DataFrame | None, copy: DataFrame | None
+def mark_undecided_differences(
+    differences: DataFrame, store_item: str, source: DataFrame | None, copy: DataFrame | None
 ) -> DataFrame:
     """Mark a difference as undecided if a second read of a store found a different version of the item.
 
     Args:
         differences: rows of `STORE_DIFFERENCES` from the first read.
-        item_kind: kind of item in these rows, ``ledger``, or ``owner`` (such as a topic).
+        store_item: kind of item in these rows, ``ledger``, or ``owner`` (such as a topic).
         source: rows from the second read of the source. None for a saved store, which cannot change.
         copy: rows from the second read of the copy. None for a saved store.
 
@@ -143,7 +143,7 @@ def settle_differences(
         All rows of ``differences``, some of them with the change ``undecided``.
     """
     key_columns, is_listed_sql = (
-        (_LEDGER_KEYS, _LISTED_SQL) if item_kind == StoreItem.LEDGER else (_PATH_KEYS, "status = 'ok'")
+        (_LEDGER_KEYS, _LISTED_SQL) if store_item == StoreItem.LEDGER else (_PATH_KEYS, "status = 'ok'")
     )
     rows, has_changed = differences, F.lit(False)
     for later_rows, name in ((source, "source_version"), (copy, "copy_version")):
@@ -179,7 +179,7 @@ def _unequal_rows(sides: TablePair, key_columns: tuple[str, ...], listed_sql: st
     )
 
 
-def _add_doubts(rows: DataFrame, store_item: StoreItem) -> DataFrame:
+def _mark_undecided(rows: DataFrame, store_item: StoreItem) -> DataFrame:
     """Mark uncertain differences as undecided. Return all differences as rows of `STORE_DIFFERENCES`.
 
     A difference is undecided if one store lacks the item and this store was not read completely.

@@ -25,9 +25,9 @@ from auditor.compare.store_side import (
     StoreSide,
     TablePair,
     ledger_differences,
+    mark_undecided_differences,
     open_side,
     owner_differences,
-    settle_differences,
 )
 from auditor.errors import RunUsageError
 from auditor.model.comparison import Comparison, CopyState, ItemTally, StoreDifference, StoreItem
@@ -153,8 +153,10 @@ class _OpenStorePair:
         source, copy = self.sides
         gap_texts, notes = list(self.gaps), []
         for side in self.sides:
-            cut_gaps = [(side.root, side.nodes.cut)] if side.nodes.cut else []
-            gap_texts += [f"{side.name}: {path}: {reason}" for path, reason in (*cut_gaps, *side.nodes.gaps)]
+            truncation_gaps = [(side.root, side.nodes.cut)] if side.nodes.cut else []
+            gap_texts += [
+                f"{side.name}: {path}: {reason}" for path, reason in (*truncation_gaps, *side.nodes.gaps)
+            ]
             notes += [f"{side.name}: {note}" for note in side.nodes.notes]
         tables = [("ledger_differences", self._compare_ledgers), ("node_differences", self._compare_nodes)]
         tables += [("owner_differences", self._compare_owners)] if self.owners else []
@@ -163,7 +165,7 @@ class _OpenStorePair:
         for rows in result_tables[1:]:
             differences = differences.unionByName(rows)
         with restore_task_errors():
-            tallies = self._count_tallies(differences)
+            tallies = self._tally_differences(differences)
             gap_texts += self._unread_notes()
             notes += self._misplaced_notes()
             notes += [self._compare_generators.note] if self._compare_generators.note else []
@@ -178,7 +180,7 @@ class _OpenStorePair:
         differences = self.cache.write_table("ledgers_unequal", make_table)
         if not self.cache.count("ledgers_unequal"):
             return differences
-        return settle_differences(
+        return mark_undecided_differences(
             differences, StoreItem.LEDGER, source.reread_ledgers(), copy.reread_ledgers()
         )
 
@@ -190,7 +192,7 @@ class _OpenStorePair:
         if not self.cache.count("owners_unequal"):
             return differences
         reread_owners = source.reread_owners(self.owners[0]), copy.reread_owners(self.owners[1])
-        return settle_differences(differences, StoreItem.OWNER, *reread_owners)
+        return mark_undecided_differences(differences, StoreItem.OWNER, *reread_owners)
 
     def _compare_nodes(self) -> DataFrame:
         """Return the differences in the layout, the instance id, the cookies and the id generator."""
@@ -200,7 +202,7 @@ class _OpenStorePair:
         rows: list[tuple[Any, ...]] = []
         for name in sorted(source_values.keys() | copy_values.keys()):
             if source_values.get(name) != copy_values.get(name) and self._is_comparable(name):
-                change, reason = self._find_change(name, source_values, copy_values)
+                change, reason = self._classify_difference(name, source_values, copy_values)
                 rows.append(
                     (str(store_item_of(name)), str(change), None, None, name, None, reason, None, None)
                 )
@@ -219,7 +221,7 @@ class _OpenStorePair:
             rows.append(self._compare_generators.row)
         return self.cache.spark.createDataFrame(rows, from_arrow_schema(STORE_DIFFERENCES))
 
-    def _find_change(
+    def _classify_difference(
         self, name: str, source_values: Mapping[str, bytes], copy_values: Mapping[str, bytes]
     ) -> tuple[CopyState, str | None]:
         if name in source_values and name in copy_values:
@@ -241,7 +243,7 @@ class _OpenStorePair:
         are_etcd_layouts = [side.layout is LayoutKind.ETCD for side in self.sides]
         return name != "LAYOUT" or are_etcd_layouts[0] == are_etcd_layouts[1]
 
-    def _count_tallies(self, differences: DataFrame) -> tuple[ItemTally, ...]:
+    def _tally_differences(self, differences: DataFrame) -> tuple[ItemTally, ...]:
         # A null version means that the row is absent. Cookies and single nodes have no versions: see
         # `_count_totals`.
         counts = {
@@ -250,14 +252,14 @@ class _OpenStorePair:
             .agg(F.count("*").alias("all"), F.count("source_version").alias("in_source"))
             .collect()
         }
-        totals = self._count_totals()
+        item_counts = self._count_items()
         return tuple(
-            _make_tally(store_item, totals[store_item], counts)
+            _make_tally(store_item, item_counts[store_item], counts)
             for store_item in StoreItem
-            if store_item in totals
+            if store_item in item_counts
         )
 
-    def _count_totals(self) -> dict[StoreItem, tuple[int, int, int | None]]:
+    def _count_items(self) -> dict[StoreItem, tuple[int, int, int | None]]:
         """Return three numbers for each kind of item: in the source, in the copy, and equal in both.
 
         The number of equal items is None if the caller must derive it from the differences.
@@ -267,13 +269,13 @@ class _OpenStorePair:
         source_count, copy_count = (
             rows.where("status not in ('misplaced', 'gap')").count() for rows in ledgers
         )
-        totals: dict[StoreItem, tuple[int, int, int | None]] = {
+        item_counts: dict[StoreItem, tuple[int, int, int | None]] = {
             StoreItem.LEDGER: (source_count, copy_count, None)
         }
         if self.owners:
             owners = [side.owners(uri) for side, uri in zip(self.sides, self.owners, strict=True)]
             source_count, copy_count = (rows.where("status = 'ok'").count() for rows in owners)
-            totals[StoreItem.OWNER] = (source_count, copy_count, None)
+            item_counts[StoreItem.OWNER] = (source_count, copy_count, None)
         source_values, copy_values = source.values(), copy.values()
         for store_item in (StoreItem.COOKIE, StoreItem.LAYOUT, StoreItem.INSTANCE_ID):
             source_names, copy_names = (
@@ -282,10 +284,10 @@ class _OpenStorePair:
             )
             equal_count = sum(source_values[name] == copy_values[name] for name in source_names & copy_names)
             if source_names | copy_names and all(map(self._is_comparable, source_names | copy_names)):
-                totals[store_item] = (len(source_names), len(copy_names), equal_count)
+                item_counts[store_item] = (len(source_names), len(copy_names), equal_count)
         if self._compare_generators.note is None:
-            totals[StoreItem.ID_GENERATOR] = (1, 1, int(self._compare_generators.row is None))
-        return totals
+            item_counts[StoreItem.ID_GENERATOR] = (1, 1, int(self._compare_generators.row is None))
+        return item_counts
 
     def _unread_notes(self) -> Iterator[str]:
         """Yield texts about paths that could not be read: paths of ledgers, and of owners (such as topics).
@@ -326,9 +328,9 @@ def store_item_of(name: str) -> StoreItem:
 
 
 def _make_tally(
-    store_item: StoreItem, totals: tuple[int, int, int | None], counts: Mapping[tuple[str, str], Any]
+    store_item: StoreItem, item_counts: tuple[int, int, int | None], counts: Mapping[tuple[str, str], Any]
 ) -> ItemTally:
-    source_count, copy_count, equal_count = totals
+    source_count, copy_count, equal_count = item_counts
     rows = {change: counts.get((store_item, change)) for change in CopyState}
     counts_by_change = {change: row["all"] if row else 0 for change, row in rows.items()}
     if equal_count is None:

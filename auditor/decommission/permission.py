@@ -44,12 +44,12 @@ def permit_decommission(run: GateRun, bookies: Sequence[str], live_bookies: Sequ
             gate_answer.kind,
             gate_answer.objects,
             stop_gate_answer.holds,
-            stop_gate_answer.why,
+            stop_gate_answer.reason,
             stop_gate_answer.unfit_reason,
         )
     action_holds = sort_by_importance(dict.fromkeys((*gate_answer.holds, *stop_gate_answer.holds)))
     return Refused(
-        gate_answer.kind, gate_answer.objects, action_holds, gate_answer.why, gate_answer.unfit_reason
+        gate_answer.kind, gate_answer.objects, action_holds, gate_answer.reason, gate_answer.unfit_reason
     )
 
 

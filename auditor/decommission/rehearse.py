@@ -36,7 +36,7 @@ from auditor.model.decommission import (
     Rehearsal,
 )
 from auditor.model.replacements import refuses_by_location
-from auditor.model.states import WRITABLE_MODES, MarkRow
+from auditor.model.states import WRITABLE_MODES, MarkRowKind
 from auditor.runs.load_bookie import whole_bookie_id
 from auditor.runs.reader import RunReader, load_placement
 from auditor.simulate.copy_states import CopyStates
@@ -94,8 +94,8 @@ def _find_idle_workers(run: RunReader) -> Iterator[Blocker]:
     """Yield a blocker if workers seem idle: there are old under-replication marks and no locked ledger."""
     scan_time, oldest_mark_time, old_mark_count, locked_ledger_count = run.report.run.scan_time, None, 0, 0
     for batch in run.batches("tables/marks", ["kind", "ctime", "mtime"]):
-        locked_ledger_count += int(pc.sum(pc.equal(batch["kind"], MarkRow.LOCK.value)).as_py() or 0)
-        marks_of_batch = batch.filter(pc.equal(batch["kind"], MarkRow.MARK.value))
+        locked_ledger_count += int(pc.sum(pc.equal(batch["kind"], MarkRowKind.LOCK.value)).as_py() or 0)
+        marks_of_batch = batch.filter(pc.equal(batch["kind"], MarkRowKind.MARK.value))
         mark_times = pc.coalesce(marks_of_batch["ctime"], marks_of_batch["mtime"]).drop_null()
         old_mark_times = mark_times.filter(pc.less(mark_times, scan_time - IDLE_MARK_AGE_MS))
         old_mark_count += len(old_mark_times)
@@ -151,7 +151,7 @@ def rehearse_by_ledger(
     placement_settings, locations = load_placement(run)
     auto_recovery = read_auto_recovery(run, {*leaving_bookies, *bookies.absent})
 
-    registered_bookies = [name for name in bookies.names if bookies.registered[name] is not None]
+    registered_bookies = [name for name in bookies.names if bookies.mode_by_id[name] is not None]
     isolation_numbers = IsolationNumbers(run, placement_settings, locations)
     replacement_targets = Targets(
         bookies.names,
@@ -162,13 +162,13 @@ def rehearse_by_ledger(
         isolation_numbers.isolations,
     )
 
-    def trial(bookie_ids: Sequence[str]) -> TrialSums:
+    def new_trial(bookie_ids: Sequence[str]) -> TrialSums:
         return TrialSums(
             bookies.find_numbers(bookie_ids), bookies.find_numbers(bookies.absent), replacement_targets
         )
 
-    trials = [trial(leaving_bookies)] + [
-        trial([bookie_id]) for bookie_id in leaving_bookies if len(leaving_bookies) > 1
+    trials = [new_trial(leaving_bookies)] + [
+        new_trial([bookie_id]) for bookie_id in leaving_bookies if len(leaving_bookies) > 1
     ]
     undecided_ledger_count = _run_trials(run, bookies, trials, isolation_numbers)
     unplaced_bookie_count = sum(
@@ -190,7 +190,7 @@ def rehearse_by_ledger(
         scan_time=run.report.run.scan_time,
         bookies=tuple(leaving_bookies),
         registered=tuple(
-            RegisteredBookie(bookie_id, bookies.registered[bookie_id]) for bookie_id in leaving_bookies
+            RegisteredBookie(bookie_id, bookies.mode_by_id[bookie_id]) for bookie_id in leaving_bookies
         ),
         absent=tuple(bookies.absent),
         spares=int(bookies.is_spare.sum()),
@@ -217,7 +217,7 @@ class _RunBookies:
         bookie_rows = run.table("bookies", ["bookie_id", "registered", "named"]).to_pylist()
         self.names = sorted(row["bookie_id"] for row in bookie_rows)
         self.numbers = BookieNumbers(self.names)
-        self.registered: dict[str, str | None] = {row["bookie_id"]: row["registered"] for row in bookie_rows}
+        self.mode_by_id: dict[str, str | None] = {row["bookie_id"]: row["registered"] for row in bookie_rows}
         self.absent = sorted(
             row["bookie_id"]
             for row in bookie_rows
@@ -225,7 +225,7 @@ class _RunBookies:
         )
         # A bookie that is registered both as writable and as read-only takes writes.
         self.is_spare = np.array(
-            [self.registered[name] in WRITABLE_MODES and name not in leaving_bookies for name in self.names],
+            [self.mode_by_id[name] in WRITABLE_MODES and name not in leaving_bookies for name in self.names],
             bool,
         )
 
@@ -238,7 +238,7 @@ def _run_trials(
     run: RunReader, bookies: _RunBookies, trials: Sequence[TrialSums], isolation_numbers: IsolationNumbers
 ) -> int:
     """Add each ledger on a removed bookie to all ``trials``. Return how many ledgers have unknown bookies."""
-    is_removed_bookie = np.logical_or.reduce([sums.is_removed_bookie for sums in trials])
+    is_removed_bookie = np.logical_or.reduce([trial.is_removed_bookie for trial in trials])
     copy_states = CopyStates(run.directory, bookies.numbers)
     undecided_ledger_count = 0
     for ledger_rows, undecided_ledgers_of_batch in decided_ledgers(run.directory, isolation_numbers.columns):
@@ -306,7 +306,7 @@ def _make_outcome(
         for blocker in auto_recovery.blockers
         if moving_count or blocker.cause is not model.Cause.IDLE_WORKERS
     ]
-    registered_names = [name for name in removed_bookies if bookies.registered[name] is not None]
+    registered_names = [name for name in removed_bookies if bookies.mode_by_id[name] is not None]
     permission = permit_decommission(run, removed_bookies, registered_names)
     # Certain causes come before uncertain ones.
     blockers = sorted(
@@ -352,7 +352,7 @@ def _decide_answer(blockers: Sequence[model.Blocker], has_doubts: bool) -> Answe
 
 
 def _copy_loads(bookies: _RunBookies, trial_sums: TrialSums) -> tuple[CopyLoad, ...]:
-    loads_by_bookie = np.rint(np.concatenate([trial_sums.reads, trial_sums.writes])).astype(np.int64)
+    loads_by_bookie = np.rint(np.concatenate([trial_sums.read_load, trial_sums.write_load])).astype(np.int64)
     return tuple(
         CopyLoad(name, *map(int, loads_by_bookie[:, bookie_number]))
         for bookie_number, name in enumerate(bookies.names)
@@ -361,13 +361,13 @@ def _copy_loads(bookies: _RunBookies, trial_sums: TrialSums) -> tuple[CopyLoad, 
 
 
 def _candidate_counts(trial_sums: TrialSums) -> CandidateCounts:
-    possible_candidate_counts = np.flatnonzero(trial_sums.candidates)
+    possible_candidate_counts = np.flatnonzero(trial_sums.candidate_hist)
     if not len(possible_candidate_counts):
         return CandidateCounts(None, 0, 0)
     return CandidateCounts(
         int(possible_candidate_counts[0]),
         int(possible_candidate_counts[-1]),
-        int(trial_sums.candidates[possible_candidate_counts[0]]),
+        int(trial_sums.candidate_hist[possible_candidate_counts[0]]),
     )
 
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from auditor.model.adherence import ServerView
 from auditor.model.placement import Locations, PlacementSettings, Policy
-from auditor.model.replacements import Vacancy, replacements
+from auditor.model.replacements import Vacancy, find_spares
 from auditor.simulate.windows import NO_BOOKIE, Bools, Longs
 from auditor.simulate.writes import Isolation
 
@@ -190,7 +190,7 @@ class Targets:
         isolations: Sequence[Isolation],
     ) -> None:
         self._isolations = isolations
-        self.spares, self._names, self._settings, self._locations = (
+        self.spare_flags, self._names, self._settings, self._locations = (
             is_spare,
             names,
             placement_settings,
@@ -215,7 +215,7 @@ class Targets:
         isolation_flags = [
             (
                 not isolation_groups.is_known,
-                isolation_groups.is_known and isolation_groups.is_own and ignores_isolation_groups,
+                isolation_groups.is_known and isolation_groups.is_from_metadata and ignores_isolation_groups,
             )
             for isolation_groups in self._isolations
         ]
@@ -233,7 +233,7 @@ class Targets:
 
         All arguments have a row per ensemble. ``members`` are bookie numbers, padded with `NO_BOOKIE`.
         """
-        is_free_spare = np.repeat(self.spares[None, :], len(members), 0)
+        is_free_spare = np.repeat(self.spare_flags[None, :], len(members), 0)
         # NO_BOOKIE fills up rows. It needs a column of its own, the last one.
         is_free_spare = np.append(is_free_spare, np.zeros((len(members), 1), bool), 1)
         np.put_along_axis(is_free_spare, members.astype(np.int64) % is_free_spare.shape[1], False, 1)
@@ -267,14 +267,14 @@ class Targets:
         The first flags, for each ensemble, the bookies that the policy accepts as replacements. The second
         flags the ensembles with a position for which the policy finds no bookie.
         """
-        kind_codes = np.append(bookie_kinds.kind_by_bookie, NO_BOOKIE)[members]
-        position_codes = np.where(
-            members == NO_BOOKIE, NO_BOOKIE, kind_codes * 2 + gone_positions.is_gone[ensemble_rows]
+        kind_by_position = np.append(bookie_kinds.kind_by_bookie, NO_BOOKIE)[members]
+        kind_and_leaving_codes = np.where(
+            members == NO_BOOKIE, NO_BOOKIE, kind_by_position * 2 + gone_positions.is_gone[ensemble_rows]
         )
         if self._settings.policy is Policy.RACK:
-            position_codes = np.sort(position_codes, axis=1)[:, ::-1]  # it asks for no order
+            kind_and_leaving_codes = np.sort(kind_and_leaving_codes, axis=1)[:, ::-1]  # it asks for no order
         ensemble_shapes = np.column_stack(
-            [gone_positions.write_quorum[ensemble_rows], ack_quorum, position_codes]
+            [gone_positions.write_quorum[ensemble_rows], ack_quorum, kind_and_leaving_codes]
         )
         distinct_shapes, shape_numbers = np.unique(ensemble_shapes, axis=0, return_inverse=True)
         choices_by_shape = [
@@ -295,7 +295,7 @@ class Targets:
         bookie_traits = [
             (location_path, is_spare, name in bookies_outside_isolation_groups)
             for location_path, is_spare, name in zip(
-                self._location_paths, self.spares.tolist(), self._names, strict=True
+                self._location_paths, self.spare_flags.tolist(), self._names, strict=True
             )
         ]
         kind_numbers = {traits: kind_number for kind_number, traits in enumerate(sorted(set(bookie_traits)))}
@@ -307,33 +307,40 @@ class Targets:
         )
 
     def _find_choices(
-        self, bookie_kinds: _BookieKinds, write_quorum: int, ack_quorum: int, position_codes: list[int]
+        self,
+        bookie_kinds: _BookieKinds,
+        write_quorum: int,
+        ack_quorum: int,
+        kind_and_leaving_codes: list[int],
     ) -> tuple[list[bool], bool]:
         """Return which kinds of bookies (`_BookieKinds`) the policy accepts as replacements in one ensemble.
 
-        The second result is True if the policy finds no bookie for one of the positions. ``position_codes``
-        has, for each position, twice the kind of its bookie, plus 1 if this bookie leaves.
+        The second result is True if the policy finds no bookie for one of the positions.
+        ``kind_and_leaving_codes`` has, for each position, twice the kind of its bookie, plus 1 if this bookie
+        leaves.
         """
-        position_codes = [position_code for position_code in position_codes if position_code != NO_BOOKIE]
-        ensemble = [f"{position}" for position in range(len(position_codes))]
+        kind_and_leaving_codes = [
+            position_code for position_code in kind_and_leaving_codes if position_code != NO_BOOKIE
+        ]
+        ensemble = [f"{position}" for position in range(len(kind_and_leaving_codes))]
         remaining_counts = [
-            bookie_count - sum(position_code // 2 == kind for position_code in position_codes)
+            bookie_count - sum(position_code // 2 == kind for position_code in kind_and_leaving_codes)
             for kind, bookie_count in enumerate(bookie_kinds.bookie_counts)
         ]
         ensemble_traits = {
             name: bookie_kinds.traits[position_code // 2]
-            for name, position_code in zip(ensemble, position_codes, strict=True)
+            for name, position_code in zip(ensemble, kind_and_leaving_codes, strict=True)
         }
         # One bookie of each kind represents all bookies of the kind that are not in the ensemble.
         kind_traits = {f"of {kind}": traits for kind, traits in enumerate(bookie_kinds.traits)}
-        traits_by_name = ensemble_traits | kind_traits
-        location_paths = {name: location_path for name, (location_path, _, _) in traits_by_name.items()}
+        traits_by_bookie = ensemble_traits | kind_traits
+        location_paths = {name: location_path for name, (location_path, _, _) in traits_by_bookie.items()}
         server_view = ServerView(
             location_paths,
-            frozenset(name for name, (_, is_spare_name, _) in traits_by_name.items() if is_spare_name),
+            frozenset(name for name, (_, is_spare_name, _) in traits_by_bookie.items() if is_spare_name),
         )
         is_candidate = [False] * len(remaining_counts)
-        for member_position, member_code in enumerate(position_codes):
+        for member_position, member_code in enumerate(kind_and_leaving_codes):
             if not member_code % 2:
                 continue
             excluded_names = {
@@ -342,7 +349,7 @@ class Targets:
                 if not remaining_counts[kind] or traits[2]
             }
             vacancy = Vacancy(ensemble, member_position, write_quorum, ack_quorum, frozenset(excluded_names))
-            chosen_kinds = [int(name[3:]) for name in replacements(vacancy, server_view, self._settings)]
+            chosen_kinds = [int(name[3:]) for name in find_spares(vacancy, server_view, self._settings)]
             if not chosen_kinds:
                 return is_candidate, True
             for kind_number in chosen_kinds:

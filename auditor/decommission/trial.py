@@ -95,7 +95,7 @@ def flag_ledgers_naming(
 
 
 CAUSE_BY_CODE = (None, *LEDGER_CAUSES, Cause.ABSENT)
-"""Cause of each code in `TrialSums.blocked`. Code 0 means that the ledger is not blocked."""
+"""Cause of each code in `TrialSums.blocked_ids`. Code 0 means that the ledger is not blocked."""
 
 _CODE_BY_CAUSE = {cause: cause_code for cause_code, cause in enumerate(CAUSE_BY_CODE)}
 UNREAD_COPIES_DOUBT = "ledgers whose other copies may be missing"
@@ -144,18 +144,18 @@ class TrialSums:
         self, leaving_bookies: Sequence[int], absent_bookies: Sequence[int], replacement_targets: Targets
     ) -> None:
         self.targets = replacement_targets
-        array_size = len(replacement_targets.spares) + 1  # the last place is NO_BOOKIE's
+        array_size = len(replacement_targets.spare_flags) + 1  # the last place is NO_BOOKIE's
         self._is_leaving: Bools = np.zeros(array_size, bool)
         self._is_gone: Bools = np.zeros(array_size, bool)
         self._is_leaving[list(leaving_bookies)] = True
         self._is_gone[[*leaving_bookies, *absent_bookies]] = True
-        self._absent = bool(absent_bookies)
+        self._has_absent = bool(absent_bookies)
         self.sums: dict[str, float] = dict.fromkeys(_SUM_NAMES, 0)
         self.ledgers_without_spare = 0
         self.doubts = dict.fromkeys(DOUBT_TEXTS, 0)
-        self.blocked: list[tuple[Longs, NDArray[np.int8]]] = []
-        self.reads, self.writes = np.zeros((2, array_size - 1)), np.zeros((2, array_size - 1))
-        self.candidates = np.zeros(array_size, np.int64)
+        self.blocked_ids: list[tuple[Longs, NDArray[np.int8]]] = []
+        self.read_load, self.write_load = np.zeros((2, array_size - 1)), np.zeros((2, array_size - 1))
+        self.candidate_hist = np.zeros(array_size, np.int64)
 
     @property
     def is_removed_bookie(self) -> Bools:
@@ -164,9 +164,9 @@ class TrialSums:
 
     def all_blocked_ledgers(self) -> tuple[Longs, NDArray[np.int8]]:
         """Return BP-35 scope and id of each unmovable ledger, and its cause (index in `CAUSE_BY_CODE`)."""
-        ids = np.concatenate([np.zeros((0, 2), np.int64), *(ledger_ids for ledger_ids, _ in self.blocked)])
+        ids = np.concatenate([np.zeros((0, 2), np.int64), *(row_ids for row_ids, _ in self.blocked_ids)])
         return ids, np.concatenate(
-            [np.zeros(0, np.int8), *(ledger_codes for _, ledger_codes in self.blocked)]
+            [np.zeros(0, np.int8), *(ledger_codes for _, ledger_codes in self.blocked_ids)]
         )
 
     def blocked_ids_of_store(self) -> Longs:
@@ -189,16 +189,16 @@ class TrialSums:
         cause_codes, doubts, has_no_spare = self._find_causes(
             segments, entry_windows, inspection, self._is_gone
         )
-        if self._absent and cause_codes.any():
+        if self._has_absent and cause_codes.any():
             inspection_without_absent = self._inspect_segments(segments, is_leaving, self._is_leaving)
-            causes_of_leaving = self._find_causes(
+            leaving_causes = self._find_causes(
                 segments, entry_windows, inspection_without_absent, self._is_leaving
             )
-            cause_codes[(cause_codes > 0) & (causes_of_leaving.codes == 0)] = _CODE_BY_CAUSE[Cause.ABSENT]
-            has_no_spare &= causes_of_leaving.ledgers_without_spare
+            cause_codes[(cause_codes > 0) & (leaving_causes.codes == 0)] = _CODE_BY_CAUSE[Cause.ABSENT]
+            has_no_spare &= leaving_causes.ledgers_without_spare
         self.ledgers_without_spare += int(has_no_spare.sum())
         is_blocked = cause_codes > 0
-        self.blocked.append((segments.ids[is_blocked], cause_codes[is_blocked]))
+        self.blocked_ids.append((segments.ids[is_blocked], cause_codes[is_blocked]))
         is_moving = must_be_copied & ~is_blocked
         for doubt_text, is_doubtful_ledger in doubts.items():
             self.doubts[doubt_text] += int((is_doubtful_ledger & is_moving).sum())
@@ -353,9 +353,9 @@ class TrialSums:
             reading_position >= 0, inspection.entries_by_residue * share_of_entries_read[:, None], 0.0
         )
         reading_bookies = np.take_along_axis(segments.ensembles, np.maximum(reading_position, 0), 1)
-        bookie_count = self.reads.shape[1]
+        bookie_count = self.read_load.shape[1]
         for load_sums, entries_or_bytes in zip(
-            self.reads, (entries, entries * entry_sizes[:, None]), strict=True
+            self.read_load, (entries, entries * entry_sizes[:, None]), strict=True
         ):
             load_sums += np.bincount(
                 reading_bookies.ravel() % (bookie_count + 1), entries_or_bytes.ravel(), bookie_count + 1
@@ -367,13 +367,13 @@ class TrialSums:
             candidate_loads = np.stack(
                 [entries_per_candidate[row_range], (entries_per_candidate * entry_sizes)[row_range]]
             )
-            self.writes += candidate_loads @ inspection.replacement_options.candidates[row_range]
+            self.write_load += candidate_loads @ inspection.replacement_options.candidates[row_range]
         fewest_candidates = np.full(len(segments.ids), _NO_CANDIDATE_COUNT, np.int64)
         np.minimum.at(
             fewest_candidates, segments.ledger[is_moving_segment], candidate_counts[is_moving_segment]
         )
-        self.candidates += np.bincount(
-            fewest_candidates[fewest_candidates < _NO_CANDIDATE_COUNT], minlength=len(self.candidates)
+        self.candidate_hist += np.bincount(
+            fewest_candidates[fewest_candidates < _NO_CANDIDATE_COUNT], minlength=len(self.candidate_hist)
         )
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from auditor.audit.audit import Audit
 from auditor.embedded.zookeeper import NO_EXPIRY_TICK_MS, EmbeddedZooKeeper
-from auditor.errors import name_target
+from auditor.errors import name_file_in_errors
 from auditor.keys import index_path, ledger_path
 from auditor.keys.ledger_path import HIERARCHICAL
 from auditor.model.finding import decimal_text
@@ -269,7 +269,7 @@ def show(
     with scratch_directory("demo") as directory:
         work_directory = Path(directory)
         progress.stage("making the sample cluster")
-        with name_target(work_directory):
+        with name_file_in_errors(work_directory):
             cluster = unpack_sample(work_directory, current_ms)
             plant_faults(cluster)
         with EmbeddedZooKeeper(work_directory / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:

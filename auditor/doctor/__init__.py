@@ -18,7 +18,7 @@ from auditor.doctor.sources import PlannedSources, parse_sources
 from auditor.doctor.store import Metadata, read_metadata
 from auditor.model.amounts import first_names
 from auditor.model.options import AuditOptions
-from auditor.model.report import NOT_COVERED
+from auditor.model.report import EXIT_NOT_COVERED
 from auditor.reports.blind_spots import make_blind_spots
 from auditor.reports.doctor import BOOKIES_TOPIC, AnswerLine, AnswerState, Diagnosis
 from auditor.sources.bookies.parts import ROCKSDB
@@ -146,7 +146,7 @@ def _missing_bookies_line(has_metadata_uri: bool) -> AnswerLine:
         return _missing_option_line("bookies", "coverage", "--bookies PATH")
     line_text = "no --bookies PATH was given: an audit without bookies checks only the metadata"
     return BOOKIES_TOPIC.not_asked(
-        "coverage", line_text, "pass the index directories of the bookies with --bookies", NOT_COVERED
+        "coverage", line_text, "pass the index directories of the bookies with --bookies", EXIT_NOT_COVERED
     )
 
 

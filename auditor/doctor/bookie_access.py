@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from auditor.model.amounts import and_more, plural
 from auditor.model.options import AuditOptions
-from auditor.model.report import CLEAN, NOT_COVERED
+from auditor.model.report import EXIT_CLEAN, EXIT_NOT_COVERED
 from auditor.reports.doctor import BOOKIES_TOPIC, AnswerLine, AnswerState
 from auditor.sources.bookies.rpc.access import BookieAccess
 from auditor.sources.bookies.rpc.connection import Address
@@ -59,7 +59,7 @@ def access_lines(
     )
     answers_text = f"{served_count:,} of {plural(len(asked_addresses), 'registered bookie')} answered a read"
     text = f"{answers_text}{not_asked_text}, {_access_text(access)}"
-    exit_code = NOT_COVERED if has_rpc_source else CLEAN
+    exit_code = EXIT_NOT_COVERED if has_rpc_source else EXIT_CLEAN
     if problems or not used_registrations:
         consequence = (
             "copies on bookies that did not answer are unknown"

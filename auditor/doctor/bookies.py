@@ -18,7 +18,7 @@ from auditor.doctor.bookie_access import access_lines
 from auditor.doctor.store import Metadata
 from auditor.model.amounts import age, and_more, duration, plural, size
 from auditor.model.options import AuditOptions, to_time_ms
-from auditor.model.report import NOT_COVERED
+from auditor.model.report import EXIT_NOT_COVERED
 from auditor.model.states import BookieRead, TimeBasis
 from auditor.reports.doctor import BOOKIES_TOPIC, AnswerLine, AnswerState
 from auditor.sources.bookies.collections.places import CollectedPlaces, collected_places, find_piece_owners
@@ -221,7 +221,7 @@ def _collection_lines(collected: CollectedPlaces) -> Iterator[AnswerLine]:
             "collection",
             f"{path} cannot be used: {reason}",
             "collect these bookies again; until then they count as unread",
-            NOT_COVERED,
+            EXIT_NOT_COVERED,
         )
     for note in collected.notes:
         yield BOOKIES_TOPIC.ok("collection", note)
@@ -274,7 +274,7 @@ def _coverage_lines(
         yield BOOKIES_TOPIC.ok("coverage", text)
     elif not unread_reasons:
         remedy_text = "pass a directory with one subdirectory for each bookie"
-        yield BOOKIES_TOPIC.warn("coverage", text, remedy_text, NOT_COVERED)
+        yield BOOKIES_TOPIC.warn("coverage", text, remedy_text, EXIT_NOT_COVERED)
     else:
         yield BOOKIES_TOPIC.warn(
             "coverage",
@@ -283,7 +283,7 @@ def _coverage_lines(
             if has_rpc_source
             else "pass the directories of the other bookies, or a collection of them, with another "
             "--bookies option. Or pass --bookies rpc: to ask the bookies over the network",
-            NOT_COVERED,
+            EXIT_NOT_COVERED,
         )
     detail_texts = [f"{name}: {unread_reasons[name]}" for name in sorted(unread_reasons)[:MAX_NAMED]]
     for detail_text in detail_texts + and_more(len(unread_reasons) - MAX_NAMED):
@@ -307,7 +307,7 @@ def _rights_line(directories: Sequence[IndexDirectory]) -> AnswerLine:
         "rights",
         f"user {os.geteuid()} may not read {denied_text}{more_text}",
         "run as a user with read access here and on every executor, such as the user of the bookies",
-        NOT_COVERED,
+        EXIT_NOT_COVERED,
     )
 
 

@@ -17,7 +17,7 @@ from auditor.audit.lock import holder
 from auditor.errors import JavaMissingError, RunError, SparkError, UsageError
 from auditor.model.amounts import size
 from auditor.model.options import AuditOptions
-from auditor.model.report import UNREACHABLE, USAGE
+from auditor.model.report import EXIT_UNREACHABLE, EXIT_USAGE
 from auditor.model.run_facts import MANIFEST, REPORT
 from auditor.reports.doctor import MACHINE_TOPIC as HERE
 from auditor.reports.doctor import RUN_TOPIC as OUT
@@ -57,7 +57,7 @@ def _java_line() -> AnswerLine:
     try:
         java = look_for_java()
     except JavaMissingError as error:
-        return HERE.fail("Java", str(error), None, UNREACHABLE)
+        return HERE.fail("Java", str(error), None, EXIT_UNREACHABLE)
     text = f"version {java.version} from {java.origin}: {java.executable}"
     if java.needs_wrapper:
         text += (
@@ -107,7 +107,7 @@ def _python_line(master: str) -> AnswerLine:
     except (OSError, subprocess.TimeoutExpired) as error:
         text += f", which cannot be started here: {error}"
         if master.startswith("local"):
-            return HERE.fail("Python", text, remedy, UNREACHABLE)
+            return HERE.fail("Python", text, remedy, EXIT_UNREACHABLE)
         return HERE.warn("Python", f"{text}; executors may have it", remedy)
     if python_process.returncode:
         reason = (python_process.stderr.strip().splitlines() or ["no reason given"])[-1]
@@ -118,7 +118,7 @@ def _python_line(master: str) -> AnswerLine:
             "Python",
             f"{text}, version {worker_version}; the driver runs version {driver_version}",
             remedy,
-            UNREACHABLE,
+            EXIT_UNREACHABLE,
         )
     return HERE.ok("Python", f"{text}, version {worker_version}, the same as the driver")
 
@@ -149,7 +149,7 @@ def _session_line(options: AuditOptions) -> AnswerLine:
             "session",
             f"Spark on {options.master} does not work: {first_line}",
             "see the output of Spark above, or choose another Spark master with --master",
-            UNREACHABLE,
+            EXIT_UNREACHABLE,
         )
     worker_version = row["python"] if row else "none"
     return HERE.ok(
@@ -192,11 +192,11 @@ def check_run_directory(out: str, metadata: MetadataUri | None) -> Iterator[Answ
         run = RunDirectory(absolute_path(out))
         is_finished, is_unfinished = run.exists(REPORT), run.exists(MANIFEST) or run.exists("tables")
     except (RunError, OSError, pa.ArrowException) as error:
-        yield OUT.fail("place", str(error), "choose a directory that this machine can read", USAGE)
+        yield OUT.fail("place", str(error), "choose a directory that this machine can read", EXIT_USAGE)
         return
     if is_finished:
         text = f"{run.path} contains a finished run, which is never overwritten"
-        yield OUT.fail("place", text, "choose a new directory", USAGE)
+        yield OUT.fail("place", text, "choose a new directory", EXIT_USAGE)
     elif is_unfinished:
         text = f"{run.path} contains an unfinished run; the same command resumes it"
         yield OUT.ok("place", text)
@@ -215,7 +215,7 @@ def check_run_directory(out: str, metadata: MetadataUri | None) -> Iterator[Answ
         return
     if broken_links := [path for path in (Path(run.path), *Path(run.path).parents) if _is_broken_link(path)]:
         text = f"{broken_links[0]} is a symbolic link whose target does not exist"
-        yield OUT.fail("rights", text, "choose another directory, or remove the link", UNREACHABLE)
+        yield OUT.fail("rights", text, "choose another directory, or remove the link", EXIT_UNREACHABLE)
         return
     yield from _local_directory_lines(Path(run.path))
     if metadata is not None:
@@ -224,7 +224,7 @@ def check_run_directory(out: str, metadata: MetadataUri | None) -> Iterator[Answ
             yield OUT.ok("lock", "no other run of this cluster is already running")
         else:
             text = f"another run of this cluster is already running: {run_holder}"
-            yield OUT.fail("lock", text, "wait for it, or end it", USAGE)
+            yield OUT.fail("lock", text, "wait for it, or end it", EXIT_USAGE)
 
 
 def _is_broken_link(path: Path) -> bool:
@@ -235,13 +235,15 @@ def _is_broken_link(path: Path) -> bool:
 def _local_directory_lines(path: Path) -> Iterator[AnswerLine]:
     existing_path = next(parent_path for parent_path in (path, *path.parents) if parent_path.exists())
     if not existing_path.is_dir():
-        yield OUT.fail("rights", f"{existing_path} is not a directory", "choose another directory", USAGE)
+        yield OUT.fail(
+            "rights", f"{existing_path} is not a directory", "choose another directory", EXIT_USAGE
+        )
         return
     file_system = _file_system_name(existing_path.resolve())
     has_effective_ids = os.access in os.supports_effective_ids
     if not os.access(existing_path, os.W_OK | os.X_OK, effective_ids=has_effective_ids):
         text = f"user {os.geteuid()} may not write to {existing_path} ({file_system})"
-        yield OUT.fail("rights", text, "choose another directory, or run as another user", USAGE)
+        yield OUT.fail("rights", text, "choose another directory, or run as another user", EXIT_USAGE)
         return
     note_text = "" if existing_path == path else "; the audit creates the directories below it"
     yield OUT.ok("rights", f"{existing_path} can be written ({file_system}){note_text}")

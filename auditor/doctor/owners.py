@@ -9,7 +9,7 @@ from auditor.doctor.sources import PlannedSources
 from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.options import AuditOptions
-from auditor.model.report import UNREACHABLE
+from auditor.model.report import EXIT_UNREACHABLE
 from auditor.reports.doctor import OWNERS_TOPIC, AnswerLine
 from auditor.sources.metadata.store import MetadataStore, SiblingStore, Tree
 from auditor.sources.metadata.stores import check_reachable, open_store, store_options
@@ -53,11 +53,11 @@ def _access_line(store: OwnersUri, options: AuditOptions) -> AnswerLine:
         with closing(open_store(uri, store_options(options))) as opened_store:
             has_tree_data = _has_owners(opened_store, tree)
     except (StoreError, OSError) as error:
-        return OWNERS_TOPIC.fail("access", f"{store.text}: {error}", None, UNREACHABLE)
+        return OWNERS_TOPIC.fail("access", f"{store.text}: {error}", None, EXIT_UNREACHABLE)
     if not has_tree_data:
         remedy_text = f"add the chroot above {tree} to the URI"
         return OWNERS_TOPIC.fail(
-            "access", f"{store.text}: contains no data of {store.application}", remedy_text, UNREACHABLE
+            "access", f"{store.text}: contains no data of {store.application}", remedy_text, EXIT_UNREACHABLE
         )
     return OWNERS_TOPIC.ok("access", f"{store.text}: {tree} can be read")
 

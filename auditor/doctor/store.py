@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from auditor.errors import StoreError, UsageError
 from auditor.model.amounts import age, duration, first_names, plural
 from auditor.model.options import AuditOptions, to_time_ms
-from auditor.model.report import NOT_COVERED, UNREACHABLE, USAGE
+from auditor.model.report import EXIT_NOT_COVERED, EXIT_UNREACHABLE, EXIT_USAGE
 from auditor.reports.doctor import STORE_TOPIC, AnswerLine, AnswerState
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.credentials import BookieCredentials, Credentials, Tls
@@ -84,7 +84,7 @@ def _store_lines(metadata: Metadata, credentials: Credentials, options: AuditOpt
         nodes = store.cluster()
     except (StoreError, OSError) as error:
         remedy_text = None if isinstance(error, StoreError) else "check the file in the metadata URI"
-        yield STORE_TOPIC.fail("access", str(error), remedy_text, UNREACHABLE)
+        yield STORE_TOPIC.fail("access", str(error), remedy_text, EXIT_UNREACHABLE)
         return
     metadata.nodes = nodes
     metadata.scan_time = nodes.scan_time if options.scan_time is None else to_time_ms(options.scan_time)
@@ -97,22 +97,22 @@ def _store_lines(metadata: Metadata, credentials: Credentials, options: AuditOpt
             "rights",
             f"{plural(len(nodes.gaps), 'path')} cannot be read, the first: {path}: {reason}",
             "give this user read access to all paths below the root: until then no run is complete",
-            NOT_COVERED,
+            EXIT_NOT_COVERED,
         )
     if nodes.cut is not None:
         remedy_text = "make the dump with bkaudit dump: its last line shows that the dump is complete"
-        yield STORE_TOPIC.warn("end", nodes.cut, remedy_text, NOT_COVERED)
+        yield STORE_TOPIC.warn("end", nodes.cut, remedy_text, EXIT_NOT_COVERED)
     for note in nodes.notes:
         yield STORE_TOPIC.ok("note", note)
     try:
         layout, reason = choose_layout(store, nodes)
     except UsageError as error:
         yield STORE_TOPIC.fail(
-            "layout", str(error), "leave out the layout suffix of the URI, as in zk://...", USAGE
+            "layout", str(error), "leave out the layout suffix of the URI, as in zk://...", EXIT_USAGE
         )
         return
     except StoreError as error:
-        yield STORE_TOPIC.fail("layout", str(error), None, UNREACHABLE)
+        yield STORE_TOPIC.fail("layout", str(error), None, EXIT_UNREACHABLE)
         return
     is_layout_certain = "LAYOUT" in nodes.nodes or has_pulsar_layout(store, nodes)
     yield AnswerLine("store", "layout", AnswerState.OK if is_layout_certain else AnswerState.WARN, reason)
@@ -124,7 +124,7 @@ def _store_lines(metadata: Metadata, credentials: Credentials, options: AuditOpt
     try:
         count = count_ledgers(uri, layout, metadata.options)
     except StoreError as error:
-        yield STORE_TOPIC.fail("ledgers", str(error), None, UNREACHABLE)
+        yield STORE_TOPIC.fail("ledgers", str(error), None, EXIT_UNREACHABLE)
         return
     yield from _cost_lines(count.ledgers, count.is_exact, options)
 

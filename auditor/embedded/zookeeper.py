@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from auditor.errors import StoreError, name_target
+from auditor.errors import StoreError, name_file_in_errors
 from auditor.sources.metadata.store import Znode
 from auditor.spark.java import find_java
 from auditor.spark.java_process import deferred_interrupts
@@ -198,7 +198,7 @@ class EmbeddedZooKeeper:
             "port": self.port,
             "tick_time_ms": self._tick_time_ms,
         }
-        with name_target(config_path):
+        with name_file_in_errors(config_path):
             config_path.write_text(_CONFIG_TEMPLATE.format(**config_values), "utf-8")
         command = [
             str(find_java().executable),

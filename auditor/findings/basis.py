@@ -28,7 +28,7 @@ from auditor.checks.check import DataKind
 from auditor.errors import RunError
 from auditor.findings.arrays import find_positions, is_among_texts, pack_row_keys, to_flags, to_whole_numbers
 from auditor.findings.rules import FindingFacts, was_covered
-from auditor.model.states import GONE, PARTIAL_LOGS, BookieRead, LedgerClass
+from auditor.model.states import OLD_ONLY, PARTIAL_LOGS, BookieRead, LedgerClass
 from auditor.tables.changes import CHANGED
 from auditor.tables.roster import is_unread
 from auditor.tables.run_tables import TABLES
@@ -36,10 +36,10 @@ from auditor.tables.run_tables import TABLES
 Batches = Callable[[str, Sequence[str]], Iterable[Any]]
 """Function of (path, columns) that returns columns of a run's table as batches, always in the same order."""
 
-LOSS_STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
+LOSS_CHECKS = ("below-write-quorum", "below-ack-quorum", "entry-lost")
 """Ids of the checks that are stages of one trouble, from the mildest to the worst."""
 
-UNREADABLE = "index-unreadable"
+UNREADABLE_ID = "index-unreadable"
 
 
 @cache
@@ -61,13 +61,13 @@ def ids_resting_on(*bases: Basis) -> list[str]:
 def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
     """Return the ids of the checks whose findings a run cannot find if it leaves out ``skipped_checks``.
 
-    Former ids of these checks are included. If one check of `LOSS_STAGES` was left out, all of them are
+    Former ids of these checks are included. If one check of `LOSS_CHECKS` was left out, all of them are
     included. The reason: a fault of another stage may now be at the left-out stage.
 
     >>> ids_without_check(["entry-lost"])
     ['entry-lost', 'below-ack-quorum', 'below-write-quorum']
     """
-    stage_checks = [] if {*LOSS_STAGES}.isdisjoint(skipped_checks) else [*LOSS_STAGES]
+    stage_checks = [] if {*LOSS_CHECKS}.isdisjoint(skipped_checks) else [*LOSS_CHECKS]
     return [
         check_id
         for check_id, check in CHECK_BY_ID.items()
@@ -247,7 +247,7 @@ def _bookies_with_unreadable_index(run: Batches) -> set[str]:
     """Return the bookies on which the index of some ledger could not be read."""
     names: set[str] = set()
     for batch in run(CHANGED, ["id", "change", "ledger_id", "bookie_id"]):
-        rows = is_among_texts(batch["id"], [UNREADABLE]) & ~is_among_texts(batch["change"], GONE)
+        rows = is_among_texts(batch["id"], [UNREADABLE_ID]) & ~is_among_texts(batch["change"], OLD_ONLY)
         rows &= batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
         names.update(batch["bookie_id"].filter(pa.array(rows)).drop_null().unique().to_pylist())
     return names
@@ -367,7 +367,7 @@ def _unreadable_flags(run: Batches, findings: FindingObjects) -> Flags:
     position_by_name = {name: name_position for name_position, name in enumerate(findings.names)}
     key_parts = [np.empty(0, "S24")]
     for batch in run(CHANGED, ["id", "change", "scope_id", "ledger_id", "bookie_id"]):
-        rows = is_among_texts(batch["id"], [UNREADABLE]) & ~is_among_texts(batch["change"], GONE)
+        rows = is_among_texts(batch["id"], [UNREADABLE_ID]) & ~is_among_texts(batch["change"], OLD_ONLY)
         rows &= batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
         if rows.any():
             unreadable_rows = batch.filter(pa.array(rows))

@@ -57,7 +57,7 @@ _UNDECIDED = frozenset({"replication-undecided"})
 _MAX_NAMES = 2
 _MIN_LEDGERS = 10
 """Smallest number of damaged ledgers for which a bookie counts as having lost its data or a disk."""
-_LOST_SHARE = 0.95
+_MIN_LOST_SHARE = 0.95
 
 Row = Mapping[str, Any]
 
@@ -116,7 +116,7 @@ def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
     }
 
     def is_uneven(ledgers: Sequence[int]) -> bool:
-        return max(ledgers) >= _MIN_LEDGERS and min(ledgers) <= (1 - _LOST_SHARE) * max(ledgers)
+        return max(ledgers) >= _MIN_LEDGERS and min(ledgers) <= (1 - _MIN_LOST_SHARE) * max(ledgers)
 
     return {
         name: directories
@@ -161,10 +161,10 @@ def find_claims(rows: Iterable[Row], roster: Roster, loss_counts: LossCounts | N
     return claims[:MAX_CLAIMS]
 
 
-Proofs = Mapping[str, Mapping[str, Row]]
+ProofRows = Mapping[str, Mapping[str, Row]]
 
 
-def _instance_claims(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[Claim]:
+def _instance_claims(proofs: ProofRows, bookies: Mapping[str, Row]) -> Iterable[Claim]:
     for name, evidence in proofs["instance-mismatch"].items():
         if name in bookies and bookies[name]["foreign_instance"]:
             ids = sorted({cookie["instance_id"] or "none" for cookie in evidence["cookies"]})
@@ -187,7 +187,7 @@ def _instance_claims(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[Cla
             )
 
 
-def _older_store_claims(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[Claim]:
+def _older_store_claims(proofs: ProofRows, bookies: Mapping[str, Row]) -> Iterable[Claim]:
     evidence_by_bookie = {
         name: evidence
         for name, evidence in proofs["metadata-suspect"].items()
@@ -208,7 +208,7 @@ def _older_store_claims(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[
         )
 
 
-def _swapped_disk_claims(proofs: Proofs) -> Iterable[Claim]:
+def _swapped_disk_claims(proofs: ProofRows) -> Iterable[Claim]:
     disk_ids_by_bookie = {
         name: {directory["names"] for directory in evidence["directories"]}
         for name, evidence in proofs["disk-id-mismatch"].items()
@@ -229,7 +229,7 @@ def _swapped_disk_claims(proofs: Proofs) -> Iterable[Claim]:
                 )
 
 
-def _unmounted_disk_claims(proofs: Proofs, bookies: Mapping[str, Row], roster: Roster) -> Iterable[Claim]:
+def _unmounted_disk_claims(proofs: ProofRows, bookies: Mapping[str, Row], roster: Roster) -> Iterable[Claim]:
     missing_paths = {
         row["bookie_id"]: len(row["paths"]) for row in roster.starts if row["fault"] == Fault.VERSION_MISSING
     }
@@ -257,7 +257,7 @@ def _disk_text(paths: Sequence[str]) -> str:
 _GONE_BOOKIE_CHECKS = ("ghost-bookie", "bookie-down", "on-unregistered-bookie")
 
 
-def _alias_claims(proofs: Proofs) -> Iterable[Claim]:
+def _alias_claims(proofs: ProofRows) -> Iterable[Claim]:
     for name, evidence in sorted(proofs["bookie-alias"].items()):
         ids = [name, *sorted({alias_fact["bookie_id"] for alias_fact in evidence["ids"]} - {name})]
         yield Claim(
@@ -269,7 +269,7 @@ def _alias_claims(proofs: Proofs) -> Iterable[Claim]:
         )
 
 
-def _unregistered_claims(proofs: Proofs, bookies: Mapping[str, Row], aliases: Set[str]) -> Iterable[Claim]:
+def _unregistered_claims(proofs: ProofRows, bookies: Mapping[str, Row], aliases: Set[str]) -> Iterable[Claim]:
     names = {name for id in ("ghost-bookie", "bookie-down") for name in proofs[id]}
     for name in sorted(names - aliases):
         row = bookies.get(name)
@@ -289,12 +289,12 @@ def _unregistered_claims(proofs: Proofs, bookies: Mapping[str, Row], aliases: Se
         )
 
 
-def _overflow_claims(proofs: Proofs) -> Iterable[Claim]:
+def _overflow_claims(proofs: ProofRows) -> Iterable[Claim]:
     names = tuple(
         sorted(
             name
             for name, evidence in proofs["gc-would-delete-live"].items()
-            if evidence["causes"] == [GcCause.OVERFLOWS]
+            if evidence["causes"] == [GcCause.LIST_OVERFLOW]
         )
     )
     if names:
@@ -308,7 +308,7 @@ def _overflow_claims(proofs: Proofs) -> Iterable[Claim]:
         )
 
 
-def _unread_claims(proofs: Proofs, bookies: Mapping[str, Row], unread_names: set[str]) -> Iterable[Claim]:
+def _unread_claims(proofs: ProofRows, bookies: Mapping[str, Row], unread_names: set[str]) -> Iterable[Claim]:
     for name, evidence in sorted(proofs["bookie-unread"].items()):
         if name not in unread_names:
             if absent_paths := bookies[name]["absent_directories"]:
@@ -344,7 +344,7 @@ def _lost_data_claims(bookies: Mapping[str, Row], loss_counts: LossCounts) -> li
 
 
 def _is_nearly_all(missing_count: int, expected_count: int) -> bool:
-    return missing_count >= max(_MIN_LEDGERS, _LOST_SHARE * expected_count)
+    return missing_count >= max(_MIN_LEDGERS, _MIN_LOST_SHARE * expected_count)
 
 
 def _lost_disk_claims(roster: Roster, loss_counts: LossCounts, gone_bookies: Set[str]) -> Iterable[Claim]:
@@ -380,8 +380,8 @@ def cause_column(claims: Sequence[Claim]) -> Column:
             if ids:
                 claims_by_subject.setdefault((subject, ids), {}).setdefault(claim.bookies[0], claim_number)
     for (subject, ids), claim_numbers in claims_by_subject.items():
-        number_of_bookie = F.create_map(*(F.lit(part) for pair in claim_numbers.items() for part in pair))
-        number_columns.append(F.when(F.col("id").isin(*ids), number_of_bookie[names[subject]]))
+        number_by_bookie = F.create_map(*(F.lit(part) for pair in claim_numbers.items() for part in pair))
+        number_columns.append(F.when(F.col("id").isin(*ids), number_by_bookie[names[subject]]))
     return F.least(*number_columns)
 
 

@@ -13,8 +13,8 @@ from typing import cast
 from auditor.checks import CHECK_BY_ID, Basis
 from auditor.checks.check import DataKind
 from auditor.findings.basis import (
-    LOSS_STAGES,
-    UNREADABLE,
+    LOSS_CHECKS,
+    UNREADABLE_ID,
     ids_resting_on,
     ids_without_check,
     rests_on_copies,
@@ -23,7 +23,7 @@ from auditor.findings.basis import (
     rests_on_marks,
 )
 from auditor.findings.rules import (
-    IF_NOT_COVERED,
+    CHANGE_IF_NOT_COVERED,
     FindingFacts,
     FindingState,
     is_milder,
@@ -33,7 +33,7 @@ from auditor.findings.rules import (
 from auditor.findings.table import fingerprints, severity_ranks
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Urgency
-from auditor.model.states import FOUND, BookieRead, Change, LedgerClass
+from auditor.model.states import FOUND_NOW, BookieRead, Change, LedgerClass
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 
@@ -53,7 +53,7 @@ class RunCoverage:
         has_gaps: whether a part of the metadata could not be listed.
         has_unread_bookie: whether a bookie was not read completely.
         has_all_owners: whether all owners of ledgers (such as topics) were read.
-        asked_tables: the requested optional tables that findings may depend on (`Basis`).
+        requested_tables: the requested optional tables that findings may depend on (`Basis`).
         skipped_checks: checks that were left out, or that had fewer inputs than in the previous run.
         lost_carried: checks that had fewer inputs than in at least one earlier run. They matter for earlier
             findings that the previous run carried over, because it could not look for them.
@@ -66,7 +66,7 @@ class RunCoverage:
     has_gaps: bool
     has_unread_bookie: bool
     has_all_owners: bool = False
-    asked_tables: Set[str] = frozenset()
+    requested_tables: Set[str] = frozenset()
     skipped_checks: Set[str] = frozenset()
     lost_carried: Set[str] = frozenset()
     unread_logs: Set[str] = frozenset()
@@ -87,12 +87,12 @@ def findings_with_changes(
     the columns about suppressions.
     """
     finish_time = F.lit(finished_ms).cast("bigint")
-    trouble_rows = _add_trouble_key(findings, instance_id)
+    keyed_findings = _add_trouble_key(findings, instance_id)
     if earlier_changes is None:
-        return _mark_all_new(trouble_rows, finish_time)
+        return _mark_all_new(keyed_findings, finish_time)
     earlier_findings = _earlier_findings(earlier_changes)
     earlier_state = F.struct("severity", *_KNOWN_COLUMNS, "first_seen", "was_unseen").alias("was")
-    joined_rows = trouble_rows.join(earlier_findings.select("trouble", earlier_state), "trouble", "left")
+    joined_rows = keyed_findings.join(earlier_findings.select("trouble", earlier_state), "trouble", "left")
     matched_rows = joined_rows.select(
         "trouble",
         *_FINDING_COLUMNS,
@@ -104,7 +104,7 @@ def findings_with_changes(
         finish_time.alias("last_seen"),
         "was.was_unseen",
     )
-    absent_rows = earlier_findings.join(trouble_rows.select("trouble"), "trouble", "left_anti").select(
+    absent_rows = earlier_findings.join(keyed_findings.select("trouble"), "trouble", "left_anti").select(
         "trouble",
         *_FINDING_COLUMNS,
         F.col("severity").alias("previous_severity"),
@@ -123,13 +123,13 @@ def findings_with_changes(
     checked_rows = rows_needing_coverage.withColumn(
         "change",
         F.when(F.col("looked"), F.col("change"))
-        .when(F.col("change") == Change.BETTER, IF_NOT_COVERED[Change.BETTER])
-        .when(F.col("change") == Change.FIXED, IF_NOT_COVERED[Change.FIXED])
+        .when(F.col("change") == Change.BETTER, CHANGE_IF_NOT_COVERED[Change.BETTER])
+        .when(F.col("change") == Change.FIXED, CHANGE_IF_NOT_COVERED[Change.FIXED])
         .otherwise(F.col("change")),
     )
     rows = matched_rows.where(~needs_coverage).withColumn("looked", F.lit(True)).unionByName(checked_rows)
-    is_milder_unseen = F.col("change").isin(Change.SAME, Change.WORSE) & is_milder_now & ~F.col("looked")
-    is_doubted = (F.col("change") == Change.UNCHECKED) | is_milder_unseen
+    is_milder_unchecked = F.col("change").isin(Change.SAME, Change.WORSE) & is_milder_now & ~F.col("looked")
+    is_doubted = (F.col("change") == Change.UNCHECKED) | is_milder_unchecked
     was_confirmed = (F.col("change") == Change.SAME) & (
         F.col("known_confidence") == Confidence.CONFIRMED.value
     )
@@ -144,8 +144,8 @@ def findings_with_changes(
     ).drop("looked", "was_unseen")
 
 
-def _mark_all_new(trouble_rows: DataFrame, finish_time: Column) -> DataFrame:
-    return trouble_rows.select(
+def _mark_all_new(keyed_findings: DataFrame, finish_time: Column) -> DataFrame:
+    return keyed_findings.select(
         "trouble",
         *_FINDING_COLUMNS,
         F.lit(None).cast("string").alias("previous_severity"),
@@ -160,12 +160,12 @@ def _mark_all_new(trouble_rows: DataFrame, finish_time: Column) -> DataFrame:
 
 def rows_of_own_run(changes: DataFrame) -> DataFrame:
     """Return a table ``changes`` without findings that only earlier runs found."""
-    return changes.where(F.col("change").isin(*FOUND))
+    return changes.where(F.col("change").isin(*FOUND_NOW))
 
 
 def _add_trouble_key(findings: DataFrame, instance_id: str | None) -> DataFrame:
-    is_loss_stage = F.col("id").isin(*LOSS_STAGES)
-    mildest_stage = fingerprints(F.lit(LOSS_STAGES[0]), instance_id)
+    is_loss_stage = F.col("id").isin(*LOSS_CHECKS)
+    mildest_stage = fingerprints(F.lit(LOSS_CHECKS[0]), instance_id)
     missing_count = F.aggregate(
         "missing.count", F.lit(0).cast("long"), lambda running_total, entry_count: running_total + entry_count
     )
@@ -224,7 +224,7 @@ def _add_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) -
         )
     )
     unreadable_indexes = (
-        findings.where((F.col("id") == UNREADABLE) & F.col("ledger_id").isNotNull())
+        findings.where((F.col("id") == UNREADABLE_ID) & F.col("ledger_id").isNotNull())
         .select(*LEDGER, "bookie_id", F.lit(True).alias("unreadable"))
         .distinct()
     )
@@ -254,9 +254,9 @@ def _was_covered(coverage: RunCoverage) -> Column:
     }
     flags_by_kind["disks"] = ~(flags_by_kind["records"] | flags_by_kind["copies"] | flags_by_kind["owners"])
     unread_bases = [
-        basis for basis in Basis if basis.table is not None and basis.table not in coverage.asked_tables
+        basis for basis in Basis if basis.table is not None and basis.table not in coverage.requested_tables
     ]
-    unseen_checks = [*ids_resting_on(*unread_bases), *ids_without_check(coverage.skipped_checks)]
+    unchecked_checks = [*ids_resting_on(*unread_bases), *ids_without_check(coverage.skipped_checks)]
     is_carried_over = F.col("was_unseen") & has_check_id(ids_without_check(coverage.lost_carried))
     facts = FindingFacts(
         flags_by_kind=flags_by_kind,
@@ -269,7 +269,7 @@ def _was_covered(coverage: RunCoverage) -> Column:
         is_read_bookie=F.coalesce("whole", F.lit(False)),
         is_index_unreadable=F.col("unreadable").isNotNull(),
         rests_on_marks=has_check_id(filter(rests_on_marks, CHECK_BY_ID)),
-        is_unchecked=has_check_id(unseen_checks) | is_carried_over,
+        is_unchecked=has_check_id(unchecked_checks) | is_carried_over,
         unread_data_flags=(
             (has_check_id(filter(rests_on_copies, CHECK_BY_ID)), F.col("unread_index").isNotNull()),
             (has_check_id(filter(rests_on_logs, CHECK_BY_ID)), is_among(coverage.unread_logs)),

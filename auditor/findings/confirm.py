@@ -91,7 +91,7 @@ class EarlierFindings(NamedTuple):
 
     rows: DataFrame
     name: str
-    finished: int
+    finish_time: int
 
 
 def suspects_without_lasting_doubt(findings: DataFrame) -> DataFrame:
@@ -112,10 +112,10 @@ def confirm_by_two_runs(
     ``bookies`` is the run's table bookies, which has the time of each index. ``grace_ms`` is the grace
     period, ms.
     """
-    suspects = _add_version(suspects_without_lasting_doubt(findings))
-    earlier_rows = _add_version(earlier_run.rows.where("ledger_id is not null and bookie_id is null"))
+    suspects = _add_ledger_version(suspects_without_lasting_doubt(findings))
+    earlier_rows = _add_ledger_version(earlier_run.rows.where("ledger_id is not null and bookie_id is null"))
     earlier_run_struct = F.struct(
-        F.lit(earlier_run.name).alias("name"), F.lit(earlier_run.finished).alias("finished")
+        F.lit(earlier_run.name).alias("name"), F.lit(earlier_run.finish_time).alias("finished")
     )
     first_run = F.coalesce(
         F.from_json(F.get_json_object("evidence", "$.earlier_run"), _EARLIER_RUN_SCHEMA), earlier_run_struct
@@ -148,7 +148,7 @@ def _has_only_transient_doubts() -> Column:
     return F.coalesce(is_suspect & has_doubts & (lasting_doubts == "[]"), F.lit(False))
 
 
-def _add_version(findings: DataFrame) -> DataFrame:
+def _add_ledger_version(findings: DataFrame) -> DataFrame:
     """Add the column ``version``: the version of the ledger in the first scan.
 
     An unknown version is null, which is not equal to any version.
@@ -173,10 +173,10 @@ def _is_index_newer(grace_ms: int) -> Column:
     return F.forall("missing", lambda replica: F.try_element_at("times", replica.bookie_id) > earliest_time)
 
 
-def _add_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Column) -> DataFrame:
+def _add_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_index_newer: Column) -> DataFrame:
     """Add name and time of the earlier run to the evidence of rows for which ``was_seen_earlier`` is true.
 
-    A row becomes confirmed if ``is_newer`` is true too.
+    A row becomes confirmed if ``is_index_newer`` is true too.
     """
     run = F.to_json("first")
     carried_evidence = F.concat(
@@ -188,7 +188,7 @@ def _add_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Column
         utc_text(F.col("first.finished")),
         F.lit(", for the same ledger version and with an older index"),
     )
-    is_confirmed = was_seen_earlier & is_newer
+    is_confirmed = was_seen_earlier & is_index_newer
     return rows.withColumns(
         {
             "evidence": F.when(was_seen_earlier, carried_evidence).otherwise(F.col("evidence")),

@@ -23,9 +23,9 @@ from auditor.findings.arrays import (
     to_whole_numbers,
 )
 from auditor.findings.basis import Batches, FindingObjects, finding_objects, is_covered_by_run, is_of_checks
-from auditor.findings.rules import IF_NOT_COVERED, FindingState, is_milder, is_worse
+from auditor.findings.rules import CHANGE_IF_NOT_COVERED, FindingState, is_milder, is_worse
 from auditor.model.finding import Confidence, Severity
-from auditor.model.states import FOUND, Change
+from auditor.model.states import FOUND_NOW, Change
 from auditor.tables.changes import CHANGED
 
 CHANGE_KINDS = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNCHECKED, Change.SAME)
@@ -42,8 +42,8 @@ class FindingArrays:
 
     ``match_key`` identifies the fault. Two runs match their findings by this number. ``severity_ranks`` is
     the rank of the severity, 0 for the worst. ``confidence`` is a position in `CONFIDENCES`. ``row_numbers``
-    is the position in the table. ``unseen`` is True if the run could not look for the finding, or could not
-    tell whether it still has its earlier severity.
+    is the position in the table. ``unseen`` is True if the run could not look for the finding, or could
+    not tell whether it still has its earlier severity.
     """
 
     match_key: NDArray[np.uint64]
@@ -59,21 +59,21 @@ class FindingPairs:
     """The findings of a new run with their matches in an old run, and the change of each finding.
 
     ``new_changes`` has the change of each finding of the new run. ``old_positions`` has the position of its
-    match in ``old_findings``, or -1 without a match. ``gone_rows`` has the positions of old findings without
-    a match, ascending. ``gone_changes`` has their changes.
+    match in ``old_findings``, or -1 without a match. ``unmatched_old_rows`` has the positions of old findings
+    without a match, ascending. ``unmatched_changes`` has their changes.
     """
 
     old_findings: FindingArrays
     new_findings: FindingArrays
     old_positions: NDArray[np.int64]
     new_changes: NDArray[np.int8]
-    gone_rows: NDArray[np.int64]
-    gone_changes: NDArray[np.int8]
+    unmatched_old_rows: NDArray[np.int64]
+    unmatched_changes: NDArray[np.int8]
 
     def counts(self) -> dict[str, int]:
         """Return the number of findings by change."""
         change_counts = np.bincount(self.new_changes, minlength=len(CHANGE_KINDS)) + np.bincount(
-            self.gone_changes, minlength=len(CHANGE_KINDS)
+            self.unmatched_changes, minlength=len(CHANGE_KINDS)
         )
         return {kind: int(count) for kind, count in zip(CHANGE_KINDS, change_counts, strict=True)}
 
@@ -108,11 +108,11 @@ def read_finding_arrays(batches: Batches, changes: Sequence[str], column_prefix:
         batch_start += batch.num_rows
     column_types = (np.uint64, np.int8, np.int64, np.int8, np.int64, np.bool_)
     columns = zip(*parts, strict=True) if parts else ([] for _ in column_types)
-    trouble_numbers, rank, missing_count, confidence_codes, row, is_unseen = (
+    trouble_numbers, rank, missing_count, confidence_codes, row, is_unchecked = (
         np.concatenate([np.empty(0, kind), *column])
         for kind, column in zip(column_types, columns, strict=True)
     )
-    return FindingArrays(trouble_numbers, rank, missing_count, confidence_codes, row, is_unseen)
+    return FindingArrays(trouble_numbers, rank, missing_count, confidence_codes, row, is_unchecked)
 
 
 def pair_findings(
@@ -130,15 +130,15 @@ def pair_findings(
     old run carried over, because it could not look for them. Such findings are compared with their last known
     severity, missing entries and confidence.
     """
-    earlier_findings = read_finding_arrays(earlier_batches, (*FOUND, Change.UNCHECKED), "known_")
-    current_findings = read_finding_arrays(current_batches, FOUND)
+    earlier_findings = read_finding_arrays(earlier_batches, (*FOUND_NOW, Change.UNCHECKED), "known_")
+    current_findings = read_finding_arrays(current_batches, FOUND_NOW)
     earlier_order = np.argsort(earlier_findings.match_key, kind="stable")
-    pairs = find_positions(earlier_findings.match_key[earlier_order], current_findings.match_key)
-    is_paired = pairs >= 0
-    pairs[is_paired] = earlier_order[pairs[is_paired]]
+    match_positions = find_positions(earlier_findings.match_key[earlier_order], current_findings.match_key)
+    is_paired = match_positions >= 0
+    match_positions[is_paired] = earlier_order[match_positions[is_paired]]
     new_changes = np.full(len(current_findings.match_key), _NEW, np.int8)
-    new_changes[is_paired] = _compare_findings(earlier_findings, current_findings, pairs, is_paired)
-    gone_rows = np.flatnonzero(
+    new_changes[is_paired] = _compare_findings(earlier_findings, current_findings, match_positions, is_paired)
+    unmatched_old_rows = np.flatnonzero(
         find_positions(np.sort(current_findings.match_key), earlier_findings.match_key) < 0
     )
 
@@ -150,23 +150,32 @@ def pair_findings(
 
     better_rows = np.flatnonzero(new_changes == _BETTER)
     findings = finding_objects(current_batches, current_findings.row_numbers[better_rows])
-    is_seen = is_covered(findings, earlier_findings.unseen[pairs[better_rows]])
-    new_changes[better_rows[~is_seen]] = CHANGE_KINDS.index(IF_NOT_COVERED[Change.BETTER])
-    findings = finding_objects(earlier_batches, earlier_findings.row_numbers[gone_rows])
-    is_seen = is_covered(findings, earlier_findings.unseen[gone_rows])
-    gone_changes = np.where(is_seen, _FIXED, CHANGE_KINDS.index(IF_NOT_COVERED[Change.FIXED])).astype(np.int8)
-    return FindingPairs(earlier_findings, current_findings, pairs, new_changes, gone_rows, gone_changes)
+    is_seen = is_covered(findings, earlier_findings.unseen[match_positions[better_rows]])
+    new_changes[better_rows[~is_seen]] = CHANGE_KINDS.index(CHANGE_IF_NOT_COVERED[Change.BETTER])
+    findings = finding_objects(earlier_batches, earlier_findings.row_numbers[unmatched_old_rows])
+    is_seen = is_covered(findings, earlier_findings.unseen[unmatched_old_rows])
+    unmatched_changes = np.where(
+        is_seen, _FIXED, CHANGE_KINDS.index(CHANGE_IF_NOT_COVERED[Change.FIXED])
+    ).astype(np.int8)
+    return FindingPairs(
+        earlier_findings,
+        current_findings,
+        match_positions,
+        new_changes,
+        unmatched_old_rows,
+        unmatched_changes,
+    )
 
 
 def _compare_findings(
     earlier_findings: FindingArrays,
     current_findings: FindingArrays,
-    pairs: NDArray[np.int64],
+    match_positions: NDArray[np.int64],
     is_paired: NDArray[np.bool_],
 ) -> NDArray[np.int8]:
     current_state, earlier_state = (
         _finding_state(current_findings, is_paired),
-        _finding_state(earlier_findings, pairs[is_paired]),
+        _finding_state(earlier_findings, match_positions[is_paired]),
     )
     change_flags = [is_worse(current_state, earlier_state), is_milder(current_state, earlier_state)]
     return np.select(change_flags, [_WORSE, _BETTER], _SAME).astype(np.int8)

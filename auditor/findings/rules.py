@@ -37,7 +37,7 @@ from typing import Any
 from auditor.checks.check import DataKind
 from auditor.model.states import Change
 
-IF_NOT_COVERED: Mapping[Change, Change] = {Change.BETTER: Change.SAME, Change.FIXED: Change.UNCHECKED}
+CHANGE_IF_NOT_COVERED: Mapping[Change, Change] = {Change.BETTER: Change.SAME, Change.FIXED: Change.UNCHECKED}
 """Change that replaces another one if the later run did not look at the facts of the finding."""
 
 
@@ -118,8 +118,8 @@ class FindingFacts:
 def was_covered(facts: FindingFacts) -> Any:
     """Return for each finding whether it is covered: the run looked at the facts that it depends on."""
     is_deleted = ~facts.is_listed & facts.has_all_metadata
-    ledger_is_judged = ~facts.has_ledger | (facts.is_listed & facts.is_judged) | is_deleted
-    ledger_is_decided = (facts.is_listed & facts.is_decided) | is_deleted
+    is_ledger_judged = ~facts.has_ledger | (facts.is_listed & facts.is_judged) | is_deleted
+    is_ledger_decided = (facts.is_listed & facts.is_decided) | is_deleted
     # A finding that counts ledgers of a bookie depends on all their copies, and so on all bookies.
     is_copy_count_known = facts.has_all_metadata & facts.has_all_bookies
     are_disks_read = (
@@ -129,9 +129,9 @@ def was_covered(facts: FindingFacts) -> Any:
     )
     is_covered = (
         (facts.flags_by_kind["records"] & (facts.is_listed | facts.has_all_metadata))
-        | (facts.flags_by_kind["copies"] & facts.has_ledger & ledger_is_decided)
+        | (facts.flags_by_kind["copies"] & facts.has_ledger & is_ledger_decided)
         | (facts.flags_by_kind["copies"] & ~facts.has_ledger & is_copy_count_known)
-        | (facts.flags_by_kind["disks"] & are_disks_read & ledger_is_judged & ~facts.is_index_unreadable)
+        | (facts.flags_by_kind["disks"] & are_disks_read & is_ledger_judged & ~facts.is_index_unreadable)
         | (facts.flags_by_kind["owners"] & facts.has_all_metadata & facts.has_all_owners)
     )
     is_covered = is_covered & ~(facts.rests_on_marks & ~facts.has_all_metadata) & ~facts.is_unchecked

@@ -40,7 +40,7 @@ from auditor.findings.table import severity_ranks
 from auditor.model.acceptance import DATA_LOSS, last_acceptance_day
 from auditor.model.amounts import plural
 from auditor.model.finding import glob_to_regex
-from auditor.model.states import FOUND
+from auditor.model.states import FOUND_NOW
 from auditor.sources.regular_file import read_toml
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
@@ -122,7 +122,7 @@ def apply_suppressions(
         for entry_number, entry in enumerate(entries, 1)
         for reason_part in (entry_number, entry.reason)
     ]
-    suppression = F.when(F.col("change").isin(*FOUND), accepting_entry).otherwise(F.lit(None)).cast("int")
+    suppression = F.when(F.col("change").isin(*FOUND_NOW), accepting_entry).otherwise(F.lit(None)).cast("int")
     reason = F.create_map(*reasons)[F.col("suppression")] if reasons else F.lit(None).cast("string")
     return rows.withColumn("suppression", suppression).withColumn("suppressed", reason).select(*CHANGES.names)
 
@@ -156,7 +156,7 @@ def find_refusals(
     that names it by fingerprint, else for the first entry that names it.
     """
     unaccepted_losses = changes.where(
-        F.col("suppression").isNull() & F.col("urgency").isin(*DATA_LOSS) & F.col("change").isin(*FOUND)
+        F.col("suppression").isNull() & F.col("urgency").isin(*DATA_LOSS) & F.col("change").isin(*FOUND_NOW)
     )
     rows, match_by_entry = _match_entries(unaccepted_losses, entries, baselines, today)
     accepting_entry = F.lit(None).cast("int")

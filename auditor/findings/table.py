@@ -71,7 +71,7 @@ def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
     """
     checks_with_input = drop_empty_queries(checks, tables) or checks[:1]
     frames: list[DataFrame] = [
-        check.find(tables).selectExpr(*check.columns, f"'{check.id}' AS id") for check in checks_with_input
+        check.finder(tables).selectExpr(*check.columns, f"'{check.id}' AS id") for check in checks_with_input
     ]
     # Unite in pairs, because Spark analyses the whole union whenever a table is added to it.
     while len(frames) > 1:

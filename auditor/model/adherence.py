@@ -29,7 +29,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.model.placement import DEFAULT_RACK, Level, Locations, PlacementSettings, Policy, normalise
+from auditor.model.placement import (
+    DEFAULT_RACK,
+    Level,
+    Locations,
+    PlacementSettings,
+    Policy,
+    normalise_location,
+)
 
 DEFAULT_PATHS = {
     Policy.RACK: DEFAULT_RACK,
@@ -156,7 +163,7 @@ def zone_of(path: str) -> tuple[str, str] | None:
     >>> zone_of("/z1/u1"), zone_of("/z1"), zone_of("/default-zone/default-upgradedomain")
     (('z1', 'u1'), None, None)
     """
-    path_parts = [path_part for path_part in normalise(path).split("/") if path_part]
+    path_parts = [path_part for path_part in normalise_location(path).split("/") if path_part]
     return (
         (path_parts[0], path_parts[1])
         if len(path_parts) == 2 and path != DEFAULT_PATHS[Policy.ZONE]
@@ -243,14 +250,14 @@ def _judge_by_zone(
 ) -> Verdicts:
     zones = quorum_windows(view.zone_codes[ensembles], write_quorum)
     zone_counts = count_distinct(zones)
-    is_broken = (zone_counts < settings.min_zones) | flag_single_domain(
+    is_broken = (zone_counts < settings.min_zones) | flag_single_domain_zones(
         zones, quorum_windows(view.upgrade_domain_codes[ensembles], write_quorum)
     )
     is_broken |= (view.zone_codes[ensembles] < 0).any(axis=1, keepdims=True) | is_refused
     has_few_zones = (zone_counts < min(write_quorum, settings.desired_zones)).any(axis=1)
-    adherence_grades = np.where(has_few_zones, Adherence.SOFT, Adherence.STRICT)
+    adherence_verdicts = np.where(has_few_zones, Adherence.SOFT, Adherence.STRICT)
     return Verdicts(
-        np.where(is_broken.any(axis=1), Adherence.FAIL, adherence_grades).astype(np.int8), is_broken
+        np.where(is_broken.any(axis=1), Adherence.FAIL, adherence_verdicts).astype(np.int8), is_broken
     )
 
 
@@ -289,14 +296,14 @@ def flag_first_of_equal_codes(sorted_codes: NDArray[np.integer[Any]]) -> Flags:
     return is_first & (sorted_codes >= 0)
 
 
-def flag_single_domain(zones: Numbers, domains: Numbers) -> Flags:
+def flag_single_domain_zones(zones: Numbers, domains: Numbers) -> Flags:
     """Flag the windows (write quorums) with a zone that has 2 or more bookies, all in one upgrade domain."""
-    is_crowded = np.zeros(zones.shape[:-1], np.bool_)
+    is_single_domain = np.zeros(zones.shape[:-1], np.bool_)
     for member_index in range(zones.shape[-1]):
         is_same_zone = zones == zones[..., member_index : member_index + 1]
         has_other_domain = is_same_zone & (domains != domains[..., member_index : member_index + 1])
-        is_crowded |= (is_same_zone.sum(axis=-1) > 1) & ~has_other_domain.any(axis=-1)
-    return is_crowded
+        is_single_domain |= (is_same_zone.sum(axis=-1) > 1) & ~has_other_domain.any(axis=-1)
+    return is_single_domain
 
 
 def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
@@ -316,7 +323,7 @@ def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
     return np.where((members == first_domain[..., None]).all(axis=-1), first_domain, np.int32(-1))
 
 
-def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_regions: int) -> Flags:
+def flag_undurable_windows(codes: Numbers, write_quorum: int, ack_quorum: int, min_regions: int) -> Flags:
     """Flag the windows (write quorums) in which ``min_regions`` - 1 regions have an ack quorum of copies.
 
     A region policy with ``reppMinimumRegionsForDurability`` avoids such windows when it creates an ensemble.
@@ -324,7 +331,7 @@ def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_re
     whose region is unknown counts for no region.
 
     >>> two_and_one = np.array([[0, 0, 1]], np.int32)
-    >>> regions_hold_acks(two_and_one, 3, 2, 2).all(), regions_hold_acks(two_and_one, 3, 3, 2).any()
+    >>> flag_undurable_windows(two_and_one, 3, 2, 2).all(), flag_undurable_windows(two_and_one, 3, 3, 2).any()
     (np.True_, np.False_)
     """
     if min_regions < 2 or not codes.shape[1]:

@@ -88,17 +88,17 @@ def find_components(edges: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], 
     return tuple(tuple(nodes) for _, nodes in sorted(nodes_by_root.items()))
 
 
-_JOINING_ADDRESS_RULES = frozenset(
+_ID_JOINING_ADDRESS_RULES = frozenset(
     {Rule.SAME_ADDRESS, Rule.ENDPOINT_IS_ID, Rule.SAME_ENDPOINT, Rule.NAME_AND_IP}
 )
-_ADDRESS_RULES = _JOINING_ADDRESS_RULES | {Rule.SHORT_NAME}
-_JOINING_RULES = _JOINING_ADDRESS_RULES | {Rule.SAME_LEDGERS}
+_ADDRESS_RULES = _ID_JOINING_ADDRESS_RULES | {Rule.SHORT_NAME}
+_ID_JOINING_RULES = _ID_JOINING_ADDRESS_RULES | {Rule.SAME_LEDGERS}
 _MIN_LAYOUTS_PER_PAIR = 3
-_EMPTY_COMPARISON = ContentComparison()
+_NO_LEDGERS_COMPARED = ContentComparison()
 
 
 def alias_edges(
-    ids: Mapping[str, BookieFacts], ledgers: ContentComparison = _EMPTY_COMPARISON
+    facts_by_id: Mapping[str, BookieFacts], ledgers: ContentComparison = _NO_LEDGERS_COMPARED
 ) -> tuple[Edge, ...]:
     """Return the pairs of ids that may belong to the same bookie.
 
@@ -111,25 +111,28 @@ def alias_edges(
     [('10.0.0.7:3181', 'bk-7', 'endpoint-is-id')]
 
     Args:
-        ids: facts about all ids in the cluster's ensembles, cookies, registrations and under-replication
+        facts_by_id: facts about all ids in the cluster's ensembles, cookies, registrations and
+            under-replication
             marks, and on disks.
         ledgers: comparison of the ledgers of these ids with the disks of bookies.
     """
     evidence_by_pair: dict[tuple[str, str, Rule], str] = {}
-    for claimed_id, alias_id, rule, evidence in (
-        *claims_by_addresses(ids),
-        *_pair_by_cookie(ids),
-        *_pair_by_disks(ids),
-        *_pair_by_directories(ids),
+    for bookie_id, alias_id, rule, evidence in (
+        *claims_by_addresses(facts_by_id),
+        *_pair_by_cookie(facts_by_id),
+        *_pair_by_disks(facts_by_id),
+        *_pair_by_directories(facts_by_id),
         *ledgers.claims_by_ledgers(),
     ):
-        first_id, second_id = sorted((claimed_id, alias_id))
-        if not _are_both_registered(ids[first_id], ids[second_id]):
+        first_id, second_id = sorted((bookie_id, alias_id))
+        if not _are_both_registered(facts_by_id[first_id], facts_by_id[second_id]):
             evidence_by_pair[first_id, second_id, rule] = min(
                 evidence, evidence_by_pair.get((first_id, second_id, rule), evidence)
             )
     return tuple(
-        _make_edge(first_id, second_id, rule, evidence, ids, ledgers.evidence_against(first_id, second_id))
+        _make_edge(
+            first_id, second_id, rule, evidence, facts_by_id, ledgers.evidence_against(first_id, second_id)
+        )
         for (first_id, second_id, rule), evidence in sorted(evidence_by_pair.items())
     )
 
@@ -139,19 +142,19 @@ def _make_edge(
     second_id: str,
     rule: Rule,
     evidence: str,
-    ids: Mapping[str, BookieFacts],
-    ledger_objection: str | None,
+    facts_by_id: Mapping[str, BookieFacts],
+    ledger_counter_evidence: str | None,
 ) -> Edge:
-    counter_evidence = ledger_objection
+    counter_evidence = ledger_counter_evidence
     if (
         counter_evidence is None
         and rule in _ADDRESS_RULES
-        and _have_unequal_directories(first_id, second_id, ids)
+        and _have_unequal_directories(first_id, second_id, facts_by_id)
     ):
         counter_evidence = "the directories in their cookies differ"
-    joins_ids = rule in _JOINING_RULES and counter_evidence is None
+    joins_ids = rule in _ID_JOINING_RULES and counter_evidence is None
     return Edge(
-        first_id, second_id, rule, joins_ids, evidence, counter_evidence, ledger_objection is not None
+        first_id, second_id, rule, joins_ids, evidence, counter_evidence, ledger_counter_evidence is not None
     )
 
 
@@ -177,7 +180,7 @@ def group_aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def find_identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[str, str]:
+def find_identities(facts_by_id: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[str, str]:
     """Return the identity of every id: the first id of its group, or the id itself if it is in no group.
 
     If two ids of a group belong to different live bookies, the group is wrong. Each of its ids is then its
@@ -188,9 +191,9 @@ def find_identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> 
     >>> find_identities(ids, alias_edges(ids))
     {'bk-7': '10.0.0.7:3181', '10.0.0.7:3181': '10.0.0.7:3181', 'bk-8': 'bk-8'}
     """
-    identity_of = {id: id for id in ids}
+    identity_of = {id: id for id in facts_by_id}
     for alias_group in group_aliases(edges):
-        registered_facts = [ids[id] for id in alias_group if ids[id].registered]
+        registered_facts = [facts_by_id[id] for id in alias_group if facts_by_id[id].registered]
         if not any(
             _are_both_registered(registered_facts[0], other_facts) for other_facts in registered_facts[1:]
         ):
@@ -211,8 +214,11 @@ def _directory_layout(cookie: Cookie) -> tuple[str, ...]:
     return (cookie.journal_dirs, "", *cookie.ledger_dirs, "", *index_dirs, "", cookie.instance_id or "")
 
 
-def _have_unequal_directories(first_id: str, second_id: str, ids: Mapping[str, BookieFacts]) -> bool:
-    first_cookie, second_cookie = _own_cookie(first_id, ids[first_id]), _own_cookie(second_id, ids[second_id])
+def _have_unequal_directories(first_id: str, second_id: str, facts_by_id: Mapping[str, BookieFacts]) -> bool:
+    first_cookie, second_cookie = (
+        _own_cookie(first_id, facts_by_id[first_id]),
+        _own_cookie(second_id, facts_by_id[second_id]),
+    )
     if first_cookie is None or second_cookie is None:
         return False
     return _directory_layout(first_cookie) != _directory_layout(second_cookie)
@@ -225,34 +231,38 @@ def _are_both_registered(facts: BookieFacts, other_facts: BookieFacts) -> bool:
     return address is None or address != other_address
 
 
-def _pair_by_cookie(ids: Mapping[str, BookieFacts]) -> AliasClaims:
-    for id, facts in ids.items():
-        if facts.cookie is not None and facts.cookie.bookie_id != id and facts.cookie.bookie_id in ids:
+def _pair_by_cookie(facts_by_id: Mapping[str, BookieFacts]) -> AliasClaims:
+    for id, facts in facts_by_id.items():
+        if (
+            facts.cookie is not None
+            and facts.cookie.bookie_id != id
+            and facts.cookie.bookie_id in facts_by_id
+        ):
             cookie_id = facts.cookie.bookie_id
             yield id, cookie_id, Rule.COOKIE_NAMES, f"the store's cookie of {id} contains the id {cookie_id}"
 
 
-def _pair_by_disks(ids: Mapping[str, BookieFacts]) -> AliasClaims:
-    ids_by_disk_id: dict[str, list[str]] = defaultdict(list)
-    for id, facts in ids.items():
-        for disk_id in set(facts.disk_ids):
-            ids_by_disk_id[disk_id].append(id)
-    for disk_id, ids_of_disk in ids_by_disk_id.items():
-        id = ids_of_disk[0]
-        if len(ids_of_disk) > 1 or id == disk_id or disk_id not in ids:
+def _pair_by_disks(facts_by_id: Mapping[str, BookieFacts]) -> AliasClaims:
+    ids_by_version_id: dict[str, list[str]] = defaultdict(list)
+    for id, facts in facts_by_id.items():
+        for version_id in set(facts.disk_ids):
+            ids_by_version_id[version_id].append(id)
+    for version_id, ids_with_version_id in ids_by_version_id.items():
+        id = ids_with_version_id[0]
+        if len(ids_with_version_id) > 1 or id == version_id or version_id not in facts_by_id:
             continue
-        if set(ids[id].disk_ids) == {disk_id} and not ids[disk_id].disk_ids:
+        if set(facts_by_id[id].disk_ids) == {version_id} and not facts_by_id[version_id].disk_ids:
             yield (
                 id,
-                disk_id,
+                version_id,
                 Rule.DISKS_NAME,
-                f"every VERSION file at the path of {id} contains the id {disk_id}",
+                f"every VERSION file at the path of {id} contains the id {version_id}",
             )
 
 
-def _pair_by_directories(ids: Mapping[str, BookieFacts]) -> AliasClaims:
+def _pair_by_directories(facts_by_id: Mapping[str, BookieFacts]) -> AliasClaims:
     ids_by_layout: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for id, facts in ids.items():
+    for id, facts in facts_by_id.items():
         cookie = _own_cookie(id, facts)
         if cookie is not None and cookie.instance_id is not None:
             ids_by_layout[_directory_layout(cookie)].append(id)

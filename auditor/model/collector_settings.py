@@ -71,24 +71,24 @@ class CollectorSettings:
     source: str | None = None
 
     def __post_init__(self) -> None:
-        is_on_by_compaction = {"minor": self.runs_minor_compaction, "major": self.runs_major_compaction}
-        for compaction, is_enabled in is_on_by_compaction.items():
+        is_enabled_by_kind = {"minor": self.runs_minor_compaction, "major": self.runs_major_compaction}
+        for compaction_kind, is_enabled in is_enabled_by_kind.items():
             threshold, interval = (
-                getattr(self, f"{compaction}_threshold"),
-                getattr(self, f"{compaction}_interval"),
+                getattr(self, f"{compaction_kind}_threshold"),
+                getattr(self, f"{compaction_kind}_interval"),
             )
             if is_enabled and threshold > 1:
-                raise ValueError(f"{compaction}CompactionThreshold {threshold} is above 1.0")
+                raise ValueError(f"{compaction_kind}CompactionThreshold {threshold} is above 1.0")
             if is_enabled and interval * 1000 < self.wait_ms:
                 raise ValueError(
-                    f"{compaction}CompactionInterval {interval} s is below gcWaitTime {self.wait_ms} ms"
+                    f"{compaction_kind}CompactionInterval {interval} s is below gcWaitTime {self.wait_ms} ms"
                 )
         for limit_name, unit in (("threshold", ""), ("interval", " s")):
             minor_value, major_value = (
                 getattr(self, f"minor_{limit_name}"),
                 getattr(self, f"major_{limit_name}"),
             )
-            if all(is_on_by_compaction.values()) and minor_value >= major_value:
+            if all(is_enabled_by_kind.values()) and minor_value >= major_value:
                 key_suffix = limit_name.capitalize()
                 raise ValueError(
                     f"minorCompaction{key_suffix} {minor_value}{unit} is not below "

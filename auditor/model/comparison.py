@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from auditor.model.json_shape import Count, DecimalId, about
-from auditor.model.report import CLEAN, FOUND, NOT_COVERED
+from auditor.model.report import EXIT_CLEAN, EXIT_FOUND, EXIT_NOT_COVERED
 
 
 class CopyState(StrEnum):
@@ -104,5 +104,5 @@ class Comparison:
     def exit_code(self) -> int:
         """0: everything was read and is equal. 1: items differ. 3: only an unread part could differ."""
         if self.differences:
-            return FOUND
-        return NOT_COVERED if self.gaps or self.count(CopyState.UNDECIDED) else CLEAN
+            return EXIT_FOUND
+        return EXIT_NOT_COVERED if self.gaps or self.count(CopyState.UNDECIDED) else EXIT_CLEAN

@@ -61,9 +61,9 @@ COOKIE_LAYOUT = 5
 class ConfigSource(StrEnum):
     """Source from which a bookie's configuration was inferred."""
 
-    OWN_VERSIONS = "versions"
+    OWN_VERSION_FILES = "versions"
     STORE_COOKIE = "store"
-    OTHER_VERSIONS = "others"
+    OTHER_VERSION_FILES = "others"
     CONFIG_FILE = "configuration"  # the file of --bookie-conf
     NO_SOURCE = "nothing"  # there is no cookie, and no file was given
 
@@ -117,11 +117,11 @@ def infer_configuration(
     """
     own_id_cookies = [cookie for cookie in version_cookies if cookie.bookie_id == bookie_id]
     if own_id_cookies:
-        source, source_cookies = ConfigSource.OWN_VERSIONS, own_id_cookies
+        source, source_cookies = ConfigSource.OWN_VERSION_FILES, own_id_cookies
     elif stored_cookie is not None:
         source, source_cookies = ConfigSource.STORE_COOKIE, [stored_cookie]
     elif version_cookies:
-        source, source_cookies = ConfigSource.OTHER_VERSIONS, list(version_cookies)
+        source, source_cookies = ConfigSource.OTHER_VERSION_FILES, list(version_cookies)
     else:
         return None
     stored_lists = _directory_lists(stored_cookie) if stored_cookie is not None else None

@@ -9,7 +9,7 @@ from typing import Annotated
 from auditor.model.holds import ActionKind, HoldNotice
 from auditor.model.json_shape import SchemaFacet, about
 from auditor.model.permission import Allowed, Permission
-from auditor.model.report import CLEAN, FOUND, NOT_COVERED
+from auditor.model.report import EXIT_CLEAN, EXIT_FOUND, EXIT_NOT_COVERED
 
 
 class Answer(StrEnum):
@@ -288,4 +288,4 @@ class Rehearsal:
     @property
     def exit_code(self) -> int:
         """Exit code: 0 for "now", 1 for "after" and "never", 3 for "unknown"."""
-        return {Answer.NOW: CLEAN, Answer.UNKNOWN: NOT_COVERED}.get(self.answer, FOUND)
+        return {Answer.NOW: EXIT_CLEAN, Answer.UNKNOWN: EXIT_NOT_COVERED}.get(self.answer, EXIT_FOUND)

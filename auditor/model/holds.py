@@ -49,7 +49,9 @@ DANGEROUS_ACTIONS = frozenset(
 )
 """Kinds of action that can destroy data; each needs proof, and doubt is enough to refuse it."""
 
-TWO_RUN_ACTIONS = frozenset({ActionKind.DELETE_LEDGER, ActionKind.DELETE_COOKIE, ActionKind.DECOMMISSION})
+ACTIONS_NEEDING_TWO_RUNS = frozenset(
+    {ActionKind.DELETE_LEDGER, ActionKind.DELETE_COOKIE, ActionKind.DECOMMISSION}
+)
 """Kinds of action that also need the holds of earlier runs, and are refused if no earlier run has holds."""
 
 ERASING_ACTIONS = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
@@ -89,8 +91,10 @@ class HoldTarget(StoredWord):
 
     BOOKIE = "bookie"  # the finding's bookie
     LEDGER = "ledger"  # the finding's ledger
-    LACKING_BOOKIES = "lacking"  # each bookie that lacks, or may lack, entries of the finding's ledger
-    NON_MEMBERS = "holders"  # each bookie that has the finding's ledger and is in no ensemble of it
+    BOOKIES_LACKING_ENTRIES = (
+        "lacking"  # each bookie that lacks, or may lack, entries of the finding's ledger
+    )
+    NON_MEMBER_HOLDERS = "holders"  # each bookie that has the finding's ledger and is in no ensemble of it
     ALIAS_IDS = "identity"  # each id in the evidence, under which the finding's bookie goes
     UNEQUAL_COPIES = (
         "copies"  # each bookie in the evidence whose copy of an entry is one of those that differ
@@ -129,7 +133,7 @@ class FactReason(StoredWord):
 
     LAST_KNOWN_COPY = "last-known-copy"
     LAST_SERVED_COPY = "last-served-copy"
-    FOREIGN_COPY = "foreign-copy"
+    NON_MEMBER_COPY = "foreign-copy"
     UNREAD_DISK = "unread-disk"
     INDEX_DAMAGED = "index-damaged"
     UNINDEXED_BYTES = "unindexed-bytes"

@@ -51,11 +51,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Count = Annotated[int, SchemaFacet("minimum", 0)]
 TimeMs = Annotated[int, about("milliseconds since 1970, UTC")]
-_DECIMAL_FACET = SchemaFacet("pattern", "^(0|-?[1-9][0-9]*)$")
+_DECIMAL_PATTERN = SchemaFacet("pattern", "^(0|-?[1-9][0-9]*)$")
 DecimalId = Annotated[
     int | None,
     SchemaFacet("type", ("string", "null")),
-    _DECIMAL_FACET,
+    _DECIMAL_PATTERN,
     about("id in decimal digits; null: there is no ledger"),
 ]
 """A scope or ledger id; JSON has it as text, because JSON numbers cannot hold all ids exactly."""
@@ -116,19 +116,23 @@ def read_value(value: Any, value_type: Any, value_name: str, allows_missing_keys
 def _read_fields(
     value: dict[str, Any], value_type: Any, value_name: str, allows_missing_keys: bool
 ) -> dict[str, Any]:
-    hints, arguments = _type_hints(value_type), {}
-    if allows_missing_keys and (unknown_key := next((name for name in value if name not in hints), None)):
+    type_hints, field_values = _type_hints(value_type), {}
+    if allows_missing_keys and (
+        unknown_key := next((name for name in value if name not in type_hints), None)
+    ):
         raise ValueError(f"{value_name}{unknown_key}: no such key")
-    for name, type_hint in hints.items():
+    for name, type_hint in type_hints.items():
         if name in value:
-            arguments[name] = read_value(value[name], type_hint, f"{value_name}{name}", allows_missing_keys)
+            field_values[name] = read_value(
+                value[name], type_hint, f"{value_name}{name}", allows_missing_keys
+            )
         elif allows_missing_keys and type(None) in get_args(type_hint):
-            arguments[name] = None
+            field_values[name] = None
         elif allows_missing_keys and get_origin(type_hint) is tuple:
-            arguments[name] = ()
+            field_values[name] = ()
         else:
             raise ValueError(f"{value_name}{name}: the key is missing")
-    return arguments
+    return field_values
 
 
 _TYPE_NAMES = {int: "a number", str: "a string", bool: "true or false", list: "a list", dict: "an object"}

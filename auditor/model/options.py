@@ -16,10 +16,10 @@ from auditor.errors import UsageError
 from auditor.model.finding import Severity
 from auditor.model.option_values import FailOn, Option, TextValues, TimeValue, YesNo, check_value
 
-CLUSTERS = "clusters"
+CLUSTERS_TABLE = "clusters"
 """Name of the table with clusters in a file of options (`auditor.cli.defaults`)."""
 
-LAST = "last"
+LAST_RUN = "last"
 """Value of ``--since`` for the cluster's newest run with complete tables next to the new run's directory."""
 
 
@@ -323,7 +323,7 @@ class AuditOptions:
             UsageError: a key is not an option, or a value is bad. The message names the key.
         """
         types = option_types()
-        file_values = {key: value for key, value in values.items() if key != CLUSTERS}
+        file_values = {key: value for key, value in values.items() if key != CLUSTERS_TABLE}
         for key in file_values:
             if key not in types:
                 raise UsageError(f"{file_name}: {key}: no such option; valid options: {', '.join(types)}")

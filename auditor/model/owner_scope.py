@@ -21,23 +21,23 @@ from typing import Any, NamedTuple
 from auditor.model.amounts import plural
 from auditor.model.source_scope import SourceKind, SourceScope
 
-CLAIM_EVERY_OWNER, CLAIM_OWN_REFERENCES, CLAIM_NOTHING = (
+SCOPE_EVERY_OWNER, SCOPE_OWN_REFERENCES, SCOPE_NOTHING = (
     "every owner of a ledger",
     "the owners in this store",
     "nothing",
 )
-"""Possible scopes of a store of owners; deleting a ledger needs a proof of `CLAIM_EVERY_OWNER`."""
+"""Possible scopes of a store of owners; deleting a ledger needs a proof of `SCOPE_EVERY_OWNER`."""
 
 NOT_READ = "not read"
 """Text in place of the proof, for a store that this run did not read."""
 
-MAX_FOREIGN_SHARE = 0.01
+MAX_FOREIGN_CLAIM_SHARE = 0.01
 """Largest share of claims in namespaces that no store has; with a larger share, stores are incomplete.
 
 A claim is the name of an owner in a ledger's custom metadata.
 """
 
-MAX_DROPPED_SHARE = 0.01
+MAX_DROPPED_LEDGER_SHARE = 0.01
 """Largest share of ledgers that lost their owner; with a larger share, the stores do not count as complete.
 
 It is a share of the ledgers that were listed before and are still in BookKeeper. A broker removes a ledger
@@ -46,7 +46,7 @@ are therefore normal.
 """
 
 DROPPED_MEMORY_MS = 7 * 24 * 60 * 60 * 1000
-"""Time for which `MAX_DROPPED_SHARE` counts a ledger that lost its owner, in ms.
+"""Time for which `MAX_DROPPED_LEDGER_SHARE` counts a ledger that lost its owner, in ms.
 
 An operator has this week to notice the ledger."""
 
@@ -72,11 +72,12 @@ class ListCounts(NamedTuple):
 class StoreFacts(NamedTuple):
     """Facts about a store with owners (such as topics) of ledgers.
 
-    ``gaps`` counts paths that could not be listed. ``newest_time`` is the time of the newest value, in ms.
+    ``unlisted_paths`` counts paths that could not be listed. ``newest_value_ms`` is the time of the newest
+    value, in ms.
     """
 
-    gaps: int = 0
-    newest_time: int | None = None
+    unlisted_paths: int = 0
+    newest_value_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class OwnerCounts:
 
     claims: int
     foreign_claims: int
-    unowned: int
+    unowned_ledgers: int
     list_counts: Mapping[str, ListCounts]
     store_facts: Mapping[str, StoreFacts]
     name_by_alias: Mapping[str, str] = field(default_factory=dict)
@@ -140,26 +141,26 @@ def owner_store_rows(
         scope = SourceScope(
             source,
             SourceKind.OWNERS,
-            CLAIM_EVERY_OWNER,
-            CLAIM_EVERY_OWNER if is_complete else (CLAIM_OWN_REFERENCES if is_read else CLAIM_NOTHING),
+            SCOPE_EVERY_OWNER,
+            SCOPE_EVERY_OWNER if is_complete else (SCOPE_OWN_REFERENCES if is_read else SCOPE_NOTHING),
             _proof_sentence(counts, source, is_read=is_read, is_declared=source in declared_stores),
             as_of.get(source),
             "; ".join(reasons) or None,
         )
-        lists, facts_of_store = (
+        list_counts, store_facts = (
             counts.list_counts.get(source, ListCounts()),
             counts.store_facts.get(source, StoreFacts()),
         )
         rows.append(
             {
                 **asdict(scope),
-                **lists._asdict(),
+                **list_counts._asdict(),
                 "declared": source in declared_stores,
                 "identity": counts.store_identities.get(source),
-                "gaps": facts_of_store.gaps,
+                "gaps": store_facts.unlisted_paths,
                 "claims": counts.claims,
                 "foreign_claims": counts.foreign_claims,
-                "unowned": counts.unowned,
+                "unowned": counts.unowned_ledgers,
             }
         )
     return rows
@@ -189,19 +190,19 @@ def _store_reasons(
         yield "owners_complete contains this store, but it was not read"
     if source in counts.name_by_alias:
         yield f"it is the same store as {counts.name_by_alias[source]}, under a second name"
-    lists = counts.list_counts.get(source, ListCounts())
-    if lists.dropped > MAX_DROPPED_SHARE * lists.listed_before:
-        lost_text = f"{lists.dropped:,} of {plural(lists.listed_before, 'ledger')}"
+    list_counts = counts.list_counts.get(source, ListCounts())
+    if list_counts.dropped > MAX_DROPPED_LEDGER_SHARE * list_counts.listed_before:
+        lost_text = f"{list_counts.dropped:,} of {plural(list_counts.listed_before, 'ledger')}"
         yield (
             f"the store no longer lists {lost_text} that an earlier run saw there and that BookKeeper "
             "still has"
         )
-    if gaps := counts.store_facts.get(source, StoreFacts()).gaps:
-        yield f"{plural(gaps, 'path')} of the store could not be listed"
+    if unlisted_paths := counts.store_facts.get(source, StoreFacts()).unlisted_paths:
+        yield f"{plural(unlisted_paths, 'path')} of the store could not be listed"
 
 
 def _store_set_reasons(counts: OwnerCounts) -> Iterator[str]:
-    if counts.foreign_claims > MAX_FOREIGN_SHARE * counts.claims:
+    if counts.foreign_claims > MAX_FOREIGN_CLAIM_SHARE * counts.claims:
         yield (
             f"of {counts.claims:,} ledgers that name an owner, {counts.foreign_claims:,} name an owner in "
             "a namespace that no store contains"
@@ -211,14 +212,14 @@ def _store_set_reasons(counts: OwnerCounts) -> Iterator[str]:
 def _proof_sentence(counts: OwnerCounts, source: str, *, is_read: bool, is_declared: bool) -> str:
     if not is_read:
         return NOT_READ
-    lists = counts.list_counts.get(source, ListCounts())
+    list_counts = counts.list_counts.get(source, ListCounts())
     own_claims = counts.claims - counts.foreign_claims
     claim_text = (
         f"of {counts.claims:,} ledgers that name an owner, {own_claims:,} name an owner in a "
         "namespace of the stores"
     )
     dropped_text = (
-        f"of {lists.listed_before:,} ledgers that this store listed before, {lists.dropped:,} lost "
-        "their owner"
+        f"of {list_counts.listed_before:,} ledgers that this store listed before, "
+        f"{list_counts.dropped:,} lost their owner"
     )
     return f"{'declared complete' if is_declared else 'read'}; {claim_text}; {dropped_text}"

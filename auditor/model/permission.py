@@ -82,15 +82,15 @@ class Allowed:
 class Refused:
     """An action that must not be taken.
 
-    ``holds`` are the rules that forbid the action, the most important first. ``why`` is the reason if there
-    is no such rule. ``unfit_reason`` is the reason why the run permits no action of this kind, whatever its
-    holds are. It is None if there is no such reason.
+    ``holds`` are the rules that forbid the action, the most important first. ``reason`` is the reason if
+    there is no such rule. ``unfit_reason`` is the reason why the run permits no action of this kind, whatever
+    its holds are. It is None if there is no such reason.
     """
 
     kind: ActionKind
     objects: tuple[ActionObject, ...]
     holds: tuple[Hold, ...] = ()
-    why: str = ""
+    reason: str = ""
     unfit_reason: UnfitRunReason | None = None
 
     @property
@@ -102,16 +102,19 @@ class Refused:
     def sentence(self) -> str:
         """The reason for the refusal in one sentence, without a full stop."""
         keys = [object.key for object in self.objects]
-        return first_names(hold_sentences(self.holds, keys), MAX_REASONS_SHOWN) or self.why
+        return first_names(hold_sentences(self.holds, keys), MAX_REASONS_SHOWN) or self.reason
 
     @property
     def way_out(self) -> str:
         """Condition for permitting the action. A later run must find that it is met."""
-        reasons_by_lift: dict[LiftCondition, dict[str, None]] = {}
+        reasons_by_condition: dict[LiftCondition, dict[str, None]] = {}
         for hold in self.holds:
-            reasons_by_lift.setdefault(hold.lift, {})[hold.reason] = None
+            reasons_by_condition.setdefault(hold.lift, {})[hold.reason] = None
         return (
-            "; ".join(lift.describe([*hold_reasons]) for lift, hold_reasons in reasons_by_lift.items())
+            "; ".join(
+                lift_condition.describe([*hold_reasons])
+                for lift_condition, hold_reasons in reasons_by_condition.items()
+            )
             or "audit again"
         )
 
@@ -121,10 +124,10 @@ def hold_sentences(holds: Sequence[Hold], object_names: Sequence[str] = ()) -> l
 
     A name in ``object_names`` is removed from the beginning of a message, because the caller prints it there.
     """
-    return list(dict.fromkeys(f"{_strip_object(hold, object_names)} ({hold.reason})" for hold in holds))
+    return list(dict.fromkeys(f"{_strip_object_name(hold, object_names)} ({hold.reason})" for hold in holds))
 
 
-def _strip_object(hold: Hold, object_names: Sequence[str]) -> str:
+def _strip_object_name(hold: Hold, object_names: Sequence[str]) -> str:
     for name in object_names:
         if hold.message.startswith(f"{name}: "):
             return hold.message.removeprefix(f"{name}: ")

@@ -42,7 +42,7 @@ class Level(StrEnum):
 
 
 DEFAULT_RACK = "/default-rack"
-DEFAULT_LOCATIONS = frozenset(
+SERVER_DEFAULT_LOCATIONS = frozenset(
     {DEFAULT_RACK, "/default-region/default-rack", "/default-zone/default-upgradedomain"}
 )
 """Locations that servers give to bookies of unknown location; in a mapping they count as unknown."""
@@ -61,7 +61,7 @@ POLICY_BY_CLASS = {
 }
 """Policy of each server class, by the class name without its package."""
 
-ISOLATING_POLICIES = frozenset(name for name in POLICY_BY_CLASS if "Isolated" in name)
+ISOLATING_POLICY_CLASSES = frozenset(name for name in POLICY_BY_CLASS if "Isolated" in name)
 """Classes of Pulsar that restrict ledgers to groups of bookies."""
 
 
@@ -84,10 +84,10 @@ class IsolationGroups(NamedTuple):
         return ", then ".join(",".join(names) for names in self if names) or "none"
 
 
-def normalise(location: str) -> str:
+def normalise_location(location: str) -> str:
     """Return a location in the form that the server uses.
 
-    >>> normalise("/r1/"), normalise("/r1//"), normalise("")
+    >>> normalise_location("/r1/"), normalise_location("/r1//"), normalise_location("")
     ('/r1', '/r1/', '')
 
     Raises:
@@ -156,7 +156,7 @@ class PlacementSettings:
         if policy not in (None, Policy.RACK) and "isolation_groups" in settings:
             raise ValueError("isolation groups are only possible with the policy rack")
         if policy is None and not _has_isolation(properties):
-            settings = {name: value for name, value in settings.items() if name not in _GROUP_SETTINGS}
+            settings = {name: value for name, value in settings.items() if name not in _ISOLATION_SETTINGS}
         elif ISOLATION_KEY in properties:
             settings = {"isolation_groups": ()} | settings
         return cls(policy or policy_of(properties), **settings, origin=origin)
@@ -210,7 +210,7 @@ _VALUE_TYPES = {
     for setting in fields(PlacementSettings)
     if setting.name in _KEYS_BY_SETTING
 }
-_GROUP_SETTINGS = ("isolation_groups", "secondary_groups")
+_ISOLATION_SETTINGS = ("isolation_groups", "secondary_groups")
 
 ISOLATION_KEY = "isolationBookieGroups"
 """Key of Pulsar's isolation groups, which may be empty. Without it ledgers are not restricted to groups."""
@@ -257,7 +257,7 @@ def _has_isolation(properties: Mapping[str, str]) -> bool:
     """Return whether a configuration selects Pulsar's placement policy with isolation groups."""
     class_name = properties.get(POLICY_KEYS[0], "").strip()
     if class_name:
-        return class_name.rpartition(".")[2] in ISOLATING_POLICIES
+        return class_name.rpartition(".")[2] in ISOLATING_POLICY_CLASSES
     return bool(properties.get("bookkeeperClientIsolationGroups", "").strip())
 
 
@@ -280,14 +280,14 @@ class Location:
     """Location of a bookie.
 
     ``path`` is the normalised location, or None if it is not known. ``groups`` are the bookie's groups in
-    Pulsar's mapping, in order. ``origin`` is the source of the location. ``given_text`` is the location
+    Pulsar's mapping, in order. ``origin`` is the source of the location. ``source_text`` is the location
     exactly as it is written in that source.
     """
 
     path: str | None
     groups: tuple[str, ...] = ()
     origin: str | None = None
-    given_text: str | None = None
+    source_text: str | None = None
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ class Locations:
     def path(self, bookie: str) -> str | None:
         """Return the location of a bookie, or None if it is unknown or just a server's default."""
         location = self.by_bookie.get(bookie)
-        return None if location is None or location.path in DEFAULT_LOCATIONS else location.path
+        return None if location is None or location.path in SERVER_DEFAULT_LOCATIONS else location.path
 
     def groups(self, bookie: str) -> tuple[str, ...]:
         """Return the isolation groups of the bookie, in order."""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from auditor.model.holds import ActionKind
 from auditor.model.json_shape import Count, TimeMs, about
-from auditor.model.report import CLEAN, FOUND, NOT_COVERED
+from auditor.model.report import EXIT_CLEAN, EXIT_FOUND, EXIT_NOT_COVERED
 
 PLAN_SCHEMA = "bookkeeper-auditor/plan/2"
 PLAN_SCHEMAS = ("bookkeeper-auditor/plan/1", PLAN_SCHEMA)
@@ -270,5 +270,5 @@ class PlanCheck:
         """0: all steps are `STILL_VALID` or `DONE`. 1: a step is `CHANGED`. 3: else, if one is `UNKNOWN`."""
         states = {step.state for step in self.steps}
         if StepState.CHANGED in states:
-            return FOUND
-        return NOT_COVERED if StepState.UNKNOWN in states else CLEAN
+            return EXIT_FOUND
+        return EXIT_NOT_COVERED if StepState.UNKNOWN in states else EXIT_CLEAN

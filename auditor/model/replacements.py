@@ -60,19 +60,19 @@ class Vacancy:
         return [member for member in self.ensemble if member != leaving_member]
 
 
-def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Names:
+def find_spares(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Names:
     """Return the bookies from which a server chooses. Empty if the server fails with NotEnoughBookies.
 
     >>> paths = {"b1": "/r1", "b2": "/r2", "b3": "/r3", "spare": "/r2"}
     >>> view = ServerView(paths, frozenset({"b2", "b3", "spare"}))
     >>> vacancy = Vacancy(["b1", "b2", "b3"], 0, 3, 2)
-    >>> replacements(vacancy, view, PlacementSettings(Policy.RACK))
+    >>> find_spares(vacancy, view, PlacementSettings(Policy.RACK))
     frozenset({'spare'})
-    >>> replacements(vacancy, view, PlacementSettings(Policy.RACK, enforce_min_racks=True))
+    >>> find_spares(vacancy, view, PlacementSettings(Policy.RACK, enforce_min_racks=True))
     frozenset()
 
     Args:
-        vacancy: the position to fill. Its ``excluded`` must contain the bookies of `outside_groups`.
+        vacancy: the position to fill. Its ``excluded`` must contain the bookies of `find_excluded`.
         view: the server's view, with a path for every bookie, also for members of the ensemble. The path of
             a lost bookie is the location that the server remembers, or the default.
         settings: the placement policy.
@@ -88,7 +88,7 @@ def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings
     return spares
 
 
-def outside_groups(
+def find_excluded(
     ensemble_size: int, locations: Locations, writable: Collection[str], groups: IsolationGroups | None
 ) -> Names:
     """Return the bookies that Pulsar's isolation groups exclude (`IsolatedBookieEnsemblePlacementPolicy`).
@@ -98,7 +98,7 @@ def outside_groups(
 
     >>> from auditor.model.placement import Location
     >>> locations = Locations({"a": Location(None, ("fast",)), "b": Location(None, ("slow",))})
-    >>> sorted(outside_groups(1, locations, {"a", "b", "c"}, IsolationGroups(("fast",), ())))
+    >>> sorted(find_excluded(1, locations, {"a", "b", "c"}, IsolationGroups(("fast",), ())))
     ['b', 'c']
 
     Args:
@@ -125,7 +125,7 @@ def outside_groups(
     return frozenset(excluded)
 
 
-def _first_stage(stages: Iterable[Iterable[str]]) -> Names:
+def _choose_stage(stages: Iterable[Iterable[str]]) -> Names:
     """Return the bookies of the first stage that has any, or an empty set if no stage has any."""
     return next((names for stage in stages if (names := frozenset(stage))), frozenset())
 
@@ -141,7 +141,7 @@ def _fill_by_rack(vacancy: Vacancy, view: ServerView, settings: PlacementSetting
     used_paths = {view.paths[member] for member in vacancy.other_members}
     own_rack = [name for name in spares if view.paths[name] == path]
     other_racks = [name for name in spares if view.paths[name] not in used_paths]
-    return _first_stage([own_rack, other_racks, [] if settings.enforce_min_racks else spares])
+    return _choose_stage([own_rack, other_racks, [] if settings.enforce_min_racks else spares])
 
 
 def _fill_by_region(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, spares: Names) -> Names:
@@ -149,9 +149,9 @@ def _fill_by_region(vacancy: Vacancy, view: ServerView, settings: PlacementSetti
     region = _region(view.paths[member])
     region_spares = [name for name in spares if _region(view.paths[name]) == region]
     own_rack = [name for name in region_spares if view.paths[name] == view.paths[member]]
-    is_durable = _durability(vacancy, view, settings)
+    is_durable = _durable_check(vacancy, view, settings)
     durable_spares = [name for name in spares if is_durable(_region(view.paths[name]))]
-    return _first_stage([own_rack, region_spares, durable_spares])
+    return _choose_stage([own_rack, region_spares, durable_spares])
 
 
 def _region(path: str) -> str:
@@ -161,7 +161,7 @@ def _region(path: str) -> str:
 _NO_REGION = _region(DEFAULT_PATHS[Policy.REGION])
 
 
-def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Callable[[str], bool]:
+def _durable_check(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Callable[[str], bool]:
     """Return a function that says whether the new bookie may be in a given region.
 
     The returned function repeats the test in `RRTopologyAwareCoverageEnsemble`. The server first adds the
@@ -233,7 +233,7 @@ def _fill_by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSetting
         zone_sets = [{zone for zone, _ in window} for window in zone_windows]
         yield from spread({zone for zones in zone_sets if len(zones) < settings.min_zones for zone in zones})
 
-    return _first_stage(stages())
+    return _choose_stage(stages())
 
 
 def zone_of_default() -> tuple[str, str]:
@@ -265,7 +265,7 @@ def refuses_by_location(settings: PlacementSettings) -> bool:
 
 
 def can_form_ensemble(
-    shape: tuple[int, int, int],
+    quorums: tuple[int, int, int],
     paths: Sequence[str | None],
     settings: PlacementSettings,
     other_paths: Sequence[str | None] = (),
@@ -280,12 +280,12 @@ def can_form_ensemble(
     [False, True, None]
 
     Args:
-        shape: ensemble size, write quorum and ack quorum of the ledger.
+        quorums: ensemble size, write quorum and ack quorum of the ledger.
         paths: location of each bookie that can be chosen. None for an unknown location.
         settings: the placement policy.
         other_paths: locations of writable bookies that must not be chosen.
     """
-    ensemble, write_quorum, ack_quorum = shape
+    ensemble, write_quorum, ack_quorum = quorums
     if len(paths) < ensemble:
         return False
     if not refuses_by_location(settings):
@@ -294,7 +294,7 @@ def can_form_ensemble(
     is_possible: bool | None = None
     if settings.policy is Policy.RACK:
         racks = {path or DEFAULT_PATHS[Policy.RACK] for path in (*paths, *other_paths)}
-        is_possible = _place_by_rack(shape, Counter(known_paths), len(racks), settings)
+        is_possible = _place_by_rack(quorums, Counter(known_paths), len(racks), settings)
     elif settings.policy is Policy.REGION:
         if settings.regions_to_write and not _is_durable(write_quorum, ack_quorum, settings.min_regions):
             return False
@@ -313,9 +313,9 @@ def can_form_ensemble(
 
 
 def _place_by_rack(
-    shape: tuple[int, int, int], bookies: Counter[str], rack_count: int, settings: PlacementSettings
+    quorums: tuple[int, int, int], bookies: Counter[str], rack_count: int, settings: PlacementSettings
 ) -> bool | None:
-    ensemble, write_quorum, _ = shape
+    ensemble, write_quorum, _ = quorums
     min_racks = min(write_quorum, settings.min_racks)
     if rack_count < 2:
         return min_racks <= 1 and bookies.total() >= ensemble

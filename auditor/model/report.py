@@ -38,12 +38,12 @@ from auditor.model.states import Verdict
 SCHEMA = "bookkeeper-auditor/report/8"
 _SCHEMA_PREFIX = SCHEMA.rstrip("0123456789")
 
-_OPTIONAL_FACTS = [fact.name for fact in fields(RunFacts) if fact.default is None]
-_LACKED_KEYS = {
-    f"{_SCHEMA_PREFIX}4": _OPTIONAL_FACTS,
-    f"{_SCHEMA_PREFIX}5": _OPTIONAL_FACTS[_OPTIONAL_FACTS.index("placement") :],
-    f"{_SCHEMA_PREFIX}6": _OPTIONAL_FACTS[_OPTIONAL_FACTS.index("holds") :],
-    f"{_SCHEMA_PREFIX}7": _OPTIONAL_FACTS[_OPTIONAL_FACTS.index("checks") :],
+_OPTIONAL_RUN_FACTS = [fact.name for fact in fields(RunFacts) if fact.default is None]
+_KEYS_LACKED_BY_SCHEMA = {
+    f"{_SCHEMA_PREFIX}4": _OPTIONAL_RUN_FACTS,
+    f"{_SCHEMA_PREFIX}5": _OPTIONAL_RUN_FACTS[_OPTIONAL_RUN_FACTS.index("placement") :],
+    f"{_SCHEMA_PREFIX}6": _OPTIONAL_RUN_FACTS[_OPTIONAL_RUN_FACTS.index("holds") :],
+    f"{_SCHEMA_PREFIX}7": _OPTIONAL_RUN_FACTS[_OPTIONAL_RUN_FACTS.index("checks") :],
 }
 """Earlier schema versions that can be read, with the run facts that each lacks; all else is equal."""
 
@@ -173,7 +173,7 @@ class Report:
         return _is_complete(self.run, self.coverage)
 
     @property
-    def complete_but_accepted(self) -> bool:
+    def is_complete_or_accepted(self) -> bool:
         """Whether everything was decided, except for unread or undecided parts that suppressions accept."""
         coverage, accepted_gaps = self.coverage, self.run.accepted
         return (
@@ -195,7 +195,7 @@ class Report:
         return next(iter(self.run.actions or ()), None)
 
     @property
-    def metadata_only(self) -> bool:
+    def is_metadata_only(self) -> bool:
         """Whether the audit was given no bookie's index. In that case the state of every copy is unknown."""
         return not self.run.bookie_sources
 
@@ -225,10 +225,10 @@ class Report:
             schema = value.get("schema") if isinstance(value, dict) else None
             if not isinstance(schema, str) or not schema.startswith(_SCHEMA_PREFIX):
                 raise ValueError(f"the file is not a report of this program: its schema is {schema!r}")
-            if schema != SCHEMA and schema not in _LACKED_KEYS:
+            if schema != SCHEMA and schema not in _KEYS_LACKED_BY_SCHEMA:
                 raise RunUsageError(f"the report is not {SCHEMA}: its schema is {schema!r}; audit again")
-            value["run"] = dict.fromkeys(_LACKED_KEYS.get(schema, ())) | value["run"]
-            if schema in _LACKED_KEYS:
+            value["run"] = dict.fromkeys(_KEYS_LACKED_BY_SCHEMA.get(schema, ())) | value["run"]
+            if schema in _KEYS_LACKED_BY_SCHEMA:
                 if "notes" in value["run"]:
                     note_texts = value["run"].pop("notes")
                     value["run"]["remarks"] = [
@@ -322,12 +322,12 @@ def is_unaccepted_loss(tally: Tally) -> bool:
     return tally["urgency"] in DATA_LOSS and tally["count"] > tally["suppressed"]
 
 
-CLEAN = 0
-FOUND = 1
-USAGE = 2
-NOT_COVERED = 3
-UNREACHABLE = 4
-DAMAGED = 5
+EXIT_CLEAN = 0
+EXIT_FOUND = 1
+EXIT_USAGE = 2
+EXIT_NOT_COVERED = 3
+EXIT_UNREACHABLE = 4
+EXIT_DAMAGED = 5
 
 MAX_DAMAGED_SHARE = 0.10
 """Largest share of undecodable ledger records without exit code 5.
@@ -355,7 +355,7 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
         undecodable_count >= MIN_DAMAGED_LEDGERS
         and undecodable_count > MAX_DAMAGED_SHARE * report.coverage.ledgers.total
     ):
-        return DAMAGED
+        return EXIT_DAMAGED
     min_severity = Severity.ERROR if fail_on == NEW_FINDINGS else Severity(fail_on)
     counts_only_new = fail_on == NEW_FINDINGS and report.run.changes is not None
     failing_tallies = [
@@ -368,7 +368,7 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
         )
     ]
     if any(fail_on_suspect or tally["confidence"] == Confidence.CONFIRMED for tally in failing_tallies):
-        return FOUND
+        return EXIT_FOUND
     if report.run.holds is not None and report.run.holds["urgent"]:
-        return NOT_COVERED
-    return CLEAN if report.complete_but_accepted and not failing_tallies else NOT_COVERED
+        return EXIT_NOT_COVERED
+    return EXIT_CLEAN if report.is_complete_or_accepted and not failing_tallies else EXIT_NOT_COVERED

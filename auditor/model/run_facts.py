@@ -329,9 +329,7 @@ class RunFacts:
     )
     keeps_times: Annotated[bool | None, about("whether the store keeps times of creation and change")] = None
     marks_listed: Annotated[bool | None, about("whether all marks could be listed")] = None
-    bookies_listed: Annotated[
-        BookiesListed | None, about("cookies and registrations that could not be read")
-    ] = None
+    bookies_listed: Annotated[BookiesListed | None, about("unreadable cookies and registrations")] = None
     directories_read: Annotated[
         Count | None,
         about("number of bookies' directories that were found; 0 also if no directories were given"),

@@ -193,20 +193,20 @@ class RefusedSpace:
 class SpaceView:
     """Disk space that a run found, grouped by bookie, ledger, application or age.
 
-    ``totals`` are the largest groups. ``others`` has the bytes of all other groups together, by class (such
-    as live or orphan). ``others_count`` is the number of these groups. ``files`` is the number of entry
-    logs. ``file_bytes`` is their total length, and equals the sum of all classes. ``steps`` are actions for
-    all bookies. For each bookie, the action that frees most comes first. ``refused`` are actions that
-    `auditor.actions.gate` does not permit. ``disks`` describes the files other than entry logs, by bookie.
-    ``forecasts`` say when disks will be full, if the measurements of several runs agree.
+    ``totals`` are the largest groups. ``remaining_bytes`` has the bytes of all other groups together, by
+    class (such as live or orphan). ``remaining_count`` is the number of these groups. ``files`` is the number
+    of entry logs. ``file_bytes`` is their total length, and equals the sum of all classes. ``steps`` are
+    actions for all bookies. For each bookie, the action that frees most comes first. ``refused`` are actions
+    that `auditor.actions.gate` does not permit. ``disks`` describes the files other than entry logs, by
+    bookie. ``forecasts`` say when disks will be full, if the measurements of several runs agree.
     """
 
-    by: SpaceGrouping
+    grouping: SpaceGrouping
     totals: tuple[SpaceTotal, ...]
     files: int
     file_bytes: int
-    others: dict[str, int] = field(default_factory=dict)
-    others_count: int = 0
+    remaining_bytes: dict[str, int] = field(default_factory=dict)
+    remaining_count: int = 0
     steps: tuple[SpaceStep, ...] = ()
     refused: tuple[RefusedSpace, ...] = ()
     disks: tuple[DiskTotal, ...] = ()
@@ -214,14 +214,14 @@ class SpaceView:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all classes (such as live and orphan) in all groups, including ``others``."""
-        return sum(total.bytes for total in self.totals) + sum(self.others.values())
+        """Bytes of all classes (such as live and orphan) in all groups, including ``remaining_bytes``."""
+        return sum(total.bytes for total in self.totals) + sum(self.remaining_bytes.values())
 
     @property
     def classes(self) -> dict[str, int]:
         """Bytes of each class, such as live, in the order of `SpaceClass`. Empty classes are left out."""
         class_bytes = {
-            str(space_class): self.others.get(space_class, 0)
+            str(space_class): self.remaining_bytes.get(space_class, 0)
             + sum(total.classes.get(space_class, 0) for total in self.totals)
             for space_class in SpaceClass
         }

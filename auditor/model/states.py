@@ -104,23 +104,23 @@ class IndexState(StoredWord):
     DAMAGED = "damaged"  # a part of the index that belongs to no one ledger
 
 
-ELSEWHERE = (IndexState.MISPLACED, IndexState.WRONG_DIRECTORY)
+WRONG_PATH = (IndexState.MISPLACED, IndexState.WRONG_DIRECTORY)
 """States of a replica whose index is in a place where the bookie does not look for it."""
 
-ON_DISK = (IndexState.OK, IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, *ELSEWHERE)
+DISK_STATES = (IndexState.OK, IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, *WRONG_PATH)
 """States of a replica that is on the bookie's disks and counts as the bookie's own."""
 
-REPLICA_STATES = (*ON_DISK, IndexState.NOT_INDEXED)
+REPLICA_STATES = (*DISK_STATES, IndexState.NOT_INDEXED)
 """States of rows that describe one replica."""
 
-PLACE_STATES = (IndexState.STRAY, IndexState.GAP, IndexState.DAMAGED)
+NOT_REPLICAS = (IndexState.STRAY, IndexState.GAP, IndexState.DAMAGED)
 """States of rows that describe a part of the index, and not one replica."""
 
-PARTIAL_INDEX = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexState.NOT_INDEXED, *ELSEWHERE)
+PARTIAL_INDEX = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexState.NOT_INDEXED, *WRONG_PATH)
 """States of a replica whose index may lack entries that the bookie has."""
 
 
-GONE_REASON = "the file was listed, but no longer existed when it was to be read"
+DELETED_REASON = "the file was listed, but no longer existed when it was to be read"
 """Reason of an unreadable file: a running bookie deleted it after it was listed (garbage collection)."""
 
 
@@ -269,10 +269,10 @@ class GcCause(StoredWord):
 
     NOT_LISTED = "not-listed"
     OUT_OF_ORDER = "listed-out-of-order"  # a higher id was listed before
-    OVERFLOWS = "listing-overflows"  # the id 2^63 - 1 is listed
+    LIST_OVERFLOW = "listing-overflows"  # the id 2^63 - 1 is listed
     IN_NO_ENSEMBLE = "in-no-ensemble"
     # and why it keeps it
-    BREAKS_OFF = "listing-breaks-off"
+    LISTING_CUT = "listing-breaks-off"
     OTHER_NAME = "listed-by-another-name"  # the server reads the id out of a name of no ledger
     METADATA_READ = "metadata-read"  # verifyMetadataOnGC
     NOT_CLOSED = "not-closed"
@@ -308,7 +308,7 @@ class GcReason(StoredWord):
     COPY_IN_FLIGHT = "copy-in-flight"
     CHANGED = "moved"  # its metadata changed between the scans
     NOT_INDEXED = "not-indexed"  # the bookie's ledger index lacks it, so that its bytes count as garbage
-    HIDDEN = "unseen"  # a damaged record hides its entries from the collector
+    UNSCANNED = "unseen"  # a damaged record hides its entries from the collector
 
 
 class LedgerStatus(StoredWord):
@@ -328,7 +328,7 @@ LISTED = (*DECODED, LedgerStatus.UNREADABLE)
 """States of ledgers that exist, whatever their metadata contains."""
 
 
-class MarkRow(StoredWord):
+class MarkRowKind(StoredWord):
     """Kind of a row in the table marks (under-replication marks and locks): its column ``kind``."""
 
     MARK = "mark"
@@ -375,10 +375,10 @@ class Change(StoredWord):
     UNCHECKED = "unseen"  # neither found nor ruled out, because it was not checked
 
 
-FOUND = (Change.NEW, Change.WORSE, Change.BETTER, Change.SAME)
+FOUND_NOW = (Change.NEW, Change.WORSE, Change.BETTER, Change.SAME)
 """Changes of findings that a run found; fixed and unseen findings are those of an earlier run only."""
 
-GONE = (Change.FIXED, Change.UNCHECKED)
+OLD_ONLY = (Change.FIXED, Change.UNCHECKED)
 """Changes of findings that only an earlier run has."""
 
 

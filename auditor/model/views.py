@@ -222,8 +222,8 @@ class LedgerView:
     all numbers are None if the metadata could not be read. ``judged_class`` and ``potential_class`` are
     columns of the table verdicts. ``custom_metadata`` contains (key, value) pairs. Values that are not text
     are in hexadecimal. ``answers`` are the answers of bookies to requests for entries. They are empty if no
-    bookie was asked. ``queue_texts`` say whether and since when the ledger waits for replication, and which
-    worker has locked it. ``in_logs`` are entries in entry logs that are not in their bookie's index. They
+    bookie was asked. ``mark_texts`` say whether and since when the ledger waits for replication, and which
+    worker has locked it. ``log_entries`` are entries in entry logs that are not in their bookie's index. They
     are empty in a run without ``--entry-logs``.
 
     ``down_members`` are bookies with entries, or in an unclosed last segment, that are certainly not
@@ -255,12 +255,12 @@ class LedgerView:
     custom_metadata: tuple[tuple[str, str], ...] = ()
     replicas: tuple[ReplicaView, ...] = field(default=())
     answers: tuple[AnswerView, ...] = ()
-    queue_texts: tuple[str, ...] = ()
+    mark_texts: tuple[str, ...] = ()
     down_members: tuple[str, ...] = ()
     reachability: str | None = None
     unreached: int = 0
     availability_unknown: bool = False
-    in_logs: tuple[LogEntriesView, ...] = ()
+    log_entries: tuple[LogEntriesView, ...] = ()
 
 
 class Backlog(StrEnum):

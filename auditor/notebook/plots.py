@@ -41,7 +41,7 @@ MAX_BARS = 30
 
 MAX_STRIPE_ROWS = 40
 MAX_STRIPE_COLUMNS = 160
-MAX_SIGNED_COLUMNS = 60
+MAX_COLUMNS_WITH_SIGNS = 60
 """Largest number of columns in a drawing of stripes that labels each cell with the sign of its state."""
 
 # These colours also differ for readers who see no red or no green. Order and signs show the same.
@@ -216,7 +216,7 @@ def _draw_cells(figure: Figure, frame: pd.DataFrame) -> None:
 
     cell_kinds = list(CELL_STYLES)
     kind_numbers = [[cell_kinds.index(Cell(cell)) for cell in row] for row in frame.to_numpy()]
-    has_cell_texts = frame.shape[1] <= MAX_SIGNED_COLUMNS
+    has_cell_texts = frame.shape[1] <= MAX_COLUMNS_WITH_SIGNS
     [axes] = figure.axes
     axes.pcolormesh(
         kind_numbers,

@@ -112,7 +112,7 @@ def views() -> dict[str, str]:
     """Return what a row of each possible view means, by view. A run has only the views of its own tables."""
     from auditor.tables.run_tables import TABLES
 
-    tables = {name: table.row for name, table in TABLES.items()}
+    tables = {name: table.row_meaning for name, table in TABLES.items()}
     return {"findings": "a finding"} | tables | {name: view[0] for name, view in _VIEWS.items()}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from auditor.actions.action_list import JointHolders
+from auditor.actions.action_list import HolderFinder
 from auditor.actions.gate import GateRun
 from auditor.actions.stop_set import DANGEROUS_CHECKS
 from auditor.codecs.ledger_metadata import one as ledger_metadata
@@ -62,13 +62,14 @@ class ClusterState:
         replication_state: "on" or "off". None if unknown.
         auditor_state: "elected" or "none". None if unknown.
         ledgers: Facts about the ledgers of the plan.
-        named_bookies: Bookies in an ensemble of any ledger. None for a store.
-        fingerprints: Fingerprints of the run's findings. None for a store.
+        ensemble_bookies: Bookies in an ensemble of any ledger. None for a store.
+        finding_fingerprints: Fingerprints of the run's findings. None for a store.
         read_bookies: Bookies that the run read. An earlier finding about such a bookie that the run lacks is
-            gone, unless its check is in ``blind_checks``.
-        blind_checks: Checks that had no input in the run.
+            gone, unless its check is in ``checks_without_input``.
+        checks_without_input: Checks that had no input in the run.
         run: The newer run, by which `auditor.actions.gate` permits or refuses steps. None for a store.
-        joint_holders: A function that takes the bookies that would stop. It returns each set of these bookies
+        list_joint_holders: A function that takes the bookies that would stop. It returns each set of these
+            bookies
             that together are the only servers of some entry. None for a store.
     """
 
@@ -82,12 +83,12 @@ class ClusterState:
     replication_state: str | None
     auditor_state: str | None
     ledgers: PlanLedgerState
-    named_bookies: frozenset[str] | None = None
-    fingerprints: frozenset[str] | None = None
+    ensemble_bookies: frozenset[str] | None = None
+    finding_fingerprints: frozenset[str] | None = None
     read_bookies: frozenset[str] = frozenset()
-    blind_checks: frozenset[str] = frozenset()
+    checks_without_input: frozenset[str] = frozenset()
     run: GateRun | None = None
-    joint_holders: JointHolders | None = None
+    list_joint_holders: HolderFinder | None = None
 
 
 def read_run_state(path: str, ledgers: Collection[int], plan_time: int) -> ClusterState:
@@ -104,7 +105,7 @@ def read_run_state(path: str, ledgers: Collection[int], plan_time: int) -> Clust
     bookies = run.table("bookies", ["bookie_id", "named", "registered", "read"]).to_pylist()
     bookie_listing = facts.bookies_listed
     are_bookies_listed = bookie_listing is not None and bookie_listing["hidden"] is None
-    replication_state, auditor_state = _recovery_states(
+    replication_state, auditor_state = _autorecovery_states(
         run.table("cluster", ["fact", "value", "damage"]).to_pylist(), facts.keeps_marks
     )
     return ClusterState(
@@ -118,14 +119,14 @@ def read_run_state(path: str, ledgers: Collection[int], plan_time: int) -> Clust
         replication_state=replication_state,
         auditor_state=auditor_state,
         ledgers=_read_run_ledgers(run, ledgers),
-        named_bookies=frozenset(row["bookie_id"] for row in bookies if row["named"])
+        ensemble_bookies=frozenset(row["bookie_id"] for row in bookies if row["named"])
         if not facts.gaps
         else None,
-        fingerprints=_condition_fingerprints(run),
+        finding_fingerprints=_condition_fingerprints(run),
         read_bookies=frozenset(row["bookie_id"] for row in bookies if row["read"] == BookieRead.READ),
-        blind_checks=frozenset(facts.blind or ()),
+        checks_without_input=frozenset(facts.blind or ()),
         run=run,
-        joint_holders=lambda stopping_bookies: find_joint_holders(
+        list_joint_holders=lambda stopping_bookies: find_joint_holders(
             run.directory, are_bookies_listed, stopping_bookies
         ),
     )
@@ -167,7 +168,7 @@ def _read_run_ledgers(run: RunReader, ledger_ids: Collection[int]) -> PlanLedger
     )
 
 
-def _recovery_states(
+def _autorecovery_states(
     cluster_facts: Collection[Mapping[str, str | None]], are_marks_readable: bool | None
 ) -> tuple[str | None, str | None]:
     """Return the states of replication ("on", "off") and auditor ("elected", "none"); None if unknown."""
@@ -200,7 +201,7 @@ def read_store_state(uri: str, ledgers: Collection[int], options: StoreOptions |
         ]
         unread_names = [path.removeprefix(f"{store.root}/") for path in unread_paths]
         is_replication_state_read = not any(path.startswith("underreplication") for path in unread_names)
-        replication_state, auditor_state = _recovery_states(
+        replication_state, auditor_state = _autorecovery_states(
             cluster_state(cluster_znodes), store.keeps_marks and is_replication_state_read
         )
         bookie_prefixes = ("cookies/", "available/")

@@ -24,7 +24,7 @@ from auditor.model.plan import (
 )
 from auditor.model.states import BookieRead, GcReason
 from auditor.plan.parts import file_name, is_valid_argument, make_step, permit_or_refuse, refuse
-from auditor.plan.plan_facts import FindingGroups, PlanFacts
+from auditor.plan.plan_facts import PlanFacts, StepFindings
 
 Steps = Iterator[PlanStep | RefusedStep]
 
@@ -64,13 +64,13 @@ def stop_bookies(plan_facts: PlanFacts) -> Steps:
                 # Copies for one stop would be made again for the next one, without end.
                 has_other_writable = bool(plan_facts.writable_bookies - groups_by_bookie.keys())
                 yield _refuse_until_copied(plan_facts, bookie, stop_gate_answer, groups, has_other_writable)
-                if bookie in plan_facts.groups_to_copy:
-                    plan_facts.stop_set.add(bookie)
-            elif is_running and (last_holders := plan_facts.stop_set.last_holders(bookie)):
-                yield refuse_last_of_set(plan_facts, ActionKind.STOP, title, groups, [bookie], last_holders)
+                if bookie in plan_facts.findings_to_copy:
+                    plan_facts.planned_stops.add(bookie)
+            elif is_running and (last_holders := plan_facts.planned_stops.last_holders(bookie)):
+                yield refuse_last_holders(plan_facts, ActionKind.STOP, title, groups, [bookie], last_holders)
             else:
                 if is_running:
-                    plan_facts.stop_set.add(bookie)
+                    plan_facts.planned_stops.add(bookie)
                 yield _stop_step(plan_facts, stop_gate_answer, bookie, title, groups)
 
 
@@ -78,7 +78,7 @@ def _refuse_until_copied(
     plan_facts: PlanFacts,
     bookie: str,
     refused_step: RefusedStep,
-    groups: FindingGroups,
+    groups: StepFindings,
     has_other_writable: bool,
 ) -> RefusedStep:
     """Return the refusal of a stop, with advice if something must be done before the stop.
@@ -100,7 +100,7 @@ def _refuse_until_copied(
         return refused_step
     if not has_other_writable:
         return replace(refused_step, way_out=ALL_STOP_REFUSAL_TEXT)
-    plan_facts.groups_to_copy[bookie] = groups
+    plan_facts.findings_to_copy[bookie] = groups
     way_out = (
         "copy first, then stop. This plan has steps that copy the bookie's ledgers, or gives the "
         "reason why there are none. After these steps, audit and plan again"
@@ -109,7 +109,7 @@ def _refuse_until_copied(
 
 
 def _stop_step(
-    plan_facts: PlanFacts, step_permission: Allowed, bookie: str, title: str, groups: FindingGroups
+    plan_facts: PlanFacts, step_permission: Allowed, bookie: str, title: str, groups: StepFindings
 ) -> PlanStep:
     hold_reasons = (
         groups["gc-would-delete-live"].evidence.get("reasons", ()) if "gc-would-delete-live" in groups else ()
@@ -213,7 +213,7 @@ def _cookie_step(
     plan_facts: PlanFacts,
     bookie: str,
     title: str,
-    groups: FindingGroups,
+    groups: StepFindings,
     directory_options: dict[str, str],
     index_directories: list[str] | None,
 ) -> PlanStep | RefusedStep:
@@ -298,7 +298,7 @@ def retire_bookies(plan_facts: PlanFacts) -> Steps:
 
 
 def _retire_step(
-    plan_facts: PlanFacts, bookie: str, title: str, groups: FindingGroups
+    plan_facts: PlanFacts, bookie: str, title: str, groups: StepFindings
 ) -> PlanStep | RefusedStep:
     findings = groups.plan_findings()
     step_permission = permit_or_refuse(
@@ -352,13 +352,13 @@ def _find_last_copies(plan_facts: PlanFacts, bookie: str) -> str:
     )
 
 
-def refuse_unconfirmed(kind: ActionKind, title: str, way_out: str, groups: FindingGroups) -> RefusedStep:
+def refuse_unconfirmed(kind: ActionKind, title: str, way_out: str, groups: StepFindings) -> RefusedStep:
     """Return the refusal of a step whose findings are not all confirmed."""
     reason_text = "the finding is not confirmed"
     return refuse(kind, RefusalReason.UNPROVED, title, reason_text, way_out, groups.plan_findings())
 
 
-def refuse_unstored_copies(kind: ActionKind, title: str, groups: FindingGroups) -> RefusedStep:
+def refuse_unstored_copies(kind: ActionKind, title: str, groups: StepFindings) -> RefusedStep:
     """Return a refused step: a bookie must not stop, because it serves entries that its disks lack."""
     reason_text = (
         "the bookie serves entries that are not on its disk (index-incomplete); these are lost "
@@ -368,11 +368,11 @@ def refuse_unstored_copies(kind: ActionKind, title: str, groups: FindingGroups) 
     return refuse(kind, RefusalReason.LAST_COPY, title, reason_text, way_out, groups.plan_findings())
 
 
-def refuse_last_of_set(
+def refuse_last_holders(
     plan_facts: PlanFacts,
     kind: ActionKind,
     title: str,
-    groups: FindingGroups,
+    groups: StepFindings,
     bookies: Sequence[str],
     last_holders: Sequence[str],
 ) -> RefusedStep:
@@ -393,7 +393,7 @@ def refuse_last_of_set(
     )
 
 
-def _refuse_unsupported_id(kind: ActionKind, title: str, groups: FindingGroups) -> RefusedStep:
+def _refuse_unsupported_id(kind: ActionKind, title: str, groups: StepFindings) -> RefusedStep:
     reason_text = "the shell's cookie commands accept only bookie ids of the form host:port"
     way_out = "change the cookie with the metadata store's own client"
     return refuse(kind, RefusalReason.NOT_BY_SHELL, title, reason_text, way_out, groups.plan_findings())

@@ -16,9 +16,9 @@ from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed
 from auditor.model.plan import EXPIRY_MS, PlanCommand, PlanStep, RefusedStep
 from auditor.model.states import IndexState
-from auditor.plan.bookie_steps import Steps, refuse_last_of_set, refuse_unconfirmed, refuse_unstored_copies
+from auditor.plan.bookie_steps import Steps, refuse_last_holders, refuse_unconfirmed, refuse_unstored_copies
 from auditor.plan.parts import make_step, permit_or_refuse, planned_ledgers
-from auditor.plan.plan_facts import INDEX_FAULTS, MAX_LEDGERS, FindingGroups, PlanFacts
+from auditor.plan.plan_facts import INDEX_FAULTS, MAX_LEDGERS, PlanFacts, StepFindings
 from auditor.sources.bookies.parts import ROCKSDB
 
 _DATABASE_PATH_PATTERN = re.compile(r"/current/(ledgers|locations)(/|$)")
@@ -51,9 +51,9 @@ def bookies_with_recoverable_entries(row: Mapping[str, Any]) -> list[str]:
 
 
 def _add_recoverable_entries(
-    plan_facts: PlanFacts, groups_by_bookie: dict[tuple[str, str], FindingGroups]
+    plan_facts: PlanFacts, findings_by_bookie: dict[tuple[str, str], StepFindings]
 ) -> None:
-    """Add findings about lost entries to ``groups_by_bookie`` if entry logs still have these entries.
+    """Add findings about lost entries to ``findings_by_bookie`` if entry logs still have these entries.
 
     Each key is a pair: the bookie that has the log, and the kind of the index to rebuild.
     """
@@ -64,7 +64,7 @@ def _add_recoverable_entries(
                 if len(finding_by_ledger_and_bookie) < MAX_LEDGERS:
                     finding_by_ledger_and_bookie[row["ledger_id"], bookie] = row
             else:
-                groups_by_bookie.setdefault((bookie, ".idx"), FindingGroups()).add(row)
+                findings_by_bookie.setdefault((bookie, ".idx"), StepFindings()).add(row)
     if not finding_by_ledger_and_bookie:
         return
     # rebuild-db-ledger-locations-index finds only ledgers that the index of ledgers lists.
@@ -77,7 +77,7 @@ def _add_recoverable_entries(
     }
     for (_, bookie), row in finding_by_ledger_and_bookie.items():
         database_kind = _BOTH_DATABASES if bookie in bookies_without_ledger_index else "locations"
-        groups_by_bookie.setdefault((bookie, database_kind), FindingGroups()).add(row)
+        findings_by_bookie.setdefault((bookie, database_kind), StepFindings()).add(row)
 
 
 def _bookies_with_both_damaged(plan_facts: PlanFacts) -> set[str]:
@@ -97,9 +97,9 @@ def _bookies_with_both_damaged(plan_facts: PlanFacts) -> set[str]:
 
 def rebuild_indexes(plan_facts: PlanFacts) -> Steps:
     """Yield a step for each damaged index, and for each index that lacks entries of the entry logs."""
-    groups_by_bookie: dict[tuple[str, str], FindingGroups] = {}
+    findings_by_bookie: dict[tuple[str, str], StepFindings] = {}
     damaged_files: dict[str, list[str]] = {}
-    _add_recoverable_entries(plan_facts, groups_by_bookie)
+    _add_recoverable_entries(plan_facts, findings_by_bookie)
     bookies_with_both_damaged = _bookies_with_both_damaged(plan_facts)
     for row in plan_facts.findings_of_checks(*INDEX_FAULTS):
         finding_evidence = json.loads(row["evidence"])
@@ -114,20 +114,22 @@ def rebuild_indexes(plan_facts: PlanFacts) -> Steps:
                 damaged_files.setdefault(row["bookie_id"], []).append(finding_evidence["path"])
         if index_kind != ".idx" and (
             row["bookie_id"] in bookies_with_both_damaged
-            or (row["bookie_id"], _BOTH_DATABASES) in groups_by_bookie
+            or (row["bookie_id"], _BOTH_DATABASES) in findings_by_bookie
         ):
             index_kind = _BOTH_DATABASES
-        groups_by_bookie.setdefault((row["bookie_id"], index_kind), FindingGroups()).add(row)
+        findings_by_bookie.setdefault((row["bookie_id"], index_kind), StepFindings()).add(row)
         plan_facts.planned_counts[row["id"]] += 1
-    for (bookie, index_kind), groups in sorted(groups_by_bookie.items()):
+    for (bookie, index_kind), step_findings in sorted(findings_by_bookie.items()):
         index_text = "index files (.idx)" if index_kind == ".idx" else f"index of {index_kind}"
         title = f"rebuild the {index_text} of {bookie} from its entry logs"
-        if not groups.are_confirmed:
-            yield refuse_unconfirmed(ActionKind.REBUILD_INDEX, title, "audit again", groups)
+        if not step_findings.are_confirmed:
+            yield refuse_unconfirmed(ActionKind.REBUILD_INDEX, title, "audit again", step_findings)
         elif bookie in plan_facts.bookies_with_unstored_copies:
-            yield refuse_unstored_copies(ActionKind.REBUILD_INDEX, title, groups)
+            yield refuse_unstored_copies(ActionKind.REBUILD_INDEX, title, step_findings)
         else:
-            yield _rebuild_step(plan_facts, bookie, index_kind, title, groups, damaged_files.get(bookie, []))
+            yield _rebuild_step(
+                plan_facts, bookie, index_kind, title, step_findings, damaged_files.get(bookie, [])
+            )
 
 
 def _rebuild_step(
@@ -135,27 +137,27 @@ def _rebuild_step(
     bookie: str,
     index_kind: str,
     title: str,
-    groups: FindingGroups,
+    step_findings: StepFindings,
     damaged_files: Sequence[str],
 ) -> PlanStep | RefusedStep:
     has_index_per_ledger = index_kind == ".idx"
-    ledgers = groups.ledgers if has_index_per_ledger else []
+    ledgers = step_findings.ledgers if has_index_per_ledger else []
     action_objects = (bookie_object(bookie), *map(ledger_object, ledgers))
     step_permission = permit_or_refuse(
-        plan_facts.run, ActionKind.REBUILD_INDEX, title, groups.plan_findings(), *action_objects
+        plan_facts.run, ActionKind.REBUILD_INDEX, title, step_findings.plan_findings(), *action_objects
     )
     if isinstance(step_permission, RefusedStep):
         return step_permission
     manual_commands: list[PlanCommand] = []
     if plan_facts.bookies[bookie]["registered"] is not None:
         stop_gate_answer = permit_or_refuse(
-            plan_facts.run, ActionKind.STOP, title, groups.plan_findings(), action_objects[0]
+            plan_facts.run, ActionKind.STOP, title, step_findings.plan_findings(), action_objects[0]
         )
         if isinstance(stop_gate_answer, RefusedStep):
             return replace(stop_gate_answer, kind=ActionKind.REBUILD_INDEX)
-        if last_holders := plan_facts.stop_set.last_holders(bookie):
-            return refuse_last_of_set(
-                plan_facts, ActionKind.REBUILD_INDEX, title, groups, [bookie], last_holders
+        if last_holders := plan_facts.planned_stops.last_holders(bookie):
+            return refuse_last_holders(
+                plan_facts, ActionKind.REBUILD_INDEX, title, step_findings, [bookie], last_holders
             )
         manual_commands.append(
             procedures.stop_bookie(stop_gate_answer, bookie, "the bookie releases its index")
@@ -189,14 +191,15 @@ def _rebuild_step(
         manual_commands.append(procedures.start_bookie(start_gate_answer, bookie))
     else:
         preconditions = (*preconditions, f"{bookie} stays stopped: {start_gate_answer.sentence}")
-        plan_facts.stop_set.add(bookie)
+        plan_facts.planned_stops.add(bookie)
     return make_step(
-        step_permission, title, groups.plan_findings(), manual_commands, urgency=groups.urgency,
+        step_permission, title, step_findings.plan_findings(), manual_commands, urgency=step_findings.urgency,
         bookie_id=bookie, effect_text="the bookie lists and serves the entries in its entry logs",
         risk_text=f"danger; {_FENCE_RISK if index_kind in ('ledgers', _BOTH_DATABASES) else _REBUILD_RISK}",
         undo_text=undo_text, preconditions=preconditions,
         ledgers=planned_ledgers(plan_facts.run, ledgers),
-        ledger_count=groups.count if has_index_per_ledger else 0,
+        ledger_count=step_findings.count if has_index_per_ledger else 0,
         expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
-        required_conditions=groups.make_conditions("there"), done_conditions=groups.make_conditions("gone"),
+        required_conditions=step_findings.make_conditions("there"),
+        done_conditions=step_findings.make_conditions("gone"),
     )  # fmt: skip

@@ -23,7 +23,7 @@ from auditor.model.plan import (
     RefusedStep,
 )
 from auditor.plan.parts import ledgers_of_permission, make_step, permit_each_ledger, read_ledgers, refuse
-from auditor.plan.plan_facts import FindingGroups, PlanFacts
+from auditor.plan.plan_facts import PlanFacts, StepFindings
 
 _METADATA_FILE_NAME = "{}.metadata"
 
@@ -57,78 +57,81 @@ def restore_metadata(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
         if row["ledger_id"] in rows_of_named_ledgers:
             holders_by_ledger[row["ledger_id"]].append(row["bookie_id"])
             plan_facts.planned_counts[row["id"]] += not row["accepted"]
-    confirmed_groups, unconfirmed_groups, groups_without_copy = (
-        FindingGroups(),
-        FindingGroups(),
-        FindingGroups(),
+    confirmed_findings, unconfirmed_findings, findings_without_copy = (
+        StepFindings(),
+        StepFindings(),
+        StepFindings(),
     )
     for ledger, row in rows_of_named_ledgers.items():
         if ledger not in holders_by_ledger:
-            groups_without_copy.add(row)
+            findings_without_copy.add(row)
         else:
-            (confirmed_groups if row["confidence"] == Confidence.CONFIRMED else unconfirmed_groups).add(row)
-    template = "restore the metadata of {}, which an owner names"
-    if confirmed_groups:
+            (confirmed_findings if row["confidence"] == Confidence.CONFIRMED else unconfirmed_findings).add(
+                row
+            )
+    title_template = "restore the metadata of {}, which an owner names"
+    if confirmed_findings:
         bookies = sorted(
-            {bookie for ledger in confirmed_groups.ledgers for bookie in holders_by_ledger[ledger]}
+            {bookie for ledger in confirmed_findings.ledgers for bookie in holders_by_ledger[ledger]}
         )
-        yield from _restore_steps(plan_facts, template, confirmed_groups, bookies)
+        yield from _restore_steps(plan_facts, title_template, confirmed_findings, bookies)
     yield from _refuse_cases(
-        ActionKind.RESTORE_METADATA, template,
-        (unconfirmed_groups, RefusalReason.UNPROVED, "it is not confirmed that the store lacks these ledgers",
+        ActionKind.RESTORE_METADATA, title_template,
+        (unconfirmed_findings, RefusalReason.UNPROVED,
+         "it is not confirmed that the store lacks these ledgers",
          "audit again with owners and bookies"),
-        (groups_without_copy, RefusalReason.NO_COPY,
+        (findings_without_copy, RefusalReason.NO_COPY,
          "no bookie that was read has entries of these ledgers",
          "also read the other bookies; if none of them has entries, the ledgers are lost"),
     )  # fmt: skip
 
 
 def _refuse_cases(
-    action_kind: ActionKind, template: str, *refusal_cases: tuple[FindingGroups, RefusalReason, str, str]
+    action_kind: ActionKind, title_template: str, *refusal_cases: tuple[StepFindings, RefusalReason, str, str]
 ) -> Iterator[RefusedStep]:
     """Yield a refusal for each case that has findings.
 
-    A case is a tuple of findings, reason, reason in words, and way out. ``template`` is the title, with
+    A case is a tuple of findings, reason, reason in words, and way out. ``title_template`` is the title, with
     ``{}`` in the place of the number of ledgers.
     """
-    for groups, refusal_reason, reason_text, way_out in refusal_cases:
-        if groups:
-            title = template.format(plural(groups.count, "ledger"))
+    for step_findings, refusal_reason, reason_text, way_out in refusal_cases:
+        if step_findings:
+            title = title_template.format(plural(step_findings.count, "ledger"))
             yield refuse(
                 action_kind,
                 refusal_reason,
                 title,
                 reason_text,
                 way_out,
-                groups.plan_findings(),
-                groups.ledgers,
-                groups.count,
+                step_findings.plan_findings(),
+                step_findings.ledgers,
+                step_findings.count,
             )
 
 
 def _restore_steps(
-    plan_facts: PlanFacts, template: str, groups: FindingGroups, bookies: Sequence[str]
+    plan_facts: PlanFacts, title_template: str, step_findings: StepFindings, bookies: Sequence[str]
 ) -> Iterator[PlanStep | RefusedStep]:
     action_kind = ActionKind.RESTORE_METADATA
     step_permission, refused_steps = permit_each_ledger(
-        plan_facts.run, action_kind, template, groups.plan_findings(), (), groups.ledgers
+        plan_facts.run, action_kind, title_template, step_findings.plan_findings(), (), step_findings.ledgers
     )
     yield from refused_steps
     if step_permission is None:
         return
     permitted_ids = ledgers_of_permission(step_permission)
-    ledger_ids = [ledger for ledger in groups.ledgers if ledger in permitted_ids]
-    ledger_count = groups.count - sum(refused_step.ledger_count for refused_step in refused_steps)
+    ledger_ids = [ledger for ledger in step_findings.ledgers if ledger in permitted_ids]
+    ledger_count = step_findings.count - sum(refused_step.ledger_count for refused_step in refused_steps)
     ledgers = tuple(PlannedLedger(str(ledger), None, None) for ledger in ledger_ids)
     placeholder_values = ledger_placeholder_values([ledger.ledger_id for ledger in ledgers])
     bookies_text = ", ".join(bookies)
     yield make_step(
         step_permission,
-        f"{template.format(plural(ledger_count, 'ledger'))}, "
+        f"{title_template.format(plural(ledger_count, 'ledger'))}, "
         f"before garbage collection on {bookies_text} deletes them",
-        groups.plan_findings(),
+        step_findings.plan_findings(),
         procedures.RESTORE_METADATA.fill(step_permission, placeholder_values),
-        urgency=groups.urgency,
+        urgency=step_findings.urgency,
         effect_text=f"the store lists the ledger again, and its entries stay on {bookies_text}",
         risk_text="writes; the record may predate the ledger's last ensemble change, so "
         "audit afterwards",
@@ -152,61 +155,61 @@ def delete_ledgers(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
     least one ledger rollover apart. Runs of earlier releases do not show whether they read every owner, so
     deletions based on them are refused.
     """
-    confirmed_groups, unconfirmed_groups, unproved_groups, open_groups = (
-        FindingGroups(),
-        FindingGroups(),
-        FindingGroups(),
-        FindingGroups(),
+    confirmed_findings, unconfirmed_findings, unproved_findings, open_ledger_findings = (
+        StepFindings(),
+        StepFindings(),
+        StepFindings(),
+        StepFindings(),
     )
     for row in plan_facts.findings_of_checks("ledger-unowned"):
         finding_evidence = json.loads(row["evidence"])
         plan_facts.planned_counts[row["id"]] += 1
         if not finding_evidence.get("owners_complete"):
-            unproved_groups.add(row)
+            unproved_findings.add(row)
         elif row["confidence"] != Confidence.CONFIRMED or not finding_evidence["seen_before"]:
-            unconfirmed_groups.add(row)
+            unconfirmed_findings.add(row)
         elif finding_evidence["state"] != LedgerState.CLOSED:
-            open_groups.add(row)
+            open_ledger_findings.add(row)
         else:
-            confirmed_groups.add(row)
-    if confirmed_groups:
-        yield from _delete_steps(plan_facts, confirmed_groups)
+            confirmed_findings.add(row)
+    if confirmed_findings:
+        yield from _delete_steps(plan_facts, confirmed_findings)
     yield from _refuse_cases(
         ActionKind.DELETE_LEDGER, "delete {} that no owner names",
-        (unproved_groups, RefusalReason.UNPROVED,
+        (unproved_findings, RefusalReason.UNPROVED,
          "not every owner was read, so another application may use these ledgers",
          "audit with every owner store (--owners), declare the stores complete (--owners-complete), "
          "and plan again"),
-        (unconfirmed_groups, RefusalReason.UNPROVED,
+        (unconfirmed_findings, RefusalReason.UNPROVED,
          "two runs at least 4 hours (a rollover) apart must find no owner. Before that, a broker may add the "
          "ledger to a topic",
          "audit again at least --owner-grace and at least 4 hours later, and plan again"),
-        (open_groups, RefusalReason.LIVE_WRITER,
+        (open_ledger_findings, RefusalReason.LIVE_WRITER,
          "these ledgers are not closed, so a writer may have them open",
          "let the application close the ledgers first"),
     )  # fmt: skip
 
 
-def _delete_steps(plan_facts: PlanFacts, groups: FindingGroups) -> Iterator[PlanStep | RefusedStep]:
-    template, action_kind = "delete {} that no owner named in two runs", ActionKind.DELETE_LEDGER
+def _delete_steps(plan_facts: PlanFacts, step_findings: StepFindings) -> Iterator[PlanStep | RefusedStep]:
+    title_template, action_kind = "delete {} that no owner named in two runs", ActionKind.DELETE_LEDGER
     step_permission, refused_steps = permit_each_ledger(
-        plan_facts.run, action_kind, template, groups.plan_findings(), (), groups.ledgers
+        plan_facts.run, action_kind, title_template, step_findings.plan_findings(), (), step_findings.ledgers
     )
     yield from refused_steps
     if step_permission is None:
         return
-    rows = read_ledgers(plan_facts.run, groups.ledgers)
+    rows = read_ledgers(plan_facts.run, step_findings.ledgers)
     permitted_ids = ledgers_of_permission(step_permission)
     ledger_ids = [
-        ledger_id for ledger_id in groups.ledgers if ledger_id in rows and ledger_id in permitted_ids
+        ledger_id for ledger_id in step_findings.ledgers if ledger_id in rows and ledger_id in permitted_ids
     ]
     if not ledger_ids:
         return
-    ledger_count = groups.count - sum(refused_step.ledger_count for refused_step in refused_steps)
+    ledger_count = step_findings.count - sum(refused_step.ledger_count for refused_step in refused_steps)
     placeholder_values = ledger_placeholder_values([str(ledger) for ledger in ledger_ids])
     yield make_step(
-        step_permission, template.format(plural(ledger_count, "ledger")), groups.plan_findings(),
-        procedures.DELETE_LEDGER.fill(step_permission, placeholder_values), urgency=groups.urgency,
+        step_permission, title_template.format(plural(ledger_count, "ledger")), step_findings.plan_findings(),
+        procedures.DELETE_LEDGER.fill(step_permission, placeholder_values), urgency=step_findings.urgency,
         effect_text="bookies free the ledgers' entries at the next garbage collection and compaction",
         bytes=sum(rows[ledger_id].bytes for ledger_id in ledger_ids),
         risk_text="danger; once bookies have garbage-collected a ledger, it cannot be restored",

@@ -24,7 +24,7 @@ from auditor.plan.parts import (
     read_ledgers_of_bookies,
     refuse,
 )
-from auditor.plan.plan_facts import MAX_LEDGERS, FindingGroups, PlanFacts
+from auditor.plan.plan_facts import MAX_LEDGERS, PlanFacts, StepFindings
 from auditor.plan.replication_steps import (
     AUTORECOVERY_CONDITIONS,
     FindingsByAction,
@@ -117,7 +117,7 @@ def _lost_bookie_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction)
             [bookie for bookie in lost_bookies if bookie not in unmarked_groups]
         )
         for bookie, (ledger_count, ledgers) in marks_by_bookie.items():
-            waiting_groups = sorted_findings.wait_groups.pop(bookie, FindingGroups())
+            waiting_groups = sorted_findings.wait_findings.pop(bookie, StepFindings())
             ledgers = list(dict.fromkeys([*waiting_groups.ledgers, *ledgers]))[:MAX_LEDGERS]
             findings = (
                 *_bookie_findings(bookie, groups, unmarked_groups),
@@ -133,7 +133,7 @@ def _lost_bookie_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction)
             )
 
 
-def _mark_unmarked_ledgers(plan_facts: PlanFacts, groups: Mapping[str, FindingGroups]) -> Steps:
+def _mark_unmarked_ledgers(plan_facts: PlanFacts, groups: Mapping[str, StepFindings]) -> Steps:
     """Yield the step that marks the ledgers of confirmed findings as under-replicated.
 
     Unconfirmed findings lead to refusals.
@@ -148,16 +148,16 @@ def _mark_unmarked_ledgers(plan_facts: PlanFacts, groups: Mapping[str, FindingGr
 
 
 def _drop_starting_bookies(
-    plan_facts: PlanFacts, groups: Mapping[str, FindingGroups]
-) -> dict[str, FindingGroups]:
+    plan_facts: PlanFacts, groups: Mapping[str, StepFindings]
+) -> dict[str, StepFindings]:
     return {bookie: group for bookie, group in groups.items() if bookie not in plan_facts.starting_bookies}
 
 
-def _bookie_findings(bookie: str, *groups: Mapping[str, FindingGroups]) -> tuple[PlanFinding, ...]:
+def _bookie_findings(bookie: str, *groups: Mapping[str, StepFindings]) -> tuple[PlanFinding, ...]:
     return tuple(finding for group in groups if bookie in group for finding in group[bookie].plan_findings())
 
 
-def _highest_urgency(*groups: Mapping[str, FindingGroups]) -> Urgency:
+def _highest_urgency(*groups: Mapping[str, StepFindings]) -> Urgency:
     urgencies = [group.urgency for groups_by_bookie in groups for group in groups_by_bookie.values()]
     return min(urgencies, key=lambda urgency: urgency.rank, default=Urgency.NOT_URGENT)
 
@@ -209,7 +209,7 @@ def _copy_each_ledger(
         )
 
 
-def _mark_ledgers_again(plan_facts: PlanFacts, unmarked_groups: Mapping[str, FindingGroups]) -> Steps:
+def _mark_ledgers_again(plan_facts: PlanFacts, unmarked_groups: Mapping[str, StepFindings]) -> Steps:
     bookies = sorted(unmarked_groups)
     findings = [finding for bookie in bookies for finding in unmarked_groups[bookie].plan_findings()]
     urgency = _highest_urgency(unmarked_groups)

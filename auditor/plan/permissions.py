@@ -6,7 +6,7 @@ A hold is a rule that forbids actions.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from auditor.actions.action_list import JointHolders
+from auditor.actions.action_list import HolderFinder
 from auditor.actions.commands import is_cluster_wide
 from auditor.actions.gate import GateRun, permit, permit_everywhere, permit_ledgers
 from auditor.actions.objects import bookie, ledger
@@ -146,10 +146,10 @@ def _copies_all_ledgers(step: PlanStep) -> bool:
     )
 
 
-def forbid_last_stops(
+def forbid_last_holder_stops(
     steps_with_checks: Iterable[tuple[PlanStep, StepCheck]],
     registered_bookies: Iterable[str],
-    joint_holders: JointHolders,
+    list_joint_holders: HolderFinder,
 ) -> tuple[StepCheck, ...]:
     """Return the check results. A step that would stop an entry's last server becomes not permitted.
 
@@ -160,7 +160,8 @@ def forbid_last_stops(
     Args:
         steps_with_checks: The steps of one plan, each with its check result.
         registered_bookies: The bookies that run now.
-        joint_holders: A function that takes the bookies that would stop. It returns each set of these bookies
+        list_joint_holders: A function that takes the bookies that would stop. It returns each set of these
+            bookies
             that together are the only servers of some entry.
     """
     ordered_steps_with_checks, running_bookies = list(steps_with_checks), frozenset(registered_bookies)
@@ -175,20 +176,20 @@ def forbid_last_stops(
             for bookie_id in stops_by_step[step.number]
         }
     )
-    stop_set = StopSet(joint_holders(stopping_bookies) if len(stopping_bookies) > 1 else ())
+    planned_stops = StopSet(list_joint_holders(stopping_bookies) if len(stopping_bookies) > 1 else ())
     check_result_by_step = {step.number: check for step, check in ordered_steps_with_checks}
     for step, step_check in sorted(
         ordered_steps_with_checks,
         key=lambda step_and_check: (_restarts_bookie(step_and_check[0]), step_and_check[0].number),
     ):
-        bookies_of_stops = stops_by_step[step.number]
-        if not bookies_of_stops or not _may_be_executed(step_check):
+        bookies_to_stop = stops_by_step[step.number]
+        if not bookies_to_stop or not _may_be_executed(step_check):
             continue
-        if last_holders := stop_set.last_holders(*bookies_of_stops):
+        if last_holders := planned_stops.last_holders(*bookies_to_stop):
             reasons = (*step_check.why, f"not permitted: {last_holders_text(last_holders)}")
             check_result_by_step[step.number] = replace(step_check, state=StepState.CHANGED, why=reasons)
         elif step_check.state is StepState.STILL_VALID and not _restarts_bookie(step):
-            stop_set.add(*bookies_of_stops)
+            planned_stops.add(*bookies_to_stop)
     return tuple(check_result_by_step[step.number] for step, _ in ordered_steps_with_checks)
 
 

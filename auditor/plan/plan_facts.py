@@ -17,7 +17,7 @@ from auditor.decommission.rehearse import AutoRecoveryState, read_auto_recovery
 from auditor.model.arrow import ds, pc
 from auditor.model.finding import Confidence, Urgency, no_change_status
 from auditor.model.plan import Condition, Fact, PlanFinding, UnplannedCount
-from auditor.model.states import WRITABLE_MODES, GcReason, MarkRow
+from auditor.model.states import WRITABLE_MODES, GcReason, MarkRowKind
 from auditor.runs.change_status import statuses_in_order
 from auditor.runs.reader import RunReader
 from auditor.simulate.exposure import DependentLedger, find_dependent_ledgers, find_joint_holders
@@ -44,7 +44,7 @@ FINDING_COLUMNS = (
 
 
 @dataclass(slots=True)
-class FindingGroup:
+class CheckFindings:
     """Findings of one check for one step. ``ledgers`` has the first `MAX_LEDGERS` of their ledgers."""
 
     id: str
@@ -64,7 +64,7 @@ class FindingGroup:
             self.ledgers.append(row["ledger_id"])
 
 
-class FindingGroups(dict[str, FindingGroup]):
+class StepFindings(dict[str, CheckFindings]):
     """Findings for one step, by check id. ``are_confirmed`` is True if all of them are confirmed.
 
     ``urgency`` is the urgency of the most urgent finding. ``min_copies`` maps a ledger to a number of known
@@ -79,7 +79,7 @@ class FindingGroups(dict[str, FindingGroup]):
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add a finding to the group of its check. Update the urgency and the numbers of known copies."""
-        self.setdefault(row["id"], FindingGroup(row["id"])).add(row)
+        self.setdefault(row["id"], CheckFindings(row["id"])).add(row)
         self.are_confirmed &= row["confidence"] == Confidence.CONFIRMED
         self.urgency = min(self.urgency, Urgency(row["urgency"]), key=lambda urgency: urgency.rank)
         if (copy_count := known_copies_left(row)) is not None and len(self.min_copies) < MAX_LEDGERS:
@@ -90,7 +90,9 @@ class FindingGroups(dict[str, FindingGroup]):
     @property
     def ledgers(self) -> list[int]:
         """Return the ledgers of all groups, each once. Ledgers with the fewest known copies come first."""
-        ledger_ids = dict.fromkeys(ledger for group in self.values() for ledger in group.ledgers)
+        ledger_ids = dict.fromkeys(
+            ledger for check_findings in self.values() for ledger in check_findings.ledgers
+        )
         rank_of_unknown_copies = max(self.min_copies.values(), default=0) + 1
         return sorted(ledger_ids, key=lambda ledger: self.min_copies.get(ledger, rank_of_unknown_copies))
 
@@ -101,14 +103,17 @@ class FindingGroups(dict[str, FindingGroup]):
     @property
     def count(self) -> int:
         """Return the number of findings."""
-        return sum(group.count for group in self.values())
+        return sum(check_findings.count for check_findings in self.values())
 
     def plan_findings(self) -> tuple[PlanFinding, ...]:
         """Return the findings in the form of a plan.
 
         For each check, the result has the number of findings and the first fingerprints.
         """
-        return tuple(PlanFinding(group.id, group.count, tuple(group.fingerprints)) for group in self.values())
+        return tuple(
+            PlanFinding(check_findings.id, check_findings.count, tuple(check_findings.fingerprints))
+            for check_findings in self.values()
+        )
 
     def make_conditions(self, finding_state: str) -> tuple[Condition, ...]:
         """Return, for each fingerprint in the plan, the condition that its finding is ``finding_state``.
@@ -116,9 +121,9 @@ class FindingGroups(dict[str, FindingGroup]):
         ``finding_state`` is "there" or "gone".
         """
         return tuple(
-            Condition(Fact.FINDING, f"{group.id} {fingerprint}", finding_state)
-            for group in self.values()
-            for fingerprint in group.fingerprints
+            Condition(Fact.FINDING, f"{check_findings.id} {fingerprint}", finding_state)
+            for check_findings in self.values()
+            for fingerprint in check_findings.fingerprints
         )
 
 
@@ -156,7 +161,7 @@ class PlanFacts:
         self.is_autorecovery_usable = (
             not self.autorecovery_state.blockers and not self.autorecovery_state.doubts
         )
-        self.groups_to_copy: dict[str, FindingGroups] = {}
+        self.findings_to_copy: dict[str, StepFindings] = {}
         """Findings about bookies that should stop once their ledgers have other copies, by bookie."""
         self.starting_bookies: set[str] = set()
         """Bookies that are down and that a step starts. Their ledgers are not copied to other bookies."""
@@ -177,7 +182,7 @@ class PlanFacts:
         """
         marks_by_bookie: dict[str, tuple[int, list[int]]] = {}
         for batch in self.run.batches("tables/marks", ["kind", "ledger_id", "replicas"]) if bookies else ():
-            marks = batch.filter(pc.equal(batch["kind"], MarkRow.MARK.value))
+            marks = batch.filter(pc.equal(batch["kind"], MarkRowKind.MARK.value))
             mark_rows, replica_names = pc.list_parent_indices(marks["replicas"]), marks["replicas"].flatten()
             for bookie in bookies:
                 rows = mark_rows.filter(pc.equal(replica_names, bookie))
@@ -194,7 +199,7 @@ class PlanFacts:
         return {row["bookie_id"]: cookie_digest(row) for row in self.run.table("cookies").to_pylist()}
 
     @cached_property
-    def stop_set(self) -> StopSet:
+    def planned_stops(self) -> StopSet:
         """Return the bookies that steps of this plan stop.
 
         Code that makes a step to stop a bookie checks this set first, and then adds the bookie.
@@ -219,16 +224,16 @@ class PlanFacts:
 
     @cached_property
     def dependent_ledgers(self) -> dict[int, DependentLedger]:
-        """Return ledgers that may have an entry's last copy on a bookie in ``groups_to_copy``, by ledger id.
+        """Return, by id, ledgers that may have an entry's last copy on a bookie in ``findings_to_copy``.
 
-        ``groups_to_copy`` has findings about bookies that can stop only after their ledgers are copied. The
-        result has at most `MAX_LEDGERS` ledgers. It is cached, so ``groups_to_copy`` must be complete at the
-        first call.
+        ``findings_to_copy`` has findings about bookies that can stop only after their ledgers are copied. The
+        result has at most `MAX_LEDGERS` ledgers. It is cached, so ``findings_to_copy`` must be complete at
+        the first call.
         """
-        if not self.groups_to_copy:
+        if not self.findings_to_copy:
             return {}
         dependent_rows = find_dependent_ledgers(
-            self.run.directory, self._are_bookies_listed, self.groups_to_copy, MAX_LEDGERS
+            self.run.directory, self._are_bookies_listed, self.findings_to_copy, MAX_LEDGERS
         )
         return {dependent_ledger.ledger_id: dependent_ledger for dependent_ledger in dependent_rows}
 
@@ -250,9 +255,9 @@ class PlanFacts:
         return bookies_by_ledger
 
     @cached_property
-    def exchanged_disks(self) -> dict[str, FindingGroups]:
+    def exchanged_disk_findings(self) -> dict[str, StepFindings]:
         """Return the confirmed findings about exchanged disks or directories, by bookie."""
-        groups_by_bookie: dict[str, FindingGroups] = {}
+        findings_by_bookie: dict[str, StepFindings] = {}
         for row in self.rows_of_checks("disk-id-mismatch", "ledgers-in-wrong-directory"):
             finding_evidence = json.loads(row["evidence"] or "{}")
             reports_exchange = row["id"] == "disk-id-mismatch" or finding_evidence.get("exchanged")
@@ -261,8 +266,8 @@ class PlanFacts:
                 and row["confidence"] == Confidence.CONFIRMED
                 and row["bookie_id"] is not None
             ):
-                groups_by_bookie.setdefault(row["bookie_id"], FindingGroups()).add(row)
-        return groups_by_bookie
+                findings_by_bookie.setdefault(row["bookie_id"], StepFindings()).add(row)
+        return findings_by_bookie
 
     @cached_property
     def bookies_with_unstored_copies(self) -> frozenset[str]:
@@ -298,13 +303,13 @@ class PlanFacts:
         """Yield the findings with these check ids that no suppression accepts. They require a step."""
         return (row for row in self.rows_of_checks(*check_ids) if not row["accepted"])
 
-    def group_by_bookie(self, *check_ids: str) -> dict[str, FindingGroups]:
+    def group_by_bookie(self, *check_ids: str) -> dict[str, StepFindings]:
         """Return findings with these check ids by bookie. Count them as findings that have a plan step."""
-        groups_by_bookie: dict[str, FindingGroups] = {}
+        findings_by_bookie: dict[str, StepFindings] = {}
         for row in self.findings_of_checks(*check_ids):
-            groups_by_bookie.setdefault(row["bookie_id"], FindingGroups()).add(row)
+            findings_by_bookie.setdefault(row["bookie_id"], StepFindings()).add(row)
             self.planned_counts[row["id"]] += 1
-        return groups_by_bookie
+        return findings_by_bookie
 
     def count_findings_without_step(self) -> tuple[UnplannedCount, ...]:
         """Return, by check id, the number of findings without a plan step. Accepted ones do not count."""
@@ -331,12 +336,14 @@ class MarkTimes:
         )
         for batch in run.batches("tables/marks", ["kind", "ledger_id", "ctime", "mtime", "misplaced"]):
             has_ledger_id = batch["ledger_id"].is_valid()
-            is_mark = pc.and_(pc.equal(batch["kind"], MarkRow.MARK.value), has_ledger_id)
+            is_mark = pc.and_(pc.equal(batch["kind"], MarkRowKind.MARK.value), has_ledger_id)
             marks = batch.filter(pc.and_(is_mark, pc.invert(pc.fill_null(batch["misplaced"], False))))
             marked_id_arrays.append(marks["ledger_id"].to_numpy())
             mark_time_column = pc.coalesce(marks["ctime"], marks["mtime"]).fill_null(-1)
             mark_time_arrays.append(mark_time_column.to_numpy(zero_copy_only=False))
-            locks_of_batch = batch.filter(pc.and_(pc.equal(batch["kind"], MarkRow.LOCK.value), has_ledger_id))
+            locks_of_batch = batch.filter(
+                pc.and_(pc.equal(batch["kind"], MarkRowKind.LOCK.value), has_ledger_id)
+            )
             locked_id_arrays.append(locks_of_batch["ledger_id"].to_numpy())
         id_order = np.argsort(np.concatenate(marked_id_arrays), kind="stable")
         self.ids: Longs = np.concatenate(marked_id_arrays)[id_order]

@@ -32,7 +32,7 @@ from auditor.plan.parts import (
     read_ledgers,
     refuse,
 )
-from auditor.plan.plan_facts import FindingGroups, PlanFacts
+from auditor.plan.plan_facts import PlanFacts, StepFindings
 
 Steps = Iterator[PlanStep | RefusedStep]
 
@@ -52,30 +52,31 @@ class FindingsByAction:
     Findings whose missing copies are all on lost bookies are left out.
 
     Args:
-        wait_groups: Findings about ledgers that AutoRecovery will copy, by the bookie that lacks copies.
-        copy_groups: Findings about ledgers that a command must copy, by the bookie that lacks copies.
-        refused_groups: Findings about ledgers that must not be copied, by reason.
+        wait_findings: Findings about ledgers that AutoRecovery will copy, by the bookie that lacks copies.
+        copy_findings: Findings about ledgers that a command must copy, by the bookie that lacks copies.
+        refused_findings: Findings about ledgers that must not be copied, by reason.
     """
 
-    wait_groups: dict[str, FindingGroups] = field(default_factory=lambda: defaultdict(FindingGroups))
-    copy_groups: dict[str, FindingGroups] = field(default_factory=lambda: defaultdict(FindingGroups))
-    refused_groups: dict[RefusalReason, FindingGroups] = field(
-        default_factory=lambda: defaultdict(FindingGroups)
+    wait_findings: dict[str, StepFindings] = field(default_factory=lambda: defaultdict(StepFindings))
+    copy_findings: dict[str, StepFindings] = field(default_factory=lambda: defaultdict(StepFindings))
+    refused_findings: dict[RefusalReason, StepFindings] = field(
+        default_factory=lambda: defaultdict(StepFindings)
     )
 
 
 def copy_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction) -> Steps:
     """Yield steps that restore copies of ledgers with findings, or copy ledgers before a bookie stops."""
-    for group_batch in _batch_groups(sorted(sorted_findings.copy_groups.items())):
+    for findings_batch in _batch_findings(sorted(sorted_findings.copy_findings.items())):
         rows = read_ledgers(
-            plan_facts.run, {ledger for _, groups in group_batch for ledger in groups.ledgers}
+            plan_facts.run,
+            {ledger for _, step_findings in findings_batch for ledger in step_findings.ledgers},
         )
-        for bookie, groups in group_batch:
+        for bookie, groups in findings_batch:
             yield from _copy_bookie_ledgers(plan_facts, bookie, groups, rows)
     yield from _copy_before_stop(plan_facts, sorted_findings)
-    for bookie, groups in sorted(sorted_findings.wait_groups.items()):
+    for bookie, groups in sorted(sorted_findings.wait_findings.items()):
         yield from wait_step(plan_facts, bookie, groups.plan_findings(), groups, groups.ledgers, groups.count)
-    for refusal_reason, groups in sorted_findings.refused_groups.items():
+    for refusal_reason, groups in sorted_findings.refused_findings.items():
         outside_copies = (
             plan_facts.find_last_copies_outside(groups.ledgers)
             if refusal_reason is RefusalReason.NO_COPY
@@ -99,7 +100,9 @@ def copy_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction) -> Step
             )
 
 
-def _refuse_copies_outside(groups: FindingGroups, outside_copies: Mapping[int, Sequence[str]]) -> RefusedStep:
+def _refuse_copies_outside(
+    step_findings: StepFindings, outside_copies: Mapping[int, Sequence[str]]
+) -> RefusedStep:
     """Return the refusal to copy ledgers whose last copy is on a bookie outside of their ensembles.
 
     ``outside_copies`` has the bookies outside of the ensembles, by ledger.
@@ -123,7 +126,7 @@ def _refuse_copies_outside(groups: FindingGroups, outside_copies: Mapping[int, S
         title,
         reason_text,
         way_out,
-        groups.plan_findings(),
+        step_findings.plan_findings(),
         sorted(outside_copies),
     )
 
@@ -134,26 +137,26 @@ def _copy_before_stop(plan_facts: PlanFacts, sorted_findings: FindingsByAction) 
     Ledgers that another step copies are left out.
     """
     planned_ledger_ids = {
-        ledger for groups in sorted_findings.copy_groups.values() for ledger in groups.ledgers
+        ledger for step_findings in sorted_findings.copy_findings.values() for ledger in step_findings.ledgers
     }
     planned_ledger_ids |= {
-        ledger for groups in sorted_findings.wait_groups.values() for ledger in groups.ledgers
+        ledger for groups in sorted_findings.wait_findings.values() for ledger in groups.ledgers
     }
-    ledgers_by_pair: dict[tuple[str, str], list[int]] = defaultdict(list)
+    ledgers_by_replacement: dict[tuple[str, str], list[int]] = defaultdict(list)
     for dependent_ledger in plan_facts.dependent_ledgers.values():
         will_workers_copy = (
             plan_facts.is_autorecovery_usable
             and dependent_ledger.bookie_to_replace in plan_facts.lost_bookies
         )
         if dependent_ledger.ledger_id not in planned_ledger_ids and not will_workers_copy:
-            ledgers_by_pair[dependent_ledger.bookie_id, dependent_ledger.bookie_to_replace].append(
+            ledgers_by_replacement[dependent_ledger.bookie_id, dependent_ledger.bookie_to_replace].append(
                 dependent_ledger.ledger_id
             )
     rows = read_ledgers(
-        plan_facts.run, {ledger for ledgers in ledgers_by_pair.values() for ledger in ledgers}
+        plan_facts.run, {ledger for ledgers in ledgers_by_replacement.values() for ledger in ledgers}
     )
-    for (bookie, bookie_to_replace), ledgers in sorted(ledgers_by_pair.items()):
-        findings = plan_facts.groups_to_copy[bookie].plan_findings()
+    for (bookie, bookie_to_replace), ledgers in sorted(ledgers_by_replacement.items()):
+        findings = plan_facts.findings_to_copy[bookie].plan_findings()
         copyable_rows = [
             rows[ledger_id]
             for ledger_id in ledgers
@@ -180,21 +183,21 @@ def sort_findings(plan_facts: PlanFacts) -> FindingsByAction:
             continue  # its entries are in entry logs: `rebuild_indexes` has the step
         lacking_bookie = _find_lacking_bookie(plan_facts, row)
         if row["scope_id"] or row["ledger_id"] < 0:
-            sorted_findings.refused_groups[RefusalReason.NOT_BY_SHELL].add(row)
+            sorted_findings.refused_findings[RefusalReason.NOT_BY_SHELL].add(row)
         elif _lacks_exchanged_disk(plan_facts, row):
-            sorted_findings.refused_groups[RefusalReason.DISKS_EXCHANGED].add(row)
+            sorted_findings.refused_findings[RefusalReason.DISKS_EXCHANGED].add(row)
         elif row["id"] == "entry-lost" or lacking_bookie is None:
-            sorted_findings.refused_groups[RefusalReason.NO_COPY].add(row)
+            sorted_findings.refused_findings[RefusalReason.NO_COPY].add(row)
         elif row["confidence"] != Confidence.CONFIRMED:
-            sorted_findings.refused_groups[RefusalReason.UNPROVED].add(row)
+            sorted_findings.refused_findings[RefusalReason.UNPROVED].add(row)
         elif row["id"] != "mark-stuck" and _is_recently_marked(plan_facts, row["ledger_id"]):
-            sorted_findings.wait_groups[lacking_bookie].add(row)
+            sorted_findings.wait_findings[lacking_bookie].add(row)
         elif plan_facts.mark_times.is_locked(row["ledger_id"]):
-            sorted_findings.refused_groups[RefusalReason.WORKER_LOCK].add(row)
+            sorted_findings.refused_findings[RefusalReason.WORKER_LOCK].add(row)
         elif lacking_bookie not in plan_facts.lost_bookies or (
             row["id"] == "mark-stuck" and plan_facts.is_autorecovery_usable
         ):
-            sorted_findings.copy_groups[lacking_bookie].add(row)
+            sorted_findings.copy_findings[lacking_bookie].add(row)
     return sorted_findings
 
 
@@ -203,7 +206,7 @@ def _lacks_exchanged_disk(plan_facts: PlanFacts, row: Mapping[str, Any]) -> bool
     lacking_bookies = {replica_row["bookie_id"] for replica_row in row["missing"] or ()} | {
         *(row["unknown"] or ())
     }
-    return bool(lacking_bookies & plan_facts.exchanged_disks.keys())
+    return bool(lacking_bookies & plan_facts.exchanged_disk_findings.keys())
 
 
 def _find_lacking_bookie(plan_facts: PlanFacts, row: Mapping[str, Any]) -> str | None:
@@ -240,7 +243,7 @@ def wait_step(
     plan_facts: PlanFacts,
     bookie: str,
     findings: Sequence[PlanFinding],
-    groups: FindingGroups,
+    step_findings: StepFindings,
     ledgers: Sequence[int],
     ledger_count: int,
 ) -> Steps:
@@ -250,7 +253,7 @@ def wait_step(
         plan_facts: The run.
         bookie: The bookie for which the ledgers are marked under-replicated.
         findings: The findings that require the copies.
-        groups: The findings about these ledgers, with their urgency and the numbers of known copies.
+        step_findings: The findings about these ledgers, with their urgency and the numbers of known copies.
         ledgers: The first of the ledgers.
         ledger_count: Total number of ledgers.
     """
@@ -267,8 +270,8 @@ def wait_step(
     yield make_step(
         step_permission, title.format(plural(ledger_count, "ledger")), findings,
         procedures.LIST_MARKED.fill(step_permission, {}),
-        urgency=_copy_urgency(plan_facts, groups.urgency, marked_ledgers),
-        fewest_copies=groups.fewest_copies(marked_ledgers),
+        urgency=_copy_urgency(plan_facts, step_findings.urgency, marked_ledgers),
+        fewest_copies=step_findings.fewest_copies(marked_ledgers),
         bookie_id=bookie, effect_text=_WORKER_EFFECT_TEXT,
         risk_text="none; recover takes no lock, so a ledger that a worker also copies is copied twice",
         undo_text="no undo is needed: the step changes nothing",
@@ -287,37 +290,50 @@ def _copy_urgency(plan_facts: PlanFacts, urgency: Urgency, ledgers: Collection[i
     return urgency
 
 
-def _batch_groups(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[tuple[str, FindingGroups]]]:
+def _batch_findings(
+    all_findings: Sequence[tuple[str, StepFindings]],
+) -> Iterator[list[tuple[str, StepFindings]]]:
     """Yield (bookie, findings) pairs in batches. The caller reads all ledgers of a batch in one pass."""
-    group_batch: list[tuple[str, FindingGroups]] = []
-    for bookie_and_groups in groups:
-        group_batch.append(bookie_and_groups)
-        if sum(len(groups_of_bookie.ledgers) for _, groups_of_bookie in group_batch) >= _MAX_BATCH_LEDGERS:
-            yield group_batch
-            group_batch = []
-    if group_batch:
-        yield group_batch
+    findings_batch: list[tuple[str, StepFindings]] = []
+    for bookie_and_findings in all_findings:
+        findings_batch.append(bookie_and_findings)
+        if (
+            sum(len(findings_of_bookie.ledgers) for _, findings_of_bookie in findings_batch)
+            >= _MAX_BATCH_LEDGERS
+        ):
+            yield findings_batch
+            findings_batch = []
+    if findings_batch:
+        yield findings_batch
 
 
 def _copy_bookie_ledgers(
-    plan_facts: PlanFacts, bookie: str, groups: FindingGroups, rows: Mapping[int, LedgerRow]
+    plan_facts: PlanFacts, bookie: str, step_findings: StepFindings, rows: Mapping[int, LedgerRow]
 ) -> Steps:
     """Yield steps that copy ledgers to other bookies because ``bookie`` lacks entries, or refusals."""
     copyable_rows: list[LedgerRow] = []
     ledgers_by_reason: dict[tuple[RefusalReason, str, str], list[int]] = defaultdict(list)
-    for ledger in groups.ledgers:
+    for ledger in step_findings.ledgers:
         row = rows.get(ledger)
         if (refusal_reason := find_copy_refusal(plan_facts, bookie, row)) is None and row is not None:
             copyable_rows.append(row)
         elif refusal_reason is not None:
             ledgers_by_reason[refusal_reason].append(ledger)
-    unlisted_count = groups.count - len(groups.ledgers)
+    unlisted_count = step_findings.count - len(step_findings.ledgers)
     yield from copy_each_ledger(
-        plan_facts, bookie, groups.plan_findings(), copyable_rows, groups.urgency, groups, unlisted_count
+        plan_facts,
+        bookie,
+        step_findings.plan_findings(),
+        copyable_rows,
+        step_findings.urgency,
+        step_findings,
+        unlisted_count,
     )
     for (reason, reason_text, way_out), ledgers in ledgers_by_reason.items():
         title = f"copy {plural(len(ledgers), 'ledger')} from {bookie} to other bookies"
-        yield refuse(ActionKind.RECOVER, reason, title, reason_text, way_out, groups.plan_findings(), ledgers)
+        yield refuse(
+            ActionKind.RECOVER, reason, title, reason_text, way_out, step_findings.plan_findings(), ledgers
+        )
 
 
 def copy_each_ledger(
@@ -326,7 +342,7 @@ def copy_each_ledger(
     findings: Sequence[PlanFinding],
     rows: Sequence[LedgerRow],
     urgency: Urgency,
-    groups: FindingGroups | None = None,
+    step_findings: StepFindings | None = None,
     unlisted_count: int = 0,
     stopping_bookie: str | None = None,
 ) -> Steps:
@@ -338,7 +354,8 @@ def copy_each_ledger(
         findings: The findings that require the copies.
         rows: The ledgers. They are copied one by one, in this order.
         urgency: The urgency of the most urgent finding.
-        groups: The findings about the ledgers, with the numbers of known copies. None if there are none.
+        step_findings: The findings about the ledgers, with the numbers of known copies. None if there are
+            none.
         unlisted_count: Number of further ledgers, which the step does not list.
         stopping_bookie: The bookie that stops once these ledgers are copied. None if there is none.
     """
@@ -368,7 +385,7 @@ def copy_each_ledger(
         step_permission, f"{title.format(plural(ledger_count, 'ledger'))}, {purpose_text}", findings,
         procedures.COPY_LEDGER.fill(step_permission, placeholder_values),
         urgency=_copy_urgency(plan_facts, urgency, permitted_ledger_ids),
-        fewest_copies=groups.fewest_copies(permitted_ledger_ids) if groups else None,
+        fewest_copies=step_findings.fewest_copies(permitted_ledger_ids) if step_findings else None,
         bookie_id=bookie, effect_text=f"other bookies have the copies and replace {bookie} in the metadata",
         bytes=sum(row.bytes for row in permitted_rows),
         risk_text=f"load; copies are made, the metadata is rewritten, and {bookie} deletes its own copies",

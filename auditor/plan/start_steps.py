@@ -16,9 +16,9 @@ from auditor.model.arrow import ds
 from auditor.model.finding import Confidence, Urgency
 from auditor.model.holds import ActionKind, FactReason
 from auditor.model.plan import EXPIRY_MS, Condition, Fact, PlanStep, RefusedStep
-from auditor.plan.bookie_steps import refuse_last_of_set
+from auditor.plan.bookie_steps import refuse_last_holders
 from auditor.plan.parts import make_step, permit_or_refuse, read_ledgers
-from auditor.plan.plan_facts import EXCHANGE_CHECKS, MAX_LEDGERS, FindingGroups, PlanFacts
+from auditor.plan.plan_facts import EXCHANGE_CHECKS, MAX_LEDGERS, PlanFacts, StepFindings
 
 Steps = Iterator[PlanStep | RefusedStep]
 
@@ -29,15 +29,18 @@ def put_disks_back(plan_facts: PlanFacts) -> Steps:
     """Yield a step for each set of bookies that exchanged disks or directories."""
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in plan_facts.findings_of_checks(*EXCHANGE_CHECKS):
-        if row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] in plan_facts.exchanged_disks:
+        if (
+            row["confidence"] == Confidence.CONFIRMED
+            and row["bookie_id"] in plan_facts.exchanged_disk_findings
+        ):
             rows[row["bookie_id"]].append(row)
             plan_facts.planned_counts[row["id"]] += 1
     exchange_partners = {name: _find_disk_partners(name, bookie_rows) for name, bookie_rows in rows.items()}
     remaining_bookies = sorted(rows)
     while remaining_bookies:
-        linked_bookies = _find_linked_bookies(remaining_bookies[0], exchange_partners)
-        remaining_bookies = [name for name in remaining_bookies if name not in linked_bookies]
-        yield _put_back_steps(plan_facts, sorted(linked_bookies & rows.keys()), rows)
+        exchanging_bookies = _find_exchanging_bookies(remaining_bookies[0], exchange_partners)
+        remaining_bookies = [name for name in remaining_bookies if name not in exchanging_bookies]
+        yield _put_back_steps(plan_facts, sorted(exchanging_bookies & rows.keys()), rows)
 
 
 def _find_disk_partners(bookie: str, rows: list[dict[str, Any]]) -> set[str]:
@@ -46,26 +49,26 @@ def _find_disk_partners(bookie: str, rows: list[dict[str, Any]]) -> set[str]:
     return {bookie, *(directory["names"] for directory in directories if directory.get("names"))}
 
 
-def _find_linked_bookies(bookie: str, exchange_partners: Mapping[str, set[str]]) -> set[str]:
-    linked_bookies, pending_bookies = set[str](), {bookie}
+def _find_exchanging_bookies(bookie: str, exchange_partners: Mapping[str, set[str]]) -> set[str]:
+    exchanging_bookies, pending_bookies = set[str](), {bookie}
     while pending_bookies:
         name = pending_bookies.pop()
-        linked_bookies.add(name)
-        pending_bookies |= exchange_partners.get(name, set()) - linked_bookies
+        exchanging_bookies.add(name)
+        pending_bookies |= exchange_partners.get(name, set()) - exchanging_bookies
         pending_bookies |= {
             partner for partner, names in exchange_partners.items() if name in names
-        } - linked_bookies
-    return linked_bookies
+        } - exchanging_bookies
+    return exchanging_bookies
 
 
 def _put_back_steps(
     plan_facts: PlanFacts, bookies: list[str], rows: Mapping[str, list[dict[str, Any]]]
 ) -> PlanStep | RefusedStep:
-    groups, directory_texts = FindingGroups(), dict[str, None]()
+    step_findings, directory_texts = StepFindings(), dict[str, None]()
     finding_subjects: list[str] = []
     for name in bookies:
         for row in rows[name]:
-            groups.add(row)
+            step_findings.add(row)
             finding_subjects.append(f"{row['id']} {row['fingerprint']} {name}")
             for directory in json.loads(row["evidence"])["directories"]:
                 directory_texts[
@@ -78,21 +81,23 @@ def _put_back_steps(
     running_bookies = [name for name in bookies if plan_facts.bookies.get(name, {}).get("registered")]
     action_objects = [bookie_object(name) for name in running_bookies]
     step_permission = permit_or_refuse(
-        plan_facts.run, ActionKind.STOP, title, groups.plan_findings(), *action_objects
+        plan_facts.run, ActionKind.STOP, title, step_findings.plan_findings(), *action_objects
     )
     if isinstance(step_permission, RefusedStep):
         return step_permission
-    if holders := plan_facts.stop_set.last_holders(*running_bookies):
-        return refuse_last_of_set(plan_facts, ActionKind.STOP, title, groups, running_bookies, holders)
-    plan_facts.stop_set.add(*running_bookies)
+    if last_holders := plan_facts.planned_stops.last_holders(*running_bookies):
+        return refuse_last_holders(
+            plan_facts, ActionKind.STOP, title, step_findings, running_bookies, last_holders
+        )
+    plan_facts.planned_stops.add(*running_bookies)
     stop_commands = [
         procedures.stop_bookie(step_permission, name, "the bookie releases its disks")
         for name in running_bookies
     ]
     return make_step(
-        step_permission, title, groups.plan_findings(),
+        step_permission, title, step_findings.plan_findings(),
         [*stop_commands, procedures.swap_disks_back(step_permission, running_bookies, [*directory_texts])],
-        urgency=groups.urgency,
+        urgency=step_findings.urgency,
         effect_text=f"each of {names} has its own data again; nothing is copied. Audit before you start them",
         risk_text="load; none of their copies can be read while they are stopped",
         undo_text="swap the disks again",
@@ -124,13 +129,13 @@ def start_bookies(plan_facts: PlanFacts) -> Steps:
             row.members & {*plan_facts.lost_bookies} - lacking_bookies_by_ledger.get(ledger, set())
         ):
             ledgers_of_bookie[name].append(ledger)
-    groups: dict[str, FindingGroups] = defaultdict(FindingGroups)
+    bookie_findings: dict[str, StepFindings] = defaultdict(StepFindings)
     for finding in (
         plan_facts.findings_of_checks("on-unregistered-bookie", "bookie-down") if ledgers_of_bookie else ()
     ):
-        groups[finding["bookie_id"]].add(finding)
+        bookie_findings[finding["bookie_id"]].add(finding)
     for name, ledgers in ledgers_of_bookie.items():
-        yield _start_step(plan_facts, name, ledgers, groups[name])
+        yield _start_step(plan_facts, name, ledgers, bookie_findings[name])
 
 
 def _read_lacking_bookies(plan_facts: PlanFacts, ledger_ids: list[int]) -> dict[int, set[str]]:
@@ -145,18 +150,19 @@ def _read_lacking_bookies(plan_facts: PlanFacts, ledger_ids: list[int]) -> dict[
 
 
 def _start_step(
-    plan_facts: PlanFacts, bookie: str, ledgers: list[int], groups: FindingGroups
+    plan_facts: PlanFacts, bookie: str, ledgers: list[int], step_findings: StepFindings
 ) -> PlanStep | RefusedStep:
     ledger_count_text = plural(len(ledgers), "ledger")
     title = f"start {bookie}: it should have entries of {ledger_count_text} that registered bookies lack"
     step_permission = permit_or_refuse(
-        plan_facts.run, ActionKind.START, title, groups.plan_findings(), bookie_object(bookie)
+        plan_facts.run, ActionKind.START, title, step_findings.plan_findings(), bookie_object(bookie)
     )
     if isinstance(step_permission, RefusedStep):
         return step_permission
     plan_facts.starting_bookies.add(bookie)
     return make_step(
-        step_permission, title, groups.plan_findings(), [procedures.start_bookie(step_permission, bookie)],
+        step_permission, title, step_findings.plan_findings(),
+        [procedures.start_bookie(step_permission, bookie)],
         urgency=Urgency.LOST,
         bookie_id=bookie,
         effect_text=f"clients and workers can read {ledger_count_text} again; audit afterwards",

@@ -27,7 +27,7 @@ from auditor.plan.permissions import (
     FUTURE_REASON,
     StepPermission,
     ask_gate,
-    forbid_last_stops,
+    forbid_last_holder_stops,
     permission_without_run,
 )
 from auditor.reports.plan import condition_text
@@ -72,9 +72,11 @@ def check_plan(plan: RepairPlan, cluster_state: ClusterState, time_ms: int | Non
         time_ms is not None and max(plan.scan_time, cluster_state.time) - time_ms > MAX_CLOCK_AHEAD_MS
     )
     steps = tuple(_check_step(step, cluster_state, time, is_from_future) for step in plan.steps)
-    if cluster_state.joint_holders is not None:
+    if cluster_state.list_joint_holders is not None:
         steps_and_checks = zip(plan.steps, steps, strict=True)
-        steps = forbid_last_stops(steps_and_checks, cluster_state.mode_by_bookie, cluster_state.joint_holders)
+        steps = forbid_last_holder_stops(
+            steps_and_checks, cluster_state.mode_by_bookie, cluster_state.list_joint_holders
+        )
     return PlanCheck(cluster_state.source_text, cluster_state.time, plan.expires, time > plan.expires, steps)
 
 
@@ -162,7 +164,7 @@ def _state_of_unfinished_step(
             ledger_id for ledger_id, ledger_state in ledger_states.items() if ledger_state is state
         ]:
             reasons.append(f"{state_text}: ledgers {first_names(ledger_ids, _MAX_IDS_SHOWN)}")
-    if unknown_condition_texts and cluster_state.fingerprints is None:
+    if unknown_condition_texts and cluster_state.finding_fingerprints is None:
         required_facts = {condition.fact for condition in step.requires}
         for required_fact, audit_text in _AUDIT_TEXT_BY_FACT.items():
             if required_fact in required_facts:
@@ -221,8 +223,8 @@ def is_condition_met(
     if condition.fact is Fact.IN_ANY_LEDGER:
         return (
             None
-            if cluster_state.named_bookies is None
-            else (condition_subject in cluster_state.named_bookies) == (expected_value == "yes")
+            if cluster_state.ensemble_bookies is None
+            else (condition_subject in cluster_state.ensemble_bookies) == (expected_value == "yes")
         )
     if condition.fact is Fact.FINDING:
         return _is_finding_met(condition_subject, expected_value, cluster_state, bookie)
@@ -239,15 +241,15 @@ def _is_finding_met(
 
     The state is unknown if the newer run, which shows the cluster's state, did not look for the finding.
     """
-    check_id, fingerprint, *named_bookies = condition_subject.split(" ", 2)
-    bookie = named_bookies[0] if named_bookies else bookie
-    if cluster_state.fingerprints is None:
+    check_id, fingerprint, *ensemble_bookies = condition_subject.split(" ", 2)
+    bookie = ensemble_bookies[0] if ensemble_bookies else bookie
+    if cluster_state.finding_fingerprints is None:
         return None
-    if fingerprint in cluster_state.fingerprints:
+    if fingerprint in cluster_state.finding_fingerprints:
         return expected_value == "there"
     return (
         expected_value == "gone"
-        if check_id not in cluster_state.blind_checks and bookie in cluster_state.read_bookies
+        if check_id not in cluster_state.checks_without_input and bookie in cluster_state.read_bookies
         else None
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby, islice
 from types import MappingProxyType
 
-from auditor.actions.commands import PlaceholderValues, fill_command, kind_of_command, permit_command
+from auditor.actions.commands import PlaceholderValues, action_kind_of_command, fill_command, permit_command
 from auditor.actions.gate import GateRun, permit
 from auditor.actions.objects import bookie
 from auditor.checks import CHECK_BY_ID, Check
@@ -190,7 +190,7 @@ def _command_lines(
     command_permission: Allowed | None,
 ) -> list[str]:
     """Return the lines of a command, with its effect and risk below."""
-    if command_permission is None and kind_of_command(command.text) is not None:
+    if command_permission is None and action_kind_of_command(command.text) is not None:
         placeholders = {}
     lines = []
     command_indent = indent + " " * (_LABEL_COLUMNS + 4)

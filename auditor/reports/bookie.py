@@ -22,7 +22,7 @@ from auditor.reports.hold_text import bookie_hold_lines
 from auditor.reports.plain_text import fold_text
 
 _LABEL_COLUMNS = 12
-_TAIL_TEXTS: dict[str, str] = {
+_JOURNAL_READ_TEXTS: dict[str, str] = {
     TailRead.READ: "read completely: entries in them count as present on the bookie",
     TailRead.STOPPED: "not read: the bookie shut down cleanly, so its index is complete",
     TailRead.UNREAD: "incomplete",
@@ -31,7 +31,7 @@ _STORAGE_TEXTS = {
     "idx": "index files: InterleavedLedgerStorage or SortedLedgerStorage",
     "rocksdb": "DbLedgerStorage",
 }
-_READING_TEXTS: dict[str, str] = {
+_BOOKIE_READ_TEXTS: dict[str, str] = {
     BookieRead.READ: "completely",
     BookieRead.PARTIAL: "in part",
     BookieRead.UNREAD: "not at all",
@@ -124,7 +124,7 @@ def _cookie_lines(cookie: CookieView, width: int) -> list[str]:
 
 
 def _reading_lines(bookie: BookieView, width: int) -> list[str]:
-    lines = _labelled_lines("read", _READING_TEXTS[BookieRead(bookie.read)], width)
+    lines = _labelled_lines("read", _BOOKIE_READ_TEXTS[BookieRead(bookie.read)], width)
     if bookie.reason is not None:
         lines += _labelled_lines("", bookie.reason, width)
     if bookie.suspect:
@@ -213,7 +213,11 @@ def _journal_lines(bookie: BookieView, width: int) -> list[str]:
     """Return lines on each journal: the entries after its last checkpoint, and the files before it."""
     if not bookie.journals:
         return []
-    lines = ["", "journals", *_indented_lines(_TAIL_TEXTS.get(bookie.tail or "", "not checked"), "  ", width)]
+    lines = [
+        "",
+        "journals",
+        *_indented_lines(_JOURNAL_READ_TEXTS.get(bookie.tail or "", "not checked"), "  ", width),
+    ]
     for journal in bookie.journals:
         lines += _indented_lines(journal.path or "no journal directory", "  ", width)
         if journal.mark_file is not None:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from auditor.model.amounts import and_more
 from auditor.model.comparison import Comparison, CopyState, StoreDifference, StoreItem
 from auditor.model.ledger_id import LedgerId
-from auditor.model.report import CLEAN, FOUND
+from auditor.model.report import EXIT_CLEAN, EXIT_FOUND
 from auditor.reports.diff import with_decimal_ids
 from auditor.reports.layout import NameTable, name_table_lines
 from auditor.reports.plain_text import fold_text, labelled_lines, printable
@@ -93,7 +93,7 @@ def comparison_verdict(comparison: Comparison) -> str:
 
 
 def _verdict_text(comparison: Comparison) -> str:
-    return {CLEAN: "same", FOUND: "different"}.get(comparison.exit_code, "incomplete")
+    return {EXIT_CLEAN: "same", EXIT_FOUND: "different"}.get(comparison.exit_code, "incomplete")
 
 
 def _difference_line(difference: StoreDifference) -> str:

@@ -194,7 +194,7 @@ def verdict_clauses(report: Report) -> list[str]:
     if excluded_count := len(report.run.checks_not_run):
         clauses.append(f"{plural(excluded_count, 'check was', 'checks were')} not run")
     if not report.complete:
-        is_rest_accepted = report.complete_but_accepted
+        is_rest_accepted = report.is_complete_or_accepted
         clauses.append(
             "all unchecked objects are accepted" if is_rest_accepted else "not everything could be checked"
         )

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from auditor.model.report import CLEAN, NOT_COVERED, UNREACHABLE, USAGE
+from auditor.model.report import EXIT_CLEAN, EXIT_NOT_COVERED, EXIT_UNREACHABLE, EXIT_USAGE
 from auditor.reports.plain_text import wrap_words
 
 SCHEMA = "bookkeeper-auditor/doctor/1"
 
-EXIT_CODES_BY_PRECEDENCE = (USAGE, UNREACHABLE, NOT_COVERED, CLEAN)
+EXIT_CODES_BY_PRECEDENCE = (EXIT_USAGE, EXIT_UNREACHABLE, EXIT_NOT_COVERED, EXIT_CLEAN)
 """Exit codes by precedence. The diagnosis ends with the first of these codes that any of its lines has."""
 
 
@@ -40,7 +40,7 @@ class AnswerLine:
     state: AnswerState
     said: str
     way_out: str | None = None
-    exit_code: int = CLEAN
+    exit_code: int = EXIT_CLEAN
 
 
 class Topic(NamedTuple):
@@ -52,7 +52,9 @@ class Topic(NamedTuple):
         """Return a line whose answer needs no action."""
         return AnswerLine(self.topic, name, AnswerState.OK, answer)
 
-    def warn(self, name: str, answer: str, way_out: str | None = None, exit_code: int = CLEAN) -> AnswerLine:
+    def warn(
+        self, name: str, answer: str, way_out: str | None = None, exit_code: int = EXIT_CLEAN
+    ) -> AnswerLine:
         """Return a line on a problem that does not prevent an audit."""
         return AnswerLine(self.topic, name, AnswerState.WARN, answer, way_out, exit_code)
 
@@ -61,7 +63,7 @@ class Topic(NamedTuple):
         return AnswerLine(self.topic, name, AnswerState.FAIL, answer, way_out, exit_code)
 
     def not_asked(
-        self, name: str, answer: str, way_out: str | None = None, exit_code: int = CLEAN
+        self, name: str, answer: str, way_out: str | None = None, exit_code: int = EXIT_CLEAN
     ) -> AnswerLine:
         """Return a line on a question that was not asked. ``answer`` is the reason."""
         return AnswerLine(self.topic, name, AnswerState.NOT_ASKED, answer, way_out, exit_code)
@@ -76,30 +78,37 @@ MACHINE_TOPIC, STORE_TOPIC, OWNERS_TOPIC, BOOKIES_TOPIC, RUN_TOPIC = map(
 class Diagnosis:
     """All questions with their answers, in the order in which an audit would meet the questions.
 
-    ``unseen`` has sentences on facts that an audit of the same sources cannot see.
+    ``unseen_facts`` has sentences on facts that an audit of the same sources cannot see.
     """
 
     lines: tuple[AnswerLine, ...]
-    unseen: tuple[str, ...]
+    unseen_facts: tuple[str, ...]
 
     @property
     def exit_code(self) -> int:
         """Return the exit code of the diagnosis.
 
-        It is the first code in `EXIT_CODES_BY_PRECEDENCE` that one of the lines has. It is `CLEAN` if no line
-        has such a code.
+        It is the first code in `EXIT_CODES_BY_PRECEDENCE` that one of the lines has. It is `EXIT_CLEAN` if no
+        line has such a code.
 
-        >>> line = AnswerLine("store", "access", AnswerState.FAIL, "no answer", None, UNREACHABLE)
+        >>> line = AnswerLine("store", "access", AnswerState.FAIL, "no answer", None, EXIT_UNREACHABLE)
         >>> Diagnosis((line,), ()).exit_code
         4
         """
         exit_codes = {line.exit_code for line in self.lines}
-        return next((exit_code for exit_code in EXIT_CODES_BY_PRECEDENCE if exit_code in exit_codes), CLEAN)
+        return next(
+            (exit_code for exit_code in EXIT_CODES_BY_PRECEDENCE if exit_code in exit_codes), EXIT_CLEAN
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the diagnosis as plain values for JSON."""
         lines = [asdict(line) | {"state": str(line.state)} for line in self.lines]
-        return {"schema": SCHEMA, "exit_code": self.exit_code, "lines": lines, "unseen": list(self.unseen)}
+        return {
+            "schema": SCHEMA,
+            "exit_code": self.exit_code,
+            "lines": lines,
+            "unseen": list(self.unseen_facts),
+        }
 
 
 WIDTH = 80
@@ -120,8 +129,8 @@ def render(diagnosis: Diagnosis, width: int = WIDTH) -> str:
         lines = [line for line in diagnosis.lines if line.topic == topic]
         if lines:
             page_blocks.append("\n".join([title, *(_line_text(line, width) for line in lines)]))
-    if diagnosis.unseen:
-        sentences = [_wrap_text(sentence, width, "  - ", "    ") for sentence in diagnosis.unseen]
+    if diagnosis.unseen_facts:
+        sentences = [_wrap_text(sentence, width, "  - ", "    ") for sentence in diagnosis.unseen_facts]
         page_blocks.append("\n".join(["What such an audit cannot see", *sentences]))
     return "\n\n".join([*page_blocks, _verdict_line(diagnosis, width)])
 

@@ -85,7 +85,7 @@ class _Part:
         label: Text before the first row.
         forms: The forms, the fullest first. The part is left out if the shortest one does not fit.
         rank: Turn in which the part gets its shortest form.
-        fuller_rank: Turn in which the part gets the fullest form that fits.
+        fullest_rank: Turn in which the part gets the fullest form that fits.
         columns: Columns of the label.
         indent: Indentation of all lines but the first. None: as wide as the label.
     """
@@ -93,7 +93,7 @@ class _Part:
     label: str
     forms: Sequence[Form]
     rank: _Rank
-    fuller_rank: _Rank = _Rank.OTHER_PARTS
+    fullest_rank: _Rank = _Rank.OTHER_PARTS
     columns: int = _LABEL_COLUMNS
     indent: int | None = None
 
@@ -140,7 +140,7 @@ def _choose_forms(parts: Sequence[_Part], lines_left: int, columns: int) -> list
     """Return a form for each part, as full as ``lines_left`` lines allow. None leaves the part out."""
     line_counts = [[len(part.lines(form, columns)) for form in part.forms] for part in parts]
     line_ranks = [(part.rank, number, False) for number, part in enumerate(parts)]
-    line_ranks += [(part.fuller_rank, number, True) for number, part in enumerate(parts)]
+    line_ranks += [(part.fullest_rank, number, True) for number, part in enumerate(parts)]
     choices: list[int | None] = [None] * len(parts)
     for line_rank, number, is_full_form in sorted(line_ranks):
         form_lines, form_choice = line_counts[number], choices[number]
@@ -186,7 +186,7 @@ def _shorten_text(text: str, columns: int) -> str:
     return fitting_texts[-1] if fitting_texts else cut_text(text, width - len(ELLIPSIS)).rstrip() + ELLIPSIS
 
 
-def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
+def _text_forms(texts: Sequence[str], columns: int | None = None) -> list[Form]:
     """Return forms that show ever fewer of ``texts``, and the number of texts that each form leaves out.
 
     If ``columns`` is given, each text is shortened to one line of that width. None: texts are not shortened.
@@ -219,13 +219,13 @@ def _coverage_parts(report: Report, columns: int) -> Iterator[_Part]:
     store_text = f"{cluster.metadata_uri}, layout {cluster.layout}"
     yield _Part("metadata", _row_forms(store_text, columns), _Rank.RUN_FACTS)
     checked_forms: list[Form] = [(ledgers.sentence,)]
-    if not report.metadata_only:
+    if not report.is_metadata_only:
         checked_forms.insert(
             0, (f"{ledgers.sentence}; {replicas.covered_count:,} of {replicas.total:,} ledger copies",)
         )
     yield _Part("checked", checked_forms, _Rank.CLUSTER)
     bookie_forms = _name_forms(str(bookies), "; not read: ", report.coverage.bookies.unread)
-    if report.metadata_only:
+    if report.is_metadata_only:
         bookie_forms = _row_forms(_NO_BOOKIES_TEXT.format(bookies.total), columns)
     yield _Part("bookies", bookie_forms, _Rank.CLUSTER, _Rank.CONTEXT_FACTS)
     if run.repair is not None and (repair_text := repair_line(run.repair, run.scan_time)) is not None:
@@ -268,7 +268,7 @@ def _notice_parts(report: Report, columns: int) -> Iterator[_Part]:
         elif kind.asks_for_action and kind is not RemarkKind.NOT_COMPARED:
             notice_texts.append(notice["text"])
     if notice_texts:
-        yield _Part("notice", _first_rows(notice_texts, columns), _Rank.NOTICES, _Rank.CONTEXT_FACTS)
+        yield _Part("notice", _text_forms(notice_texts, columns), _Rank.NOTICES, _Rank.CONTEXT_FACTS)
 
 
 def _count_parts(report: Report, columns: int) -> list[_Part]:
@@ -288,14 +288,14 @@ def _count_parts(report: Report, columns: int) -> list[_Part]:
             Severity.CRITICAL
         )
         is_error = check_counts[0].severity.at_least(Severity.ERROR)
-        fuller_rank = _Rank.URGENT_ROWS if is_urgent else _Rank.ERROR_ROWS if is_error else _Rank.MINOR_ROWS
+        fullest_rank = _Rank.URGENT_ROWS if is_urgent else _Rank.ERROR_ROWS if is_error else _Rank.MINOR_ROWS
         count_text = f"{sum(check_count.totals['count'] for check_count in check_counts):,}"
         if columns < _NARROW_COLUMNS:
             label_text, indent = f"{label} {count_text}: ", _HANGING_COLUMNS
         else:
             label_text, indent = f"{label:<{_COUNT_LABEL_WIDTH}}{count_text:>{_COUNT_WIDTH}}   ", None
         forms = _count_forms(report, check_counts)
-        parts.append(_Part(label_text, forms, _Rank.REQUIRED_ROWS, fuller_rank, len(label_text), indent))
+        parts.append(_Part(label_text, forms, _Rank.REQUIRED_ROWS, fullest_rank, len(label_text), indent))
     return parts
 
 
@@ -351,8 +351,8 @@ def _count_text(check_count: CheckCount) -> str:
 def _cause_parts(report: Report, columns: int) -> Iterator[_Part]:
     """Yield the part on causes that explain several findings. `bkaudit report` lists these findings."""
     if causes := causes_of(report):
-        cause_forms = _first_rows([cause_sentence(cause) for cause in causes])
-        sentence_forms = _first_rows([cause["sentence"] for cause in causes], columns)
+        cause_forms = _text_forms([cause_sentence(cause) for cause in causes])
+        sentence_forms = _text_forms([cause["sentence"] for cause in causes], columns)
         yield _Part("cause", [*cause_forms, sentence_forms[-1]], _Rank.CAUSES, _Rank.LONG_NOTICES)
 
 

@@ -206,7 +206,7 @@ def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
     pairs = [cut_middle(f"{key} = {value}", width - 12) for key, value in ledger.custom_metadata[:MAX_PAIRS]]
     pairs += and_more(len(ledger.custom_metadata) - MAX_PAIRS)
     texts_by_label = (
-        ("queue", ledger.queue_texts),
+        ("queue", ledger.mark_texts),
         ("attached", pairs),
         ("breaks", ledger.rules),
         ("doubts", ledger.doubts),
@@ -335,10 +335,10 @@ MAX_LOGS = 20
 
 def _log_lines(ledger: LedgerView, width: int) -> list[str]:
     """Return the lines on the ledger's entries that are in entry logs but not in the bookie's index."""
-    lines = ["entries that are in entry logs, but not in the bookie's index"] if ledger.in_logs else []
-    for entry_log in ledger.in_logs[:MAX_LOGS]:
+    lines = ["entries that are in entry logs, but not in the bookie's index"] if ledger.log_entries else []
+    for entry_log in ledger.log_entries[:MAX_LOGS]:
         lines += _wrap_text(f"  {log_entries_text(entry_log)}", width, "    ")
-    return lines + and_more(len(ledger.in_logs) - MAX_LOGS, " entry logs", "  ")
+    return lines + and_more(len(ledger.log_entries) - MAX_LOGS, " entry logs", "  ")
 
 
 def log_entries_text(log: LogEntriesView) -> str:

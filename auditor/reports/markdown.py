@@ -102,7 +102,7 @@ def _coverage_section(report: Report) -> str:
     unread_text = first_names(
         [escape_markdown(name) for name in report.coverage.bookies.unread], MAX_SAMPLES_SHOWN
     )
-    if report.metadata_only:
+    if report.is_metadata_only:
         unread_text = "all of them, because --bookies is missing; only metadata was checked"
     rows = [
         ("cluster", escape_markdown(cluster.instance_id or "no instance id")),

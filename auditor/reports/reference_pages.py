@@ -53,7 +53,9 @@ def tables_page() -> str:
     """Return docs/tables.md: the tables that every run has, then the tables that only some runs have."""
     rows_by_run_kind: dict[str, list[str]] = {}
     for name, table in TABLES.items():
-        rows_by_run_kind.setdefault(table.run_kind or "every run", []).append(f"- `{name}`: {table.row}\n")
+        rows_by_run_kind.setdefault(table.run_kind or "every run", []).append(
+            f"- `{name}`: {table.row_meaning}\n"
+        )
     return _TABLES_PREFACE + "".join(
         f"\n## {run_kind[0].upper()}{run_kind[1:]}\n\n{''.join(rows)}"
         for run_kind, rows in rows_by_run_kind.items()

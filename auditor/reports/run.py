@@ -11,7 +11,7 @@ from auditor.checks.needs import AvailableInputs
 from auditor.model.action_facts import Action
 from auditor.model.amounts import and_more, first_names, format_time, plural
 from auditor.model.finding import Confidence, Severity
-from auditor.model.report import NOT_COVERED, Report, exit_code
+from auditor.model.report import EXIT_NOT_COVERED, Report, exit_code
 from auditor.model.run_facts import Tally
 from auditor.model.source_scope import SourceKind, oldest_as_of
 from auditor.model.states import BookieRead, Verdict
@@ -99,10 +99,10 @@ _UNACCEPTED_HOLD = (
 
 def _code_reason(exit_status: int, report: Report) -> str:
     """Return a text on why a run has the exit code ``exit_status``."""
-    is_covered = report.complete or report.complete_but_accepted
+    is_covered = report.complete or report.is_complete_or_accepted
     return (
         _UNACCEPTED_HOLD
-        if exit_status == NOT_COVERED and is_covered and unaccepted_holds(report)
+        if exit_status == EXIT_NOT_COVERED and is_covered and unaccepted_holds(report)
         else _CODE_REASONS[exit_status]
     )
 
@@ -165,7 +165,7 @@ def _position_clause(report: Report) -> str:
 
 def _unread_lines(run: RunView, width: int) -> list[str]:
     no_bookies_lines = ["  all bookies, because --bookies is missing"]
-    lines = no_bookies_lines if run.report.metadata_only else _unread_bookie_lines(run, width)
+    lines = no_bookies_lines if run.report.is_metadata_only else _unread_bookie_lines(run, width)
     if doubtful_ids := run.report.run.in_doubt:
         lines += fold_text(f"unknown: {doubtful_ids_line(doubtful_ids)}", width, "  ", "    ", max_lines=2)
     for data_source in run.sources:

@@ -35,7 +35,7 @@ def text(space_view: SpaceView, width: int | None = None) -> str:
     lines = _folded_lines(_totals_sentence(space_view), width)
     if space_view.totals:
         classes = list(space_view.classes)
-        column_titles = (space_view.by, "bytes", "share", *classes)
+        column_titles = (space_view.grouping, "bytes", "share", *classes)
         lines += ["", *name_table_lines(NameTable(column_titles, [*_table_rows(space_view, classes)]), width)]
     if space_view.disks:
         lines += [
@@ -44,7 +44,7 @@ def text(space_view: SpaceView, width: int | None = None) -> str:
         ]
         for forecast in space_view.forecasts:
             lines += _folded_lines(f"{forecast.name}: {forecast_text(forecast)}", width)
-    if space_view.by == "bookie":
+    if space_view.grouping == "bookie":
         lines += _step_lines(space_view, width)
     return "\n".join(lines)
 
@@ -61,11 +61,11 @@ def _totals_sentence(space_view: SpaceView) -> str:
 def _table_rows(space_view: SpaceView, classes: list[str]) -> Iterator[tuple[str, ...]]:
     for total in space_view.totals:
         yield _table_row(printable(total.name), total.classes, space_view.bytes, classes)
-    if space_view.others_count:
+    if space_view.remaining_count:
         yield _table_row(
-            f"({space_view.others_count:,} others)", space_view.others, space_view.bytes, classes
+            f"({space_view.remaining_count:,} others)", space_view.remaining_bytes, space_view.bytes, classes
         )
-    if len(space_view.totals) + bool(space_view.others_count) > 1:
+    if len(space_view.totals) + bool(space_view.remaining_count) > 1:
         yield _table_row("(all)", space_view.classes, space_view.bytes, classes)
 
 
@@ -173,12 +173,12 @@ def to_csv(space_view: SpaceView) -> str:
     csv_buffer = StringIO()
     writer = csv.writer(csv_buffer, lineterminator="\n")
     class_names = [str(space_class) for space_class in SpaceClass]
-    writer.writerow([space_view.by, "bytes", *class_names])
+    writer.writerow([space_view.grouping, "bytes", *class_names])
     for total in space_view.totals:
         writer.writerow([total.name, total.bytes, *(total.classes.get(name, 0) for name in class_names)])
-    if space_view.others_count:
-        other_sizes = [space_view.others.get(name, 0) for name in class_names]
-        writer.writerow([f"({space_view.others_count} others)", sum(other_sizes), *other_sizes])
+    if space_view.remaining_count:
+        other_sizes = [space_view.remaining_bytes.get(name, 0) for name in class_names]
+        writer.writerow([f"({space_view.remaining_count} others)", sum(other_sizes), *other_sizes])
     return csv_buffer.getvalue().rstrip("\n")
 
 
@@ -186,13 +186,13 @@ def to_json(space_view: SpaceView) -> str:
     """Return one JSON object with the figures and every step."""
     return json.dumps(
         {
-            "by": space_view.by,
+            "by": space_view.grouping,
             "files": space_view.files,
             "file_bytes": space_view.file_bytes,
             "bytes": space_view.bytes,
             "classes": space_view.classes,
             "totals": [asdict(total) | {"bytes": total.bytes} for total in space_view.totals],
-            "others": {"count": space_view.others_count, "classes": space_view.others},
+            "others": {"count": space_view.remaining_count, "classes": space_view.remaining_bytes},
             "steps": [asdict(step) for step in space_view.steps],
             "refused": [asdict(refused_step) for refused_step in space_view.refused],
             "disks": [asdict(disk) for disk in space_view.disks],

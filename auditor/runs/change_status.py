@@ -13,7 +13,7 @@ from auditor.errors import RunError
 from auditor.model.arrow import ds, pa
 from auditor.model.finding import ChangeStatus, StatusLookup, no_change_status
 from auditor.model.report import Report
-from auditor.model.states import FOUND
+from auditor.model.states import FOUND_NOW
 from auditor.runs.directory import RunDirectory
 from auditor.runs.figures import days_since_1970
 
@@ -119,7 +119,7 @@ def _change_batches(run_directory: RunDirectory, columns: list[str], filter: Any
 
     Rows of findings that only an earlier run had are left out.
     """
-    is_found_now = ds.field("change").isin(FOUND)
+    is_found_now = ds.field("change").isin(FOUND_NOW)
     yield from run_directory.batches(
         f"tables/{_CHANGES_TABLE}", columns, is_found_now if filter is None else is_found_now & filter
     )

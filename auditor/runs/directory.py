@@ -304,7 +304,7 @@ class RunDirectory:
             files, path = self.locate(name)
             files.delete_dir(path)
 
-    def oldest_table(self) -> int | None:
+    def oldest_table_ms(self) -> int | None:
         """Return when the oldest complete table was written, in ms since 1970. None if there is none."""
         files, path = self.locate("tables")
         tables = [
@@ -323,13 +323,13 @@ class RunDirectory:
 
     @contextmanager
     def claim_directory(self, identity: dict[str, Any]) -> Iterator[None]:
-        """Claim the directory for a run with `begin`, for the ``with`` block.
+        """Claim the directory for a run with `begin_run`, for the ``with`` block.
 
         ``identity`` has the sources and options of the run. If the block fails before a table is written, the
         claim is released. Without this release, no other run could use the directory after the failure. The
         cause of a failure may be a store that does not answer.
         """
-        self.begin(identity)
+        self.begin_run(identity)
         self._is_claimed = True
         try:
             yield
@@ -360,7 +360,7 @@ class RunDirectory:
         self.check_claim()
         self.write_json(MANIFEST, {**self.read_manifest(), **manifest_entries})
 
-    def begin(self, identity: dict[str, Any]) -> bool:
+    def begin_run(self, identity: dict[str, Any]) -> bool:
         """Claim the directory for a run. Return whether the run resumes an unfinished run.
 
         ``identity`` has the sources and options of the run. Only an unfinished run with the same identity

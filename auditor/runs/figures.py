@@ -285,7 +285,7 @@ def _frequent_values(title: str, counts_by_label: Mapping[str, int], note: str) 
     return Histogram(title, "ledgers", tuple(bars), note)
 
 
-Numbers = npt.NDArray[np.int64]
+IntArray = npt.NDArray[np.int64]
 
 LEDGER_CLASSES = tuple(LedgerClass)
 """Ledger classes in the order of the columns and of the drawing of ledgers by day."""
@@ -307,41 +307,46 @@ def days_of(run: RunReader) -> dict[int, Counter[str]]:
     Raises:
         RunError: a table is missing or broken.
     """
-    class_numbers = _ClassNumbers(run)
+    ledger_classes = _LedgerClasses(run)
     counts_by_day: dict[int, Counter[str]] = {}
     columns = ["scope_id", "ledger_id", "ctime", "metadata_ctime"]
     is_listed_ledger = ds.field("status").isin(LISTED)
     for batch in run.batches("tables/ledgers", columns, is_listed_ledger):
         day_class_groups = pa.table(
-            {"day": days_since_1970(creation_time_column(batch)), "class": class_numbers.numbers_of(batch)}
+            {
+                "day": days_since_1970(creation_time_column(batch)),
+                "class": ledger_classes.class_numbers_of(batch),
+            }
         ).group_by(["day", "class"])
         for row in day_class_groups.aggregate([([], "count_all")]).to_pylist():
             counts_by_day.setdefault(row["day"], Counter())[LEDGER_CLASSES[row["class"]]] += row["count_all"]
     return counts_by_day
 
 
-def days_since_1970(column: Any) -> Numbers:
+def days_since_1970(column: Any) -> IntArray:
     """Return the UTC day of each time in a column, in days since 1970. The times are in ms.
 
     The day is `UNKNOWN_DAY` if the time is null, or if the day is before 1970 or after `MAX_DAY`.
     """
-    days: Numbers = np.floor_divide(column.fill_null(UNKNOWN_DAY).to_numpy(zero_copy_only=False), _DAY_MS)
+    days: IntArray = np.floor_divide(column.fill_null(UNKNOWN_DAY).to_numpy(zero_copy_only=False), _DAY_MS)
     return np.where((days < 0) | (days > MAX_DAY), UNKNOWN_DAY, days)
 
 
-class _ClassNumbers:
+class _LedgerClasses:
     """The class of every ledger of a run. Only ledgers that are not healthy are kept in memory."""
 
     def __init__(self, run: RunReader) -> None:
-        empty_numbers = np.empty(0, np.int64)
-        number_columns: list[tuple[Numbers, Numbers, Numbers]] = [
-            (empty_numbers, empty_numbers, empty_numbers)
-        ]
+        empty_array = np.empty(0, np.int64)
+        number_columns: list[tuple[IntArray, IntArray, IntArray]] = [(empty_array, empty_array, empty_array)]
         columns = ["scope_id", "ledger_id", "class"]
         for batch in run.batches("tables/verdicts", columns, ds.field("class") != LedgerClass.HEALTHY):
             class_numbers = pc.index_in(batch["class"], pa.array(LEDGER_CLASSES)).cast(pa.int64())
             number_columns.append(
-                (_id_numbers(batch["scope_id"]), _id_numbers(batch["ledger_id"]), _id_numbers(class_numbers))
+                (
+                    _to_int_array(batch["scope_id"]),
+                    _to_int_array(batch["ledger_id"]),
+                    _to_int_array(class_numbers),
+                )
             )
         scope_ids, ledgers, class_numbers = (
             np.concatenate(column) for column in zip(*number_columns, strict=True)
@@ -349,14 +354,14 @@ class _ClassNumbers:
         self._scope_ids, self._ledger_ids = np.unique(scope_ids), np.unique(ledgers)
         pair_keys = self._pair_keys(scope_ids, ledgers)
         key_order = np.argsort(pair_keys)
-        self._sorted_keys, self._numbers = pair_keys[key_order], class_numbers[key_order]
+        self._sorted_keys, self._class_numbers = pair_keys[key_order], class_numbers[key_order]
 
-    def numbers_of(self, batch: Any) -> Numbers:
+    def class_numbers_of(self, batch: Any) -> IntArray:
         """Return the class of each ledger of a batch, as its index in `LEDGER_CLASSES`."""
         class_numbers = np.zeros(len(batch), np.int64)
         if not len(self._sorted_keys):
             return class_numbers
-        scope_ids, ledgers = _id_numbers(batch["scope_id"]), _id_numbers(batch["ledger_id"])
+        scope_ids, ledgers = _to_int_array(batch["scope_id"]), _to_int_array(batch["ledger_id"])
         pair_keys = self._pair_keys(scope_ids, ledgers)
         key_positions = np.minimum(np.searchsorted(self._sorted_keys, pair_keys), len(self._sorted_keys) - 1)
         has_stored_class = (
@@ -364,19 +369,19 @@ class _ClassNumbers:
             & np.isin(scope_ids, self._scope_ids)
             & np.isin(ledgers, self._ledger_ids)
         )
-        class_numbers[has_stored_class] = self._numbers[key_positions[has_stored_class]]
+        class_numbers[has_stored_class] = self._class_numbers[key_positions[has_stored_class]]
         return class_numbers
 
-    def _pair_keys(self, scope_ids: Numbers, ledgers: Numbers) -> Numbers:
+    def _pair_keys(self, scope_ids: IntArray, ledgers: IntArray) -> IntArray:
         """Return a 64-bit key for each pair of a scope (upper half of the 128-bit id) and a ledger.
 
         The key combines the positions of the two ids in two sorted arrays. These arrays have the scopes and
         the ledger ids of the ledgers that are not healthy.
         """
-        key_positions: Numbers = np.searchsorted(self._scope_ids, scope_ids) * (len(self._ledger_ids) + 1)
+        key_positions: IntArray = np.searchsorted(self._scope_ids, scope_ids) * (len(self._ledger_ids) + 1)
         return key_positions + np.searchsorted(self._ledger_ids, ledgers)
 
 
-def _id_numbers(column: Any) -> Numbers:
-    class_numbers: Numbers = column.fill_null(-1).to_numpy(zero_copy_only=False)
-    return class_numbers
+def _to_int_array(column: Any) -> IntArray:
+    integers: IntArray = column.fill_null(-1).to_numpy(zero_copy_only=False)
+    return integers

@@ -34,7 +34,7 @@ from auditor.model.history import (
 )
 from auditor.model.report import Cluster, Report
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
-from auditor.model.states import GONE, Change
+from auditor.model.states import OLD_ONLY, Change
 from auditor.runs.reader import RunReader
 from auditor.runs.run_index import is_file, run_summaries
 from auditor.runs.run_inputs import find_checks_without_input, read_run_inputs
@@ -208,17 +208,17 @@ class RunDifference:
                 row for batch in finding_batches for row in batch.to_pylist()
             ):
                 change = CHANGE_KINDS[change_numbers[finding_number]]
-                row |= {"suppressed": None} if change in GONE else {}
+                row |= {"suppressed": None} if change in OLD_ONLY else {}
                 yield ChangedFinding(
-                    change=change, **self._old_facts(int(old_positions[finding_number])), **row
+                    change=change, **self._previous_facts(int(old_positions[finding_number])), **row
                 )
 
     def _changed_findings(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
         """Yield two tuples: on the changed findings of the new run, and on findings only in the old run.
 
         A tuple has a run and three arrays about its findings: row numbers in this run, changes, and
-        positions. A position is an index into the findings of the old run (`_old_facts`). It is -1 for a new
-        finding.
+        positions. A position is an index into the findings of the old run (`_previous_facts`). It is -1 for a
+        new finding.
         """
         finding_pairs = self._finding_pairs
         changed_rows = np.flatnonzero(finding_pairs.new_changes != CHANGE_KINDS.index(Change.SAME))
@@ -230,12 +230,12 @@ class RunDifference:
         )
         yield (
             self.old,
-            finding_pairs.old_findings.row_numbers[finding_pairs.gone_rows],
-            finding_pairs.gone_changes,
-            finding_pairs.gone_rows,
+            finding_pairs.old_findings.row_numbers[finding_pairs.unmatched_old_rows],
+            finding_pairs.unmatched_changes,
+            finding_pairs.unmatched_old_rows,
         )
 
-    def _old_facts(self, position: int) -> dict[str, Any]:
+    def _previous_facts(self, position: int) -> dict[str, Any]:
         """Return the old run's facts about the finding at ``position``.
 
         Each fact is None if ``position`` is -1, which stands for a new finding.
@@ -272,18 +272,18 @@ class RunDifference:
         has_metadata_gaps = bool(run_facts.gaps or run_facts.in_doubt)
         try:
             inputs, _ = read_run_inputs(self.new)
-            earlier_inputs, carried_inputs = read_run_inputs(self.old)
-            unseen_checks = {
+            earlier_inputs, inputs_of_all_runs = read_run_inputs(self.old)
+            checks_lacking_input = {
                 *find_checks_without_input(AvailableInputs.from_report(self.new.report)),
                 *inputs.reasons_lacking_input(earlier_inputs),
             }
-            reasons_lost_since_any_run = inputs.reasons_lacking_input(carried_inputs)
+            reasons_lacking_past_input = inputs.reasons_lacking_input(inputs_of_all_runs)
             return pair_findings(
                 _batch_reader(self.old),
                 _batch_reader(self.new),
                 has_metadata_gaps,
-                {*run_facts.checks_not_run, *unseen_checks},
-                reasons_lost_since_any_run,
+                {*run_facts.checks_not_run, *checks_lacking_input},
+                reasons_lacking_past_input,
             )
         except RunError as error:
             raise RunError(f"{self.old.path} and {self.new.path}: {error}") from error

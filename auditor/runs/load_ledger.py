@@ -18,11 +18,11 @@ from auditor.model.finding import FindingWithHistory
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerState, Segment
 from auditor.model.states import (
+    NOT_REPLICAS,
     PARTIAL_INDEX,
-    PLACE_STATES,
     BookieRead,
     IndexState,
-    MarkRow,
+    MarkRowKind,
     UnknownCopy,
     WitnessAnswer,
 )
@@ -181,7 +181,7 @@ class _LedgerRows:
             return {}
         is_listed_ledger = ds.field("ledger_id").isin(pa.array(self._ledger_ids, pa.int64()))
         if table == "marks":
-            is_listed_ledger |= ds.field("kind") == MarkRow.GAP
+            is_listed_ledger |= ds.field("kind") == MarkRowKind.GAP
         rows_by_ledger: _RowsByLedger = {}
         for row in self.run.table(table, filter=is_listed_ledger).to_pylist():
             # The replication queue knows no scopes: it has ledgers of scope 0.
@@ -226,12 +226,12 @@ def _ledger_view(rows: _LedgerRows, ledger_id: int, scope_id: int) -> LedgerView
             for replica in _replicas(row, indexes, unequal_copies, rows.bookies)
         ),
         answers=answers,
-        queue_texts=rows.queue_sentences(ledger_id, scope_id),
+        mark_texts=rows.queue_sentences(ledger_id, scope_id),
         down_members=rows.down_members(row),
         reachability=reachability_row.get("reach"),
         unreached=reachability_row.get("entries", 0),
         availability_unknown=rows.availability_unknown,
-        in_logs=_log_entries_views(rows_of("log_entries")),
+        log_entries=_log_entries_views(rows_of("log_entries")),
         **{name: row.get(name) for name in _COPIED_COLUMNS},
     )
 
@@ -311,19 +311,19 @@ def _rows_with_tails(
     ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tail_rows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the rows of ``indexes``. Add the journal entries (``tail_rows``) of ensemble members to them."""
-    from auditor.tables.accounts import HeldAccount, merge_journal_tail
+    from auditor.tables.accounts import HeldEntries, merge_journal_tail
 
     members = {name for segment in ledger["segments"] or () for name in segment["ensemble"]}
     tail_groups = {tail["bookie_id"]: tail["groups"] for tail in tail_rows if tail["bookie_id"] in members}
     rows = []
     for row in indexes:
-        if row["bookie_id"] in tail_groups and row["state"] not in PLACE_STATES:
-            held_account = merge_journal_tail(
-                HeldAccount(row["groups"], row["state"]), tail_groups[row["bookie_id"]]
+        if row["bookie_id"] in tail_groups and row["state"] not in NOT_REPLICAS:
+            held_entries = merge_journal_tail(
+                HeldEntries(row["groups"], row["state"]), tail_groups[row["bookie_id"]]
             )
-            row |= {"groups": held_account.held, "state": held_account.index_state}
+            row |= {"groups": held_entries.held, "state": held_entries.index_state}
         rows.append(row)
-    indexed_bookies = {row["bookie_id"] for row in indexes if row["state"] not in PLACE_STATES}
+    indexed_bookies = {row["bookie_id"] for row in indexes if row["state"] not in NOT_REPLICAS}
     return rows + [
         {"bookie_id": name, "groups": tail_entries, "state": IndexState.OK, "reason": None}
         for name, tail_entries in tail_groups.items()
@@ -354,7 +354,7 @@ def _replicas(
     """Return views of all ensemble members and of other bookies that have entries, sorted by bookie id."""
     expected_groups = _expected_groups(row, indexes)
     members = {name for segment in row.get("segments") or () for name in segment["ensemble"]}
-    index_by_bookie = {index["bookie_id"]: index for index in indexes if index["state"] not in PLACE_STATES}
+    index_by_bookie = {index["bookie_id"]: index for index in indexes if index["state"] not in NOT_REPLICAS}
     replica_views = []
     for name in sorted({*members, *expected_groups, *index_by_bookie}):
         bookie_index, unequal_row = index_by_bookie.get(name, {}), unequal_copies.get(name, {})

@@ -185,9 +185,9 @@ def _totals_by_ledger(run: RunReader, max_totals: int) -> tuple[tuple[SpaceTotal
     remaining_bytes: Counter[str] = Counter()
     remaining_count = 0
     pass_count = _pass_count(run, "space")
-    for id_residue in range(pass_count):
+    for ledger_id_residue in range(pass_count):
         # Those of a ledger follow each other: so they are one total without a lookup.
-        byte_sums = _ledger_class_sums(run, pass_count, id_residue).sort_by(
+        byte_sums = _ledger_class_sums(run, pass_count, ledger_id_residue).sort_by(
             [(name, "ascending") for name in (*_LEDGER_COLUMNS, "class")]
         )
         pass_totals: list[SpaceTotal] = []
@@ -234,9 +234,9 @@ def _sums_by_label(run: RunReader, grouping: SpaceGrouping) -> _SumsByName:
     """
     sums_by_label: _SumsByName = {}
     pass_count = _pass_count(run, "space", "ledgers")
-    for id_residue in range(pass_count):
-        labels = list(_residue_batches(LABEL_READERS[grouping](run), pass_count, id_residue))
-        byte_sums = _ledger_class_sums(run, pass_count, id_residue)
+    for ledger_id_residue in range(pass_count):
+        labels = list(_residue_batches(LABEL_READERS[grouping](run), pass_count, ledger_id_residue))
+        byte_sums = _ledger_class_sums(run, pass_count, ledger_id_residue)
         if not byte_sums.num_rows:
             continue  # columns without a row have no type to join by
         if labels:
@@ -259,23 +259,23 @@ def _sums_by_label(run: RunReader, grouping: SpaceGrouping) -> _SumsByName:
     return sums_by_label
 
 
-def _ledger_class_sums(run: RunReader, pass_count: int, id_residue: int) -> pa.Table:
+def _ledger_class_sums(run: RunReader, pass_count: int, ledger_id_residue: int) -> pa.Table:
     """Return the bytes by ledger and class.
 
-    Only ledgers whose ids have the residue ``id_residue`` modulo ``pass_count`` are counted.
+    Only ledgers whose ids have the residue ``ledger_id_residue`` modulo ``pass_count`` are counted.
     """
     byte_sums = GroupedBytes([*_LEDGER_COLUMNS, "class"])
     for batch in _residue_batches(
-        run.batches("tables/space", [*_LEDGER_COLUMNS, "class", "bytes"]), pass_count, id_residue
+        run.batches("tables/space", [*_LEDGER_COLUMNS, "class", "bytes"]), pass_count, ledger_id_residue
     ):
         byte_sums.add(batch)
     return byte_sums.table()
 
 
 def _residue_batches(
-    batches: Iterator[pa.RecordBatch], pass_count: int, id_residue: int
+    batches: Iterator[pa.RecordBatch], pass_count: int, ledger_id_residue: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows whose ledger id has the residue ``id_residue`` modulo ``pass_count``.
+    """Yield the rows whose ledger id has the residue ``ledger_id_residue`` modulo ``pass_count``.
 
     A row without a ledger id has the residue 0.
     """
@@ -284,7 +284,7 @@ def _residue_batches(
             residues = pc.bit_wise_and(
                 pc.fill_null(batch["ledger_id"], 0), pa.scalar(pass_count - 1, pa.int64())
             )
-            batch = batch.filter(pc.equal(residues, id_residue))
+            batch = batch.filter(pc.equal(residues, ledger_id_residue))
         if len(batch):
             yield batch
 

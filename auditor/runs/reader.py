@@ -27,7 +27,7 @@ from auditor.runs.directory import RunDirectory, damage_error
 from auditor.runs.newest import newest_report
 from auditor.sources.clock import now_ms
 
-_GROUP_STRUCT = struct.Struct(">qqii")
+_BP34_GROUP_STRUCT = struct.Struct(">qqii")
 
 
 def group_tuples(group_bytes: bytes) -> tuple[Group, ...]:
@@ -38,7 +38,7 @@ def group_tuples(group_bytes: bytes) -> tuple[Group, ...]:
     """
     return tuple(
         (first_start, last_start, size, period)
-        for first_start, last_start, size, period in _GROUP_STRUCT.iter_unpack(group_bytes)
+        for first_start, last_start, size, period in _BP34_GROUP_STRUCT.iter_unpack(group_bytes)
     )
 
 
@@ -122,7 +122,7 @@ class Findings:
                 yield finding
 
 
-_SHORT_COLUMNS = [
+_SUMMARY_COLUMNS = [
     "id",
     "urgency",
     "severity",
@@ -167,10 +167,12 @@ class RunReader:
         """
         import numpy as np
 
-        short_columns = [
-            name for name in _SHORT_COLUMNS if name in self.directory.dataset("findings").schema.names
+        summary_columns = [
+            name for name in _SUMMARY_COLUMNS if name in self.directory.dataset("findings").schema.names
         ]
-        for batch in self.directory.batches("findings", [*short_columns, "bookie_id", "missing", "unknown"]):
+        for batch in self.directory.batches(
+            "findings", [*summary_columns, "bookie_id", "missing", "unknown"]
+        ):
             is_about_bookie = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False)
             is_finding_about_bookie = is_about_bookie.to_numpy(zero_copy_only=False)
             missing_counts = np.zeros(len(batch), np.int64)
@@ -183,12 +185,12 @@ class RunReader:
                 pc.struct_field(missing_rows, "count").filter(is_missing_on_bookie).to_numpy(),
             )
             is_finding_about_bookie[rows] = True
-            bookie_unknown = pc.equal(pc.list_flatten(batch["unknown"]), bookie_id)
+            is_unknown_on_bookie = pc.equal(pc.list_flatten(batch["unknown"]), bookie_id)
             is_finding_about_bookie[
-                pc.list_parent_indices(batch["unknown"]).filter(bookie_unknown).to_numpy()
+                pc.list_parent_indices(batch["unknown"]).filter(is_unknown_on_bookie).to_numpy()
             ] = True
-            short_rows = batch.select(short_columns).append_column("missing", pa.array(missing_counts))
-            yield from short_rows.filter(pa.array(is_finding_about_bookie)).to_pylist()
+            summary_rows = batch.select(summary_columns).append_column("missing", pa.array(missing_counts))
+            yield from summary_rows.filter(pa.array(is_finding_about_bookie)).to_pylist()
 
     def table(
         self, name: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None

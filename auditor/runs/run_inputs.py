@@ -14,7 +14,7 @@ from auditor.actions.run_inputs import UNNAMED_STORE, RunInputs
 from auditor.checks import ALL_CHECKS
 from auditor.checks.needs import AvailableInputs, Need, unmet_needs
 from auditor.model.history import RunSummary
-from auditor.model.owner_scope import MAX_DROPPED_SHARE, NOT_READ
+from auditor.model.owner_scope import MAX_DROPPED_LEDGER_SHARE, NOT_READ
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
 from auditor.tables.owner_stores import store_identity
@@ -37,12 +37,12 @@ def read_run_inputs(run: RunReader) -> tuple[RunInputs, RunInputs]:
     inputs = RunInputs(
         int(run_facts.entry_logs), int(bool(run_facts.witness_asked)), owner_stores, int(has_gone_entries)
     )
-    earlier_union = run.directory.read_manifest().get(KNOWN_INPUTS, {})
-    known_owner_stores = earlier_union.get("owner_stores", ())
+    known_inputs = run.directory.read_manifest().get(KNOWN_INPUTS, {})
+    known_owner_stores = known_inputs.get("owner_stores", ())
     if isinstance(known_owner_stores, int):  # an earlier version counted them
         known_owner_stores = (*owner_stores, *[UNNAMED_STORE] * (known_owner_stores - len(owner_stores)))
     return inputs, inputs.merge_inputs(
-        RunInputs(**earlier_union | {"owner_stores": tuple(known_owner_stores)})
+        RunInputs(**known_inputs | {"owner_stores": tuple(known_owner_stores)})
     )
 
 
@@ -55,7 +55,7 @@ def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     identities = []
     for row in rows:
         has_complete_lists = (
-            row["proof"] != NOT_READ and row["dropped"] <= MAX_DROPPED_SHARE * row["listed_before"]
+            row["proof"] != NOT_READ and row["dropped"] <= MAX_DROPPED_LEDGER_SHARE * row["listed_before"]
         )
         identity = row["identity"] if "identity" in row else store_identity(row["source"])
         # A store under a second name has none.
@@ -93,8 +93,8 @@ def find_lost_inputs(
     """
     if inputs is None:
         return frozenset(), frozenset()
-    previous_inputs = carried_inputs = RunInputs()
+    previous_inputs = inputs_of_all_runs = RunInputs()
     if previous_run is not None:
-        previous_inputs, carried_inputs = read_run_inputs(RunReader(previous_run.path))
-    run.add_to_manifest({KNOWN_INPUTS: asdict(carried_inputs.merge_inputs(inputs))})
-    return inputs.reasons_lacking_input(previous_inputs), inputs.reasons_lacking_input(carried_inputs)
+        previous_inputs, inputs_of_all_runs = read_run_inputs(RunReader(previous_run.path))
+    run.add_to_manifest({KNOWN_INPUTS: asdict(inputs_of_all_runs.merge_inputs(inputs))})
+    return inputs.reasons_lacking_input(previous_inputs), inputs.reasons_lacking_input(inputs_of_all_runs)

@@ -22,7 +22,7 @@ from auditor.errors import RunError
 from auditor.findings.suppress import read_suppressions
 from auditor.model.arrow import fs
 from auditor.model.history import ClusterIdentity, RunSummary, cluster_key
-from auditor.model.options import LAST, AuditOptions
+from auditor.model.options import LAST_RUN, AuditOptions
 from auditor.model.report import Report
 from auditor.model.run_facts import REPORT
 from auditor.runs.run_index import run_summaries
@@ -174,7 +174,7 @@ def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> 
         directory: The directory of runs.
     """
     suppression_files = () if options.suppressions is None else (options.suppressions,)
-    uses_by_path = {} if options.since == LAST else {options.since: "the option since names this run"}
+    uses_by_path = {} if options.since == LAST_RUN else {options.since: "the option since names this run"}
     for file in (*files, *suppression_files):
         for suppression in read_suppressions(Path(file).absolute()):
             uses_by_path[suppression.baseline] = "the baseline of a suppression"

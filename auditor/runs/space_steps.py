@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from auditor.actions.commands import collect_command, compact_command
+from auditor.actions.commands import collect_garbage_command, compaction_command
 from auditor.actions.gate import permit
 from auditor.actions.objects import bookie
 from auditor.model.amounts import plural
@@ -234,7 +234,7 @@ def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> S
     kind = ActionKind.COLLECT if finding["id"] == RECLAIMABLE_CHECK else ActionKind.COMPACT
     permission = permit(run, kind, [bookie(bookie_id)])
     if isinstance(permission, Allowed) and finding["confidence"] != Confidence.CONFIRMED:
-        permission = Refused(kind, permission.objects, why=_UNCONFIRMED_NOTE)
+        permission = Refused(kind, permission.objects, reason=_UNCONFIRMED_NOTE)
     if kind is ActionKind.COLLECT:
         description = f"garbage collection deletes {evidence['logs']:,} entry logs in which no ledger is left"
         yield _make_step(
@@ -243,7 +243,7 @@ def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> S
             evidence["bytes"],
             description,
             _DELETION_RISK,
-            lambda step_permission: collect_command(step_permission, url),
+            lambda step_permission: collect_garbage_command(step_permission, url),
         )
         return
     minor_percent, major_percent = (round(100 * evidence[f"{name}_threshold"]) for name in ("minor", "major"))
@@ -256,13 +256,13 @@ def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> S
         (
             "minor",
             f"minor {compaction_clause} less than {minor_percent} % of the bytes are needed",
-            lambda step_permission: compact_command(step_permission, url, is_major=False),
+            lambda step_permission: compaction_command(step_permission, url, is_major=False),
             _REWRITE_RISK,
         ),
         (
             "major",
             f"major {compaction_clause} {minor_percent} to {major_percent} % of the bytes are needed",
-            lambda step_permission: compact_command(step_permission, url, is_major=True),
+            lambda step_permission: compaction_command(step_permission, url, is_major=True),
             _REWRITE_RISK,
         ),
         ("stranded", unowned_clause, None, _THRESHOLD_RISK),
@@ -308,7 +308,7 @@ def _steps_of_leaks(run: RunReader) -> Steps:
     for row in grouped_rows.aggregate([("bytes", "sum"), ("bytes", "count")]).to_pylist():
         step_permission = delete_permission
         if row["why"] is not None and isinstance(delete_permission, Allowed):
-            step_permission = Refused(ActionKind.DELETE_LEDGER, (), why=row["why"])
+            step_permission = Refused(ActionKind.DELETE_LEDGER, (), reason=row["why"])
         description = (
             f"{plural(row['bytes_count'], 'ledger has', 'ledgers have')} no owner (ledger-unowned): see the "
             "list; once they are deleted, garbage collection and compaction free their bytes"

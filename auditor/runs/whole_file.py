@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from auditor.errors import name_target
+from auditor.errors import name_file_in_errors
 from auditor.sources.file_systems import run_files
 
 LEFTOVER_SECONDS = 86_400.0
@@ -28,7 +28,7 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
     """
     if "://" in path:
         files, file_path = run_files(path)
-        with name_target(path), files.open_output_stream(f"{file_path}.part") as output_stream:
+        with name_file_in_errors(path), files.open_output_stream(f"{file_path}.part") as output_stream:
             write(output_stream)
         files.move(f"{file_path}.part", file_path)
         return
@@ -36,7 +36,7 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
         Path(path).stat()  # raises ELOOP for a link to itself, of which resolve() has another error, or none
     target_path = Path(path).resolve()  # what a link points to is replaced, not the link
     if target_path.exists() and not target_path.is_file():
-        with name_target(target_path), target_path.open("wb") as output_stream:
+        with name_file_in_errors(target_path), target_path.open("wb") as output_stream:
             write(output_stream)
         return
     for leftover_file in target_path.parent.glob(f".{glob.escape(target_path.name)}.{'[0-9a-f]' * 8}.part"):
@@ -44,7 +44,7 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
             leftover_file.unlink(missing_ok=True)
     part_file = target_path.with_name(f".{target_path.name}.{uuid.uuid4().hex[:8]}.part")
     try:
-        with name_target(target_path), part_file.open("xb") as output_stream:
+        with name_file_in_errors(target_path), part_file.open("xb") as output_stream:
             write(output_stream)
             output_stream.flush()
             os.fsync(output_stream.fileno())

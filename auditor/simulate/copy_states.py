@@ -49,9 +49,9 @@ class CopyStates:
         self, run: RunDirectory, bookie_numbering: BookieNumbers, reads_missing_only: bool = False
     ) -> None:
         self.read_bookies = _find_read_bookies(run)
-        self._kept_states = (MISSING,) if reads_missing_only else (MISSING, UNKNOWN)
+        self._recorded_states = (MISSING,) if reads_missing_only else (MISSING, UNKNOWN)
         self._bookie_numbers = bookie_numbering
-        batches = list(self._read_imperfect(run))
+        batches = list(self._read_missing_or_unknown(run))
         ids, bookies, copy_states, missing_entry_counts, groups = (
             zip(*batches, strict=True) if batches else ([],) * 5
         )
@@ -60,11 +60,11 @@ class CopyStates:
         self._states = np.concatenate([np.zeros(0, np.int8), *copy_states])
         self._missing_counts = np.concatenate([np.zeros(0, np.int64), *missing_entry_counts])
         self._groups = pa.chunked_array(list(groups), pa.binary()).combine_chunks()
-        self._sorted_by_scope: dict[int, tuple[Longs, Longs]] = {}
+        self._ledgers_by_scope: dict[int, tuple[Longs, Longs]] = {}
         for scope_id in np.unique(self._ledger_ids[:, 0]).tolist():
             rows = np.flatnonzero(self._ledger_ids[:, 0] == scope_id)
             ledger_order = rows[np.argsort(self._ledger_ids[rows, 1], kind="stable")]
-            self._sorted_by_scope[scope_id] = (self._ledger_ids[ledger_order, 1], ledger_order)
+            self._ledgers_by_scope[scope_id] = (self._ledger_ids[ledger_order, 1], ledger_order)
 
     def add_copy_states(self, windows: Windows) -> Windows:
         """Return windows with the states of their copies. Partly missing copies cut windows into pieces."""
@@ -116,7 +116,7 @@ class CopyStates:
             [bookie not in self.read_bookies for bookie in self._bookie_numbers.names], bool
         )
         is_uncertain = segments.any_of_members(is_unread_bookie[segments.members])
-        for scope_id, (ledger_ids, _) in self._sorted_by_scope.items():
+        for scope_id, (ledger_ids, _) in self._ledgers_by_scope.items():
             id_positions = np.minimum(np.searchsorted(ledger_ids, segments.ids[:, 1]), len(ledger_ids) - 1)
             is_uncertain |= (segments.ids[:, 0] == scope_id) & (
                 ledger_ids[id_positions] == segments.ids[:, 1]
@@ -132,7 +132,7 @@ class CopyStates:
         if windows.ids is None:
             raise ValueError("windows without ledger ids have no copy states")
         ledgers, copy_numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for scope_id, (ledger_ids, ledger_order) in self._sorted_by_scope.items():
+        for scope_id, (ledger_ids, ledger_order) in self._ledgers_by_scope.items():
             scope_ledgers = np.flatnonzero(windows.ids[:, 0] == scope_id)
             first_windows, end_windows = (
                 np.searchsorted(ledger_ids, windows.ids[scope_ledgers, 1], search_side)
@@ -199,7 +199,7 @@ class CopyStates:
         )
         return merged_windows.take(np.argsort(merged_windows.ledger, kind="stable"))
 
-    def _read_imperfect(
+    def _read_missing_or_unknown(
         self, run: RunDirectory
     ) -> Iterator[tuple[Longs, Ints, NDArray[np.int8], Longs, pa.Array]]:
         """Yield the missing and unknown copies in the table ``judged``, in batches of five arrays.
@@ -209,7 +209,7 @@ class CopyStates:
         for batch in run.batches("tables/judged", [*LEDGER, "missing", "unknown", "doubts"]):
             ledger_ids = np.stack([batch[name].to_numpy() for name in LEDGER], axis=1)
             has_doubts = pc.greater(pc.list_value_length(batch["doubts"]), 0).fill_null(False)
-            for copy_state in self._kept_states:
+            for copy_state in self._recorded_states:
                 column_name = "missing" if copy_state == MISSING else "unknown"
                 parent_rows = pc.list_parent_indices(batch[column_name]).to_numpy()
                 copies = batch[column_name].flatten()

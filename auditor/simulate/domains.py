@@ -158,7 +158,7 @@ class SetSums:
             domain_columns.append(domain_digits - 1)
         return np.stack(domain_columns[::-1], axis=1)
 
-    def losses(self, sets: Longs) -> Longs:
+    def sum_losses(self, sets: Longs) -> Longs:
         """Return the entries and bytes lost for each row of ``sets``, if all domains of the row fail."""
         losses = np.zeros((len(sets), 2), np.int64)
         for subset_size in range(1, min(self.most, sets.shape[1]) + 1):

@@ -46,7 +46,7 @@ _MAX_SETS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class WeighedSet:
+class DomainSetLoss:
     """A set of domains, and the entries and bytes lost if they all fail."""
 
     members: tuple[int, ...]
@@ -67,19 +67,19 @@ class WorstSets:
     entry. It is None if it was not counted.
     """
 
-    sets: tuple[WeighedSet, ...]
+    sets: tuple[DomainSetLoss, ...]
     is_proved: bool
     losing_count: int | None
 
 
-def loss(sums: SetSums, members: Iterable[int]) -> WeighedSet:
+def loss_of_set(sums: SetSums, members: Iterable[int]) -> DomainSetLoss:
     """Return a set of domains with its loss, which is the sum over all its subsets."""
     sorted_members = sorted(members)
-    entries, bytes = map(int, sums.losses(np.array([sorted_members]))[0])
-    return WeighedSet(tuple(sorted_members), entries, bytes)
+    entries, bytes = map(int, sums.sum_losses(np.array([sorted_members]))[0])
+    return DomainSetLoss(tuple(sorted_members), entries, bytes)
 
 
-def worst_sets(
+def find_worst_sets(
     sums: SetSums, set_size: int, max_sets: int = MAX_SETS_SHOWN, max_pairs: int = _MAX_SETS
 ) -> WorstSets:
     """Return up to ``max_sets`` worst sets of ``set_size`` domains (such as racks) that lose an entry.
@@ -88,17 +88,17 @@ def worst_sets(
 
     >>> sums = SetSums(2, domain_count=4)
     >>> sums.add(np.array([[0, 1], [2, -1]]), np.array([5, 1]), np.array([50, 20]))
-    >>> [(domains.members, domains.bytes) for domains in worst_sets(sums, 2, max_sets=2).sets]
+    >>> [(domains.members, domains.bytes) for domains in find_worst_sets(sums, 2, max_sets=2).sets]
     [((0, 1), 50), ((0, 2), 20)]
     """
     if sums.domains < set_size:
         return WorstSets((), True, 0)
     if set_size > 2 and comb(sums.domains, set_size) <= max_pairs:
         sets = np.array([*combinations(range(sums.domains), set_size)], np.int64).reshape(-1, set_size)
-        losses = sums.losses(sets)
+        losses = sums.sum_losses(sets)
         worst_set_rows = np.lexsort((-losses[:, 0], -losses[:, 1]))[:max_sets]
-        weighed_sets = [loss(sums, row) for row in sets[worst_set_rows].tolist()]
-        return WorstSets(_select_losing_sets(weighed_sets, max_sets), True, int((losses[:, 0] > 0).sum()))
+        sets_with_loss = [loss_of_set(sums, row) for row in sets[worst_set_rows].tolist()]
+        return WorstSets(_select_losing_sets(sets_with_loss, max_sets), True, int((losses[:, 0] > 0).sum()))
     set_rows = sums.sets()
     set_losses = _add_single_domains(sums, set_rows)
     rows_with_most_data = np.lexsort((np.arange(len(set_rows)), -set_losses[:, 0], -set_losses[:, 1]))[
@@ -118,16 +118,16 @@ def worst_sets(
         _grow_set(sums, set_rows, members, set_size, worst_single_domains) for members in candidate_sets
     }
     return WorstSets(
-        _select_losing_sets([loss(sums, members) for members in grown_sets], max_sets),
+        _select_losing_sets([loss_of_set(sums, members) for members in grown_sets], max_sets),
         set_size <= 2,
         count_losing_sets(sums, set_size),
     )
 
 
-def _select_losing_sets(weighed_sets: list[WeighedSet], max_sets: int) -> tuple[WeighedSet, ...]:
+def _select_losing_sets(sets_with_loss: list[DomainSetLoss], max_sets: int) -> tuple[DomainSetLoss, ...]:
     return tuple(
         sorted(
-            (domain_set for domain_set in weighed_sets if domain_set.entries),
+            (domain_set for domain_set in sets_with_loss if domain_set.entries),
             key=lambda domain_set: domain_set.rank,
         )[:max_sets]
     )
@@ -160,14 +160,14 @@ def pair_loss_matrix(sums: SetSums, max_sets: int) -> tuple[list[int], list[list
         np.add.at(domain_bytes, set_rows[:, set_column], sums.sums[:, 1])
     domains = np.argsort(-domain_bytes[:-1], kind="stable")[:max_sets].tolist()
     return domains, [
-        [loss(sums, frozenset([row_domain, column_domain])).bytes for column_domain in domains]
+        [loss_of_set(sums, frozenset([row_domain, column_domain])).bytes for column_domain in domains]
         for row_domain in domains
     ]
 
 
-def _single_domain_sets(sums: SetSums) -> list[WeighedSet]:
+def _single_domain_sets(sums: SetSums) -> list[DomainSetLoss]:
     return sorted(
-        (loss(sums, frozenset([domain])) for domain in range(sums.domains)),
+        (loss_of_set(sums, frozenset([domain])) for domain in range(sums.domains)),
         key=lambda domain_set: domain_set.rank,
     )
 
@@ -197,7 +197,7 @@ def _grow_set(
             *single_domains
         }
         candidate_domains = sorted(neighbour_domains - members or set(range(sums.domains)) - members)
-        losses = sums.losses(np.array([sorted(members | {domain}) for domain in candidate_domains]))
+        losses = sums.sum_losses(np.array([sorted(members | {domain}) for domain in candidate_domains]))
         members |= {candidate_domains[np.lexsort((-losses[:, 0], -losses[:, 1]))[0]]}
     return members
 
@@ -227,8 +227,8 @@ class LevelSums:
         self.domains = Domains(level, locations, bookies)
         self.set_size = set_size
         self._outcome_sums = np.zeros((len(TALLY_BOUNDS), 0, len(WindowOutcome), 3), np.int64)
-        self._near_sums = NearLossSums(self.domains)
-        self._sets_by_view: dict[bool, SetSums] = {}
+        self._near_loss_sums = NearLossSums(self.domains)
+        self._set_sums_by_index_use: dict[bool, SetSums] = {}
 
     def add(
         self, windows: Windows, bookie_numbering: BookieNumbers, unresponsive_bookies: UnresponsiveBookies
@@ -241,21 +241,21 @@ class LevelSums:
         self._outcome_sums += tally(
             affected_windows, failure_effect, failed_domains, domain_count, unresponsive_bookies
         )
-        self._near_sums.add(windows, bookie_numbering)
+        self._near_loss_sums.add(windows, bookie_numbering)
         has_missing_copy = any_true(windows.copies == MISSING)
         # For windows without a missing copy, the two views are equal.
-        for is_part_window, are_today_views in (
+        for is_part_window, uses_indexes_flags in (
             (~has_missing_copy, (False, True)),
             (has_missing_copy, (False,)),
             (has_missing_copy, (True,)),
         ):
             part_windows = windows.take(is_part_window)
             window_rows, members = domain_sets(
-                part_windows, domain_by_bookie, are_today_views[0], self.set_size
+                part_windows, domain_by_bookie, uses_indexes_flags[0], self.set_size
             )
-            for is_today_view in are_today_views:
-                set_sums = self._sets_by_view.setdefault(
-                    is_today_view, SetSums(self.set_size, max(domain_count, 1))
+            for uses_indexes in uses_indexes_flags:
+                set_sums = self._set_sums_by_index_use.setdefault(
+                    uses_indexes, SetSums(self.set_size, max(domain_count, 1))
                 )
                 set_sums.add(members, part_windows.entries[window_rows], part_windows.bytes[window_rows])
 
@@ -279,16 +279,16 @@ class LevelSums:
         )
         empty_sets = SetSums(self.set_size, max(len(domain_names), 1))
         promised_set_sums, set_sums_today = (
-            self._sets_by_view.get(is_today_view, empty_sets) for is_today_view in (False, True)
+            self._set_sums_by_index_use.get(uses_indexes, empty_sets) for uses_indexes in (False, True)
         )
-        found_worst_sets = worst_sets(set_sums_today, self.set_size)
+        found_worst_sets = find_worst_sets(set_sums_today, self.set_size)
         return LevelLoss(
             str(self.domains.level),
             len(domain_names),
             self.domains.find_unplaced_bookies(bookies),
             tuple(single_failures),
-            self._near_sums.distance,
-            self._near_sums.result(),
+            self._near_loss_sums.distance,
+            self._near_loss_sums.result(),
             self.set_size,
             tuple(self._domain_set(domain_set, promised_set_sums) for domain_set in found_worst_sets.sets),
             found_worst_sets.is_proved,
@@ -296,8 +296,8 @@ class LevelSums:
             comb(len(domain_names), self.set_size),
         )
 
-    def _domain_set(self, loss_set: WeighedSet, promised_set_sums: SetSums) -> DomainSet:
-        promised_loss = loss(promised_set_sums, loss_set.members)
+    def _domain_set(self, loss_set: DomainSetLoss, promised_set_sums: SetSums) -> DomainSet:
+        promised_loss = loss_of_set(promised_set_sums, loss_set.members)
         domain_names = tuple(self.domains.names[member] for member in loss_set.members)
         return DomainSet(
             domain_names, promised_loss.entries, promised_loss.bytes, loss_set.entries, loss_set.bytes

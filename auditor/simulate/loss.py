@@ -86,13 +86,13 @@ class FailureEffect:
 class OutcomeBounds:
     """The best and worst possible `WindowOutcome` of each window (entries on the same bookies).
 
-    ``mildest_outcomes`` has the best outcomes if the failure takes a copy that existed. A window in the last
+    ``best_if_copy_lost`` has the best outcomes if the failure takes a copy that existed. A window in the last
     segment of an unclosed ledger has OPEN_END. Elsewhere the outcome differs from ``best_outcomes`` only if
     every copy that the failure takes may have been missing before.
     """
 
     best_outcomes: NDArray[np.int8]
-    mildest_outcomes: NDArray[np.int8]
+    best_if_copy_lost: NDArray[np.int8]
     worst_outcomes: NDArray[np.int8]
     ack_quorum: Longs
 
@@ -100,14 +100,14 @@ class OutcomeBounds:
         """Return the bounds of the windows in ``rows``."""
         return OutcomeBounds(
             self.best_outcomes[rows],
-            self.mildest_outcomes[rows],
+            self.best_if_copy_lost[rows],
             self.worst_outcomes[rows],
             self.ack_quorum[rows],
         )
 
     def may_have_outcome(self, outcome: WindowOutcome) -> Bools:
         """Flag the windows that may have an outcome. All outcomes between the bounds are possible."""
-        is_within_bounds: Bools = (self.mildest_outcomes <= outcome) & (outcome <= self.worst_outcomes)
+        is_within_bounds: Bools = (self.best_if_copy_lost <= outcome) & (outcome <= self.worst_outcomes)
         # If Qa is 1, an entry with fewer copies is lost.
         return (
             is_within_bounds & (self.ack_quorum > 1)
@@ -118,7 +118,7 @@ class OutcomeBounds:
 
 def tally(
     windows: Windows,
-    copies_of_failure: FailureEffect,
+    failure_effect: FailureEffect,
     group_number_by_window: Longs,
     group_count: int,
     unresponsive_bookies: UnresponsiveBookies,
@@ -128,23 +128,23 @@ def tally(
     ``group_number_by_window`` has the group of each window, such as the domain that fails.
     """
     outcome_sums = np.zeros((len(TALLY_BOUNDS), group_count, len(WindowOutcome), 3), np.int64)
-    has_uncertain_copies = _has_uncertain_copies(windows, copies_of_failure)
+    has_uncertain_copies = _has_uncertain_copies(windows, failure_effect)
     certain_rows = np.flatnonzero(~has_uncertain_copies)
     _add_certain(
         outcome_sums[0],
         windows.take(certain_rows),
-        copies_of_failure.loses_copy[certain_rows],
+        failure_effect.loses_copy[certain_rows],
         group_number_by_window[certain_rows],
     )
     outcome_sums[1:] = outcome_sums[0]
     uncertain_rows = np.flatnonzero(has_uncertain_copies)
-    windows, copies_of_failure, group_number_by_window = (
+    windows, failure_effect, group_number_by_window = (
         windows.take(uncertain_rows),
-        copies_of_failure.take(uncertain_rows),
+        failure_effect.take(uncertain_rows),
         group_number_by_window[uncertain_rows],
     )
     for assumption_number, assumption in enumerate(COPY_ASSUMPTIONS):
-        bounds_by_window = find_outcome_bounds(windows, copies_of_failure, unresponsive_bookies, assumption)
+        bounds_by_window = find_outcome_bounds(windows, failure_effect, unresponsive_bookies, assumption)
         _add_outcomes(
             outcome_sums[2 * assumption_number : 2 * assumption_number + 2],
             windows,
@@ -154,15 +154,13 @@ def tally(
     return outcome_sums
 
 
-def _has_uncertain_copies(windows: Windows, copies_of_failure: FailureEffect) -> Bools:
+def _has_uncertain_copies(windows: Windows, failure_effect: FailureEffect) -> Bools:
     """Flag the windows of ledgers for which the bounds of `tally` may differ.
 
     Such a ledger is not closed, or has a copy that is missing, unknown or only possibly taken.
     """
     is_uncertain = (
-        any_true(
-            (windows.copies != PRESENT) | (copies_of_failure.loses_copy != copies_of_failure.may_lose_copy)
-        )
+        any_true((windows.copies != PRESENT) | (failure_effect.loses_copy != failure_effect.may_lose_copy))
         | windows.is_open_end
     )
     return windows.any_of_ledger(is_uncertain)[windows.ledger]
@@ -170,7 +168,7 @@ def _has_uncertain_copies(windows: Windows, copies_of_failure: FailureEffect) ->
 
 def find_outcome_bounds(
     windows: Windows,
-    copies_of_failure: FailureEffect,
+    failure_effect: FailureEffect,
     unresponsive_bookies: UnresponsiveBookies,
     assumption: str,
 ) -> OutcomeBounds:
@@ -180,24 +178,22 @@ def find_outcome_bounds(
     is_missing = (windows.copies == MISSING) if uses_indexes else np.zeros_like(is_member)
     is_unknown = (windows.copies == UNKNOWN) if uses_indexes else is_missing
     # An unknown copy that the failure takes may have been lost before. The failure then takes nothing.
-    does_lose_known_copy = any_true(copies_of_failure.loses_copy & ~is_missing & ~is_unknown)
+    does_lose_known_copy = any_true(failure_effect.loses_copy & ~is_missing & ~is_unknown)
     has_certain_loss, has_possible_loss = (
-        any_true(copies_of_failure.loses_copy & ~is_missing),
-        any_true(copies_of_failure.may_lose_copy & ~is_missing),
+        any_true(failure_effect.loses_copy & ~is_missing),
+        any_true(failure_effect.may_lose_copy & ~is_missing),
     )
-    max_copies_left = windows.write_quorum - count_true(
-        (copies_of_failure.loses_copy | is_missing) & is_member
-    )
+    max_copies_left = windows.write_quorum - count_true((failure_effect.loses_copy | is_missing) & is_member)
     # If only bookies of unknown domain are taken from a window, at least one of them is taken.
     max_copies_left = max_copies_left - ~has_certain_loss
     min_copies_left = windows.write_quorum - count_true(
-        (copies_of_failure.may_lose_copy | is_missing | is_unknown) & is_member
+        (failure_effect.may_lose_copy | is_missing | is_unknown) & is_member
     )
-    mildest_outcomes, worst_outcomes = (
+    best_if_copy_lost, worst_outcomes = (
         _count_outcomes(windows, max_copies_left),
         _count_outcomes(windows, min_copies_left),
     )
-    best_outcomes = np.where(does_lose_known_copy, mildest_outcomes, WindowOutcome.UNHARMED).astype(np.int8)
+    best_outcomes = np.where(does_lose_known_copy, best_if_copy_lost, WindowOutcome.UNHARMED).astype(np.int8)
     worst_outcomes = np.where(has_possible_loss, worst_outcomes, WindowOutcome.UNHARMED).astype(np.int8)
     has_down_member, may_have_down_member = (
         (unresponsive_bookies.is_down[windows.bookies], unresponsive_bookies.may_be_down[windows.bookies])
@@ -205,12 +201,12 @@ def find_outcome_bounds(
         else (is_missing,) * 2
     )
     is_open_end = windows.is_open_end
-    best_outcomes[is_open_end] = _open_end_outcomes(windows, copies_of_failure.loses_copy, has_down_member)
-    mildest_outcomes[is_open_end] = WindowOutcome.OPEN_END
+    best_outcomes[is_open_end] = _open_end_outcomes(windows, failure_effect.loses_copy, has_down_member)
+    best_if_copy_lost[is_open_end] = WindowOutcome.OPEN_END
     worst_outcomes[is_open_end] = _open_end_outcomes(
-        windows, copies_of_failure.may_lose_copy, may_have_down_member
+        windows, failure_effect.may_lose_copy, may_have_down_member
     )
-    return OutcomeBounds(best_outcomes, mildest_outcomes, worst_outcomes, windows.ack_quorum)
+    return OutcomeBounds(best_outcomes, best_if_copy_lost, worst_outcomes, windows.ack_quorum)
 
 
 def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
@@ -286,25 +282,25 @@ def _add_outcomes(
         group_number_by_window[harmed_rows],
     )
     certain_sums, possible_sums = outcome_sums
-    for kind_rows in (np.flatnonzero(~windows.is_open_end), np.flatnonzero(windows.is_open_end)):
-        kind_windows, kind_bounds, kind_groups = (
-            windows.take(kind_rows),
-            bounds_by_window.take(kind_rows),
-            group_number_by_window[kind_rows],
+    for subset_rows in (np.flatnonzero(~windows.is_open_end), np.flatnonzero(windows.is_open_end)):
+        subset_windows, subset_bounds, subset_groups = (
+            windows.take(subset_rows),
+            bounds_by_window.take(subset_rows),
+            group_number_by_window[subset_rows],
         )
         sort_keys, pair_indexes = np.unique(
-            kind_windows.ledger * len(certain_sums) + kind_groups, return_inverse=True
+            subset_windows.ledger * len(certain_sums) + subset_groups, return_inverse=True
         )
         ledgers, group_numbers = np.divmod(sort_keys, len(certain_sums))
         best_outcomes, worst_outcomes = (np.zeros(len(sort_keys), np.int8), np.zeros(len(sort_keys), np.int8))
-        np.maximum.at(best_outcomes, pair_indexes, kind_bounds.best_outcomes)
-        np.maximum.at(worst_outcomes, pair_indexes, kind_bounds.worst_outcomes)
+        np.maximum.at(best_outcomes, pair_indexes, subset_bounds.best_outcomes)
+        np.maximum.at(worst_outcomes, pair_indexes, subset_bounds.worst_outcomes)
         for outcome in _HARMFUL_OUTCOMES:
-            may_have_this_outcome = kind_bounds.may_have_outcome(outcome)
+            may_have_this_outcome = subset_bounds.may_have_outcome(outcome)
             for bound_sums, is_counted_window, is_counted_ledger in (
                 (
                     certain_sums,
-                    (kind_bounds.best_outcomes == outcome) & (kind_bounds.worst_outcomes == outcome),
+                    (subset_bounds.best_outcomes == outcome) & (subset_bounds.worst_outcomes == outcome),
                     (best_outcomes == outcome) & (worst_outcomes == outcome),
                 ),
                 (
@@ -315,18 +311,18 @@ def _add_outcomes(
                 ),
             ):
                 for amount_unit, amount_by_window in (
-                    (ENTRIES_INDEX, kind_windows.entries),
-                    (BYTES_INDEX, kind_windows.bytes),
+                    (ENTRIES_INDEX, subset_windows.entries),
+                    (BYTES_INDEX, subset_windows.bytes),
                 ):
                     np.add.at(
                         bound_sums[:, outcome, amount_unit],
-                        kind_groups[is_counted_window],
+                        subset_groups[is_counted_window],
                         amount_by_window[is_counted_window],
                     )
                 np.add.at(
                     bound_sums[:, outcome, LEDGERS_INDEX],
                     group_numbers[is_counted_ledger],
-                    kind_windows.equal_ledger_counts[ledgers[is_counted_ledger]],
+                    subset_windows.equal_ledger_counts[ledgers[is_counted_ledger]],
                 )
 
 
@@ -337,17 +333,17 @@ def _any_of_group(group_by_row: NDArray[np.intp], row_has_flag: Bools, group_cou
     return has_flag
 
 
-def find_effect(windows: Windows, is_lost_bookie: Bools, is_possible_bookie: Bools) -> FailureEffect:
+def find_effect(windows: Windows, is_lost_bookie: Bools, may_be_lost_bookie: Bools) -> FailureEffect:
     """Return the copies that a failure of bookies takes, or may take.
 
     Args:
         windows: The windows.
         is_lost_bookie: Flags of the bookies that certainly fail, by bookie number. The last element is
             False, and stands for "no bookie".
-        is_possible_bookie: Flags of further bookies that may fail, in the same form.
+        may_be_lost_bookie: Flags of further bookies that may fail, in the same form.
     """
     return FailureEffect(
-        is_lost_bookie[windows.bookies], (is_lost_bookie | is_possible_bookie)[windows.bookies]
+        is_lost_bookie[windows.bookies], (is_lost_bookie | may_be_lost_bookie)[windows.bookies]
     )
 
 

@@ -80,10 +80,10 @@ class NearLossSums:
     def __init__(self, domains: Domains, down_bookies: Collection[str] = ()) -> None:
         self._domains = domains
         self._down_bookies = frozenset(down_bookies)
-        self._distance_counts: Counter[int] = Counter()
+        self._ledgers_by_distance: Counter[int] = Counter()
         self._near_loss_sums = np.zeros(3, np.int64)
         self._loss_by_domain = np.zeros((0, 2), np.int64)
-        self._possibly_near_count = 0
+        self._possible_near_loss_count = 0
 
     @property
     def distance(self) -> dict[int, int]:
@@ -92,7 +92,7 @@ class NearLossSums:
         The distance is the smallest number of domains, such as racks, whose joint failure loses an entry. A
         distance of 0 means that an entry is already lost.
         """
-        return dict(sorted(self._distance_counts.items()))
+        return dict(sorted(self._ledgers_by_distance.items()))
 
     def result(self) -> NearLoss:
         """Return the amounts of data that are one failure from loss."""
@@ -107,7 +107,7 @@ class NearLossSums:
             Amount(*map(int, self._near_loss_sums)),
             len(lost_domain_names),
             tuple(lost_domain_names[:MAX_NAMED_DOMAINS]),
-            self._possibly_near_count,
+            self._possible_near_loss_count,
         )
 
     def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
@@ -152,7 +152,7 @@ class NearLossSums:
             np.minimum.at(distance_by_ledger, closed_windows.ledger, distance_by_window)
         is_near_loss = closed_windows.any_of_ledger(min_distance_by_window == 1)
         for distance in distinct_values(min_distance_by_ledger[min_distance_by_ledger >= 0]).tolist():
-            self._distance_counts[distance] += int(
+            self._ledgers_by_distance[distance] += int(
                 windows.equal_ledger_counts[min_distance_by_ledger == distance].sum()
             )
         self._near_loss_sums += [
@@ -163,7 +163,9 @@ class NearLossSums:
         may_be_near_loss = closed_windows.any_of_ledger(
             (max_distance_by_window <= 1) & (min_distance_by_window > 1)
         )
-        self._possibly_near_count += int(windows.equal_ledger_counts[may_be_near_loss & ~is_near_loss].sum())
+        self._possible_near_loss_count += int(
+            windows.equal_ledger_counts[may_be_near_loss & ~is_near_loss].sum()
+        )
 
 
 def _count_domains(domains: Longs) -> Longs:

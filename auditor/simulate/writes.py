@@ -22,7 +22,7 @@ from auditor.codecs.pulsar import placement_config
 from auditor.errors import DecodeError
 from auditor.model.amounts import plural
 from auditor.model.placement import (
-    ISOLATING_POLICIES,
+    ISOLATING_POLICY_CLASSES,
     POLICY_BY_CLASS,
     POLICY_LEVEL,
     IsolationGroups,
@@ -30,7 +30,7 @@ from auditor.model.placement import (
     PlacementSettings,
     Policy,
 )
-from auditor.model.replacements import SYSTEM_GROUP, can_form_ensemble, outside_groups, refuses_by_location
+from auditor.model.replacements import SYSTEM_GROUP, can_form_ensemble, find_excluded, refuses_by_location
 from auditor.model.simulation import NO, UNKNOWN_ANSWER, YES, WriteAnswer
 from auditor.runs.reader import RunReader
 from auditor.simulate.windows import Longs
@@ -42,23 +42,23 @@ METADATA_COLUMN = "custom_metadata"
 class Isolation:
     """The isolation groups of a ledger. ``groups`` is None if the ledger may use any bookie.
 
-    ``is_own`` is True if the groups come from the ledger's metadata, and False if they come from the
-    configuration. ``is_known`` is False if the bookies of the groups are unknown. It is also False if the
+    ``is_from_metadata`` is True if the groups come from the ledger's metadata, and False if they come from
+    the configuration. ``is_known`` is False if the bookies of the groups are unknown. It is also False if the
     groups in the metadata cannot be read.
     """
 
     groups: IsolationGroups | None
-    is_own: bool
+    is_from_metadata: bool
     is_known: bool
 
     @property
     def group_text(self) -> str | None:
         """Return the groups from the ledger's metadata in words. None if its metadata has no groups.
 
-        >>> Isolation(IsolationGroups(("fast",), ("slow",)), is_own=True, is_known=True).group_text
+        >>> Isolation(IsolationGroups(("fast",), ("slow",)), is_from_metadata=True, is_known=True).group_text
         'groups fast, then slow'
         """
-        if not self.is_own:
+        if not self.is_from_metadata:
             return None
         return "groups that cannot be read" if self.groups is None else f"groups {self.groups.text}"
 
@@ -69,14 +69,14 @@ class Isolation:
 
         The isolation groups exclude these bookies.
         """
-        return outside_groups(ensemble_size, locations, bookies, self.groups)
+        return find_excluded(ensemble_size, locations, bookies, self.groups)
 
     def settings(self, cluster_settings: PlacementSettings) -> PlacementSettings:
         """Return ``cluster_settings``, with Pulsar's policy if the groups come from the ledger's metadata."""
-        return replace(cluster_settings, policy=Policy.RACK) if self.is_own else cluster_settings
+        return replace(cluster_settings, policy=Policy.RACK) if self.is_from_metadata else cluster_settings
 
 
-_UNREADABLE_ISOLATION = Isolation(None, is_own=True, is_known=False)
+_UNREADABLE_ISOLATION = Isolation(None, is_from_metadata=True, is_known=False)
 
 
 class IsolationNumbers:
@@ -92,7 +92,7 @@ class IsolationNumbers:
             () if placement_facts is not None and not placement_facts["own_groups"] else (METADATA_COLUMN,)
         )
         self._has_groups = any(bookie_location.groups for bookie_location in locations.by_bookie.values())
-        self.isolations = [self._make_isolation(placement_settings.groups, is_own=False)]
+        self.isolations = [self._make_isolation(placement_settings.groups, is_from_metadata=False)]
 
     def number_isolations(self, ledgers: pa.RecordBatch) -> Longs:
         """Return the number of the isolation groups of each row of the table ``ledgers``."""
@@ -124,12 +124,14 @@ class IsolationNumbers:
         except DecodeError:
             return _UNREADABLE_ISOLATION
         policy_name = ledger_placement.policy_class.rpartition(".")[2]
-        if policy_name in ISOLATING_POLICIES:
-            return self._make_isolation(ledger_placement.groups, is_own=True)
+        if policy_name in ISOLATING_POLICY_CLASSES:
+            return self._make_isolation(ledger_placement.groups, is_from_metadata=True)
         return None if policy_name in POLICY_BY_CLASS else _UNREADABLE_ISOLATION
 
-    def _make_isolation(self, groups: IsolationGroups | None, *, is_own: bool) -> Isolation:
-        return Isolation(groups, is_own, groups is None or SYSTEM_GROUP in groups.primary or self._has_groups)
+    def _make_isolation(self, groups: IsolationGroups | None, *, is_from_metadata: bool) -> Isolation:
+        return Isolation(
+            groups, is_from_metadata, groups is None or SYSTEM_GROUP in groups.primary or self._has_groups
+        )
 
 
 QuorumShape = tuple[int, int, int]

@@ -23,7 +23,7 @@ from typing import Any
 from auditor.codecs.pulsar import bookie_racks
 from auditor.codecs.pulsar.bookie_racks import RackEntry, location_of
 from auditor.errors import DecodeError, UsageError, path_error
-from auditor.model.placement import Location, normalise
+from auditor.model.placement import Location, normalise_location
 from auditor.sources.regular_file import read_regular, read_toml
 
 PULSAR_MAPPING = "bookies"
@@ -85,7 +85,7 @@ def mapping_of_pulsar(entries: Iterable[RackEntry], origin: str) -> RackMapping:
     for rack_entry in entries:
         groups = locations[rack_entry.bookie_id].groups if rack_entry.bookie_id in locations else ()
         location = location_of(rack_entry.rack)
-        path = normalise(location) if location else None
+        path = normalise_location(location) if location else None
         locations[rack_entry.bookie_id] = Location(
             path or None, (*groups, rack_entry.group), origin, rack_entry.rack
         )
@@ -162,14 +162,14 @@ def _add_location(locations: dict[str, Location], name: str, location: Location,
 
     Refuse a name that is already present. ``option_name`` is the name of the line or entry in messages.
     """
-    assert location.given_text is not None
+    assert location.source_text is not None
     if name in locations:
         raise UsageError(f"{option_name}: {name} appears twice")
     try:
-        path = normalise(location.given_text) or None
+        path = normalise_location(location.source_text) or None
     except ValueError as error:
         raise UsageError(f"{option_name}: {error}; servers refuse such a location") from None
-    locations[name] = Location(path, location.groups, location.origin, location.given_text)
+    locations[name] = Location(path, location.groups, location.origin, location.source_text)
 
 
 def _address(host: str) -> str | None:

@@ -59,13 +59,13 @@ class QueriedTables(Protocol):
         """Return the names of the tables and parts of tables that have no rows."""
 
 
-class _Asking(Protocol):
+class _AskingQuery(Protocol):
     @property
     def asks(self) -> NeededTables: ...
 
 
 TablesT = TypeVar("TablesT", bound=QueriedTables)
-QueryT = TypeVar("QueryT", bound=_Asking)
+QueryT = TypeVar("QueryT", bound=_AskingQuery)
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ def drop_empty_queries(queries: Iterable[QueryT], tables: QueriedTables) -> list
     return [query for query in queries if not _asks_only_empty(query.asks, tables.empty_table_names)]
 
 
-def _asks_only_empty(asks: NeededTables, empty_table_names: Collection[str]) -> bool:
-    names = (asks,) if isinstance(asks, str) else asks
+def _asks_only_empty(needed_tables: NeededTables, empty_table_names: Collection[str]) -> bool:
+    names = (needed_tables,) if isinstance(needed_tables, str) else needed_tables
     return names is not None and all(name in empty_table_names for name in names)
 
 

@@ -61,7 +61,7 @@ def index_replicas(
 
     Args:
         files: Files of one of these tables.
-        page_size_by_bookie: Page size in bytes by bookie (`IndexShapes`). A file that ends inside a
+        page_size_by_bookie: Page size in bytes by bookie (`IndexFileFacts`). A file that ends inside a
             page gets the state ``cut``.
         excluded_bookies: Bookies to leave out.
     """
@@ -106,14 +106,14 @@ def ends_inside_page(
 
     A truncated file ends inside a page.
 
-    ``page_size_by_bookie`` is `IndexShapes.page_size_of_cut_files`, because the files themselves do not
+    ``page_size_by_bookie`` is `IndexFileFacts.page_size_of_cut_files`, because the files themselves do not
     contain their page size. The result is False for rows without a file, and for bookies without a page
     size.
     """
-    sizes = np.array(
+    page_sizes = np.array(
         [page_size_by_bookie.get(name.decode(), 1) for name in bookies.values.to_pylist()] + [1], np.int64
     )
-    has_partial_page: NDArray[np.bool_] = page_bytes.fill_null(0).to_numpy() % sizes[bookies.codes] != 0
+    has_partial_page: NDArray[np.bool_] = page_bytes.fill_null(0).to_numpy() % page_sizes[bookies.codes] != 0
     return has_partial_page & _is_one_of(states, (IndexState.OK,))
 
 
@@ -216,7 +216,7 @@ _STATES_BY_CERTAINTY = (
 _STATES_SERVED_WITH_TAIL = (IndexState.ABSENT, IndexState.NOT_INDEXED)
 
 
-class HeldAccount(NamedTuple):
+class HeldEntries(NamedTuple):
     """One report (account) on a replica: its held entries, the state of its index, and the answer's time.
 
     ``held``, ``listed`` and ``gone`` are entry sets (BP-34 groups). ``answered`` is the time in ms at which
@@ -233,7 +233,7 @@ class HeldAccount(NamedTuple):
     gone_state: str | None = None
 
 
-def merge_answer(index: HeldAccount | None, answer: HeldAccount, is_read_completely: bool) -> HeldAccount:
+def merge_answer(index: HeldEntries | None, answer: HeldEntries, is_read_completely: bool) -> HeldEntries:
     """Unite the entries in an index with the entries in the bookie's answer.
 
     The answer is the bookie's own listing of its entries. ``index`` is None if there is no index. An entry is
@@ -248,7 +248,7 @@ def merge_answer(index: HeldAccount | None, answer: HeldAccount, is_read_complet
     that is ok or absent proves which entries are missing. The result then has no answer time, and
     ``listed`` has the entries that are only in the answer.
 
-    >>> print(*merge_answer(None, HeldAccount(b"", IndexState.OK, 7), False)[:4])
+    >>> print(*merge_answer(None, HeldEntries(b"", IndexState.OK, 7), False)[:4])
     b'' ok 7 None
     """
     only_answer_counts = index is None or (
@@ -260,14 +260,14 @@ def merge_answer(index: HeldAccount | None, answer: HeldAccount, is_read_complet
         answer_time = None
     listed_groups = answer.held or None if index_proves_absence else None
     if index is None:
-        return HeldAccount(answer.held, state, answer_time, listed_groups)
+        return HeldEntries(answer.held, state, answer_time, listed_groups)
     if listed_groups == index.held:
         listed_groups = None
     # For an index that is not served, only the answer counts. Without a usable answer, its locations stay.
     is_ledger_unserved = index.index_state == IndexState.NOT_INDEXED and only_answer_counts
     held_groups = [groups for groups in (None if is_ledger_unserved else index.held, answer.held) if groups]
     if len(set(held_groups)) < 2:
-        return HeldAccount(held_groups[0] if held_groups else index.held, state, answer_time, listed_groups)
+        return HeldEntries(held_groups[0] if held_groups else index.held, state, answer_time, listed_groups)
     index_groups, answer_groups = map(groups_of, held_groups)
     try:
         union_groups = coverage.union([index_groups, answer_groups]).tobytes()
@@ -276,11 +276,11 @@ def merge_answer(index: HeldAccount | None, answer: HeldAccount, is_read_complet
         )
     except CoverageLimitError:
         # The sets are too irregular to unite: entries in the index are held, all others are unknown.
-        return HeldAccount(index.held, IndexState.CUT, answer_time, listed_groups)
-    return HeldAccount(union_groups, state, answer_time, groups_beyond_index)
+        return HeldEntries(index.held, IndexState.CUT, answer_time, listed_groups)
+    return HeldEntries(union_groups, state, answer_time, groups_beyond_index)
 
 
-def subtract_gone_entries(index: HeldAccount, gone_groups: bytes, gone_state: str) -> HeldAccount:
+def subtract_gone_entries(index: HeldEntries, gone_groups: bytes, gone_state: str) -> HeldEntries:
     """Remove ``gone_groups``, the entries in missing entry logs, from the held entries of a replica."""
     try:
         held_groups = coverage.difference(groups_of(index.held), groups_of(gone_groups))
@@ -295,7 +295,7 @@ def subtract_gone_entries(index: HeldAccount, gone_groups: bytes, gone_state: st
     )
 
 
-def merge_journal_tail(index: HeldAccount | None, tail_groups: bytes) -> HeldAccount:
+def merge_journal_tail(index: HeldEntries | None, tail_groups: bytes) -> HeldEntries:
     """Unite the entries in an index with the entries in the bookie's journal after its last mark.
 
     The bookie holds these journal entries in memory, serves them, and writes them to its index at its next
@@ -307,7 +307,7 @@ def merge_journal_tail(index: HeldAccount | None, tail_groups: bytes) -> HeldAcc
     ok
     """
     if index is None:
-        return HeldAccount(tail_groups, IndexState.OK)
+        return HeldEntries(tail_groups, IndexState.OK)
     state = IndexState.OK if index.index_state in _STATES_SERVED_WITH_TAIL else index.index_state
     try:
         # The journal is on the bookie's disk too, so entries in it are not only in the listing.

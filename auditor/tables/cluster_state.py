@@ -212,7 +212,7 @@ def _fact_row(fact: str, znode: Znode, read_value: Callable[[bytes], object]) ->
 
 
 GENERATOR_NAMES = ("idgen", "idgen-long", "ms-idgen", "buckets")
-_HIERARCHICAL_OBJECTS = re.compile(r"idgen-long/HOB-([0-9]{10})")
+_HOB_NODE_PATTERN = re.compile(r"idgen-long/HOB-([0-9]{10})")
 _GENERATOR_SHIFT = 32
 _BUCKET_SHIFT = 56
 _NEXT_ID_SCHEMA = pa.schema([("generator", pa.int64()), ("next", pa.int64())])
@@ -265,7 +265,7 @@ def is_unused_store(cluster: ClusterNodes) -> bool:
 
 def _read_next_long_id(cluster: ClusterNodes) -> int:
     """Return the next id of the generator for ids beyond 31 bits, or `UNKNOWN_COUNT` if it is unknown."""
-    path_matches = ((path, _HIERARCHICAL_OBJECTS.fullmatch(path)) for path in cluster.nodes)
+    path_matches = ((path, _HOB_NODE_PATTERN.fullmatch(path)) for path in cluster.nodes)
     highest_generator = max(
         ((int(path_match[1]), path) for path, path_match in path_matches if path_match), default=None
     )
@@ -292,8 +292,8 @@ def _bucket_id_ranges(cluster: ClusterNodes) -> tuple[IdRange, ...]:
     return tuple(ids)
 
 
-def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange]) -> DataFrame:
-    """Count, by bookie, the orphans whose ids the store's generator has not given out: rows of `UNDRAWN`.
+def find_unissued_ids(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange]) -> DataFrame:
+    """Count by bookie the orphans whose ids the store's generator has not issued: rows of `UNISSUED_IDS`.
 
     An orphan is a ledger on a bookie that the metadata does not list. An application can also choose ids
     itself. So the result has rows only if two conditions are true. The store lists its ledgers without gaps,
@@ -313,21 +313,21 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange])
             .join(generators, "generator")
         )
 
-    is_undrawn = F.col("ledger_id") >= F.col("next")
+    is_unissued = F.col("ledger_id") >= F.col("next")
     listed_counts = add_next_id(ledgers.where("ledger_id is not null")).agg(
-        F.count("*").alias("listed"), F.count_if(is_undrawn).alias("by_hand")
+        F.count("*").alias("listed"), F.count_if(is_unissued).alias("by_hand")
     )
     gaps = ledgers.where("status = 'gap'").agg(F.count("*").alias("gaps"))
     # At most one row. If the generator is not trusted, there is none, and the join drops every bookie.
     trusted_generators = listed_counts.crossJoin(gaps).where("listed > 0 and by_hand = 0 and gaps = 0")
-    undrawn_orphans = add_next_id(orphans.where("not in_m0 and not newer_than_scan")).where(is_undrawn)
-    counts_by_bookie = undrawn_orphans.groupBy("bookie_id").agg(
+    unissued_orphans = add_next_id(orphans.where("not in_m0 and not newer_than_scan")).where(is_unissued)
+    counts_by_bookie = unissued_orphans.groupBy("bookie_id").agg(
         F.count("*").alias("undrawn"), F.min("ledger_id").alias("lowest"), F.max("ledger_id").alias("highest")
     )
-    return counts_by_bookie.crossJoin(F.broadcast(trusted_generators)).select(*UNDRAWN.names)
+    return counts_by_bookie.crossJoin(F.broadcast(trusted_generators)).select(*UNISSUED_IDS.names)
 
 
-UNDRAWN = make_schema(
+UNISSUED_IDS = make_schema(
     (
         "bookie_id",
         pa.string(),

@@ -20,7 +20,7 @@ the ledgers that only one of the two explains:
 Nearly every directory belongs to its owner. To see this, no join of all replicas is needed. The unequal pairs
 (`auditor.tables.unequal`) are the pairs of ledger and bookie whose expected and held entries differ. A
 replica that is not among them matches its owner exactly. Only the directories of ``doubted`` bookies
-(`find_doubted_bookies`) are compared with every id. In a directory of another bookie, no candidate can be
+(`find_bookies_to_compare`) are compared with every id. In a directory of another bookie, no candidate can be
 better. Suppose that one were better for a ledger. The owner would then hold exactly the entries that the
 candidate should hold but lacks. Both bookies would have an unequal pair, and the owner would be doubted.
 
@@ -34,7 +34,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from auditor.model.columns import LEDGER, REPLICA, make_schema
-from auditor.model.states import ON_DISK, BookieRead, IndexState
+from auditor.model.states import DISK_STATES, BookieRead, IndexState
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 
@@ -108,24 +108,24 @@ def find_incomplete_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame
     return missing_replicas.unionByName(unknown_replicas).distinct()
 
 
-def find_doubted_bookies(unequal: DataFrame, incomplete_replicas: DataFrame) -> DataFrame:
+def find_bookies_to_compare(unequal: DataFrame, incomplete_replicas: DataFrame) -> DataFrame:
     """Return the bookies that hold copies which exactly match the stripe of another bookie.
 
     Such a copy has exactly the entries that the other bookie should hold but lacks. ``unequal`` has the
     replicas whose expected and held entries differ. ``incomplete_replicas`` are the rows of
     `find_incomplete_replicas`. The result has only the column ``bookie_id``, and each bookie once.
     """
-    lacking_bookies = (
+    incomplete_bookies = (
         unequal.where("length(expected) > 0")
         .join(incomplete_replicas, [*REPLICA], "left_semi")
         .select(*LEDGER, F.col("bookie_id").alias("other"), "expected")
     )
-    differing_holders = unequal.where("length(held) > 0 and not (expected <=> held)").select(
+    unequal_holders = unequal.where("length(held) > 0 and not (expected <=> held)").select(
         *LEDGER, "bookie_id", "held"
     )
     has_equal_replica = (F.col("held") == F.col("expected")) & (F.col("bookie_id") != F.col("other"))
     return (
-        differing_holders.join(lacking_bookies, [*LEDGER])
+        unequal_holders.join(incomplete_bookies, [*LEDGER])
         .where(has_equal_replica)
         .select("bookie_id")
         .distinct()
@@ -139,7 +139,7 @@ def contents(
     incomplete_replicas: DataFrame,
     directories: DataFrame,
     bookies: DataFrame,
-    doubted_bookies: Sequence[str],
+    compared_bookies: Sequence[str],
     large_tables: LargeTables,
 ) -> DataFrame:
     """Rank the bookie ids that explain each directory's ledgers: rows of `CONTENTS`.
@@ -154,32 +154,32 @@ def contents(
         directories: The table of that name. Directories of another cluster's bookies are left out, because
             their ledger ids mean nothing here.
         bookies: The table of that name.
-        doubted_bookies: Bookies whose directories are compared with every id. They are the bookies of
-            `find_doubted_bookies`, and bookies with several index rows for the same ledger. For the latter,
-            ``unequal`` does not show the entries in a single directory.
+        compared_bookies: Bookies whose directories are compared with every id. They are the bookies of
+            `find_bookies_to_compare`, and bookies with several index rows for the same ledger. For the
+            latter, ``unequal`` does not show the entries in a single directory.
         large_tables: Parts and counts of tables, so that not all rows are read.
     """
     directory_rows = _directory_rows(directories, bookies)
-    is_doubted = F.col("bookie_id").isin(list(doubted_bookies))
-    undoubted_rows = availability.where(~is_doubted)
-    owned_directories = directory_rows.where(~F.col("owner").isin(list(doubted_bookies)))
-    ledger_counts = _count_located_ledgers(undoubted_rows, owned_directories, large_tables, doubted_bookies)
-    undoubted_counts = _count_by_owner(
+    is_compared = F.col("bookie_id").isin(list(compared_bookies))
+    uncompared_rows = availability.where(~is_compared)
+    owned_directories = directory_rows.where(~F.col("owner").isin(list(compared_bookies)))
+    ledger_counts = _count_located_ledgers(uncompared_rows, owned_directories, large_tables, compared_bookies)
+    uncompared_counts = _count_by_owner(
         ledger_counts,
-        large_tables.availability.where(~is_doubted),
+        large_tables.availability.where(~is_compared),
         large_tables.ledgers,
         unequal,
         owned_directories,
     )
-    if not doubted_bookies:
-        return undoubted_counts
+    if not compared_bookies:
+        return uncompared_counts
     # For bookies that are not doubted, counting replicas is enough; members are not compared.
     counts = _count_explained_ledgers(
-        _locate_ledgers(availability.where(is_doubted), directory_rows).join(
+        _locate_ledgers(availability.where(is_compared), directory_rows).join(
             _expected_entries_of_members(ledgers, incomplete_replicas), [*LEDGER]
         )
     )
-    return undoubted_counts.unionByName(_rank_bookies(counts, directory_rows, bookies))
+    return uncompared_counts.unionByName(_rank_bookies(counts, directory_rows, bookies))
 
 
 def _count_by_owner(
@@ -241,14 +241,14 @@ def _count_located_ledgers(
     availability: DataFrame,
     directory_rows: DataFrame,
     large_tables: LargeTables,
-    doubted_bookies: Sequence[str],
+    compared_bookies: Sequence[str],
 ) -> DataFrame:
     """Return the number of ledgers (``all``) in each directory (``key``).
 
     For bookies with one directory, the number comes from ``large_tables``, else from ``availability``.
     """
     # The paths of these replicas need not be read, because each bookie has one directory.
-    is_on_disk = F.col("state").isin(*ON_DISK) & F.col("known")
+    is_on_disk = F.col("state").isin(*DISK_STATES) & F.col("known")
     indexes_by_owner = large_tables.counts.where(is_on_disk).groupBy(F.col("bookie_id").alias("owner"))
     single_owners = F.broadcast(
         directory_rows.where(
@@ -259,7 +259,9 @@ def _count_located_ledgers(
     counts_by_key = (
         indexes_by_owner.agg(F.sum("number").alias("all")).join(single_owners, "owner").select("key", "all")
     )
-    several_directory_owners = sorted(set(large_tables.several_directory_bookies).difference(doubted_bookies))
+    several_directory_owners = sorted(
+        set(large_tables.several_directory_bookies).difference(compared_bookies)
+    )
     if not several_directory_owners:
         return counts_by_key
     located_ledgers = _locate_ledgers(
@@ -325,9 +327,9 @@ def _locate_ledgers(availability: DataFrame, directory_rows: DataFrame) -> DataF
     directory_names = directory_rows.select("owner", "key", F.explode("names").alias("name")).select(
         "owner", "key", current_path, F.concat(current_path, F.lit("/")).alias("below")
     )
-    held_hash = F.when((F.col("state") == IndexState.OK) & (F.length("groups") > 0), F.xxhash64("groups"))
-    indexed_rows = availability.where(F.col("state").isin(*ON_DISK) & F.col("ledger_id").isNotNull())
-    rows = indexed_rows.select(*LEDGER, "bookie_id", "path", held_hash.alias("held"))
+    groups_hash = F.when((F.col("state") == IndexState.OK) & (F.length("groups") > 0), F.xxhash64("groups"))
+    indexed_rows = availability.where(F.col("state").isin(*DISK_STATES) & F.col("ledger_id").isNotNull())
+    rows = indexed_rows.select(*LEDGER, "bookie_id", "path", groups_hash.alias("held"))
     # A bookie has few directories, so trying each prefix is faster than parsing paths.
     path = F.col("path")
     is_owner_directory = (F.col("bookie_id") == F.col("owner")) & (
@@ -343,14 +345,14 @@ def _expected_entries_of_members(ledgers: DataFrame, incomplete_replicas: DataFr
 
     The facts are the entries that the member should hold, and whether the member lacks some of them.
     """
-    lacking_members = incomplete_replicas.groupBy(*LEDGER).agg(
+    incomplete_members = incomplete_replicas.groupBy(*LEDGER).agg(
         F.collect_set(F.xxhash64("bookie_id")).alias("lacking")
     )
     member = _MEMBERS_EXPRESSION.format(
         lacks="coalesce(array_contains(lacking, xxhash64(r.bookie_id)), false)"
     )
     decided_ledgers = ledgers.where("undecidable = false").select(*LEDGER, "replicas")
-    return decided_ledgers.join(lacking_members, [*LEDGER], "left").select(
+    return decided_ledgers.join(incomplete_members, [*LEDGER], "left").select(
         *LEDGER, F.expr(member).alias("members")
     )
 

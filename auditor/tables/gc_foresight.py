@@ -29,8 +29,8 @@ from auditor.model.finding import Confidence
 from auditor.model.ledger_id import MAX_LEDGER_ID, LayoutKind
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import (
+    DISK_STATES,
     LISTED,
-    ON_DISK,
     GcAction,
     GcCause,
     GcPass,
@@ -79,16 +79,18 @@ def deletion_verdicts(
     rows = rows.join(_copies_under_another_id(over_replicated, ledgers, aliases), [*REPLICA], "left")
     ledgers_with_unknown_copies = judged.where(F.size("unknown") > 0).select(*LEDGER).distinct()
     rows = rows.join(ledgers_with_unknown_copies.withColumn("has_unknown", F.lit(True)), [*LEDGER], "left")
-    is_last = F.coalesce("last", F.lit(False))
+    is_last_copy = F.coalesce("last", F.lit(False))
     # An unknown copy of a member may not exist, so this copy may be the last one.
     # A ledger without a verdict is in doubt too.
-    is_lost = F.coalesce("lost", F.lit(False))
-    has_doubt = F.coalesce("has_unknown", F.lit(False)) | ~is_lost
-    may_be_last = (is_lost & F.col("last").isNull()) | (F.coalesce("endangered", F.lit(True)) & has_doubt)
+    is_ledger_lost = F.coalesce("lost", F.lit(False))
+    has_doubt = F.coalesce("has_unknown", F.lit(False)) | ~is_ledger_lost
+    may_be_last_copy = (is_ledger_lost & F.col("last").isNull()) | (
+        F.coalesce("endangered", F.lit(True)) & has_doubt
+    )
     reason = (
         F.when(F.col("other_id"), GcReason.OTHER_ID)
-        .when(is_last & F.col("sure"), GcReason.LAST_COPY)
-        .when(is_last | may_be_last, GcReason.MEMBERS_UNKNOWN)
+        .when(is_last_copy & F.col("sure"), GcReason.LAST_COPY)
+        .when(is_last_copy | may_be_last_copy, GcReason.MEMBERS_UNKNOWN)
         .when(F.col("behind_end") > 0, GcReason.BEHIND_END)
         .when(F.col("marked") | F.col("exposed"), GcReason.COPY_IN_FLIGHT)
         .otherwise(GcReason.COPIES_ELSEWHERE)
@@ -222,7 +224,7 @@ def gc_foresight(
     """Forecast the next pass of every bookie's garbage collector: rows of `GC_FORESIGHT`.
 
     ``orphans`` is the table ``orphans`` with the column ``doubts``
-    (`auditor.checks.gc_guards.doubted_orphans`). ``moved_rows`` has the differences between two scans of
+    (`auditor.checks.gc_guards.orphan_doubts`). ``moved_rows`` has the differences between two scans of
     the ledgers. It is None if only one scan was made.
     ``earlier_forecast`` is the table ``gc_foresight`` of an earlier run, or None. The other DataFrames are
     the tables of these names. ``scan_time`` is in ms.
@@ -258,7 +260,7 @@ def bookies_collected(earlier_forecast: DataFrame, availability: DataFrame) -> D
     ledger.
     """
     is_deleted = (F.col("action") == GcAction.DELETE) & (F.col("pass") == GcPass.LISTING)
-    stored_replicas = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
+    stored_replicas = availability.where(F.col("state").isin(*DISK_STATES)).select(*REPLICA).distinct()
     deleted_replicas = (
         earlier_forecast.where(is_deleted).select(*REPLICA).join(stored_replicas, [*REPLICA], "left_anti")
     )
@@ -270,19 +272,19 @@ def _forecast_unlisted_ledgers(orphans: DataFrame, collector: CollectorInputs) -
     server_listing = collector.listing
     rows = orphans.withColumn("spared", F.lit(False))
     if server_listing.found_ids is not None:
-        spared_ledgers = server_listing.found_ids.withColumn("spared", F.lit(True))
-        rows = orphans.join(spared_ledgers, "ledger_id", "left")
+        ledgers_in_listing = server_listing.found_ids.withColumn("spared", F.lit(True))
+        rows = orphans.join(ledgers_in_listing, "ledger_id", "left")
     keep_causes = {
         # For an absent key, the etcd driver returns an error that the collector does not expect.
         GcCause.METADATA_READ: F.lit(
             collector.settings.verify_metadata and collector.layout is LayoutKind.ETCD
         ),
         GcCause.OTHER_NAME: F.lit(not server_listing.has_overflow) & F.coalesce("spared", F.lit(False)),
-        GcCause.BREAKS_OFF: F.lit(False)
+        GcCause.LISTING_CUT: F.lit(False)
         if server_listing.last_compared_id is None
         else F.col("ledger_id") > F.lit(server_listing.last_compared_id),
     }
-    delete_cause = GcCause.OVERFLOWS if server_listing.has_overflow else GcCause.NOT_LISTED
+    delete_cause = GcCause.LIST_OVERFLOW if server_listing.has_overflow else GcCause.NOT_LISTED
     cause = _first_cause(keep_causes, delete_cause)
     has_delete_cause = cause == delete_cause
     has_doubts = F.size("doubts") > 0
@@ -339,7 +341,7 @@ def _forecast_misplaced_replicas(
     # Interleaved and Sorted storages do not list the greatest id among their ledgers.
     is_compared_by_collector = (F.col("ledger_id") < F.lit(MAX_LEDGER_ID)) | (F.col("storage") != "idx")
     stored_replicas = (
-        availability.where(F.col("state").isin(*ON_DISK) & is_compared_by_collector)
+        availability.where(F.col("state").isin(*DISK_STATES) & is_compared_by_collector)
         .select(*REPLICA)
         .distinct()
     )
@@ -349,7 +351,7 @@ def _forecast_misplaced_replicas(
     is_member = F.array_contains("members", F.col("bookie_id"))
     # The record exists at its own path, also in etcd, so reading it succeeds.
     keep_causes = {GcCause.METADATA_READ: F.lit(settings.verify_metadata) & (F.col("unreadable") | is_member)}
-    delete_cause = GcCause.OVERFLOWS if server_listing.has_overflow else GcCause.OUT_OF_ORDER
+    delete_cause = GcCause.LIST_OVERFLOW if server_listing.has_overflow else GcCause.OUT_OF_ORDER
     cause = _first_cause(keep_causes, delete_cause)
     has_delete_cause = cause == delete_cause
     verdict = (

@@ -53,8 +53,8 @@ _RANGES_SCHEMA = pa.schema(
     [("place", pa.string()), ("end", pa.int64()), ("previous", pa.int64()), ("reached", pa.bool_())]
 )
 # A directory such as "00/foo" ends the listing of the two-digit tree.
-_NO_NUMBER_PATTERN = r"^[0-9]{2}/[^/]*[^0-9/]"
-_SHORT_PATH = r"^[0-9]{2}/"
+_NON_NUMERIC_PATTERN = r"^[0-9]{2}/[^/]*[^0-9/]"
+_HIERARCHICAL_PATH = r"^[0-9]{2}/"
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,13 @@ class ServerListing:
     has_overflow: bool = False
 
 
-def doubtful_ledgers(ledgers: DataFrame) -> DataFrame:
+def find_misplaced_ledgers(ledgers: DataFrame) -> DataFrame:
     """Return the rows of ``ledgers`` that the server's listing may have in the wrong order, or not at all."""
     is_longest_id = (F.col("ledger_id") == MAX_LEDGER_ID) & (F.col("scope_id") == 0)
     return ledgers.where((F.col("status") == LedgerStatus.MISPLACED) | is_longest_id)
 
 
-def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
+def find_listing_positions(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
     """Return the server's listing, with the columns ``ledger_id``, ``place`` and ``fails``.
 
     ``place`` is a sort key that all rows of the same range share. It sorts the ranges as the listing does. A
@@ -100,13 +100,13 @@ def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> Da
         etcd_keys = rows.withColumn("fails", stops_listing).where(
             (F.col("listed") | F.col("fails")) & (F.col("rel") >= first_path) & (F.col("rel") < last_path)
         )
-        return _select_places(etcd_keys, _batch_place())
+        return _select_positions(etcd_keys, _etcd_batch_position())
     if layout is LayoutKind.FLAT:
-        return _select_places(rows.where("listed").withColumn("fails", F.lit(False)), F.lit(""))
-    is_short_path = F.col("rel").rlike(_SHORT_PATH)
+        return _select_positions(rows.where("listed").withColumn("fails", F.lit(False)), F.lit(""))
+    is_hierarchical_path = F.col("rel").rlike(_HIERARCHICAL_PATH)
     stops_listing = (
         is_misplaced
-        & F.col("rel").rlike(_NO_NUMBER_PATTERN)
+        & F.col("rel").rlike(_NON_NUMERIC_PATTERN)
         & F.lit(layout is not LayoutKind.LONG_HIERARCHICAL)
     )
     parent_directory = F.when(F.col("fails"), F.regexp_extract("rel", r"^([^/]*/[^/]*)", 1)).otherwise(
@@ -114,44 +114,44 @@ def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> Da
     )
     # Names are compared level by level, so a slash must sort before all characters of names.
     sort_key = F.concat(
-        F.when(is_short_path, "0/").otherwise("1/"), F.translate(parent_directory, "/", "\x01")
+        F.when(is_hierarchical_path, "0/").otherwise("1/"), F.translate(parent_directory, "/", "\x01")
     )
-    return _select_places(rows.withColumn("fails", stops_listing).where("listed or fails"), sort_key)
+    return _select_positions(rows.withColumn("fails", stops_listing).where("listed or fails"), sort_key)
 
 
-def find_ranges(listing_places: DataFrame) -> DataFrame:
-    """Return one row per range of ids, with ``place``, ``end`` and the result of `follow_ranges`.
+def find_ranges(listing_positions: DataFrame) -> DataFrame:
+    """Return one row per range of ids, with ``place``, ``end`` and the result of `find_reached_ranges`.
 
     ``place`` sorts the ranges as the server's listing does. A single task computes all rows.
     """
-    range_rows = listing_places.groupBy("place").agg(
+    range_rows = listing_positions.groupBy("place").agg(
         F.max("ledger_id").alias("end"), F.bool_or("fails").alias("fails")
     )
 
-    def walk_ranges(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def walk_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = [*batches]
         if rows:
             range_table = pa.Table.from_batches(rows)
             range_ends = range_table["end"].fill_null(END_BEFORE_ALL_IDS).to_numpy()
-            range_walk = follow_ranges(range_ends, range_table["fails"].to_numpy())
-            judged_columns = [
+            range_walk = find_reached_ranges(range_ends, range_table["fails"].to_numpy())
+            range_columns = [
                 range_table["place"],
                 range_ends,
                 range_walk.max_end_before,
                 range_walk.is_reached,
             ]
-            yield from pa.table(judged_columns, schema=_RANGES_SCHEMA).to_batches()
+            yield from pa.table(range_columns, schema=_RANGES_SCHEMA).to_batches()
 
     ordered_ranges = range_rows.repartition(1).sortWithinPartitions("place")
-    return map_batches(ordered_ranges, walk_ranges, _RANGES_SCHEMA)
+    return map_batches(ordered_ranges, walk_batches, _RANGES_SCHEMA)
 
 
-def find_listed_ids(listing_places: DataFrame, ranges: DataFrame) -> DataFrame:
+def find_listed_ids(listing_positions: DataFrame, ranges: DataFrame) -> DataFrame:
     """Return the ids (``ledger_id``) that a collector's pass finds in the listing.
 
     The pass looks for each id in only one range.
     """
-    reached_ledgers = listing_places.where("ledger_id is not null").join(ranges.where("reached"), "place")
+    reached_ledgers = listing_positions.where("ledger_id is not null").join(ranges.where("reached"), "place")
     return reached_ledgers.where("ledger_id > previous").select("ledger_id").distinct()
 
 
@@ -166,12 +166,12 @@ def summarize_walk(ranges: DataFrame) -> DataFrame:
     return ranges.agg(reaches_end.alias("overflows"), F.when(~reaches_end, last_id).alias("reach"))
 
 
-def _select_places(rows: DataFrame, sort_key: Column) -> DataFrame:
+def _select_positions(rows: DataFrame, sort_key: Column) -> DataFrame:
     ledger_id = F.when(F.col("listed"), F.col("ledger_id")).alias("ledger_id")
     return rows.select(sort_key.alias("place"), ledger_id, "fails")
 
 
-def _batch_place() -> Column:
+def _etcd_batch_position() -> Column:
     """Return the sort key (``place``) of a batch of etcd keys.
 
     It is the number of the batch, as text that sorts in numeric order.
@@ -192,14 +192,14 @@ class RangeWalk(NamedTuple):
     is_reached: NDArray[np.bool_]
 
 
-def follow_ranges(range_ends: Longs, stops_listing: NDArray[np.bool_]) -> RangeWalk:
+def find_reached_ranges(range_ends: Longs, stops_listing: NDArray[np.bool_]) -> RangeWalk:
     """Follow a collector's pass over ranges with these ``range_ends``, up to a range that ``stops_listing``.
 
     After an end of 2^63 - 1, no range counts as reached, because every local ledger is already deleted.
 
-    >>> follow_ranges(np.array([9, 19, 5, 30]), np.zeros(4, bool)).is_reached.tolist()
+    >>> find_reached_ranges(np.array([9, 19, 5, 30]), np.zeros(4, bool)).is_reached.tolist()
     [True, True, False, False]
-    >>> follow_ranges(np.array([9, 2**63 - 1, 12]), np.zeros(3, bool)).max_end_before.tolist()[:2]
+    >>> find_reached_ranges(np.array([9, 2**63 - 1, 12]), np.zeros(3, bool)).max_end_before.tolist()[:2]
     [-1, 9]
     """
     previous_ends = np.concatenate([np.array([END_BEFORE_ALL_IDS], np.int64), range_ends[:-1]])[

@@ -63,35 +63,35 @@ def entries_in_no_log(locations: DataFrame, ledgers: DataFrame) -> DataFrame:
     return locations.where("gone is not null").join(listed_ledgers, [*LEDGER], "left_semi")
 
 
-def gone_entries(entries_not_in_log: DataFrame, second_reading: DataFrame | None) -> DataFrame:
+def gone_entries(entries_not_in_log: DataFrame, second_locations: DataFrame | None) -> DataFrame:
     """Return the rows of `GONE_ENTRIES`: per replica, the entries that its index locates in a missing log.
 
     Args:
         entries_not_in_log: Rows of `entries_in_no_log`.
-        second_reading: The table ``locations`` of the same bookies, read a second time, or None if there
+        second_locations: The table ``locations`` of the same bookies, read a second time, or None if there
             was no second reading.
     """
     rows = entries_not_in_log.select(*_LOG_LEDGER_KEY, "gone", F.lit(False).alias("agreed"))
-    if second_reading is not None:
-        has_failed = F.max(F.col("reason").isNotNull()).alias("failed")
-        reading_states = second_reading.groupBy("bookie_id", "logger").agg(has_failed)
-        first_rows = entries_not_in_log.join(F.broadcast(reading_states), ["bookie_id", "logger"], "left")
+    if second_locations is not None:
+        has_read_error = F.max(F.col("reason").isNotNull()).alias("failed")
+        reread_failures = second_locations.groupBy("bookie_id", "logger").agg(has_read_error)
+        first_rows = entries_not_in_log.join(F.broadcast(reread_failures), ["bookie_id", "logger"], "left")
         rows = first_rows.where("coalesce(failed, true)").select(
             *_LOG_LEDGER_KEY, "gone", F.lit(False).alias("agreed")
         )
-        confirmed_rows = second_reading.where("gone is not null").join(
+        confirmed_rows = second_locations.where("gone is not null").join(
             entries_not_in_log.select(*_LOG_LEDGER_KEY).distinct(), [*_LOG_LEDGER_KEY], "left_semi"
         )
         rows = rows.unionByName(confirmed_rows.select(*_LOG_LEDGER_KEY, "gone", F.lit(True).alias("agreed")))
-    replica_sets = rows.groupBy(*REPLICA).agg(
+    replica_entry_sets = rows.groupBy(*REPLICA).agg(
         F.collect_list("gone").alias("sets"),
         F.min("agreed").alias("agreed"),
         F.slice(F.array_sort(F.collect_set("log_id")), 1, MAX_LOGS_PER_ROW).alias("logs"),
     )
-    return replica_sets.mapInArrow(_unite_replica_sets, spark_types(GONE_ENTRIES))
+    return replica_entry_sets.mapInArrow(_unite_entry_sets, spark_types(GONE_ENTRIES))
 
 
-def _unite_replica_sets(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _unite_entry_sets(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         rows = [row for row in map(_gone_entries_row, batch.to_pylist()) if row is not None]
         yield pa.RecordBatch.from_pylist(rows, schema=GONE_ENTRIES)

@@ -77,13 +77,18 @@ def highest_generated_id(id_range: IdRange, layout: LayoutKind) -> int:
 
 
 def id_generators(
-    ledgers: DataFrame, undrawn: DataFrame, id_ranges: Sequence[IdRange], layout: LayoutKind, scan_time: int
+    ledgers: DataFrame,
+    unissued_ids: DataFrame,
+    id_ranges: Sequence[IdRange],
+    layout: LayoutKind,
+    scan_time: int,
 ) -> DataFrame:
     """Return the rows of `ID_GENERATORS`, one per generator.
 
     Args:
         ledgers: The table ``ledgers``.
-        undrawn: The table ``undrawn``: by bookie, unlisted ledgers whose ids no generator has given out.
+        unissued_ids: The table ``unissued_ids``: by bookie, unlisted ledgers whose ids no generator has given
+            out.
         id_ranges: The id ranges of the store's generators (`find_id_ranges`).
         layout: The layout of ledgers in the store.
         scan_time: Time at which the store's own znodes were read, in ms. A dump does not show a single
@@ -102,7 +107,7 @@ def id_generators(
         }
     )
     generators = F.broadcast(arrow_frame(ledgers.sparkSession, table))
-    is_undrawn_id = (F.col("ledger_id") >= F.col("next")) & (F.col("ledger_id") <= F.col("end"))
+    is_unissued_id = (F.col("ledger_id") >= F.col("next")) & (F.col("ledger_id") <= F.col("end"))
     is_listed_before_scan = F.col("status").isin(*LISTED) & (F.coalesce("ctime", F.lit(0)) < scan_time)
     is_within_range = F.col("ledger_id") <= F.col("high")
     has_generated_id = F.coalesce(
@@ -111,7 +116,7 @@ def id_generators(
     listed_ledgers = (
         ledgers.where((F.col("scope_id") == 0) & is_listed_before_scan)
         .select("ledger_id", has_generated_id.alias("is_drawn"))
-        .join(generators, is_undrawn_id)
+        .join(generators, is_unissued_id)
         .groupBy("low")
         .agg(
             F.count_if(is_within_range).alias("listed"),
@@ -121,11 +126,11 @@ def id_generators(
         )
     )
     is_of_generator = (F.col("highest") >= F.col("low")) & (F.col("highest") <= F.col("end"))
-    undrawn_counts = (
-        undrawn.select("undrawn", "highest")
+    unissued_counts = (
+        unissued_ids.select("undrawn", "highest")
         .join(generators, is_of_generator)
         .groupBy("low")
         .agg(F.max("undrawn").alias("held"), F.max("highest").alias("held_highest"))
     )
-    generator_counts = generators.join(listed_ledgers, "low", "left").join(undrawn_counts, "low", "left")
+    generator_counts = generators.join(listed_ledgers, "low", "left").join(unissued_counts, "low", "left")
     return generator_counts.fillna(0, ["listed", "drawn", "chosen", "held"]).select(*ID_GENERATORS.names)

@@ -22,7 +22,7 @@ from auditor.model.states import BookieRead
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 
-EDGES = make_schema(
+IDENTITY_EDGES = make_schema(
     ("one", pa.string(), "a bookie id"),
     ("other", pa.string(), "another bookie id, which sorts after the first"),
     ("rule", pa.string(), "rule that suggests that both ids belong to the same bookie"),
@@ -216,7 +216,7 @@ def compare_contents(
 
 
 def edge_rows(edges: Iterable[Edge]) -> list[dict[str, Any]]:
-    """Return the rows of `EDGES`, one for each edge.
+    """Return the rows of `IDENTITY_EDGES`, one for each edge.
 
     An edge is a pair of ids that, according to a rule, may belong to the same bookie.
     """

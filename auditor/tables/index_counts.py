@@ -33,7 +33,7 @@ from pyarrow import parquet as pq
 from auditor.codecs.availability.groups import Longs
 from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.model.columns import LEDGER
-from auditor.model.states import PLACE_STATES, REPLICA_STATES, IndexState
+from auditor.model.states import NOT_REPLICAS, REPLICA_STATES, IndexState
 from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
 from auditor.spark.execution import Execution
@@ -62,7 +62,7 @@ MAX_CUT_FILES_PERCENT = 2
 
 
 @dataclass(frozen=True)
-class IndexShapes:
+class IndexFileFacts:
     """Properties of the indexes of all bookies, from the table ``availability``.
 
     ``page_size_by_bookie`` is in bytes. ``bookies_with_cut_files`` are the bookies with an index file that
@@ -79,7 +79,7 @@ class IndexShapes:
 
         If a bookie's page size is unknown, its value is `SECTOR_BYTES`.
 
-        >>> shapes = IndexShapes({"bk1": 8192, "bk2": 4096}, frozenset({"bk1", "bk3"}), frozenset())
+        >>> shapes = IndexFileFacts({"bk1": 8192, "bk2": 4096}, frozenset({"bk1", "bk3"}), frozenset())
         >>> shapes.page_size_of_cut_files["bk3"]
         512
         """
@@ -89,13 +89,13 @@ class IndexShapes:
         }
 
 
-def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShapes:
-    """Derive the `IndexShapes` from rows of bookie, state, length, and the number of such indexes.
+def derive_facts(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexFileFacts:
+    """Derive the `IndexFileFacts` from rows of bookie, state, length, and the number of such indexes.
 
     ``length`` is the largest power of two that divides the length of the file. It is None if there is no
     file.
 
-    >>> shapes = index_shapes([("bk1", "ok", 8192, 40), ("bk1", "ok", 512, 1), ("bk2", "limbo", None, 2)])
+    >>> shapes = derive_facts([("bk1", "ok", 8192, 40), ("bk1", "ok", 512, 1), ("bk2", "limbo", None, 2)])
     >>> shapes.page_size_by_bookie, sorted(shapes.bookies_with_cut_files), sorted(shapes.states)
     ({'bk1': 8192}, ['bk1'], ['limbo', 'ok'])
     """
@@ -112,7 +112,7 @@ def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShape
     bookies_with_cut_files = frozenset(
         bookie for bookie, length in file_lengths if length % page_size_by_bookie.get(bookie, SECTOR_BYTES)
     )
-    return IndexShapes(page_size_by_bookie, bookies_with_cut_files, frozenset(states))
+    return IndexFileFacts(page_size_by_bookie, bookies_with_cut_files, frozenset(states))
 
 
 def page_sizes(lengths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
@@ -140,7 +140,7 @@ def _page_size(counts: Iterable[tuple[int, int]]) -> int:
     return size
 
 
-COUNTS = pa.schema(
+COUNT_SCHEMA = pa.schema(
     [
         ("bookie_id", pa.string()),
         ("state", pa.string()),
@@ -155,7 +155,7 @@ COUNTS = pa.schema(
 _DICTIONARY_COLUMNS = ("bookie_id", "state", "storage", "groups")
 _LEDGER_ID_COLUMN = LEDGER[-1]  # read only to see whether it is null
 _READ_COLUMNS = (*_DICTIONARY_COLUMNS, _LEDGER_ID_COLUMN, "page_bytes")
-_MAX_BINCOUNT_KINDS = 1 << 20  # kinds of rows that are counted without sorting them first
+_MAX_BINCOUNT_CODES = 1 << 20  # kinds of rows that are counted without sorting them first
 
 
 class IndexCount(NamedTuple):
@@ -182,7 +182,7 @@ def index_counts(execution: Execution, availability: TableFiles) -> list[IndexCo
 
     ``availability`` are the files of the table of that name.
     """
-    counts = execution.count_rows(COUNTS, availability, _count_files, ("number",))
+    counts = execution.count_rows(COUNT_SCHEMA, availability, _count_files, ("number",))
     return [IndexCount(**row) for row in counts.to_pylist()]
 
 
@@ -192,17 +192,17 @@ def _count_files(files: TableFiles) -> Iterator[pa.RecordBatch]:
         for row_group in range(file.num_row_groups):
             has_path = _all_have_path(file, row_group)
             columns = [*_READ_COLUMNS, *(["path"] if has_path is None else [])]
-            for kind, number in _count_kinds(
+            for combination, number in _count_combinations(
                 file.read_row_group(row_group, columns, use_threads=False), has_path
             ):
-                counts[kind] += number
+                counts[combination] += number
     rows = [(*kind, number) for kind, number in counts.items()]
-    value_columns = zip(*rows, strict=True) if rows else [()] * len(COUNTS)
-    arrays = [
+    value_columns = zip(*rows, strict=True) if rows else [()] * len(COUNT_SCHEMA)
+    column_arrays = [
         pa.array(length_values, schema_field.type)
-        for length_values, schema_field in zip(value_columns, COUNTS, strict=True)
+        for length_values, schema_field in zip(value_columns, COUNT_SCHEMA, strict=True)
     ]
-    yield pa.RecordBatch.from_arrays(arrays, schema=COUNTS)
+    yield pa.RecordBatch.from_arrays(column_arrays, schema=COUNT_SCHEMA)
 
 
 def _all_have_path(file: pq.ParquetFile, row_group: int) -> bool | None:
@@ -214,8 +214,8 @@ def _all_have_path(file: pq.ParquetFile, row_group: int) -> bool | None:
     return {0: True, path_statistics.num_values: False}.get(statistics.null_count)
 
 
-def _count_kinds(rows: pa.Table, has_path: bool | None) -> Iterator[tuple[tuple[Any, ...], int]]:
-    """Count the rows of each kind. Rows of one kind have the same values in the columns of `COUNTS`."""
+def _count_combinations(rows: pa.Table, has_path: bool | None) -> Iterator[tuple[tuple[Any, ...], int]]:
+    """Count the rows of each kind. Rows of one kind have the same values in the columns of `COUNT_SCHEMA`."""
     name_columns = [CodedColumn.from_column(rows[name]) for name in ("bookie_id", "state", "storage")]
     groups = CodedColumn.from_column(rows["groups"])
     is_empty = pc.equal(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -234,22 +234,22 @@ def _count_kinds(rows: pa.Table, has_path: bool | None) -> Iterator[tuple[tuple[
         2,
         2,
     ]
-    kind_codes = np.zeros(rows.num_rows, np.int64)
+    combination_codes = np.zeros(rows.num_rows, np.int64)
     for codes_of_column, size in zip(codes, code_counts, strict=True):
-        kind_codes = kind_codes * size + codes_of_column
-    if np.prod(code_counts, dtype=float) < _MAX_BINCOUNT_KINDS:
-        number = np.bincount(kind_codes)
-        kind_values = np.flatnonzero(number)
-        number = number[kind_values]
+        combination_codes = combination_codes * size + codes_of_column
+    if np.prod(code_counts, dtype=float) < _MAX_BINCOUNT_CODES:
+        number = np.bincount(combination_codes)
+        combination_values = np.flatnonzero(number)
+        number = number[combination_values]
     else:
-        kind_values, number = np.unique(kind_codes, return_counts=True)
-    for kind, kind_count in zip(
-        np.transpose(np.unravel_index(kind_values, code_counts)).tolist(), number.tolist(), strict=True
+        combination_values, number = np.unique(combination_codes, return_counts=True)
+    for combination, combination_count in zip(
+        np.transpose(np.unravel_index(combination_values, code_counts)).tolist(), number.tolist(), strict=True
     ):
-        yield _decode_kind(kind, name_columns), kind_count
+        yield _decode_combination(combination, name_columns), combination_count
 
 
-def _decode_kind(codes: list[int], name_columns: list[CodedColumn]) -> tuple[Any, ...]:
+def _decode_combination(codes: list[int], name_columns: list[CodedColumn]) -> tuple[Any, ...]:
     decoded_names = [
         column.values[codes_of_column - 1].as_py().decode() if codes_of_column else None
         for codes_of_column, column in zip(codes, name_columns, strict=False)
@@ -283,7 +283,7 @@ def _presence_codes(column: pa.ChunkedArray) -> Longs:
 
 def union_by_state(
     availability: DataFrame,
-    shapes: IndexShapes,
+    index_facts: IndexFileFacts,
     combined_pieces: DataFrame | None = None,
     bookies_in_pieces: Collection[str] = (),
 ) -> DataFrame:
@@ -291,7 +291,7 @@ def union_by_state(
 
     Args:
         availability: The table of that name.
-        shapes: Page sizes and other properties of the indexes in ``availability``.
+        index_facts: Page sizes and other properties of the indexes in ``availability``.
         combined_pieces: Combined replicas of the bookies ``bookies_in_pieces``
             (`auditor.tables.accounts.combine_index_pieces`).
         bookies_in_pieces: Bookies whose index was read in overlapping pieces.
@@ -299,7 +299,7 @@ def union_by_state(
     whole_indexes = (
         availability if combined_pieces is None else availability.where(~_is_replica_of(bookies_in_pieces))
     )
-    page_size_by_bookie = shapes.page_size_of_cut_files
+    page_size_by_bookie = index_facts.page_size_of_cut_files
     may_be_cut = F.col("bookie_id").isin(*page_size_by_bookie)
 
     def rows_of_state(state: str) -> DataFrame:
@@ -309,7 +309,7 @@ def union_by_state(
         return rows.withColumn("state", F.lit(state))
 
     rows_by_state = [
-        rows_of_state(state) for state in (*REPLICA_STATES, *PLACE_STATES) if state in shapes.states
+        rows_of_state(state) for state in (*REPLICA_STATES, *NOT_REPLICAS) if state in index_facts.states
     ]
     if page_size_by_bookie:
         # Only these rows may change their state to cut.
@@ -326,13 +326,19 @@ def union_by_state(
     )
 
 
-def replicas_in_pieces(availability: DataFrame, shapes: IndexShapes, bookies: Collection[str]) -> DataFrame:
+def replicas_in_pieces(
+    availability: DataFrame, index_facts: IndexFileFacts, bookies: Collection[str]
+) -> DataFrame:
     """Return the replicas on ``bookies``, whose indexes were read in several pieces that may overlap.
 
     The result has one row per replica and piece, with the state ``cut`` for truncated files.
     """
     rows = availability.where(_is_replica_of(bookies))
-    return mark_cut_files(rows, shapes.page_size_of_cut_files) if shapes.page_size_of_cut_files else rows
+    return (
+        mark_cut_files(rows, index_facts.page_size_of_cut_files)
+        if index_facts.page_size_of_cut_files
+        else rows
+    )
 
 
 def mark_cut_files(rows: DataFrame, page_size_by_bookie: Mapping[str, int]) -> DataFrame:

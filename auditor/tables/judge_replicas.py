@@ -23,7 +23,7 @@ from auditor.model.states import BookieRead, IndexState, UnknownCopy
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
 from auditor.tables.judgement import ForeignCopy, Judgement
-from auditor.tables.read_replies import ReadReplies, merge_by_bookie, split_gone
+from auditor.tables.read_replies import ReadReplies, judge_gone, merge_by_bookie
 
 Groups = NDArray[np.void]
 NO_GROUPS: Groups = np.empty(0, GROUP)
@@ -69,7 +69,7 @@ class Pair:
     replies: ReadReplies | None = None
     listed_groups: Groups = field(default_factory=lambda: NO_GROUPS)
     gone_groups: Groups = field(default_factory=lambda: NO_GROUPS)
-    gone_agreed: bool = False  # index and list of logs were read twice
+    read_twice: bool = False  # index and list of logs were read twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _drop_other_clusters_entries(
     if not other_cluster_bookies:
         return list(pairs)
     return [
-        Pair(pair.bookie_id, pair.expected_groups, NO_GROUPS, pair.index_state, gone_agreed=pair.gone_agreed)
+        Pair(pair.bookie_id, pair.expected_groups, NO_GROUPS, pair.index_state, read_twice=pair.read_twice)
         if pair.bookie_id in other_cluster_bookies
         else pair
         for pair in pairs
@@ -173,7 +173,7 @@ def _classify_replica(
     if pair.replies is not None:
         _apply_replies(ledger, pair, pair.replies, unheld_groups, state, grace_ms, judgement)
         return
-    if len(pair.listed_groups) and _is_conclusive(ledger, pair, state, grace_ms):
+    if len(pair.listed_groups) and _is_index_complete(ledger, pair, state, grace_ms):
         _add_groups(judgement.listed, pair, coverage.intersection(pair.expected_groups, pair.listed_groups))
     if not len(unheld_groups):
         return
@@ -182,7 +182,7 @@ def _classify_replica(
         judgement.unknown.append((pair.bookie_id, unheld_groups, state_reason))
     else:
         judgement.missing.append((pair.bookie_id, unheld_groups))
-        judgement.doubts |= unanswerable_doubts(ledger, pair, state) | answerable_doubts(
+        judgement.doubts |= find_lasting_doubts(ledger, pair, state) | find_open_doubts(
             ledger, pair, state, grace_ms
         )
 
@@ -192,8 +192,8 @@ def _classify_gone_entries(
 ) -> tuple[Pair, Groups]:
     """Classify entries in missing entry logs. Return pair and ``unheld_groups`` without these entries."""
     gone_groups = coverage.intersection(unheld_groups, pair.gone_groups)
-    gone_copies = split_gone(gone_groups, pair.gone_agreed or state.is_stopped, pair.replies or ReadReplies())
-    judgement.doubts |= unanswerable_doubts(ledger, pair, state) if len(gone_copies.missing_groups) else set()
+    gone_copies = judge_gone(gone_groups, pair.read_twice or state.is_stopped, pair.replies or ReadReplies())
+    judgement.doubts |= find_lasting_doubts(ledger, pair, state) if len(gone_copies.missing_groups) else set()
     _add_groups(judgement.missing, pair, gone_copies.missing_groups)
     if len(gone_copies.unknown_groups):
         judgement.unknown.append((pair.bookie_id, gone_copies.unknown_groups, UnknownCopy.ENTRY_LOG))
@@ -238,10 +238,10 @@ def _apply_replies(
         missing_groups = coverage.intersection(undecided_groups, denied_groups)
         undecided_groups = coverage.difference(undecided_groups, denied_groups)
     if len(missing_groups):
-        judgement.doubts |= unanswerable_doubts(ledger, pair, state)
-    settleable_doubts = answerable_doubts(ledger, pair, state, grace_ms)
+        judgement.doubts |= find_lasting_doubts(ledger, pair, state)
+    open_doubts = find_open_doubts(ledger, pair, state, grace_ms)
     if len(undecided_groups) and (
-        state_reason is not None or len(unindexed_groups) or (len(missing_groups) and settleable_doubts)
+        state_reason is not None or len(unindexed_groups) or (len(missing_groups) and open_doubts)
     ):
         unknown_reason = state_reason or (
             UnknownCopy.INDEX_INCOMPLETE if len(unindexed_groups) else UnknownCopy.NOT_ASKED
@@ -249,7 +249,7 @@ def _apply_replies(
         unknown_groups = coverage.union([unknown_groups, undecided_groups])
     elif len(undecided_groups):
         missing_groups = coverage.union([missing_groups, undecided_groups])
-        judgement.doubts |= unanswerable_doubts(ledger, pair, state) | settleable_doubts
+        judgement.doubts |= find_lasting_doubts(ledger, pair, state) | open_doubts
         if (silence_reason := replies.doubt_reason) is not None and not (
             replies.is_refused and state.journal_read
         ):
@@ -257,7 +257,7 @@ def _apply_replies(
     _add_groups(judgement.missing, pair, missing_groups)
     if len(unknown_groups):
         judgement.unknown.append((pair.bookie_id, unknown_groups, unknown_reason))
-    if _is_conclusive(ledger, pair, state, grace_ms):
+    if _is_index_complete(ledger, pair, state, grace_ms):
         _add_groups(judgement.unindexed, pair, unindexed_groups)
         _add_groups(
             judgement.listed,
@@ -266,13 +266,13 @@ def _apply_replies(
         )
 
 
-def _is_conclusive(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> bool:
+def _is_index_complete(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> bool:
     """Return whether the index should show all entries: it is complete, and newer than the closed ledger."""
     is_unchanging_ledger = ledger.is_closed and ledger.mtime is not None and not state.has_misplaced_directory
     return (
         is_unchanging_ledger
         and why_unknown(state, pair) is None
-        and not answerable_doubts(ledger, pair, state, grace_ms)
+        and not find_open_doubts(ledger, pair, state, grace_ms)
     )
 
 
@@ -293,7 +293,7 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
     return UnknownCopy.UNREAD if state.read_state != BookieRead.READ else _REASON_BY_STATE[pair.index_state]
 
 
-def unanswerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[Doubt]:
+def find_lasting_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[Doubt]:
     """Return the doubts (why copies may only seem missing) that no answer of the bookie can settle."""
     pair_doubts = set()
     if state.has_misplaced_directory:
@@ -303,7 +303,7 @@ def unanswerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> 
     return pair_doubts
 
 
-def answerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
+def find_open_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
     """Return the doubts (why entries may only seem missing) that the bookie's answer can settle, if any.
 
     A listing proves that its entries exist. It may leave out a page that is only in memory (4.17.2).

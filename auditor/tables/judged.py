@@ -33,12 +33,12 @@ from auditor.tables.judge_replicas import (
     groups_of,
 )
 from auditor.tables.judgement import Judgement
-from auditor.tables.ledger_class import lacks_whole_replicas, set_class, set_classes_of_whole
-from auditor.tables.parts import filter_part
-from auditor.tables.past_end import separate_past_end
+from auditor.tables.ledger_class import lacks_whole_replicas, set_class, set_whole_replica_classes
+from auditor.tables.parts import filter_table_part
+from auditor.tables.past_end import move_past_end_entries
 
 
-def judge_many(
+def judge_batch(
     ledgers: Sequence[tuple[LedgerFacts, Sequence[Pair]]], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> list[Judgement]:
     """Judge ledgers from their unequal replicas (those whose expected and held entries differ).
@@ -46,20 +46,20 @@ def judge_many(
     The arguments are those of `auditor.tables.ledger_class.judge`. If the entry sets of a ledger are too
     irregular to compare, its replicas are unknown.
     """
-    judgements, whole_judgements = [], []
+    judgements, whole_replica_judgements = [], []
     for ledger, pairs in ledgers:
         try:
             judgement = classify_replicas(ledger, pairs, bookies, grace_ms)
             if lacks_whole_replicas(ledger, pairs):
-                whole_judgements.append((ledger, judgement))
+                whole_replica_judgements.append((ledger, judgement))
             else:
                 set_class(ledger, judgement)
                 # Must run last: it moves entries after the end of a closed ledger out of the surplus.
-                separate_past_end(ledger, bookies, judgement)
+                move_past_end_entries(ledger, bookies, judgement)
         except CoverageLimitError as limit_error:
-            judgement = irregular_judgement(ledger, pairs, limit_error)
+            judgement = judge_as_unknown(ledger, pairs, limit_error)
         judgements.append(judgement)
-    set_classes_of_whole(whole_judgements)
+    set_whole_replica_classes(whole_replica_judgements)
     return judgements
 
 
@@ -217,10 +217,10 @@ def _judge_rows(
     rows: list[dict[str, Any]], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> pa.RecordBatch:
     ledgers = [(ledger_facts(row), [make_pair(pair) for pair in row["pairs"]]) for row in rows]
-    return make_rows(rows, judge_many(ledgers, bookies, grace_ms), [[]] * len(rows))
+    return make_rows(rows, judge_batch(ledgers, bookies, grace_ms), [[]] * len(rows))
 
 
-def irregular_judgement(
+def judge_as_unknown(
     ledger: LedgerFacts, pairs: Sequence[Pair], limit_error: CoverageLimitError
 ) -> Judgement:
     """Return the judgement of a ledger whose entry sets are too irregular to compare.
@@ -260,7 +260,7 @@ def make_pair(row: Mapping[str, Any]) -> Pair:
         row["answered"],
         listed_groups=groups_of(row["listed"]),
         gone_groups=groups_of(row["gone"]),
-        gone_agreed=row["gone_state"] == GoneState.TWO_READS,
+        read_twice=row["gone_state"] == GoneState.TWO_READS,
     )
 
 
@@ -351,7 +351,7 @@ def _count_entry_sets(entry_sets: list[list[tuple[str, Groups]]]) -> list[list[d
     return rows
 
 
-def find_unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
+def find_unindexed_entries(judged: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
     """Find entries that a bookie serves or lists but that its index lacks.
 
     Ledgers that differ between the two scans are left out. The result has the columns scope_id, ledger_id,
@@ -364,10 +364,10 @@ def find_unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
             *LEDGER, F.explode(column).alias("u"), F.lit(is_served).alias("served")
         )
 
-    unindexed_ledgers = filter_part("unindexed", judged)
+    unindexed_ledgers = filter_table_part("unindexed", judged)
     rows = explode_entry_sets("unindexed", is_served=True).unionByName(
         explode_entry_sets("listed", is_served=False)
     )
-    if moved is not None:
-        rows = rows.join(moved.select(*LEDGER), [*LEDGER], "left_anti")
+    if moved_ledgers is not None:
+        rows = rows.join(moved_ledgers.select(*LEDGER), [*LEDGER], "left_anti")
     return rows.select(*LEDGER, "u.*", "served")

@@ -1,6 +1,6 @@
 """The class of a ledger: how many copies its worst entry lacks, and which entries lack the same number.
 
-`set_class` compares sets of entries and works for every ledger. `set_classes_of_whole` gives the same
+`set_class` compares sets of entries and works for every ledger. `set_whole_replica_classes` gives the same
 result for many ledgers at a time if their unequal replicas hold no entry. A bookie that is unread, down or
 empty lacks its replica of every one of its ledgers. If most bookies are unread, most ledgers of the cluster
 lack several replicas. The positions of the bookies in the ensembles are then enough to find the worst
@@ -93,14 +93,14 @@ def lacks_whole_replicas(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:
     ``pairs`` has the replicas whose expected and held entries differ. Each of them should hold at least one
     entry.
     """
-    holds_nothing = all(
+    has_no_held_entries = all(
         len(pair.expected_groups) and not len(pair.held_groups) and not len(pair.gone_groups)
         for pair in pairs
     )
-    return ledger.is_closed and holds_nothing
+    return ledger.is_closed and has_no_held_entries
 
 
-def set_classes_of_whole(ledgers: Sequence[tuple[LedgerFacts, Judgement]]) -> None:
+def set_whole_replica_classes(ledgers: Sequence[tuple[LedgerFacts, Judgement]]) -> None:
     """Set the class of ledgers whose entries are classified, and for which `lacks_whole_replicas` is True.
 
     The result is the same as with `set_class`.
@@ -124,11 +124,11 @@ def set_classes_of_whole(ledgers: Sequence[tuple[LedgerFacts, Judgement]]) -> No
         return
     first_entry, last_entry, ensemble_size, write_quorum = np.array(segment_rows, np.int64).T
     missing_flags = _pad_flags(missing_members)
-    max_missing, max_lacking = most_missing_copies(
+    max_missing, max_potential_missing = most_missing_copies(
         first_entry, last_entry, ensemble_size, write_quorum, missing_flags, _pad_flags(unknown_members)
     )
     for ledger_number, missing_count, potential_missing_count in zip(
-        ledger_numbers, max_missing.tolist(), max_lacking.tolist(), strict=True
+        ledger_numbers, max_missing.tolist(), max_potential_missing.tolist(), strict=True
     ):
         # One row per segment. The numbers of a ledger are those of its worst segment.
         judgements[ledger_number].m = max(judgements[ledger_number].m, missing_count)

@@ -35,8 +35,8 @@ import pyarrow as pa
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.columns import REPLICA, make_schema
 from auditor.model.states import (
+    DISK_STATES,
     NOT_RECLAIMABLE,
-    ON_DISK,
     CollectorScan,
     EntryLogState,
     GcAction,
@@ -244,7 +244,7 @@ def _damaged_logs(
     unlisted_forecast = gc_forecast.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
     )
-    stored_replicas = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
+    stored_replicas = availability.where(F.col("state").isin(*DISK_STATES)).select(*REPLICA).distinct()
     ledgers = damaged_rows.where(F.col("ledger_id").isNotNull() & F.col("bookie_id").isNotNull())
     needed_ledger_counts = (
         ledgers.join(unlisted_forecast, [*REPLICA], "left")

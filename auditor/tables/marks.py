@@ -89,16 +89,16 @@ def marks_with_scope(marks: DataFrame) -> DataFrame:
     return marks.withColumn("scope_id", F.lit(0).cast("long"))
 
 
-def marks_of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
+def marks_of_first_scan(marks: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
     """Return under-replication marks, without marks of ledgers that were created after the first scan.
 
-    The audit did not check these new ledgers. ``moved`` has the differences between two scans of a live
-    store. It is None for a saved store.
+    The audit did not check these new ledgers. ``moved_ledgers`` has the differences between two scans of a
+    live store. It is None for a saved store.
     """
-    if moved is None:
+    if moved_ledgers is None:
         return marks
     join_keys = [*LEDGER]
-    return marks.join(new_ids(moved), join_keys, "left_anti").select(*marks.columns)
+    return marks.join(new_ids(moved_ledgers), join_keys, "left_anti").select(*marks.columns)
 
 
 def empty_directories(marks: DataFrame) -> DataFrame:

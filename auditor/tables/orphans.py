@@ -14,10 +14,10 @@ import pyarrow as pa
 from auditor.model.check_settings import CheckSettings
 from auditor.model.columns import LEDGER, make_schema
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID
-from auditor.model.states import ON_DISK
+from auditor.model.states import DISK_STATES
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
-from auditor.tables.parts import filter_part
+from auditor.tables.parts import filter_table_part
 from auditor.tables.scans import add_both_doubt_columns, deleted_ids, ids_in_scan, new_ids
 
 MAX_GC_INTERVAL_MS = 3_600_000
@@ -110,7 +110,7 @@ def orphans(
     indexes: DataFrame,
     ledgers: DataFrame,
     second_scan: DataFrame | None,
-    moved: DataFrame | None,
+    moved_ledgers: DataFrame | None,
     scan_time: int,
     index_times: Mapping[str, int | None],
     doubtful_ids: DataFrame | None = None,
@@ -125,17 +125,18 @@ def orphans(
 
     Args:
         unequal_pairs: The table of that name.
-        indexes: Rows of ``availability``. If ``moved`` is empty, those of the unequal pairs are enough.
+        indexes: Rows of ``availability``. If ``moved_ledgers`` is empty, those of the unequal pairs are
+            enough.
         ledgers: The table of that name. Rows for the unequal pairs are enough if ``all_ledgers`` is given.
         second_scan: The second scan of a live store, or None for a saved store.
-        moved: Differences between the two scans (`auditor.tables.scans`), or None for a saved store.
+        moved_ledgers: Differences between the two scans (`auditor.tables.scans`), or None for a saved store.
         scan_time: Time of the first scan, in ms.
         index_times: Latest possible time of each bookie's index, in ms, or None if it is unknown. Only
             RocksDB indexes need it.
         doubtful_ids: Ids that a scan may have missed (`auditor.tables.scans`), or None if there are none.
         all_ledgers: All rows of the table ``ledgers``, if ``ledgers`` has only some of them.
     """
-    stored_replicas = unequal_pairs.where(F.col("index_state").isin(*ON_DISK))
+    stored_replicas = unequal_pairs.where(F.col("index_state").isin(*DISK_STATES))
     scanned_ids = ids_in_scan(ledgers)
     # Keep only ledgers of unequal pairs, so that the joined table is as small as the pairs.
     never_listed_replicas = stored_replicas.join(
@@ -145,9 +146,9 @@ def orphans(
         *_REPLICA_KEY, F.col("held").alias("groups"), F.lit(False).alias("in_m0")
     )
     candidate_replicas = stored_replicas.select(*_REPLICA_KEY)
-    if second_scan is not None and moved is not None:
-        deleted_indexes = indexes.where(_has_ledger()).join(deleted_ids(moved), [*LEDGER])
-        orphan_rows = orphan_rows.join(new_ids(moved), [*LEDGER], "left_anti").unionByName(
+    if second_scan is not None and moved_ledgers is not None:
+        deleted_indexes = indexes.where(_has_ledger()).join(deleted_ids(moved_ledgers), [*LEDGER])
+        orphan_rows = orphan_rows.join(new_ids(moved_ledgers), [*LEDGER], "left_anti").unionByName(
             deleted_indexes.select(*_REPLICA_KEY, "groups", F.lit(True).alias("in_m0"))
         )
         candidate_replicas = candidate_replicas.unionByName(deleted_indexes.select(*_REPLICA_KEY))
@@ -167,7 +168,7 @@ def orphans(
     ]
     if second_scan is None and bookies_with_later_index:
         rows_with_later_index = rows_with_later_index.unionByName(
-            _find_ids_above_all(
+            _find_ids_above_listed(
                 indexes,
                 ids_in_scan(ledgers if all_ledgers is None else all_ledgers),
                 bookies_with_later_index,
@@ -196,10 +197,10 @@ def _has_ledger(emptiness_condition: str = "length(groups) = 0") -> Column:
     """
     # A bookie that was asked for a ledger and has no entry of it does not have the ledger.
     is_empty_answer = (F.col("storage") == "rpc") & F.expr(emptiness_condition)
-    return F.col("state").isin(*ON_DISK) & ~is_empty_answer
+    return F.col("state").isin(*DISK_STATES) & ~is_empty_answer
 
 
-def _find_ids_above_all(indexes: DataFrame, listed_ids: DataFrame, bookies: list[str]) -> DataFrame:
+def _find_ids_above_listed(indexes: DataFrame, listed_ids: DataFrame, bookies: list[str]) -> DataFrame:
     """Find (ledger, bookie) pairs in RocksDB indexes whose ledger may have been created after the scan.
 
     A RocksDB index keeps no times, but new ledgers have higher ids. A ledger may be newer than the scan if
@@ -235,7 +236,7 @@ def _add_recent_flag(orphans: DataFrame, recent_ids: RecentIds) -> DataFrame:
     return rows.withColumn("recent", is_recent | F.col("seen").isNotNull()).drop("seen")
 
 
-def _add_dropped_flag(orphans: DataFrame, owner_rows: DataFrame | None) -> DataFrame:
+def _add_owner_dropped_flag(orphans: DataFrame, owner_rows: DataFrame | None) -> DataFrame:
     """Add ``dropped``: whether owners were read, and no owner names the ledger of the orphan.
 
     Owners are applications' objects, such as topics. ``owner_rows`` is None if owners were not read.
@@ -247,7 +248,7 @@ def _add_dropped_flag(orphans: DataFrame, owner_rows: DataFrame | None) -> DataF
     return rows.withColumn("dropped", F.col("named").isNull()).drop("named")
 
 
-def holdings(
+def count_holdings(
     index_counts: DataFrame,
     orphans: DataFrame,
     earlier_orphans: DataFrame | None = None,
@@ -271,10 +272,12 @@ def holdings(
         index_counts.where(_has_ledger("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
     )
     recent_count = F.count_if(F.col("recent") & F.col("doubt").isNull()).alias("recent")
-    flagged_orphans = _add_dropped_flag(_add_recent_flag(orphans, recent_ids or RecentIds()), owner_rows)
+    orphans_with_flags = _add_owner_dropped_flag(
+        _add_recent_flag(orphans, recent_ids or RecentIds()), owner_rows
+    )
     is_explained = F.col("recent") | F.col("in_m0") | F.col("newer_than_scan") | F.col("dropped")
     unexplained_count = F.count_if(~is_explained).alias("unexplained")
-    rows = _add_orphan_counts(ledgers, flagged_orphans, ["bookie_id"], recent_count, unexplained_count)
+    rows = _add_orphan_counts(ledgers, orphans_with_flags, ["bookie_id"], recent_count, unexplained_count)
     if earlier_orphans is None:
         return rows.withColumn("lasting", F.lit(0).cast("long"))
     repeated_orphans = orphans.where("doubt is null").join(
@@ -284,7 +287,7 @@ def holdings(
     return rows.join(lasting_counts, "bookie_id", "left").fillna({"lasting": 0})
 
 
-def vanished_ranges(
+def find_vanished_ranges(
     availability: DataFrame,
     orphans: DataFrame,
     recent_ids: RecentIds | None = None,
@@ -303,9 +306,9 @@ def vanished_ranges(
     # Rounded down, also for negative ids, which ledgers of other scopes have.
     block_number = F.expr(f"ledger_id div {block_ids} - if(ledger_id % {block_ids} < 0, 1, 0)")
     block_keys = ["bookie_id", "scope_id", "leaf"]
-    flagged_orphans = _add_recent_flag(orphans, recent_ids or RecentIds()).withColumn("leaf", block_number)
+    orphans_with_flags = _add_recent_flag(orphans, recent_ids or RecentIds()).withColumn("leaf", block_number)
     blocks_with_many_orphans = (
-        flagged_orphans.where("not recent")
+        orphans_with_flags.where("not recent")
         .groupBy(*block_keys)
         .count()
         .where(F.col("count") >= settings.vanished_ledgers)
@@ -316,7 +319,7 @@ def vanished_ranges(
         .join(blocks_with_many_orphans, block_keys, "left_semi")
     )
     ledgers = held_ledgers.groupBy(*block_keys).agg(F.count("*").alias("ledgers"))
-    vanished_blocks = _add_orphan_counts(ledgers, flagged_orphans, block_keys).where(
+    vanished_blocks = _add_orphan_counts(ledgers, orphans_with_flags, block_keys).where(
         F.col("ledgers") == F.col("orphans")
     )
     # The first and the last leaf reach beyond the least and the greatest possible id.
@@ -354,7 +357,7 @@ def find_over_replicated(
     ``marks`` and ``locks`` have the ledger. ``exposed`` is True if a member is unregistered or read-only. In
     that case an operator may be making this copy.
     """
-    over_replicated_pairs = filter_part("over_replicated", judged).select(
+    over_replicated_pairs = filter_table_part("over_replicated", judged).select(
         *LEDGER, "state", F.explode("foreign").alias("f")
     )
     over_replicated_pairs = over_replicated_pairs.select(

@@ -70,11 +70,7 @@ OWNERSHIP = make_schema(
         "application named by the owner's reference, or by the custom metadata if no owner refers to "
         "the ledger",
     ),
-    (
-        "kind",
-        pa.string(),
-        "use of the ledger: data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation",
-    ),
+    ("kind", pa.string(), "data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation"),
     ("tenant", pa.string(), "tenant"),
     ("namespace", pa.string(), "namespace"),
     ("topic", pa.string(), "local name of the topic, with its partition or segment"),
@@ -86,11 +82,7 @@ OWNERSHIP = make_schema(
     ("list_size", pa.int64(), "number of ledgers in the topic's list"),
     ("entries", pa.int64(), "number of entries according to the owner's record"),
     ("size", pa.int64(), "number of bytes according to the owner's record"),
-    (
-        "offload",
-        pa.string(),
-        "state of the offload: incomplete, complete or deleted (from BookKeeper); null: never offloaded",
-    ),
+    ("offload", pa.string(), "incomplete, complete or deleted (from BookKeeper); null: never offloaded"),
     ("offload_uid", pa.string(), "UUID in the names of the offloaded objects"),
     ("borrowed", pa.bool_(), "true: a shadow topic has the reference, and another topic owns the ledger"),
     ("mark_delete_ledger_id", pa.int64(), "for a cursor: ledger of the acknowledged position"),
@@ -154,7 +146,7 @@ def ownership(
     moved: DataFrame | None,
     doubtful_rows: DataFrame,
     earlier_ownership: DataFrame | None,
-    earlier_lists: DataFrame | None,
+    newest_ownership: DataFrame | None,
     applications: tuple[str, ...],
     times: ReadTimes,
 ) -> DataFrame:
@@ -166,7 +158,7 @@ def ownership(
         moved: Differences between two scans of a live store (`auditor.tables.scans`), or None.
         doubtful_rows: Ids that a scan may have missed.
         earlier_ownership: The table ``ownership`` of a run that is older by ``grace_ms`` or more, or None.
-        earlier_lists: The table ``ownership`` of the newest earlier run, or None if there is none.
+        newest_ownership: The table ``ownership`` of the newest earlier run, or None if there is none.
         applications: Applications whose owners were read.
         times: Times of the reads (`ReadTimes`).
     """
@@ -179,7 +171,7 @@ def ownership(
         "scope_id", F.lit(0).cast("bigint")
     )
     ownership_rows = _add_namespaces(_add_block_reason(ownership_rows, owners), owners)
-    ownership_rows = _add_list_history(ownership_rows, earlier_lists, times.scan_time)
+    ownership_rows = _add_list_history(ownership_rows, newest_ownership, times.scan_time)
     # Either scan may have missed a ledger. If both may have, the reason is that of the first.
     ownership_rows = add_both_doubt_columns(ownership_rows, doubtful_rows).withColumn(
         "doubt", F.coalesce("first", "second")
@@ -283,20 +275,20 @@ def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
     return joined_rows.withColumn("namespace_read", F.when(F.col("claim").isNotNull(), has_namespace))
 
 
-def _add_list_history(rows: DataFrame, old_rows: DataFrame | None, scan_time: int) -> DataFrame:
+def _add_list_history(rows: DataFrame, prior_rows: DataFrame | None, scan_time: int) -> DataFrame:
     """Add ``listed_before`` (had an owner), ``dropped_since`` (lost its owner), and the last ``store``."""
     # A dropped ledger stays dropped. Else the next run would trust a store that lost its lists.
-    if old_rows is None:
+    if prior_rows is None:
         return rows.withColumns({"listed_before": F.lit(False), "dropped_since": F.lit(None).cast("bigint")})
     # Runs of earlier releases have neither column.
     dropped_since, store = (
         F.min(name).alias(f"{name}_then")
-        if name in old_rows.columns
+        if name in prior_rows.columns
         else F.lit(None).cast(column_type).alias(f"{name}_then")
         for name, column_type in (("dropped_since", "bigint"), ("store", "string"))
     )
-    is_dropped = F.col("dropped_since").isNotNull() if "dropped_since" in old_rows.columns else F.lit(False)
-    owned_ledgers = old_rows.where((F.col("standing") == "owned") | is_dropped).groupBy("ledger_id")
+    is_dropped = F.col("dropped_since").isNotNull() if "dropped_since" in prior_rows.columns else F.lit(False)
+    owned_ledgers = prior_rows.where((F.col("standing") == "owned") | is_dropped).groupBy("ledger_id")
     earlier_owners = owned_ledgers.agg(F.lit(True).alias("had_owner"), dropped_since, store)
     joined_rows = rows.join(earlier_owners, "ledger_id", "left")
     has_lost_owner = F.col("had_owner") & F.col("path").isNull() & F.col("there") & F.col("settled")
@@ -314,9 +306,9 @@ def _add_seen_before(rows: DataFrame, earlier_ownership: DataFrame | None) -> Da
     # The earlier run is older by the grace, so all its ledgers are older than the grace.
     if earlier_ownership is None:
         return rows.withColumn("seen_before", F.lit(False))
-    lacks_age = (F.col("standing") == "unknown") & (F.col("why") == NO_AGE_REASON)
+    has_no_age = (F.col("standing") == "unknown") & (F.col("why") == NO_AGE_REASON)
     earlier_unowned = (
-        earlier_ownership.where((F.col("standing") == "unowned") | lacks_age).select("ledger_id").distinct()
+        earlier_ownership.where((F.col("standing") == "unowned") | has_no_age).select("ledger_id").distinct()
     )
     rows_with_earlier_run = rows.join(earlier_unowned.withColumn("before", F.lit(True)), "ledger_id", "left")
     return rows_with_earlier_run.withColumn("seen_before", F.coalesce("before", F.lit(False)))

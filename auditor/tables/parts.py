@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from auditor.model.bookie_id import PORTABLE_PATTERN, RESERVED_PATTERN
 from auditor.spark.types import DataFrame
 
-BROKEN_LEDGERS = ("ledgers", "ledger_id is not null and size(rules) > 0")
+BROKEN_RULE_LEDGERS = ("ledgers", "ledger_id is not null and size(rules) > 0")
 
-PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
+TABLE_PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "entry_lost": (("verdicts", "class = 'entry-lost'"),),
     "below_ack_quorum": (("verdicts", "class = 'below-ack-quorum'"),),
     "below_write_quorum": (("verdicts", "class = 'below-write-quorum'"),),
@@ -30,11 +30,11 @@ PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "stray_files": (("availability", "state = 'stray'"),),
     "unreadable_ledgers": (("ledgers", "status = 'unreadable'"),),
     "misplaced_ledgers": (("ledgers", "status = 'misplaced'"),),
-    "broken_ledgers": (BROKEN_LEDGERS,),
+    "broken_ledgers": (BROKEN_RULE_LEDGERS,),
     "recovering_ledgers": (("ledgers", "state = 'IN_RECOVERY'"),),
     "open_ledgers": (("ledgers", "state = 'OPEN'"),),
     "odd_ids": (
-        BROKEN_LEDGERS,
+        BROKEN_RULE_LEDGERS,
         (
             "bookies",
             rf"not bookie_id rlike r'\A{PORTABLE_PATTERN}\z' or bookie_id rlike r'\A{RESERVED_PATTERN}\z'",
@@ -47,24 +47,24 @@ PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
 """Tables of each part, each with an SQL condition. A part has the rows that meet the condition."""
 
 
-def filter_part(part: str, table: DataFrame) -> DataFrame:
+def filter_table_part(part_name: str, table: DataFrame) -> DataFrame:
     """Return the rows of ``table`` that belong to a part.
 
     A part is a set of rows that one kind of check needs. This part must belong to exactly one table.
     """
-    [(_, condition)] = PARTS[part]
+    [(_, condition)] = TABLE_PARTS[part_name]
     return table.where(condition)
 
 
-def part_count_queries(tables: Mapping[str, DataFrame]) -> dict[str, tuple[DataFrame, list[str]]]:
+def build_part_queries(tables: Mapping[str, DataFrame]) -> dict[str, tuple[DataFrame, list[str]]]:
     """Return, for each table, the expressions that count the rows of the table's parts.
 
     A part is a set of rows that one kind of check needs. The result is the input of
     `table_queries.aggregate_tables`.
     """
     conditions: dict[str, list[str]] = {}
-    for pairs in PARTS.values():
-        for table, condition in pairs:
+    for part_conditions in TABLE_PARTS.values():
+        for table, condition in part_conditions:
             table_conditions = conditions.setdefault(table, [])
             if condition not in table_conditions:
                 table_conditions.append(condition)
@@ -74,10 +74,10 @@ def part_count_queries(tables: Mapping[str, DataFrame]) -> dict[str, tuple[DataF
     }
 
 
-def empty_parts(
+def find_empty_parts(
     count_queries: Mapping[str, tuple[DataFrame, list[str]]], counts: Mapping[str, tuple[int, ...]]
 ) -> frozenset[str]:
-    """Return the parts without rows, from the results of `part_count_queries`.
+    """Return the parts without rows, from the results of `build_part_queries`.
 
     A part is a set of rows that one kind of check needs.
     """
@@ -89,7 +89,7 @@ def empty_parts(
     }
     return frozenset(
         part_name
-        for part_name, table_conditions in PARTS.items()
+        for part_name, table_conditions in TABLE_PARTS.items()
         if not any(
             (table, f"count_if({condition})") in nonempty_parts for table, condition in table_conditions
         )

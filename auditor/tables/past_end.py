@@ -30,7 +30,9 @@ from auditor.tables.judge_replicas import BookieState, LedgerFacts, entries_stri
 from auditor.tables.judgement import Judgement
 
 
-def separate_past_end(ledger: LedgerFacts, bookies: Mapping[str, BookieState], judgement: Judgement) -> None:
+def move_past_end_entries(
+    ledger: LedgerFacts, bookies: Mapping[str, BookieState], judgement: Judgement
+) -> None:
     """Move entries after the end that may have been acknowledged from ``surplus`` to ``past_end``.
 
     For a bookie that no ensemble names, the function keeps only the number of entries after the end

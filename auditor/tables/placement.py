@@ -28,8 +28,8 @@ from auditor.model.adherence import (
     depth_of,
     distinct_rows,
     domain_codes,
+    flag_undurable_windows,
     judge_ensembles,
-    regions_hold_acks,
     sole_domains,
 )
 from auditor.model.columns import LEDGER, make_schema
@@ -83,16 +83,16 @@ class PlacementJudge:
     """The rules and locations by which segments are judged. Spark tasks receive this object.
 
     Bookies are represented by their positions in ``bookie_names``. A view is one possible state of a server's
-    knowledge of racks, and ``coded_views`` has all of them. There is only one view, except for a rack policy
-    with locations of mixed depths. Then there is one view for each depth that may have been registered first.
-    A segment is broken only if it breaks the policy in all views. ``all_writable_view`` is the view of a
-    server for which every bookie with a location is writable. ``location_paths`` and ``domains`` are the
+    knowledge of racks, and ``encoded_views`` has all of them. There is only one view, except for a rack
+    policy with locations of mixed depths. Then there is one view for each depth that may have been registered
+    first. A segment is broken only if it breaks the policy in all views. ``all_writable_view`` is the view of
+    a server for which every bookie with a location is writable. ``location_paths`` and ``domains`` are the
     locations and domains of the bookies in the mapping.
     """
 
     settings: PlacementSettings
     bookie_names: Sequence[str]
-    coded_views: Sequence[EncodedView]
+    encoded_views: Sequence[EncodedView]
     all_writable_view: EncodedView
     location_paths: Sequence[str | None]
     domains: Sequence[str | None]
@@ -165,12 +165,12 @@ def judge_placement(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
     segments = _Segments.from_rows(rows, judge.bookie_names)
     verdicts = _Verdicts.without_faults(len(segments.ledger_rows))
     judged_segments = np.flatnonzero((segments.ensemble_sizes > 0) & (segments.write_quorum > 0))
-    segment_shapes = np.stack([segments.ensemble_sizes, segments.write_quorum, segments.ack_quorum], axis=1)[
+    segment_quorums = np.stack([segments.ensemble_sizes, segments.write_quorum, segments.ack_quorum], axis=1)[
         judged_segments
     ]
-    shape_numbers, example_rows = distinct_rows(segment_shapes)
-    for shape_number in range(len(example_rows)):
-        verdicts.judge(segments, judged_segments[shape_numbers == shape_number], judge)
+    quorum_numbers, example_rows = distinct_rows(segment_quorums)
+    for quorum_number in range(len(example_rows)):
+        verdicts.judge(segments, judged_segments[quorum_numbers == quorum_number], judge)
     return _placement_table(rows, segments, verdicts, judge)
 
 
@@ -254,18 +254,18 @@ class _Verdicts:
             for column in (segments.ensemble_sizes, segments.write_quorum, segments.ack_quorum)
         )
         all_ensembles = segments.members[segments.member_starts[rows][:, None] + np.arange(size)]
-        shape_numbers, example_rows = distinct_rows(all_ensembles)
+        ensemble_numbers, example_rows = distinct_rows(all_ensembles)
         ensembles = all_ensembles[example_rows]
         judgements = [
             judge_ensembles(ensembles, quorum, view, judge.settings, judges_locations_only=True)
-            for view in judge.coded_views
+            for view in judge.encoded_views
         ]
         is_broken = np.logical_and.reduce([judgement.adherence == Adherence.FAIL for judgement in judgements])
         domain_codes = judge.domain_codes[ensembles]
         in_one_domain = sole_domains(domain_codes, quorum) >= 0
         is_unsafe_write_set = in_one_domain
         if judge.settings.policy is Policy.REGION and judge.settings.regions_to_write and quorum > 1:
-            is_unsafe_write_set = in_one_domain | regions_hold_acks(
+            is_unsafe_write_set = in_one_domain | flag_undurable_windows(
                 domain_codes, quorum, ack_quorum, judge.settings.min_regions
             )
         is_reported = np.where(is_broken[:, None], judgements[0].broken_windows, is_unsafe_write_set)
@@ -273,19 +273,19 @@ class _Verdicts:
         all_writable_judgement = judge_ensembles(
             ensembles, quorum, judge.all_writable_view, judge.settings, judges_locations_only=True
         )
-        self.is_broken[rows] = is_broken[shape_numbers]
+        self.is_broken[rows] = is_broken[ensemble_numbers]
         self.is_excused[rows] = (is_broken & (all_writable_judgement.adherence != Adherence.FAIL))[
-            shape_numbers
+            ensemble_numbers
         ]
         self.is_at_risk[rows] = (is_unsafe_write_set.any(axis=1) & ~is_broken)[
-            shape_numbers
+            ensemble_numbers
         ] & segments.has_entries[rows]
         self.first_write_sets[rows], self.write_set_counts[rows] = (
-            first_write_sets[shape_numbers],
-            is_reported.sum(axis=1)[shape_numbers],
+            first_write_sets[ensemble_numbers],
+            is_reported.sum(axis=1)[ensemble_numbers],
         )
         self.in_one_domain[rows] = in_one_domain[np.arange(len(first_write_sets)), first_write_sets][
-            shape_numbers
+            ensemble_numbers
         ]
 
 

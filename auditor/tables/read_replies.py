@@ -71,17 +71,17 @@ def _merge_replies(rows: Sequence[Mapping[str, Any]]) -> ReadReplies:
     silent_rows = [row for row in unknown_rows if row not in failed_rows] or refused_rows
     # The first reason in sorted order, so that the order of the answers does not matter.
     return ReadReplies(
-        served_groups=entries_of(answer_rows(WitnessAnswer.SERVED)),
-        denied_groups=entries_of(answer_rows(WitnessAnswer.NO_SUCH_ENTRY, WitnessAnswer.NO_SUCH_LEDGER)),
+        served_groups=entry_groups_of(answer_rows(WitnessAnswer.SERVED)),
+        denied_groups=entry_groups_of(answer_rows(WitnessAnswer.NO_SUCH_ENTRY, WitnessAnswer.NO_SUCH_LEDGER)),
         has_no_ledger=bool(answer_rows(WitnessAnswer.NO_SUCH_LEDGER)),
         no_reply_reason=min((row["reason"] for row in silent_rows), default=None),
         is_refused=bool(refused_rows) and not unknown_rows,
-        failed_groups=entries_of(failed_rows),
+        failed_groups=entry_groups_of(failed_rows),
         read_error=min((row["reason"] for row in failed_rows), default=None),
     )
 
 
-def entries_of(rows: Iterable[Mapping[str, Any]]) -> Groups:
+def entry_groups_of(rows: Iterable[Mapping[str, Any]]) -> Groups:
     """Return the entries in rows of the table ``witness``, as groups."""
     entry_ids = np.array(sorted({row["entry_id"] for row in rows}), np.int64)
     return np.frombuffer(fold_entries(entry_ids, np.array([0, len(entry_ids)], np.int64)).tobytes(), GROUP)
@@ -94,35 +94,35 @@ class GoneCopies(NamedTuple):
     unknown_groups: Groups
 
 
-def split_gone(gone_groups: Groups, is_certain: bool, replies: ReadReplies) -> GoneCopies:
+def judge_gone(gone_groups: Groups, is_gone_certain: bool, replies: ReadReplies) -> GoneCopies:
     """Decide for which entries in missing entry logs the bookie has no copy.
 
     Args:
         gone_groups: The entries that an index locates in missing logs. No other log is known to contain
             them.
-        is_certain: Whether two readings of index and logs agree, or the bookie was stopped.
+        is_gone_certain: Whether two readings of index and logs agree, or the bookie was stopped.
         replies: The bookie's replies to reads.
 
     Returns:
         The missing copies and the unknown copies. Served entries are in neither group. If the bookie served
         any of the entries, the list of its logs was incomplete. Each remaining entry is then missing if the
-        bookie denied it or could not read it, else unknown. If the bookie served none of the entries, all
-        are missing in two cases: ``is_certain`` is True, or the bookie denied or could not read an entry.
+        bookie denied it or could not read it, else unknown. If the bookie served none of the entries, all are
+        missing in two cases: ``is_gone_certain`` is True, or the bookie denied or could not read an entry.
         Otherwise all are unknown.
     """
     unserved_groups = coverage.difference(gone_groups, replies.served_groups)
-    denied_groups = (
+    denied_or_failed_groups = (
         gone_groups
         if replies.has_no_ledger
         else coverage.union([replies.denied_groups, replies.failed_groups])
     )
-    refused_groups = coverage.intersection(unserved_groups, denied_groups)
+    unservable_groups = coverage.intersection(unserved_groups, denied_or_failed_groups)
     if len(coverage.intersection(gone_groups, replies.served_groups)):
-        return GoneCopies(refused_groups, coverage.difference(unserved_groups, refused_groups))
+        return GoneCopies(unservable_groups, coverage.difference(unserved_groups, unservable_groups))
     empty_groups = unserved_groups[:0]
     return (
         GoneCopies(unserved_groups, empty_groups)
-        if is_certain or len(refused_groups)
+        if is_gone_certain or len(unservable_groups)
         else GoneCopies(empty_groups, unserved_groups)
     )
 

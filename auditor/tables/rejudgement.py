@@ -77,7 +77,7 @@ from auditor.tables.judged import (
     ANSWER_COLUMNS,
     JUDGED,
     LEDGER_COLUMNS,
-    irregular_judgement,
+    judge_as_unknown,
     ledger_facts,
     make_pair,
     make_rows,
@@ -85,8 +85,8 @@ from auditor.tables.judged import (
 )
 from auditor.tables.judgement import Judgement
 from auditor.tables.ledger_class import judge
-from auditor.tables.past_end import separate_past_end
-from auditor.tables.read_replies import ReadReplies, entries_of, replies_by_bookie
+from auditor.tables.past_end import move_past_end_entries
+from auditor.tables.read_replies import ReadReplies, entry_groups_of, replies_by_bookie
 from auditor.tables.verdicts import class_column
 
 MAX_SAMPLED_ENTRIES = 64
@@ -196,7 +196,7 @@ def judge_again(
     for bookie_id, replies in bookie_replies.items():
         if bookie_id not in unequal_bookies and len(replies.denied_groups):
             # Its index shows all expected entries, so only the requested entries are judged.
-            entries = entries_of(row for row in answers if row["bookie_id"] == bookie_id)
+            entries = entry_groups_of(row for row in answers if row["bookie_id"] == bookie_id)
             answered_pairs.append(Pair(bookie_id, entries, entries, IndexState.OK, replies=replies))
     return judge(ledger, answered_pairs, bookies, grace_ms)
 
@@ -328,10 +328,10 @@ def _judge_again(
         ledger, pairs = ledger_facts(row), [make_pair(pair) for pair in row["pairs"]]
         try:
             answer = judge_again(ledger, pairs, row["said"], askable_bookies, bookies, grace_ms)
-            separate_past_end(ledger, bookies, answer)
+            move_past_end_entries(ledger, bookies, answer)
             answers.append(answer)
         except CoverageLimitError as limit:
-            answers.append(irregular_judgement(ledger, pairs, limit))
+            answers.append(judge_as_unknown(ledger, pairs, limit))
     return make_rows(rows, answers, [_limit_answers(row["said"]) for row in rows])
 
 

@@ -28,7 +28,7 @@ from auditor.codecs.availability.groups import Longs
 CodeArray = NDArray[np.int32]
 
 
-class Account(IntEnum):
+class Evidence(IntEnum):
     """The source of a block's replicas.
 
     The numbers of the sources give the order of reports about the same ledger and bookie.
@@ -46,15 +46,15 @@ NO_ANSWER_TIME = np.iinfo(np.int64).min
 
 _NUMBER_FIELDS = ("ledgers", "scopes", "answered")
 _CODED_FIELDS = ("bookies", "groups", "states")
-BLOCKS = pa.schema(
+BLOCK_SCHEMA = pa.schema(
     [
         pa.field("bucket", pa.int32()),
         pa.field("account", pa.int8()),
         *(pa.field(name, pa.binary()) for name in _NUMBER_FIELDS),
         *(
-            pa.field(f"{name}_{field_part}", pa.binary())
+            pa.field(f"{name}_{buffer_name}", pa.binary())
             for name in _CODED_FIELDS
-            for field_part in ("codes", "ends", "octets")
+            for buffer_name in ("codes", "ends", "octets")
         ),
     ]
 )
@@ -95,7 +95,7 @@ class CodedColumn(NamedTuple):
 
 
 class ReplicaBatch(NamedTuple):
-    """Replicas from the same source (`Account`), as columns.
+    """Replicas from the same source (`Evidence`), as columns.
 
     ``answered`` are the times of the bookies' answers. For expected replicas, ``states`` are the states of
     their ledgers.
@@ -114,10 +114,10 @@ class ReplicaBatch(NamedTuple):
         return ReplicaBatch(self.ledgers[rows], self.scopes[rows], self.answered[rows], *column_subsets)
 
 
-def to_blocks(replicas: ReplicaBatch, account: Account, bucket_count: int) -> pa.RecordBatch:
+def to_blocks(replicas: ReplicaBatch, evidence: Evidence, bucket_count: int) -> pa.RecordBatch:
     """Pack replicas into blocks, one block for each bucket that has ledgers.
 
-    A bucket has the ledgers with the same `ledger_buckets` number. ``account`` is the replicas' source.
+    A bucket has the ledgers with the same `ledger_buckets` number. ``evidence`` is the replicas' source.
     """
     bucket_column = ledger_buckets(replicas.ledgers, bucket_count)
     sorted_positions = np.argsort(bucket_column, kind="stable")
@@ -134,13 +134,13 @@ def to_blocks(replicas: ReplicaBatch, account: Account, bucket_count: int) -> pa
     ]
     columns = [
         pa.array(bucket_numbers, pa.int32()),
-        pa.repeat(pa.scalar(account, pa.int8()), len(bucket_numbers)),
+        pa.repeat(pa.scalar(evidence, pa.int8()), len(bucket_numbers)),
     ]
     columns += [
         pa.array([block[column_index] for block in blocks], pa.binary())
-        for column_index in range(len(BLOCKS) - 2)
+        for column_index in range(len(BLOCK_SCHEMA) - 2)
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=BLOCKS)
+    return pa.RecordBatch.from_arrays(columns, schema=BLOCK_SCHEMA)
 
 
 def ledger_buckets(ledgers: Longs, bucket_count: int) -> NDArray[np.uint16]:
@@ -154,22 +154,24 @@ def ledger_buckets(ledgers: Longs, bucket_count: int) -> NDArray[np.uint16]:
 
 
 def from_blocks(blocks: Iterable[pa.RecordBatch]) -> tuple[ReplicaBatch, NDArray[np.int8]]:
-    """Return the replicas of all blocks, and the source (`Account`) of each replica."""
+    """Return the replicas of all blocks, and the source (`Evidence`) of each replica."""
     batches = list(blocks)
     rows = [
-        {name: batch.column(name)[row].as_buffer() for name in BLOCKS.names[2:]}
+        {name: batch.column(name)[row].as_buffer() for name in BLOCK_SCHEMA.names[2:]}
         for batch in batches
         for row in range(batch.num_rows)
     ]
     counts = [len(row["ledgers"]) // 8 for row in rows]
-    accounts = [account for batch in batches for account in batch.column("account").to_pylist()]
+    evidence_codes = [
+        evidence_code for batch in batches for evidence_code in batch.column("account").to_pylist()
+    ]
     replicas = ReplicaBatch(
         _join_numbers(rows, "ledgers", counts, 0),
         _join_numbers(rows, "scopes", counts, 0),
         _join_numbers(rows, "answered", counts, NO_ANSWER_TIME),
         *(_join_coded(rows, name) for name in _CODED_FIELDS),
     )
-    return replicas, np.repeat(np.array(accounts, np.int8), counts)
+    return replicas, np.repeat(np.array(evidence_codes, np.int8), counts)
 
 
 def _pack_block(replicas: ReplicaBatch, rows: slice) -> list[bytes]:
@@ -190,12 +192,14 @@ def _to_buffers(codes: CodeArray, values: pa.Array) -> tuple[bytes, bytes, bytes
     used_codes[-1] = -1
     used_values = values.filter(pa.array(is_used[:-1]))
     _, offsets, value_bytes = used_values.buffers()
-    ends = np.frombuffer(offsets, np.int32)[used_values.offset : used_values.offset + len(used_values) + 1]
+    end_offsets = np.frombuffer(offsets, np.int32)[
+        used_values.offset : used_values.offset + len(used_values) + 1
+    ]
     code_type = np.min_scalar_type(-max(1, len(used_values)))  # signed, because null is -1
     return (
         used_codes[codes].astype(code_type).tobytes(),
-        (ends[1:] - ends[0]).tobytes(),
-        value_bytes[ends[0] : ends[-1]].to_pybytes(),
+        (end_offsets[1:] - end_offsets[0]).tobytes(),
+        value_bytes[end_offsets[0] : end_offsets[-1]].to_pybytes(),
     )
 
 
@@ -212,8 +216,8 @@ def _join_numbers(
 
 def _join_coded(rows: Sequence[dict[str, pa.Buffer]], name: str) -> CodedColumn:
     value_ends, value_bytes = (
-        [np.frombuffer(row[f"{name}_{field_part}"], number_type) for row in rows]
-        for field_part, number_type in (("ends", np.int32), ("octets", np.uint8))
+        [np.frombuffer(row[f"{name}_{buffer_name}"], number_type) for row in rows]
+        for buffer_name, number_type in (("ends", np.int32), ("octets", np.uint8))
     )
     codes = [
         np.frombuffer(packed_codes, f"i{len(packed_codes) // count}")

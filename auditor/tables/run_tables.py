@@ -22,14 +22,14 @@ from auditor.sources.metadata.mark_rows import MARKS
 from auditor.sources.owners.applications import OWNERS
 from auditor.spark.types import DataFrame
 from auditor.tables.changes import CHANGES
-from auditor.tables.cluster_state import CLUSTER, UNDRAWN
+from auditor.tables.cluster_state import CLUSTER, UNISSUED_IDS
 from auditor.tables.contents import CONTENTS
 from auditor.tables.digests import DIGESTS
 from auditor.tables.gc_foresight import GC_FORESIGHT
 from auditor.tables.gone_entries import GONE_ENTRIES
 from auditor.tables.holds import HOLDS
 from auditor.tables.id_generators import ID_GENERATORS
-from auditor.tables.identities import EDGES, IDENTITIES
+from auditor.tables.identities import IDENTITIES, IDENTITY_EDGES
 from auditor.tables.judged import JUDGED
 from auditor.tables.log_entries import LOG_ENTRIES
 from auditor.tables.log_foresight import DELETION_CANDIDATES, LOG_FORESIGHT, deletion_candidates
@@ -42,7 +42,7 @@ from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.placement import BOOKIE_LOCATIONS, PLACEMENT
 from auditor.tables.reachability import REACHABILITY
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
-from auditor.tables.scans import DOUBTFUL_IDS, MOVED
+from auditor.tables.scans import DOUBTFUL_IDS, MOVED_LEDGERS
 from auditor.tables.sources import SOURCES
 from auditor.tables.space import MISPLACED, SPACE
 from auditor.tables.starts import STARTS
@@ -55,8 +55,8 @@ from auditor.tables.verdicts import VERDICTS
 class Table:
     """One table of a run.
 
-    ``row`` says what a row represents. ``columns`` (`auditor.model.columns.make_schema`) describes each
-    column. ``run_kind`` says which runs have the table. It is None if every run has the table.
+    ``row_meaning`` says what a row represents. ``columns`` (`auditor.model.columns.make_schema`) describes
+    each column. ``run_kind`` says which runs have the table. It is None if every run has the table.
 
     ``make_rows`` makes the table from the tables named in ``sources``, in this order. An audit that has
     these tables writes the table without further code. If ``make_rows`` is None, a stage of the audit
@@ -64,7 +64,7 @@ class Table:
     """
 
     name: str
-    row: str
+    row_meaning: str
     columns: pa.Schema
     run_kind: str | None = None
     make_rows: Callable[..., DataFrame] | None = None
@@ -72,11 +72,11 @@ class Table:
 
 
 LIVE_RUNS = "runs on a live store"
-LISTING_RUNS = "runs that asked bookies for their ledgers"
-WITNESS_RUNS = "runs that asked bookies for entries"
+LEDGER_LIST_RUNS = "runs that asked bookies for their ledgers"
+ENTRY_READ_RUNS = "runs that asked bookies for entries"
 OWNER_RUNS = "runs that read owners"
 ENTRY_LOG_RUNS = "runs with `--entry-logs`"
-DEEP_RUNS = "runs with `--deep`"
+DIGEST_RUNS = "runs with `--deep`"
 OFFLOAD_LISTING_RUNS = "runs with `--offload-listing`"
 PLACEMENT_RUNS = "runs that checked placement"
 
@@ -97,7 +97,7 @@ _ALL_TABLES = (
         "a range of ids that a scan of the metadata may have missed, and the reason",
         DOUBTFUL_IDS,
     ),
-    Table("moved", "a ledger that changed, appeared or vanished between the scans", MOVED, LIVE_RUNS),
+    Table("moved", "a ledger that changed, appeared or vanished between the scans", MOVED_LEDGERS, LIVE_RUNS),
     Table("marks", "an under-replication mark, a lock, or a directory without marks", MARKS),
     Table("cookies", "a cookie in the store", COOKIES),
     Table("registrations", "a registered bookie", REGISTRATIONS),
@@ -106,7 +106,7 @@ _ALL_TABLES = (
     Table("directories", "a bookie's directory", DIRECTORIES),
     Table("contents", "a directory, and a bookie whose ledgers the directory seems to have", CONTENTS),
     Table("starts", "a bookie, and whether its next start will succeed", STARTS),
-    Table("identity_edges", "two ids that may belong to the same bookie, and the reason", EDGES),
+    Table("identity_edges", "two ids that may belong to the same bookie, and the reason", IDENTITY_EDGES),
     Table("identities", "a bookie id, and the other ids of the same bookie", IDENTITIES),
     Table("bookies", "a bookie, how completely it was read, and how many ledgers depend on it", BOOKIES),
     Table("sources", "a source of the audit, and its coverage, proof and age", SOURCES),
@@ -121,7 +121,7 @@ _ALL_TABLES = (
         "answers",
         "a ledger on a bookie whose answer differs from its index; the columns are those of `availability`",
         AVAILABILITY,
-        LISTING_RUNS,
+        LEDGER_LIST_RUNS,
     ),
     Table(
         "entry_logs",
@@ -157,14 +157,16 @@ _ALL_TABLES = (
         MISPLACED,
         ENTRY_LOG_RUNS,
     ),
-    Table("digests", "a sampled entry on a bookie, and whether its digest is right", DIGESTS, DEEP_RUNS),
+    Table("digests", "a sampled entry on a bookie, and whether its digest is right", DIGESTS, DIGEST_RUNS),
     Table(
         "unequal",
         "a ledger on a bookie that does not have exactly the expected entries of the ledger",
         UNEQUAL,
     ),
     Table("judged", "a ledger from `unequal`, with its missing, unknown and surplus entries", JUDGED),
-    Table("witness", "an entry that a bookie was asked for, and the bookie's answer", WITNESS, WITNESS_RUNS),
+    Table(
+        "witness", "an entry that a bookie was asked for, and the bookie's answer", WITNESS, ENTRY_READ_RUNS
+    ),
     Table("verdicts", "a ledger, and its class", VERDICTS),
     Table(
         "reachability",
@@ -187,7 +189,7 @@ _ALL_TABLES = (
         "an id generator of the store, its next id, and the ids in use from this id on",
         ID_GENERATORS,
     ),
-    Table("undrawn", "a bookie with orphans whose ids the generator has not given out", UNDRAWN),
+    Table("undrawn", "a bookie with orphans whose ids the generator has not given out", UNISSUED_IDS),
     Table(
         "gc_foresight",
         "a ledger on a bookie, and whether and why the next garbage collection will delete it",

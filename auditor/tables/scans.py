@@ -73,7 +73,7 @@ def doubtful_ids(
     return _without_overlaps(rows, ["scan", "scope_id"]).select(*DOUBTFUL_IDS.names)
 
 
-def unseen_ranges(doubtful_rows: DataFrame) -> DataFrame:
+def find_unseen_ranges(doubtful_rows: DataFrame) -> DataFrame:
     """Return the id ranges in which a scan may have missed ledgers.
 
     Ranges of the same scope (upper half of the ledger id) do not overlap.
@@ -163,11 +163,11 @@ def _without_overlaps(id_ranges: DataFrame, partition_columns: Sequence[str]) ->
     first_uncovered_id = F.greatest(
         lowest_id, F.coalesce(highest_earlier_id.cast(WIDE_NUMBER_TYPE) + 1, lowest_id)
     )
-    cut_ranges = id_ranges.withColumn("least", first_uncovered_id).where(F.col("least") <= F.col("high"))
-    return cut_ranges.withColumn("low", F.col("least").cast("bigint")).drop("least")
+    trimmed_ranges = id_ranges.withColumn("least", first_uncovered_id).where(F.col("least") <= F.col("high"))
+    return trimmed_ranges.withColumn("low", F.col("least").cast("bigint")).drop("least")
 
 
-MOVED = make_schema(
+MOVED_LEDGERS = make_schema(
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("ledger_id", pa.int64(), "the ledger"),
     (
@@ -198,7 +198,7 @@ MOVED = make_schema(
 def find_moves(
     ledgers: DataFrame, second_scan: DataFrame, doubtful_rows: DataFrame | None = None
 ) -> DataFrame:
-    """Find ledgers that only one of two scans has, or that differ in version between them: rows of `MOVED`.
+    """Find ledgers that one of two scans lacks or whose versions differ: rows of `MOVED_LEDGERS`.
 
     ``doubtful_rows`` are the ids that a scan may have missed (`doubtful_ids`), or None if there are none.
     """
@@ -208,22 +208,22 @@ def find_moves(
     versions = first_versions.join(second_versions, ["ledger_id", "scope_id", "listed"], "full_outer")
     changed_versions = versions.where("not (version <=> version_again)")
     if doubtful_rows is None:
-        return changed_versions.withColumn("doubt", F.lit(None).cast("string")).select(*MOVED.names)
+        return changed_versions.withColumn("doubt", F.lit(None).cast("string")).select(*MOVED_LEDGERS.names)
     changed_versions = add_both_doubt_columns(changed_versions, doubtful_rows)
     missed_reason = F.when(F.col("version").isNull(), F.col("first")).when(
         F.col("version_again").isNull(), F.col("second")
     )
-    return changed_versions.withColumn("doubt", missed_reason).select(*MOVED.names)
+    return changed_versions.withColumn("doubt", missed_reason).select(*MOVED_LEDGERS.names)
 
 
-IDS_PER_LEAF = 10_000
+IDS_PER_BLOCK = 10_000
 """Number of ids in one leaf znode of the hierarchical layouts. A lost inner znode loses whole leaves."""
 
 
-def shrunken_leaves(
+def find_shrunken_blocks(
     earlier_rows: DataFrame, current_ledgers: DataFrame, min_lost_share: int, min_lost_ledgers: int
 ) -> DataFrame:
-    """Return the leaves (blocks of `IDS_PER_LEAF` ids) with fewer ledgers in a scan than in an earlier one.
+    """Return the leaves (blocks of `IDS_PER_BLOCK` ids) with fewer ledgers in a scan than in an earlier one.
 
     The result has the columns scope_id, leaf and lost (number of ledgers). It is enough to compare counts.
     The generator gives out the ids of a leaf only once, in order. So a full leaf can only lose ledgers.
@@ -234,13 +234,13 @@ def shrunken_leaves(
         min_lost_share: A leaf must have lost more than one in ``min_lost_share`` of its ledgers.
         min_lost_ledgers: A leaf must also have lost at least this number of ledgers.
     """
-    leaf_number = F.floor(F.col("ledger_id") / IDS_PER_LEAF).alias("leaf")
+    block_number = F.floor(F.col("ledger_id") / IDS_PER_BLOCK).alias("leaf")
 
-    def count_leaves(ledgers: DataFrame, count_column: str) -> DataFrame:
-        return ids_in_scan(ledgers).groupBy("scope_id", leaf_number).agg(F.count("*").alias(count_column))
+    def count_blocks(ledgers: DataFrame, count_column: str) -> DataFrame:
+        return ids_in_scan(ledgers).groupBy("scope_id", block_number).agg(F.count("*").alias(count_column))
 
-    rows = count_leaves(earlier_rows, "before").join(
-        count_leaves(current_ledgers, "after"), ["scope_id", "leaf"], "left"
+    rows = count_blocks(earlier_rows, "before").join(
+        count_blocks(current_ledgers, "after"), ["scope_id", "leaf"], "left"
     )
     rows = rows.withColumn("lost", F.col("before") - F.coalesce("after", F.lit(0)))
     return rows.where(
@@ -253,37 +253,37 @@ def ids_in_scan(ledgers: DataFrame) -> DataFrame:
     return ledgers.where(F.col("status").isin(*LISTED)).select(*LEDGER)
 
 
-def deleted_ids(moved: DataFrame) -> DataFrame:
+def deleted_ids(moved_ledgers: DataFrame) -> DataFrame:
     """Return the ids of ledgers that only the first of the two scans lists."""
-    return moved.where("listed and version_again is null").select(*LEDGER)
+    return moved_ledgers.where("listed and version_again is null").select(*LEDGER)
 
 
-def new_ids(moved: DataFrame) -> DataFrame:
+def new_ids(moved_ledgers: DataFrame) -> DataFrame:
     """Return the ids of ledgers that only the second of the two scans lists."""
-    return moved.where("listed and version is null").select(*LEDGER)
+    return moved_ledgers.where("listed and version is null").select(*LEDGER)
 
 
-def unsettled_ledgers(moved: DataFrame) -> DataFrame:
+def unsettled_ledgers(moved_ledgers: DataFrame) -> DataFrame:
     """Return the ledgers of the first scan that the second scan shows differently or not at all.
 
     The result has one row per ledger, with the columns scope_id, ledger_id and deleted. A ledger is deleted
     if the second scan does not list it and cannot have missed it.
     """
-    first_scan_rows = moved.where("version is not null")
+    first_scan_rows = moved_ledgers.where("version is not null")
     return first_scan_rows.groupBy(*LEDGER).agg(
         F.max(F.expr("version_again is null and doubt is null")).alias("deleted")
     )
 
 
-def drop_deleted_ledgers(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Drop rows about ledgers that were deleted between the scans, and add the column ``moved``.
+def drop_deleted_ledgers(rows: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
+    """Drop rows about ledgers that were deleted between the scans, and add the column ``moved_ledgers``.
 
-    The column ``moved`` says whether the ledger changed between the scans. The argument ``moved`` has the
-    differences between the scans. It is None if there was only one scan.
+    The column ``moved_ledgers`` says whether the ledger changed between the scans. The argument
+    ``moved_ledgers`` has the differences between the scans. It is None if there was only one scan.
     """
-    if moved is None:
+    if moved_ledgers is None:
         return rows.withColumn("moved", F.lit(False))
-    joined_rows = rows.join(unsettled_ledgers(moved), [*LEDGER], "left")
+    joined_rows = rows.join(unsettled_ledgers(moved_ledgers), [*LEDGER], "left")
     remaining_rows = joined_rows.where("deleted is null or not deleted")
     return remaining_rows.withColumn("moved", F.col("deleted").isNotNull()).drop("deleted")
 

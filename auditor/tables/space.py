@@ -14,8 +14,8 @@ import pyarrow as pa
 from auditor.codecs.bookie.entry_log import HEADER_BYTES
 from auditor.model.columns import LEDGER, REPLICA, make_schema
 from auditor.model.states import (
-    ELSEWHERE,
-    ON_DISK,
+    DISK_STATES,
+    WRONG_PATH,
     BookieRead,
     EntryLogState,
     IndexState,
@@ -86,8 +86,8 @@ They are the log that it writes, and one that compaction writes.
 """
 
 _FILE_KEY = ("bookie_id", "directory", "path", "log_id", "kind", "current", "unflushed")
-_DISK_STATES = [index_state.value for index_state in ON_DISK]
-_UNCLEAR_STATES = [index_state.value for index_state in (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE)]
+_DISK_STATES = [index_state.value for index_state in DISK_STATES]
+_UNCLEAR_STATES = [index_state.value for index_state in (IndexState.CUT, IndexState.UNREADABLE, *WRONG_PATH)]
 
 
 def space(
@@ -118,7 +118,7 @@ def space(
     located_ledgers = locations.where(F.col("log_id").isNotNull())
     log_keys = ["bookie_id", "logger", "log_id", *LEDGER]
     located_entries = located_ledgers.groupBy(log_keys).agg(F.sum("entries").alias("located"))
-    held_by_replica = located_ledgers.groupBy(*REPLICA).agg(F.sum("entries").alias("held"))
+    held_entries = located_ledgers.groupBy(*REPLICA).agg(F.sum("entries").alias("held"))
     # A row without a log means that the index of this logger could not be read.
     unread = locations.where(F.col("log_id").isNull()).select("bookie_id", "logger").distinct()
     named_ledgers = ledgers.where(F.col("ledger_id").isNotNull()).select(
@@ -137,7 +137,7 @@ def space(
         F.col("ledger_id").isNotNull() & F.col("path").isNotNull() & (F.col("standing") != "offloaded")
     )
     owner_named_ledgers = referred_ledgers.select(*LEDGER, F.lit(True).alias("owner_named")).distinct()
-    lacking_rows = log_entries.select("path", *LEDGER, "needed_bytes", F.lit(True).alias("index_lacks"))
+    unindexed_rows = log_entries.select("path", *LEDGER, "needed_bytes", F.lit(True).alias("index_lacks"))
     foreign_replicas = over_replicated.select(*REPLICA).distinct().withColumn("foreign", F.lit(True))
     indexed_replicas = (
         availability.where(F.col("ledger_id").isNotNull())
@@ -150,11 +150,11 @@ def space(
     # Columns for `_space_class`: facts about each ledger in a log.
     joined_rows = (
         rows.join(located_entries, log_keys, "left")
-        .join(held_by_replica, [*REPLICA], "left")
+        .join(held_entries, [*REPLICA], "left")
         .join(named_ledgers, [*LEDGER], "left")
         .join(orphan_doubts, [*REPLICA], "left")
         .join(owner_named_ledgers, [*LEDGER], "left")
-        .join(lacking_rows, ["path", *LEDGER], "left")
+        .join(unindexed_rows, ["path", *LEDGER], "left")
         .join(foreign_replicas, [*REPLICA], "left")
         .join(indexed_replicas, [*REPLICA], "left")
         .join(_count_surplus_entries(judged), [*REPLICA], "left")
@@ -199,13 +199,13 @@ def _log_files(
     is_written_to = is_preallocated | (age_rank == 1) | F.lit(bool(log_per_ledger))
     has_no_map, is_log = F.col("state") == EntryLogState.NO_MAP, F.col("kind") == LogFileKind.LOG
     is_last_log = is_written_to & has_no_map & is_log
-    is_newer = F.coalesce(F.col("mtime") > F.col("index_time"), F.lit(True))
-    may_be_open = is_newer & has_no_map if log_per_ledger is None else F.lit(False)
+    is_new_log = F.coalesce(F.col("mtime") > F.col("index_time"), F.lit(True))
+    may_be_open = is_new_log & has_no_map if log_per_ledger is None else F.lit(False)
     # With more than `MAX_SHARED_OPEN_LOGS` open logs, each ledger has its own log.
     open_log = may_be_open & ~is_preallocated & is_log
     open_logs = F.count_if(open_log).over(F.Window.partitionBy("directory"))
     has_log_per_ledger = F.lit(bool(log_per_ledger)) | (open_logs > MAX_SHARED_OPEN_LOGS)
-    is_unflushed = is_newer & ((age_rank <= MAX_UNFLUSHED) | has_log_per_ledger)
+    is_unflushed = is_new_log & ((age_rank <= MAX_UNFLUSHED) | has_log_per_ledger)
     log_key = ("bookie_id", "logger", "log_id")
     indexed_ends = locations.groupBy(*log_key).agg(F.max("last_offset").alias("indexed_to"))
     read_end = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
@@ -228,8 +228,8 @@ def _log_files(
 
 def _count_surplus_entries(judged: DataFrame) -> DataFrame:
     """Count, for each replica, the held entries that the striping does not assign to the bookie."""
-    extra_entries = F.concat("surplus", "stale")
-    entry_rows = judged.select(*LEDGER, F.explode(extra_entries).alias("held"))
+    excess_entries = F.concat("surplus", "stale")
+    entry_rows = judged.select(*LEDGER, F.explode(excess_entries).alias("held"))
     return entry_rows.groupBy(F.col("held.bookie_id").alias("bookie_id"), *LEDGER).agg(
         F.sum("held.count").alias("besides")
     )
@@ -299,14 +299,14 @@ def _rows_of_files(files: DataFrame) -> DataFrame:
     # The remaining bytes get a class too, so that the classes add up to the file length.
     format_bytes = F.coalesce(F.col("header_bytes") + F.col("map_bytes") + F.col("padding_bytes"), F.lit(0))
     # Bytes after a damaged record are not newer than the bytes before it.
-    is_young = F.col("young") & (F.col("state") != EntryLogState.UNREADABLE) & ~F.col("broken")
-    is_unmapped = (F.col("kind") == LogFileKind.COMPACTING) | is_young
-    rest_class = F.when(is_unmapped, SpaceClass.NOT_YET_MAPPED).otherwise(SpaceClass.OWNER_UNKNOWN)
+    is_recent = F.col("young") & (F.col("state") != EntryLogState.UNREADABLE) & ~F.col("broken")
+    is_unmapped = (F.col("kind") == LogFileKind.COMPACTING) | is_recent
+    other_class = F.when(is_unmapped, SpaceClass.NOT_YET_MAPPED).otherwise(SpaceClass.OWNER_UNKNOWN)
     entry_bytes = F.coalesce("entry_bytes", F.lit(0))
     ledger_bytes = F.when(F.col("kind") == LogFileKind.LOG, entry_bytes).otherwise(F.lit(0))
     bytes_by_class = F.array(
         F.struct(F.lit(SpaceClass.HEADERS_AND_MAPS).alias("class"), format_bytes.alias("bytes")),
-        F.struct(rest_class.alias("class"), (F.col("bytes") - format_bytes - ledger_bytes).alias("bytes")),
+        F.struct(other_class.alias("class"), (F.col("bytes") - format_bytes - ledger_bytes).alias("bytes")),
     )
     flat_rows = files.select(*_FILE_KEY, F.explode(bytes_by_class).alias("size"))
     return flat_rows.select(

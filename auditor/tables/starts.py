@@ -109,22 +109,22 @@ def starts(
         name: _infer_configuration(name, directories, cookie_by_bookie)
         for name, directories in sorted(directories_by_bookie.items())
     }
-    readdressed_id = None
+    renamed_bookie_id = None
     if configuration_file is not None:
-        lists_by_bookie = {
+        directory_lists_by_bookie = {
             name: directory_lists
             for name, directory_lists in inferred_by_name.items()
             if directory_lists is not None
         }
-        readdressed_id = find_renamed_bookie(
-            configuration_file, {*cookie_by_bookie, *directories_by_bookie}, lists_by_bookie
+        renamed_bookie_id = find_renamed_bookie(
+            configuration_file, {*cookie_by_bookie, *directories_by_bookie}, directory_lists_by_bookie
         )
     rows = []
     for name, inferred_lists in inferred_by_name.items():
         own_configuration = (
             configuration_file
             if configuration_file is not None
-            and (configuration_file.belongs_to(name, inferred_lists) or name == readdressed_id)
+            and (configuration_file.belongs_to(name, inferred_lists) or name == renamed_bookie_id)
             else None
         )
         bookie = _Bookie(
@@ -152,8 +152,8 @@ class _Bookie:
 
     name: str
     directories: Sequence[OwnedDirectory]
-    inferred: BookieConfiguration | None
-    conf: ConfiguredBookie | None
+    inferred_conf: BookieConfiguration | None
+    bookie_conf: ConfiguredBookie | None
     replay_refusal: Refusal | None
 
     @property
@@ -162,14 +162,14 @@ class _Bookie:
         return [directory.cookie for directory in self.directories if directory.cookie is not None]
 
     @property
-    def in_rocksdb(self) -> bool:
+    def uses_rocksdb(self) -> bool:
         """Return whether the bookie's storage is DbLedgerStorage."""
         return any(directory.found_directory.has_rocksdb for directory in self.directories)
 
     @property
     def start_id(self) -> str:
         """Return the id under which the bookie would start."""
-        return (self.conf and self.conf.bookie_id) or self.name
+        return (self.bookie_conf and self.bookie_conf.bookie_id) or self.name
 
     @property
     def configuration(self) -> BookieConfiguration | None:
@@ -177,14 +177,15 @@ class _Bookie:
 
         They come from the bookie's own configuration file if it was given. Otherwise they are inferred.
         """
-        if self.conf is None:
-            return self.inferred
+        if self.bookie_conf is None:
+            return self.inferred_conf
         cookies_agree = False
-        if self.inferred is not None and self.start_id == self.name:
+        if self.inferred_conf is not None and self.start_id == self.name:
             cookies_agree = (
-                self.inferred.do_cookies_agree and self.inferred.directory_lists == self.conf.directory_lists
+                self.inferred_conf.do_cookies_agree
+                and self.inferred_conf.directory_lists == self.bookie_conf.directory_lists
             )
-        return BookieConfiguration(*self.conf.directory_lists, ConfigSource.CONFIG_FILE, cookies_agree)
+        return BookieConfiguration(*self.bookie_conf.directory_lists, ConfigSource.CONFIG_FILE, cookies_agree)
 
 
 def _start_row(
@@ -197,19 +198,21 @@ def _start_row(
     matched_directories = match_directories(
         [path for _, path in configured_paths(expected_cookie)], bookie.directories
     ).directory_by_path
-    unnamed_refusal = _refuse_unnamed_index(bookie, cookie_in_store, matched_directories)
-    if unnamed_refusal is not None and bookie.conf is not None:
+    unlisted_index_refusal = _refuse_unnamed_index(bookie, cookie_in_store, matched_directories)
+    if unlisted_index_refusal is not None and bookie.bookie_conf is not None:
         expected_cookie = replace(expected_cookie, index_dirs=None)  # not in cookies of that layout
-    later_refusal = (
-        unnamed_refusal or index_count_refusal(expected_cookie, bookie.in_rocksdb) or bookie.replay_refusal
+    post_cookie_refusal = (
+        unlisted_index_refusal
+        or index_count_refusal(expected_cookie, bookie.uses_rocksdb)
+        or bookie.replay_refusal
     )
     current_refusal, refusal_after_expansion = _find_refusals(
-        bookie, expected_cookie, cookie_in_store, matched_directories, later_refusal
+        bookie, expected_cookie, cookie_in_store, matched_directories, post_cookie_refusal
     )
     has_differences, adds_directories = _compare_with_store(
         bookie, expected_cookie, cookie_in_store.cookie if cookie_in_store else None
     )
-    is_own_file = bookie.conf is None or bookie.conf.bookie_id is not None
+    is_own_file = bookie.bookie_conf is None or bookie.bookie_conf.bookie_id is not None
     return {
         "bookie_id": bookie.name,
         "source": directory_lists.source.value,
@@ -232,12 +235,12 @@ def _find_refusals(
     expected_cookie: Cookie,
     store_cookie: StoreCookie | None,
     matched_directories: Mapping[str, OwnedDirectory],
-    later_refusal: Refusal | None,
+    post_cookie_refusal: Refusal | None,
 ) -> tuple[Refusal | None, Refusal | None]:
     """Return two refusals: of a start as configured, and of a start with allowStorageExpansion.
 
-    A refusal is None if the bookie would start. ``later_refusal`` is the refusal by a step after the check
-    of the cookies, or None.
+    A refusal is None if the bookie would start. ``post_cookie_refusal`` is the refusal by a step after the
+    check of the cookies, or None.
     """
     present_directories = _configured_directories(expected_cookie, matched_directories)
     # An unreadable stored cookie also stops a start. A missing one is handled by the rules below.
@@ -245,14 +248,14 @@ def _find_refusals(
         (store_cookie.cookie or UnreadableCookie(store_cookie.damage or "damaged")) if store_cookie else None
     )
     stored_cookies = [] if cookie is None else [(expected_cookie.bookie_id, cookie)]
-    allows_expansion = bookie.conf is not None and bookie.conf.allow_expansion
+    allows_expansion = bookie.bookie_conf is not None and bookie.bookie_conf.allow_expansion
     current_refusal = (
         legacy_refusal(expected_cookie, stored_cookies, present_directories, allow_expansion=allows_expansion)
-        or later_refusal
+        or post_cookie_refusal
     )
     refusal_after_expansion = (
         legacy_refusal(expected_cookie, stored_cookies, present_directories, allow_expansion=True)
-        or later_refusal
+        or post_cookie_refusal
     )
     return current_refusal, refusal_after_expansion
 
@@ -267,7 +270,7 @@ def _compare_with_store(
     differs.
     """
     is_inferred_from_disks = (
-        bookie.inferred is not None and bookie.inferred.source is ConfigSource.OWN_VERSIONS
+        bookie.inferred_conf is not None and bookie.inferred_conf.source is ConfigSource.OWN_VERSION_FILES
     )
     if not is_inferred_from_disks or stored_cookie is None or stored_cookie.bookie_id != bookie.name:
         return (), None
@@ -275,8 +278,8 @@ def _compare_with_store(
     # Only if no VERSION agrees with the store. If one does, the other disks differ from it.
     if not all(unequal_cookie_fields(version, stored_cookie) for version in versions_with_own_id):
         return (), None
-    assert bookie.inferred is not None
-    disk_cookie = bookie.inferred.expected_cookie(bookie.name, expected_cookie.instance_id)
+    assert bookie.inferred_conf is not None
+    disk_cookie = bookie.inferred_conf.expected_cookie(bookie.name, expected_cookie.instance_id)
     cookie_pairs = ((disk_cookie, stored_cookie), (stored_cookie, disk_cookie))
     adds_directories = any(
         not unequal_cookie_fields(*cookie_pair, allow_expansion=True) for cookie_pair in cookie_pairs
@@ -340,13 +343,13 @@ def _refuse_unnamed_index(
         and directory.cookie.bookie_id == bookie.name
         and directory.cookie.layout < FIRST_INDEX_LAYOUT
     }
-    if bookie.conf is not None and bookie.conf.index_dirs:
+    if bookie.bookie_conf is not None and bookie.bookie_conf.index_dirs:
         cookies = [*bookie.versions, *([store_cookie.cookie] if store_cookie and store_cookie.cookie else [])]
         if cookies and all(
             cookie.layout < FIRST_INDEX_LAYOUT and cookie.index_dirs is None for cookie in cookies
         ):
-            paths = {*bookie.conf.index_dirs}
-    return unnamed_index_refusal(sorted(paths), bookie.in_rocksdb) if paths else None
+            paths = {*bookie.bookie_conf.index_dirs}
+    return unnamed_index_refusal(sorted(paths), bookie.uses_rocksdb) if paths else None
 
 
 def _read_version(directory: OwnedDirectory) -> Cookie | UnreadableCookie | MissingVersion | None:
@@ -356,7 +359,11 @@ def _read_version(directory: OwnedDirectory) -> Cookie | UnreadableCookie | Miss
     if directory_scan.version_absent:
         return MissingVersion(directory_scan.empty, directory_scan.old_data)
     # If the audit may not read the file, the bookie may. Only bytes that were read prove damage.
-    return UnreadableCookie(directory.damage or "damaged") if directory_scan.version is not None else None
+    return (
+        UnreadableCookie(directory.version_damage or "damaged")
+        if directory_scan.version is not None
+        else None
+    )
 
 
 def _refusal_columns(refusal: Refusal | None, column_prefix: str) -> dict[str, Any]:

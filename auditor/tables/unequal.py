@@ -33,15 +33,15 @@ from auditor.spark.execution import BucketSource, Execution
 from auditor.spark.table_files import TableFiles
 from auditor.tables.accounts import (
     GROUP_COLUMNS,
-    HeldAccount,
+    HeldEntries,
     merge_answer,
     merge_journal_tail,
     subtract_gone_entries,
 )
 from auditor.tables.replica_blocks import (
-    BLOCKS,
+    BLOCK_SCHEMA,
     NO_ANSWER_TIME,
-    Account,
+    Evidence,
     ReplicaBatch,
     from_blocks,
     to_blocks,
@@ -89,10 +89,10 @@ that the bookie listed and its index lacks, although the index was read complete
 _ROWS_PER_BATCH = 1 << 16
 
 
-class AccountFiles(NamedTuple):
-    """The files of one table, the source (`Account`) of its replicas, and the reader of the files."""
+class SourceFiles(NamedTuple):
+    """The files of one table, the source (`Evidence`) of its replicas, and the reader of the files."""
 
-    account: Account
+    evidence: Evidence
     files: TableFiles
     read: Callable[[TableFiles], Iterator[ReplicaBatch]]
 
@@ -112,37 +112,37 @@ class BookieTrust(NamedTuple):
 
 
 def find_unequal(
-    execution: Execution, accounts: Sequence[AccountFiles], bookie_trust: BookieTrust, replicas: int = 0
+    execution: Execution, source_files: Sequence[SourceFiles], bookie_trust: BookieTrust, replicas: int = 0
 ) -> Rows:
     """Return the rows of `UNEQUAL`: pairs that differ. ``replicas`` is the number of replicas to compare."""
     sources = [
-        BucketSource(account.files, partial(_pack_blocks, account.account, account.read))
-        for account in accounts
+        BucketSource(source.files, partial(_pack_blocks, source.evidence, source.read))
+        for source in source_files
     ]
     compare = partial(_compare_bucket, bookie_trust=bookie_trust)
-    return execution.map_buckets(sources, BLOCKS, compare, UNEQUAL, replicas, GROUP_COLUMNS)
+    return execution.map_buckets(sources, BLOCK_SCHEMA, compare, UNEQUAL, replicas, GROUP_COLUMNS)
 
 
 def _pack_blocks(
-    account: Account, read: Callable[[TableFiles], Iterator[ReplicaBatch]], files: TableFiles, buckets: int
+    evidence: Evidence, read: Callable[[TableFiles], Iterator[ReplicaBatch]], files: TableFiles, buckets: int
 ) -> Iterator[pa.RecordBatch]:
-    return map(partial(to_blocks, account=account, bucket_count=buckets), read(files))
+    return map(partial(to_blocks, evidence=evidence, bucket_count=buckets), read(files))
 
 
 def _compare_bucket(blocks: Iterable[pa.RecordBatch], bookie_trust: BookieTrust) -> Iterator[pa.RecordBatch]:
-    replicas, accounts = from_blocks(blocks)
-    if len(accounts):
-        yield from unequal_rows(replicas, accounts, bookie_trust)
+    replicas, sources = from_blocks(blocks)
+    if len(sources):
+        yield from unequal_rows(replicas, sources, bookie_trust)
 
 
 def unequal_rows(
-    replicas: ReplicaBatch, accounts: NDArray[np.int8], bookie_trust: BookieTrust
+    replicas: ReplicaBatch, sources: NDArray[np.int8], bookie_trust: BookieTrust
 ) -> Iterator[pa.RecordBatch]:
-    """Return the rows of `UNEQUAL` for ``replicas``. ``accounts`` has the `Account` of each replica.
+    """Return the rows of `UNEQUAL` for ``replicas``. ``sources`` has the `Evidence` of each replica.
 
     If the metadata or an index has the same replica twice, the replica makes two pairs, as in any join.
     """
-    pairs = _pairs(replicas, accounts)
+    pairs = _pairs(replicas, sources)
     has_groups = np.append(pc.binary_length(replicas.groups.values).to_numpy(zero_copy_only=False) > 0, False)
     has_expected_entries = (pairs.expected >= 0) & has_groups[replicas.groups.codes[pairs.expected]]
     # Journal entries do not count if the ledger is gone or the bookie should have none of its entries.
@@ -153,13 +153,13 @@ def unequal_rows(
         missing_logs=np.where(pairs.indexed >= 0, pairs.missing_logs, -1),
     ).take_rows(has_expected_entries | has_tail | (pairs.indexed >= 0) | (pairs.answer >= 0))
     comparison = _Comparison(replicas, bookie_trust)
-    needs_union = comparison.have_several_accounts(pairs)
-    yield from comparison.compare_one_account(pairs.take_rows(~needs_union))
-    yield from comparison.compare_several_accounts(pairs.take_rows(needs_union))
+    needs_union = comparison.have_several_sources(pairs)
+    yield from comparison.compare_one_source(pairs.take_rows(~needs_union))
+    yield from comparison.compare_several_sources(pairs.take_rows(needs_union))
 
 
 class _Pairs(NamedTuple):
-    """The row numbers of the replicas in each (ledger, bookie) pair, by `Account`. -1 means no replica."""
+    """The row numbers of the replicas in each (ledger, bookie) pair, by `Evidence`. -1 means no replica."""
 
     expected: Longs
     indexed: Longs
@@ -168,25 +168,25 @@ class _Pairs(NamedTuple):
     missing_logs: Longs
 
     def take_rows(self, rows: slice | NDArray[np.bool_]) -> _Pairs:
-        return _Pairs(*(combination_rows[rows] for combination_rows in self))
+        return _Pairs(*(evidence_rows[rows] for evidence_rows in self))
 
 
-def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
+def _pairs(replicas: ReplicaBatch, sources: NDArray[np.int8]) -> _Pairs:
     """Combine the accounts (reports) about the same ledger and bookie into pairs."""
-    order, first_positions = _sort_by_pair(replicas, accounts)
-    sorted_accounts = accounts[order]
+    order, first_positions = _sort_by_pair(replicas, sources)
+    sorted_sources = sources[order]
     sizes = np.diff(np.append(first_positions, len(order)))
     second_positions = np.minimum(first_positions + 1, len(order) - 1)
-    is_simple_pair = (sizes == 2) & (sorted_accounts[first_positions] == Account.EXPECTED)
-    is_simple_pair &= (sorted_accounts[second_positions] == Account.INDEX) | (
-        sorted_accounts[second_positions] == Account.ANSWER
+    is_simple_pair = (sizes == 2) & (sorted_sources[first_positions] == Evidence.EXPECTED)
+    is_simple_pair &= (sorted_sources[second_positions] == Evidence.INDEX) | (
+        sorted_sources[second_positions] == Evidence.ANSWER
     )
     expected_rows, second_rows = (
         order[first_positions[is_simple_pair]],
         order[second_positions[is_simple_pair]],
     )
     no_rows = np.full(len(expected_rows), -1)
-    is_answered = accounts[second_rows] == Account.ANSWER
+    is_answered = sources[second_rows] == Evidence.ANSWER
     simple_pairs = _Pairs(
         expected_rows,
         np.where(is_answered, -1, second_rows),
@@ -198,54 +198,54 @@ def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
         *map(
             np.append,
             simple_pairs,
-            _cross_product(order, sorted_accounts, first_positions[~is_simple_pair], sizes[~is_simple_pair]),
+            _cross_product(order, sorted_sources, first_positions[~is_simple_pair], sizes[~is_simple_pair]),
         )
     )
 
 
 def _cross_product(
-    order: Longs, sorted_accounts: NDArray[np.int8], first_positions: Longs, sizes: Longs
+    order: Longs, sorted_sources: NDArray[np.int8], first_positions: Longs, sizes: Longs
 ) -> _Pairs:
-    """Return all combinations of the reports about each ledger and bookie: one replica of each `Account`."""
+    """Return all combinations of the reports about each ledger and bookie: one replica of each `Evidence`."""
     rows = np.repeat(first_positions - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
     pair_numbers = np.repeat(np.arange(len(first_positions)), sizes)
-    account_counts = np.array(
+    source_counts = np.array(
         [
-            np.bincount(pair_numbers[sorted_accounts[rows] == account], minlength=len(first_positions))
-            for account in Account
+            np.bincount(pair_numbers[sorted_sources[rows] == source], minlength=len(first_positions))
+            for source in Evidence
         ],
         np.int64,
     )
-    account_starts = first_positions + np.cumsum(account_counts, axis=0) - account_counts
-    counts_per_account = np.maximum(account_counts, 1)
+    source_starts = first_positions + np.cumsum(source_counts, axis=0) - source_counts
+    counts_per_account = np.maximum(source_counts, 1)
     combination_counts = counts_per_account.prod(axis=0)
     pair = np.repeat(np.arange(len(first_positions)), combination_counts)
     combination_number = np.arange(len(pair)) - np.repeat(
         np.cumsum(combination_counts) - combination_counts, combination_counts
     )
-    combination_rows = []
-    for account_kind in Account:
-        account_row = (
-            account_starts[account_kind][pair] + combination_number % counts_per_account[account_kind][pair]
+    evidence_rows = []
+    for source_kind in Evidence:
+        source_row = (
+            source_starts[source_kind][pair] + combination_number % counts_per_account[source_kind][pair]
         )
-        combination_number //= counts_per_account[account_kind][pair]
-        has_account = account_counts[account_kind][pair] > 0
-        combination_rows.append(np.where(has_account, order[np.minimum(account_row, len(order) - 1)], -1))
-    return _Pairs(*combination_rows)
+        combination_number //= counts_per_account[source_kind][pair]
+        has_source = source_counts[source_kind][pair] > 0
+        evidence_rows.append(np.where(has_source, order[np.minimum(source_row, len(order) - 1)], -1))
+    return _Pairs(*evidence_rows)
 
 
-def _sort_by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[Longs, Longs]:
+def _sort_by_pair(replicas: ReplicaBatch, sources: NDArray[np.int8]) -> tuple[Longs, Longs]:
     """Return the order of replicas by ledger, bookie and source, and the positions where pairs begin."""
     smallest_ledger, bookies = int(replicas.ledgers.min()), max(1, len(replicas.bookies.values))
     ledger_id_span = int(replicas.ledgers.max()) - smallest_ledger + 1
-    if ledger_id_span * bookies * len(Account) < 1 << 63 and not replicas.scopes.any():
+    if ledger_id_span * bookies * len(Evidence) < 1 << 63 and not replicas.scopes.any():
         pair = (replicas.ledgers - smallest_ledger) * bookies + replicas.bookies.codes
-        order = np.argsort(pair * len(Account) + accounts)
+        order = np.argsort(pair * len(Evidence) + sources)
         pair = pair[order]
         is_pair_start = pair[1:] != pair[:-1]
     else:
         sort_keys = (replicas.bookies.codes, replicas.scopes, replicas.ledgers)
-        order = np.lexsort((accounts, *sort_keys))
+        order = np.lexsort((sources, *sort_keys))
         is_pair_start = np.logical_or.reduce(
             [sort_key[order][1:] != sort_key[order][:-1] for sort_key in sort_keys]
         )
@@ -270,8 +270,8 @@ class _Comparison:
             for state_name in (IndexState.OK, LedgerState.CLOSED)
         )
 
-    def have_several_accounts(self, pairs: _Pairs) -> NDArray[np.bool_]:
-        """Return for each pair whether its accounts other than `Account.EXPECTED` must be united.
+    def have_several_sources(self, pairs: _Pairs) -> NDArray[np.bool_]:
+        """Return for each pair whether its accounts other than `Evidence.EXPECTED` must be united.
 
         Such a pair has several of these accounts, or a single one that is not an index.
         """
@@ -279,8 +279,8 @@ class _Comparison:
         is_answered: NDArray[np.bool_] = (pairs.answer >= 0) & (is_read | (pairs.indexed >= 0))
         return is_answered | (pairs.tail >= 0) | (pairs.missing_logs >= 0)
 
-    def compare_one_account(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
-        """Return the rows of pairs with at most one report other than `Account.EXPECTED` (the metadata)."""
+    def compare_one_source(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
+        """Return the rows of pairs with at most one report other than `Evidence.EXPECTED` (the metadata)."""
         replicas, expected = self._replicas, pairs.expected
         held_rows = np.maximum(pairs.indexed, pairs.answer)
         bookie = replicas.bookies.codes[np.maximum(expected, held_rows)]
@@ -295,95 +295,95 @@ class _Comparison:
             batch_rows = rows[batch_slice]
             yield self._unequal_batch(expected[batch_rows], held_rows[batch_rows])
 
-    def compare_several_accounts(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
-        """Unite the reports on each pair for which `have_several_accounts` is True, and return the rows."""
+    def compare_several_sources(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
+        """Unite the reports on each pair for which `have_several_sources` is True, and return the rows."""
         replicas = self._replicas
         for batch_slice in byte_slices(self._group_bytes(*pairs), _ROWS_PER_BATCH):
             batch_pairs = pairs.take_rows(batch_slice)
-            account_rows = np.max(np.stack(batch_pairs), axis=0)
-            columns = self._key_columns(account_rows)
+            source_rows = np.max(np.stack(batch_pairs), axis=0)
+            columns = self._key_columns(source_rows)
             columns["expected"] = replicas.groups.column(batch_pairs.expected, pa.binary())
             rows = zip(
                 columns["bookie_id"].to_pylist(),
                 columns["expected"].to_pylist(),
                 self._is_closed[replicas.states.codes[batch_pairs.expected]].tolist(),
-                self._held_accounts(batch_pairs.indexed),
-                self._held_accounts(batch_pairs.answer),
+                self._held_entries(batch_pairs.indexed),
+                self._held_entries(batch_pairs.answer),
                 replicas.groups.column(batch_pairs.tail, pa.binary()).to_pylist(),
                 replicas.groups.column(batch_pairs.missing_logs, pa.binary()).to_pylist(),
                 replicas.states.column(batch_pairs.missing_logs, pa.string()).to_pylist(),
                 strict=True,
             )
-            held_accounts = [self._unite_accounts(*row) for row in rows]
-            for name in HeldAccount._fields:
+            held_entries = [self._unite_sources(*row) for row in rows]
+            for name in HeldEntries._fields:
                 columns[name] = [
-                    getattr(held_account, name) if held_account else None for held_account in held_accounts
+                    getattr(held_entry, name) if held_entry else None for held_entry in held_entries
                 ]
-            batch = make_batch(UNEQUAL, len(held_accounts), columns)
-            yield batch.filter(pa.array([held_account is not None for held_account in held_accounts]))
+            batch = make_batch(UNEQUAL, len(held_entries), columns)
+            yield batch.filter(pa.array([held_account is not None for held_account in held_entries]))
 
-    def _group_bytes(self, *combination_rows: Longs) -> Longs:
+    def _group_bytes(self, *evidence_rows: Longs) -> Longs:
         """Return the total bytes of each pair's entry groups in these rows. Row -1 stands for no groups."""
         codes = self._replicas.groups.codes
         sizes: Longs = np.sum(
-            [self._lengths[codes[account_rows]] * (account_rows >= 0) for account_rows in combination_rows],
+            [self._lengths[codes[source_rows]] * (source_rows >= 0) for source_rows in evidence_rows],
             axis=0,
         )
         return sizes
 
-    def _unite_accounts(
+    def _unite_sources(
         self,
         bookie: str,
         expected: bytes | None,
         closed: bool,
-        index: HeldAccount | None,
-        answer: HeldAccount | None,
+        index: HeldEntries | None,
+        answer: HeldEntries | None,
         tail: bytes | None,
         gone_groups: bytes | None,
         gone_state: str | None,
-    ) -> HeldAccount | None:
+    ) -> HeldEntries | None:
         """Return the united held entries of a pair. None (no row): they equal the expected entries."""
         if index is not None and gone_groups is not None and gone_state is not None:
             index = subtract_gone_entries(index, gone_groups, gone_state)
-        held_account = index
+        held_entries = index
         if answer is not None:
-            held_account = merge_answer(index, answer, bookie in self._trust.read_bookies)
+            held_entries = merge_answer(index, answer, bookie in self._trust.read_bookies)
             if index is not None:
-                held_account = held_account._replace(gone=index.gone, gone_state=index.gone_state)
+                held_entries = held_entries._replace(gone=index.gone, gone_state=index.gone_state)
         if tail is not None:
-            held_account = merge_journal_tail(held_account, tail)
-        assert held_account is not None
+            held_entries = merge_journal_tail(held_entries, tail)
+        assert held_entries is not None
         is_foreign = bookie in self._trust.foreign_bookies
         has_ok_index_only = (
-            held_account.index_state == IndexState.OK and held_account.listed is None and not is_foreign
+            held_entries.index_state == IndexState.OK and held_entries.listed is None and not is_foreign
         )
-        if not has_ok_index_only or expected is None or held_account.held != expected:
-            return held_account
-        is_open = bookie in self._trust.part_read_bookies and held_account.answered is not None and not closed
-        return held_account if is_open else None
+        if not has_ok_index_only or expected is None or held_entries.held != expected:
+            return held_entries
+        is_open = bookie in self._trust.part_read_bookies and held_entries.answered is not None and not closed
+        return held_entries if is_open else None
 
-    def _held_accounts(self, combination_rows: Longs) -> list[HeldAccount | None]:
+    def _held_entries(self, evidence_rows: Longs) -> list[HeldEntries | None]:
         replicas = self._replicas
         rows = zip(
-            combination_rows.tolist(),
-            replicas.groups.column(combination_rows, pa.binary()).to_pylist(),
-            replicas.states.column(combination_rows, pa.string()).to_pylist(),
-            replicas.answered[combination_rows].tolist(),
+            evidence_rows.tolist(),
+            replicas.groups.column(evidence_rows, pa.binary()).to_pylist(),
+            replicas.states.column(evidence_rows, pa.string()).to_pylist(),
+            replicas.answered[evidence_rows].tolist(),
             strict=True,
         )
         return [
             None
-            if account_row < 0
-            else HeldAccount(groups, state, None if answer_time == NO_ANSWER_TIME else answer_time)
-            for account_row, groups, state, answer_time in rows
+            if source_row < 0
+            else HeldEntries(groups, state, None if answer_time == NO_ANSWER_TIME else answer_time)
+            for source_row, groups, state, answer_time in rows
         ]
 
-    def _key_columns(self, account_rows: Longs) -> dict[str, Any]:
+    def _key_columns(self, source_rows: Longs) -> dict[str, Any]:
         replicas = self._replicas
         return {
-            "scope_id": replicas.scopes[account_rows],
-            "ledger_id": replicas.ledgers[account_rows],
-            "bookie_id": replicas.bookies.column(account_rows, pa.string()),
+            "scope_id": replicas.scopes[source_rows],
+            "ledger_id": replicas.ledgers[source_rows],
+            "bookie_id": replicas.bookies.column(source_rows, pa.string()),
         }
 
     def _unequal_batch(self, expected: Longs, held_rows: Longs) -> pa.RecordBatch:

@@ -84,19 +84,19 @@ def unseen_entries(entry_logs: DataFrame, locations: DataFrame, deletion_candida
         .agg(F.collect_list(ledger_struct).alias("ledgers"))
     )
     task_count = ledgers_by_log.sparkSession.sparkContext.defaultParallelism
-    return ledgers_by_log.repartition(task_count).mapInArrow(_read_hidden_rows, spark_types(UNSEEN_ENTRIES))
+    return ledgers_by_log.repartition(task_count).mapInArrow(_read_unseen_rows, spark_types(UNSEEN_ENTRIES))
 
 
-def _read_hidden_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _read_unseen_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for log in batch.to_pylist():
             ledgers, read_end = log.pop("ledgers"), log.pop("read_to")
-            rows = hidden_rows(log["path"], ledgers, read_end)
+            rows = find_unseen_rows(log["path"], ledgers, read_end)
             if rows:
                 yield pa.RecordBatch.from_pylist([log | row for row in rows], schema=UNSEEN_ENTRIES)
 
 
-def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | None) -> list[dict[str, Any]]:
+def find_unseen_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | None) -> list[dict[str, Any]]:
     """Return the rows of one log for the ledgers that the index locates in it.
 
     If the collector's scan of the log fails, the collector keeps the log, and there are no rows. If the log
@@ -114,7 +114,9 @@ def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | None) 
     except OSError as error:
         # A running bookie may have deleted the log since.
         reason = error.strerror or str(error)
-        return [_unknown_row(part, reason) for part in ledgers if part["last"] > (read_end or 0)]
+        return [
+            _unknown_row(log_ledger, reason) for log_ledger in ledgers if log_ledger["last"] > (read_end or 0)
+        ]
     if log_scan is None:
         return []
     rows = []
@@ -123,15 +125,15 @@ def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | None) 
         entry_offsets = np.unique(
             np.array([ledger_row["first"], ledger_row["last"]], np.int64) - LENGTH_STRUCT.size
         )
-        hidden_offsets = entry_offsets[~log_scan.contains(entry_offsets)]
+        unseen_offsets = entry_offsets[~log_scan.contains(entry_offsets)]
         ledger_records = slice(*np.searchsorted(log_scan.offsets, [entry_offsets[0], entry_offsets[-1] + 1]))
         seen_count = int((log_scan.ledger_ids[ledger_records] == ledger_row["ledger_id"]).sum())
-        unseen_count = max(len(hidden_offsets), ledger_row["entries"] - seen_count)
+        unseen_count = max(len(unseen_offsets), ledger_row["entries"] - seen_count)
         if unseen_count > 0 and not ledger_row["scope_id"]:
-            hidden_offset = int(hidden_offsets[0]) + LENGTH_STRUCT.size if len(hidden_offsets) else None
+            first_unseen_offset = int(unseen_offsets[0]) + LENGTH_STRUCT.size if len(unseen_offsets) else None
             rows.append(
                 _ledger_columns(ledger_row)
-                | {"unseen": unseen_count, "offset": hidden_offset, "may_fail": log_scan.may_fail}
+                | {"unseen": unseen_count, "offset": first_unseen_offset, "may_fail": log_scan.may_fail}
             )
     return rows
 

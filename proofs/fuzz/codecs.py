@@ -74,14 +74,14 @@ def _snapshot(data: bytes) -> None:
     at = snapshot.find_nodes(view)
     ended = False
     while not ended:
-        found = snapshot.find_bounds(view, at, NODES_AT_ONCE, 1 << 20)
+        found = snapshot.find_record_offsets(view, at, NODES_AT_ONCE, 1 << 20)
         if len(found.tail_starts):
-            snapshot.owners(snapshot.tails(view, found.tail_starts))
+            snapshot.session_owners(snapshot.read_tails(view, found.tail_starts))
         at, ended = found.next_record, found.has_end_mark
     sealed = data[: at + 5]
     sealed += zlib.adler32(sealed).to_bytes(8, "big") + (1).to_bytes(4, "big") + b"/"
-    snapshot.check_seals(memoryview(sealed), at)
-    snapshot.check_seals(view, at)
+    snapshot.check_checksums(memoryview(sealed), at)
+    snapshot.check_checksums(view, at)
 
 
 def _bbolt(data: bytes) -> None:
@@ -244,7 +244,7 @@ CODECS: tuple[Target, ...] = (
         lambda: _for_each_way(golden("codecs/rocksdb/manifest.py"), 2),
         _first_byte_chooses(
             lambda data: list(manifest.records(data, "000009.log", 9)),
-            lambda data: manifest.batches(data, "000009.log", 9),
+            lambda data: manifest.check_wal(data, "000009.log", 9),
         ),
     ),
     Target("rocksdb-manifest", partial(golden, "codecs/rocksdb/manifest.py"), manifest.decode),

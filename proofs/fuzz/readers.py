@@ -25,12 +25,12 @@ from auditor.reports.forms import FORMS
 from auditor.runs.damage import require_whole_findings, translate_damage
 from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
 from auditor.sources.bookies.collections.collection import Collection
-from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, shares
+from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, make_shares
 from auditor.sources.bookies.collections.places import PieceOwner, collected_places
 from auditor.sources.bookies.entry_logs.locations import read_locations
 from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of
 from auditor.sources.bookies.journal.files import JournalDirectory
-from auditor.sources.bookies.journal.tails import TailPart, read_tail
+from auditor.sources.bookies.journal.tails import JournalTailPart, read_tail
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
 from auditor.sources.bookies.places import find_places, read_inventory
@@ -140,7 +140,7 @@ def _journal(data: bytes) -> None:
     place("journal/current/5.txn", data)
     place("journal/current/VERSION", VERSION)
     directory = JournalDirectory(str(scratch() / "journal"), _sha256(VERSION), 5, 0)
-    list(read_tail(TailPart("bk1", (directory,))))
+    list(read_tail(JournalTailPart("bk1", (directory,))))
 
 
 def _sha256(data: bytes) -> str:
@@ -224,9 +224,9 @@ def _read_collection() -> None:
     for table in manifest.tables:
         if table != "availability":
             list(collection.read_rows(table, manifest))
-    taken = [found for found in collected.directories.values() if found.piece is not None]
-    pieces = {str(found.piece): PieceOwner("bk1", (found.path,)) for found in taken}
-    for lot in shares([(collection, manifest)], pieces, 2):
+    taken = [found for found in collected.directories.values() if found.piece_id is not None]
+    pieces = {str(found.piece_id): PieceOwner("bk1", (found.path,)) for found in taken}
+    for lot in make_shares([(collection, manifest)], pieces, 2):
         list(CopiedRowsReader(pieces).read(lot))
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from auditor.actions.commands import fill_command, kind_of_command, permit_command
+from auditor.actions.commands import action_kind_of_command, fill_command, permit_command
 from auditor.checks import CHECK_BY_ID
 from auditor.decommission.rehearse import rehearse
 from auditor.errors import RunUsageError
@@ -227,7 +227,7 @@ def _commands_of(run: RunReader) -> Iterable[tuple[str, ActionKind, str | None]]
         check = CHECK_BY_ID.get(finding.id)
         blanks = placeholders_of(finding, run.report.cluster.instance_id)
         for command in check.commands if check else ():
-            kind = kind_of_command(command.text)
+            kind = action_kind_of_command(command.text)
             if kind is None or (
                 command.storage is not None and storages.get(blanks.get("BOOKIE", "")) != command.storage
             ):

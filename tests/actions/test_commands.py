@@ -12,11 +12,11 @@ import pytest
 
 import auditor
 from auditor.actions.commands import (
-    collect_command,
-    compact_command,
+    action_kind_of_command,
+    collect_garbage_command,
+    compaction_command,
     decommission_command,
     fill_command,
-    kind_of_command,
     permit_command,
 )
 from auditor.actions.gate import permit
@@ -40,7 +40,7 @@ def allowed(run: Any, kind: ActionKind, *objects: Any) -> Allowed:
 
 
 def test_every_command_of_a_page_that_writes_has_a_kind_and_no_other_has() -> None:
-    kinds = {text for text in COMMANDS if kind_of_command(text) is not None}
+    kinds = {text for text in COMMANDS if action_kind_of_command(text) is not None}
     assert kinds - {*WRITING} == {
         "bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE"
     }
@@ -131,12 +131,12 @@ def test_requests_to_a_bookie_need_their_kind(tmp_path: Path) -> None:
     run = Held(tmp_path)
     collect = allowed(run, ActionKind.COLLECT, bookie("bk1:3181"))
     compact = allowed(run, ActionKind.COMPACT, bookie("bk1:3181"))
-    assert collect_command(collect, "http://h/gc") == "curl -X PUT http://h/gc"
-    assert "forceMajor" in compact_command(compact, "http://h/gc", is_major=True)
+    assert collect_garbage_command(collect, "http://h/gc") == "curl -X PUT http://h/gc"
+    assert "forceMajor" in compaction_command(compact, "http://h/gc", is_major=True)
     with pytest.raises(TypeError):
-        collect_command(compact, "http://h/gc")
+        collect_garbage_command(compact, "http://h/gc")
     with pytest.raises(TypeError):
-        compact_command(collect, "http://h/gc", is_major=False)
+        compaction_command(collect, "http://h/gc", is_major=False)
     with pytest.raises(TypeError):
         decommission_command(allowed(run, ActionKind.DECOMMISSION, bookie("bk2:3181")), "bk1:3181")
 

@@ -16,9 +16,9 @@ from auditor.actions.objects import ActionObject, bookie, ledger, objects_with_n
 from auditor.checks import ALL_CHECKS, Check
 from auditor.model.finding import Finding
 from auditor.model.holds import (
+    ACTIONS_NEEDING_TWO_RUNS,
     DANGEROUS_ACTIONS,
     METADATA_SOURCE,
-    TWO_RUN_ACTIONS,
     ActionKind,
     HoldObject,
     HoldTarget,
@@ -85,7 +85,7 @@ class Held:
         ledgers = [ledger_row(id, "bk1:3181", state="OPEN") for id in opened]
         made = made_run(path, findings, replace(report(), run=facts), holds=[*rows], ledgers=ledgers)
         self.holds = RunReader(made.path).holds
-        self.holds.now = self.holds.as_of + age_ms
+        self.holds.now = self.holds.data_time + age_ms
 
 
 def test_a_hold_refuses_the_kinds_that_it_forbids_and_no_others(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_dangerous_kinds_need_data_of_the_last_day(kind: ActionKind, tmp_path: P
 def test_dangerous_kinds_need_data_that_is_not_of_the_future(kind: ActionKind, tmp_path: Path) -> None:
     """A clock was wrong: such data never becomes too old."""
     run = Held(tmp_path, age_ms=-MAX_CLOCK_AHEAD_MS)
-    assert not run.holds.is_of_future
+    assert not run.holds.is_in_future
     run.holds.now -= 1
     answer = permit(run, kind, [bookie("bk1:3181")])
     assert isinstance(answer, Refused if kind in DANGEROUS_ACTIONS else Allowed)
@@ -151,13 +151,13 @@ def test_dangerous_kinds_need_data_that_is_not_of_the_future(kind: ActionKind, t
 @pytest.mark.parametrize("kind", ActionKind)
 def test_what_deletes_for_good_needs_an_earlier_run(kind: ActionKind, tmp_path: Path) -> None:
     answer = permit(Held(tmp_path, has_earlier=False), kind, [bookie("bk1:3181")])
-    assert isinstance(answer, Refused if kind in TWO_RUN_ACTIONS else Allowed)
+    assert isinstance(answer, Refused if kind in ACTIONS_NEEDING_TWO_RUNS else Allowed)
 
 
 @pytest.mark.parametrize("kind", ActionKind)
 def test_a_run_without_holds_permits_nothing_that_changes_a_cluster(kind: ActionKind, tmp_path: Path) -> None:
     run = RunReader(made_run(tmp_path, report=replace(report(), run=replace(report().run, holds=None))).path)
-    run.holds.now = run.holds.as_of
+    run.holds.now = run.holds.data_time
     answer = permit(run, kind, [bookie("bk1:3181")])
     assert isinstance(answer, Allowed if kind is ActionKind.WAIT else Refused)
 
@@ -181,7 +181,7 @@ def test_a_run_that_nothing_can_rest_on_still_names_its_holds(tmp_path: Path) ->
     assert refused.unfit_reason is UnfitRunReason.DATA_TOO_OLD
     assert refused.is_certain
     assert refused.sentence.endswith("(last-known-copy)")
-    assert "24 hours" in refused.why
+    assert "24 hours" in refused.reason
 
 
 def test_the_most_important_hold_comes_first(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_only_a_ledger_that_is_proved_unowned_may_be_deleted(
 ) -> None:
     """The page of a mark that is stuck has the command too, and its ledger may be in use."""
     run = run_of(tmp_path, [finding])
-    run.holds.now = run.holds.as_of
+    run.holds.now = run.holds.data_time
     answer = permit(run, ActionKind.DELETE_LEDGER, [ledger(42)])
     assert isinstance(answer, Allowed if is_allowed else Refused)
     allowed, refused = permit_ledgers(run, ActionKind.DELETE_LEDGER, [], [ledger(42)])
@@ -328,10 +328,10 @@ def test_one_source_of_the_future_is_enough(tmp_path: Path) -> None:
     made = made_run(tmp_path, sources=[source_row(NOW), source_row(NOW + 48 * HOUR, "pulsar:dump:///o")])
     holds = RunReader(made.path).holds
     holds.now = NOW + HOUR
-    assert holds.as_of == NOW
-    assert holds.is_of_future
+    assert holds.data_time == NOW
+    assert holds.is_in_future
     holds.now = NOW + 48 * HOUR
-    assert not holds.is_of_future
+    assert not holds.is_in_future
 
 
 def source_row(as_of: int, name: str = "zk://h1/ledgers") -> dict[str, Any]:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.actions.finding_holds import NEW_HOLD_COLUMNS
-from auditor.actions.memory import ReadFacts, add_carried_holds, find_unreadable_cookie_pairs, unseen_findings
+from auditor.actions.memory import (
+    ReadFacts,
+    add_carried_holds,
+    find_unreadable_cookie_pairs,
+    unchecked_findings,
+)
 from auditor.actions.run_inputs import UNNAMED_STORE, RunInputs
 from auditor.checks import ALL_CHECKS
 from auditor.model.holds import ActionKind, FactReason, HoldTarget, LiftCondition
@@ -38,7 +43,7 @@ WHOLE = ReadFacts(
     read_bookies=frozenset({BOOKIE}),
     needed_bookies=frozenset(),
     is_anything_missing=False,
-    unseen_findings=frozenset(),
+    unchecked_pairs=frozenset(),
 )
 
 
@@ -54,12 +59,12 @@ def remembered(
 
     new = pa.schema([HOLDS.field(name) for name in NEW_HOLD_COLUMNS])
     rows = arrow_frame(spark, pa.Table.from_pylist([*changes], CHANGES))
-    unseen = {(row["id"], row["bookie_id"]) for row in unseen_findings(rows).collect()}
+    unseen = {(row["id"], row["bookie_id"]) for row in unchecked_findings(rows).collect()}
     kept_rows = add_carried_holds(
         arrow_frame(spark, new.empty_table()),
         arrow_frame(spark, pa.Table.from_pylist(holds, HOLDS)),
         rows,
-        replace(seen, unseen_findings=frozenset(unseen)),
+        replace(seen, unchecked_pairs=frozenset(unseen)),
         1,
         spark.createDataFrame(
             [(0, ledger, is_unread) for ledger, is_unread in (undecided or {}).items()],
@@ -75,7 +80,9 @@ def kept(spark: SparkSession, holds: list[dict[str, Any]], now: RunInputs, *earl
     for run in earlier:
         known = known.merge_inputs(run)
     lost, lost_carried = now.reasons_lacking_input(earlier[-1]), now.reasons_lacking_input(known)
-    return remembered(spark, holds, replace(WHOLE, unseen_reasons=lost, unseen_carried_reasons=lost_carried))
+    return remembered(
+        spark, holds, replace(WHOLE, unchecked_reasons=lost, unchecked_carried_reasons=lost_carried)
+    )
 
 
 OF_OPTIONS = ["gc-would-delete-live", "unindexed-bytes", "index-incomplete", "owner-dangling"]
@@ -189,7 +196,7 @@ OF_LEDGERS = ("bookie", "metadata", "record of a ledger")
 RESTS_ON: dict[FactReason, tuple[str, ...]] = {
     FactReason.LAST_KNOWN_COPY: OF_LEDGERS,
     FactReason.LAST_SERVED_COPY: ("registrations", "metadata", "record of a ledger"),
-    FactReason.FOREIGN_COPY: OF_LEDGERS,
+    FactReason.NON_MEMBER_COPY: OF_LEDGERS,
     FactReason.UNREAD_DISK: ("bookie",),
     FactReason.INDEX_DAMAGED: OF_LEDGERS,
     FactReason.UNINDEXED_BYTES: (*OF_LEDGERS, "entry logs"),

@@ -72,7 +72,7 @@ def index_plan(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -
 
 def planned(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> dict[str, EarlierTable]:
     """The earlier rows of each bookie with reusable parts."""
-    return {each.part.bookie_id: each.earlier_table for each in index_plan(of, bookies).reusable_parts}
+    return {each.index_part.bookie_id: each.earlier_table for each in index_plan(of, bookies).reusable_parts}
 
 
 def test_each_bookie_is_told_the_files_that_may_have_its_rows(tmp_path: Path) -> None:

@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 
 from auditor import Audit
-from auditor.audit.space_scan import collector_settings
+from auditor.audit.space_scan import read_collector_settings
 from auditor.errors import UsageError
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.options import AuditOptions
 
 
 def test_without_a_file_the_servers_defaults_hold() -> None:
-    assert collector_settings(None) == CollectorSettings()
+    assert read_collector_settings(None) == CollectorSettings()
 
 
 def test_a_file_says_what_it_sets_and_no_more(tmp_path: Path) -> None:
     conf = tmp_path / "bk_server.conf"
     conf.write_text("bookiePort=3181\ngcWaitTime = 900000\nverifyMetadataOnGC=true\n")
-    assert collector_settings(str(conf)) == CollectorSettings(
+    assert read_collector_settings(str(conf)) == CollectorSettings(
         wait_ms=900_000, verify_metadata=True, source=str(conf)
     )
 
@@ -42,7 +42,7 @@ def test_a_file_that_is_no_configuration_is_wrong_usage(
     if data is not None:
         conf.write_bytes(data)
     with pytest.raises(UsageError) as error:
-        collector_settings(str(conf))
+        read_collector_settings(str(conf))
     assert str(error.value) == f"--bookie-conf {conf}: {reason}"
     options = AuditOptions(bookie_conf=str(conf))
     with pytest.raises(UsageError, match="--bookie-conf"):  # before anything is read

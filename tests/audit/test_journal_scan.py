@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.audit.journal_scan import JournalTail, LostJournal, index_date, refused_replays
+from auditor.audit.journal_scan import JournalTail, LostJournal, find_dated_index, replay_refusals
 from auditor.model.replay_refusal import FailedReplay
 from auditor.model.states import ReplayError, TimeBasis
 from auditor.sources.bookies.journal.files import Journals
@@ -21,23 +21,23 @@ def lost(older: int, newer: int) -> JournalTail:
 def test_a_journal_without_the_file_of_its_mark_refuses_the_start() -> None:
     """4.17.2: whether it was killed or stopped, and whatever other files are there."""
     for tail in (lost(1, 0), lost(0, 1), lost(3, 2)):
-        [(name, refusal)] = refused_replays({"bk1": tail, "bk2": WHOLE}, ()).items()
+        [(name, refusal)] = replay_refusals({"bk1": tail, "bk2": WHOLE}, ()).items()
         assert (name, refusal.error, refusal.fault) == ("bk1", "java.io.IOException", "journal-gone")
         assert (refusal.certain, refusal.paths) == (True, ("/j",))
         assert refusal.reason == "/j lacks 1a.txn, from which the bookie would replay its journal"
-    assert refused_replays({"bk1": WHOLE}, ()) == {}
+    assert replay_refusals({"bk1": WHOLE}, ()) == {}
 
 
 def test_the_mark_of_a_running_bookie_may_have_moved() -> None:
-    assert refused_replays({"bk1": lost(1, 1)}, {"bk1"})["bk1"].certain is False
-    assert refused_replays({"bk1": lost(1, 0)}, {"bk1"})["bk1"].certain is True
+    assert replay_refusals({"bk1": lost(1, 1)}, {"bk1"})["bk1"].certain is False
+    assert replay_refusals({"bk1": lost(1, 0)}, {"bk1"})["bk1"].certain is True
 
 
 def test_a_copy_without_any_journal_says_nothing() -> None:
     """Journals are large, and often left out of a copy."""
     for running in (set[str](), {"bk1", "bk2"}):
-        assert refused_replays({"bk1": lost(0, 0), "bk2": lost(0, 0)}, running) == {}
-        assert refused_replays({"bk1": lost(0, 0), "bk2": WHOLE}, running)["bk1"].certain is False
+        assert replay_refusals({"bk1": lost(0, 0), "bk2": lost(0, 0)}, running) == {}
+        assert replay_refusals({"bk1": lost(0, 0), "bk2": WHOLE}, running)["bk1"].certain is False
 
 
 def damaged(*errors: ReplayError) -> JournalTail:
@@ -48,7 +48,7 @@ def damaged(*errors: ReplayError) -> JournalTail:
 
 
 def test_a_record_of_negative_length_refuses_the_start_and_can_be_skipped() -> None:
-    [(name, refusal)] = refused_replays({"bk1": damaged(ReplayError.INVALID_RECORD)}, ()).items()
+    [(name, refusal)] = replay_refusals({"bk1": damaged(ReplayError.INVALID_RECORD)}, ()).items()
     assert (name, refusal.error, refusal.fault) == ("bk1", "java.io.IOException", "journal-invalid-record")
     assert refusal.reason == (
         "/j0/1a.txn: a record of -9 bytes at byte 512; the replay of the journal ends there"
@@ -71,13 +71,13 @@ def test_a_record_of_negative_length_refuses_the_start_and_can_be_skipped() -> N
 )
 def test_other_damage_ends_the_replay_whatever_is_configured(error: ReplayError, exception: str) -> None:
     for errors in ((error,), (error, ReplayError.INVALID_RECORD)):
-        refusal = refused_replays({"bk1": damaged(*errors)}, ())["bk1"]
+        refusal = replay_refusals({"bk1": damaged(*errors)}, ())["bk1"]
         assert (refusal.error, refusal.fault) == (exception, "journal-unreadable")
         assert refusal.way_out is None
 
 
 def test_a_clean_stop_moves_the_mark_past_a_damaged_record() -> None:
-    assert refused_replays({"bk1": damaged(ReplayError.INVALID_RECORD)}, {"bk1"})["bk1"].certain is False
+    assert replay_refusals({"bk1": damaged(ReplayError.INVALID_RECORD)}, {"bk1"})["bk1"].certain is False
 
 
 NOW = 1_795_237_669_000
@@ -95,7 +95,7 @@ def dated(
         index_date=None if dated is None else DatedIndex(dated, TimeBasis.OLDER_JOURNAL),
     )  # fmt: skip
     bookie = AttributedBookie("bk1", (), "read", None, dated, False, False, True, journals)
-    return index_date(bookie, tail, running, NOW)
+    return find_dated_index(bookie, tail, running, NOW)
 
 
 def test_an_index_is_dated_by_file_times_and_says_by_which() -> None:

@@ -12,7 +12,7 @@ from auditor.errors import StoreError, UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import sentence_of
 from auditor.sources.metadata.uri import parse_metadata_uri
-from auditor.sources.owners.applications import NO_OWNERS
+from auditor.sources.owners.applications import NONE_VALUE
 
 
 def scan(
@@ -41,7 +41,7 @@ def scan(
 def test_the_metadatas_own_store_is_looked_at_and_no_other() -> None:
     assert scan(beside=True).names == ("pulsar:zk://h1:2181/east",)
     assert scan(beside=False).stores == ()
-    assert scan(NO_OWNERS, beside=True).stores == ()
+    assert scan(NONE_VALUE, beside=True).stores == ()
 
 
 def test_a_store_that_does_not_say_leaves_a_note() -> None:
@@ -66,11 +66,11 @@ def test_a_place_that_was_named_and_has_no_owners_is_an_error() -> None:
     assert scan(beside=True, empty=True).stores  # an application that is new has none yet
 
 
-@pytest.mark.parametrize("owners", ["zk://h1:2181", "pulsar:zk://", ["pulsar:zk://h1", NO_OWNERS]])
+@pytest.mark.parametrize("owners", ["zk://h1:2181", "pulsar:zk://", ["pulsar:zk://h1", NONE_VALUE]])
 def test_what_cannot_be_meant_is_refused_before_anything_is_read(owners: str | list[str]) -> None:
     with pytest.raises(UsageError):
         check_owners(AuditOptions(owners=owners))
     with pytest.raises(UsageError):
         check_owners(AuditOptions(owners_complete=owners))
-    check_owners(AuditOptions(owners=NO_OWNERS))
+    check_owners(AuditOptions(owners=NONE_VALUE))
     check_owners(AuditOptions())

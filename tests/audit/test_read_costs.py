@@ -12,7 +12,7 @@ import pytest
 from auditor.audit.index_scan import index_cost
 from auditor.audit.journal_scan import journal_cost
 from auditor.sources.bookies.journal.files import JournalDirectory
-from auditor.sources.bookies.journal.tails import TailPart
+from auditor.sources.bookies.journal.tails import JournalTailPart
 from auditor.sources.bookies.parts import INDEX_FILES, ROCKSDB, IndexDirectory, IndexPart
 from auditor.spark import execution
 from auditor.spark.execution import read_parts
@@ -75,7 +75,7 @@ def test_databases_count_where_the_index_is_in_rocksdb(tmp_path: Path, database:
 
 def test_journals_count_whole(tmp_path: Path, is_short: Any) -> None:
     write(tmp_path / "current" / "19.txn", 100_000)
-    parts = [TailPart("bk1:3181", (JournalDirectory(str(tmp_path), "", 0x19, 90_000),))]
+    parts = [JournalTailPart("bk1:3181", (JournalDirectory(str(tmp_path), "", 0x19, 90_000),))]
     assert is_short(journal_cost(parts), 0.004)
     assert not is_short(journal_cost(parts), 0.0005)
 

@@ -55,7 +55,7 @@ def test_with_one_table_too_old_all_of_a_running_store_is_read_again(tmp_path: P
     assert not run.exists("tables")
     assert not run.exists("findings")
     assert run.read_json(MANIFEST) == {"identity": IDENTITY}
-    assert run.begin(IDENTITY) is True
+    assert run.begin_run(IDENTITY) is True
 
 
 def test_what_is_saved_does_not_change(tmp_path: Path) -> None:
@@ -68,4 +68,4 @@ def test_what_is_saved_does_not_change(tmp_path: Path) -> None:
 def test_a_run_that_got_nowhere_has_nothing_to_take(tmp_path: Path) -> None:
     assert resumption_of(RunDirectory(str(tmp_path / "none")), LIVE, AuditOptions()).notes == ()
     run = broken_off(tmp_path)
-    assert (resumption_of(run, LIVE, AuditOptions()).oldest_table_time, run.oldest_table()) == (None, None)
+    assert (resumption_of(run, LIVE, AuditOptions()).oldest_table_time, run.oldest_table_ms()) == (None, None)

@@ -24,8 +24,8 @@ def bookies(*made: int | None) -> Any:
     ]
     owners = {f"id-{name}:0": SimpleNamespace(bookie_id=f"{name}:1") for name in names}
     return SimpleNamespace(
-        collected=SimpleNamespace(readable_collections=manifests),
-        directory_owners=SimpleNamespace(owner_of_piece=owners),
+        collection_places=SimpleNamespace(readable_collections=manifests),
+        directory_owners=SimpleNamespace(owner_by_piece_id=owners),
         members=[],
     )
 

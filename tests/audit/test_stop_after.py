@@ -24,7 +24,7 @@ MADE_BY = {
     AuditStage.COMPARE_COPIES: "tables/unequal",
     AuditStage.JUDGE_LEDGERS: "tables/judged",
     AuditStage.SECOND_SCAN: "tables/marks",
-    AuditStage.DERIVE_TABLES: "tables/verdicts",
+    AuditStage.BUILD_CHECK_TABLES: "tables/verdicts",
     AuditStage.RUN_CHECKS: "tables/checks",
     AuditStage.CONFIRM_SUSPECTS: "findings",
     AuditStage.FIND_CHANGES: "tables/changes",

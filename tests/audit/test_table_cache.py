@@ -35,18 +35,18 @@ NESTED = pa.schema(
 
 def test_an_unfinished_run_is_resumed_by_the_same_question_only(tmp_path: Path) -> None:
     run = RunDirectory(str(tmp_path / "run"))
-    assert run.begin({"metadata": "a"}) is False
-    assert run.begin({"metadata": "a"}) is True
+    assert run.begin_run({"metadata": "a"}) is False
+    assert run.begin_run({"metadata": "a"}) is True
     (tmp_path / "run" / "tables").mkdir()
     with pytest.raises(RunError, match="different sources"):
-        run.begin({"metadata": "b"})
+        run.begin_run({"metadata": "b"})
 
 
 def test_a_run_that_got_nowhere_gives_its_place_away(tmp_path: Path) -> None:
     run = RunDirectory(str(tmp_path / "run"))
-    run.begin({"metadata": "mistyped"})
-    assert run.begin({"metadata": "right"}) is False
-    assert run.begin({"metadata": "right"}) is True
+    run.begin_run({"metadata": "mistyped"})
+    assert run.begin_run({"metadata": "right"}) is False
+    assert run.begin_run({"metadata": "right"}) is True
 
 
 def _break_off(begun: bool) -> None:
@@ -69,7 +69,7 @@ def test_a_run_that_fails_with_tables_is_resumed(tmp_path: Path) -> None:
     run.write_json(MANIFEST, {"identity": {"metadata": "a"}})
     with pytest.raises(StoreError), run.claim_directory({"metadata": "a"}):
         _break_off(run.exists("tables"))
-    assert run.begin({"metadata": "a"}) is True
+    assert run.begin_run({"metadata": "a"}) is True
 
 
 def _take_away(run: RunDirectory, error: Exception | None) -> None:
@@ -88,7 +88,7 @@ def test_a_directory_that_was_taken_away_is_begun_anew(tmp_path: Path) -> None:
         run = RunDirectory(str(tmp_path / "run"))
         with pytest.raises(RunError, match="was deleted while"), run.claim_directory({"metadata": "a"}):
             _take_away(run, error)
-        assert run.begin({"metadata": "a"}) is False
+        assert run.begin_run({"metadata": "a"}) is False
         assert list(run.read_json(MANIFEST) or {}) == ["identity"]
 
 
@@ -103,10 +103,10 @@ def test_a_directory_that_is_refused_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_finished_run_is_never_written_over(tmp_path: Path) -> None:
     run = RunDirectory(str(tmp_path / "run"))
-    run.begin({"metadata": "a"})
+    run.begin_run({"metadata": "a"})
     run.write_json(REPORT, {})
     with pytest.raises(RunError, match="finished run"):
-        run.begin({"metadata": "a"})
+        run.begin_run({"metadata": "a"})
 
 
 def test_a_run_may_lie_on_another_file_system(tmp_path: Path) -> None:
@@ -252,17 +252,17 @@ def test_no_name_of_a_table_has_a_dot_for_the_run(
 def test_an_audit_of_several_stores_of_owners_goes_on_with_its_own_unfinished_run(tmp_path: Path) -> None:
     both = ["pulsar:zk://h1:2181", "pulsar:zk://h1:2181/east"]
     identity = run_identity("audit", "zk://h1/ledgers", [], AuditOptions(owners=both, owners_complete=both))
-    assert RunDirectory(str(tmp_path)).begin(identity) is False
+    assert RunDirectory(str(tmp_path)).begin_run(identity) is False
     (tmp_path / "tables").mkdir()
-    assert RunDirectory(str(tmp_path)).begin(identity) is True
+    assert RunDirectory(str(tmp_path)).begin_run(identity) is True
     single = run_identity("audit", "zk://h1/ledgers", [], AuditOptions(owners=both[:1]))
     with pytest.raises(RunError, match="an unfinished run with different sources or options"):
-        RunDirectory(str(tmp_path)).begin(single)
+        RunDirectory(str(tmp_path)).begin_run(single)
 
 
 def test_tables_of_two_directories_may_have_the_same_name(spark: SparkSession, tmp_path: Path) -> None:
     run = RunDirectory(str(tmp_path / "run"))
-    run.begin({"metadata": "a"})
+    run.begin_run({"metadata": "a"})
     cache = TableCache(Execution(spark), RunStore(run), SilentProgress())
     table = cache.write_rows("placement", [{"bookie_id": "bk1"}], SCHEMA)
     checked = cache.write_rows("placement", [{"bookie_id": "bk2"}], SCHEMA, "tables/checks")

@@ -188,7 +188,7 @@ def test_no_two_checks_share_an_id_or_alias() -> None:
 def test_a_check_lives_in_the_module_of_its_name(each: Check) -> None:
     module = importlib.import_module(f"auditor.checks.{each.id.replace('-', '_')}")
     assert each in vars(module).values()
-    assert each.find.__module__ == module.__name__
+    assert each.finder.__module__ == module.__name__
 
 
 @every_check
@@ -296,7 +296,7 @@ def test_a_check_with_a_section_twice_cannot_be_made() -> None:
     def sure(tables: object) -> None:
         """It says twice how sure it is."""
 
-    sure.__doc__ = f"{ALL_CHECKS[0].find.__doc__}\n    How sure:\n        Suspect.\n"
+    sure.__doc__ = f"{ALL_CHECKS[0].finder.__doc__}\n    How sure:\n        Suspect.\n"
     with pytest.raises(TypeError, match="sure: repeats headings: How sure"):
         check(Severity.NOTE, rests_on=Basis.DISKS)(sure)  # type: ignore[arg-type]
 
@@ -317,14 +317,14 @@ def test_a_check_with_a_command_of_unknown_risk_cannot_be_made() -> None:
     def risky(tables: object) -> None:
         """It tells no risk."""
 
-    risky.__doc__ = (CHECK_BY_ID["mark-missing"].find.__doc__ or "").replace("Risk:", "Note:")
+    risky.__doc__ = (CHECK_BY_ID["mark-missing"].finder.__doc__ or "").replace("Risk:", "Note:")
     with pytest.raises(TypeError, match="no command with its risk: `bookkeeper shell triggeraudit"):
         check(Severity.NOTE, rests_on=Basis.DISKS)(risky)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("urgency", [Urgency.DESTROYS_DATA, Urgency.LOST])
 def test_a_check_of_lost_data_without_a_hold_cannot_be_made(urgency: Urgency) -> None:
-    find = CHECK_BY_ID["mark-missing"].find
+    find = CHECK_BY_ID["mark-missing"].finder
     with pytest.raises(TypeError, match=f"a check of urgency {urgency} must declare at least one hold"):
         check(Severity.CRITICAL, rests_on=Basis.DISKS, urgency=urgency)(find)
     hold = HoldRule(HoldTarget.BOOKIE, (ActionKind.COLLECT,))
@@ -333,5 +333,5 @@ def test_a_check_of_lost_data_without_a_hold_cannot_be_made(urgency: Urgency) ->
 
 
 def test_an_alias_leads_to_its_check() -> None:
-    renamed = check(Severity.NOTE, rests_on=Basis.DISKS, aliases=("old-word",))(ALL_CHECKS[0].find)
+    renamed = check(Severity.NOTE, rests_on=Basis.DISKS, aliases=("old-word",))(ALL_CHECKS[0].finder)
     assert (renamed.id, renamed.aliases) == (ALL_CHECKS[0].id, ("old-word",))

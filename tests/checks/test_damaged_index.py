@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from auditor.model.states import GONE_REASON
+from auditor.model.states import DELETED_REASON
 from tests.checks.tables_builder import find, ledger, places, tables
 
 
@@ -28,7 +28,7 @@ def test_a_damaged_index_is_told_with_its_byte(spark: SparkSession) -> None:
                 "reason": "ends inside a page",
             },
             {"ledger_id": 3, "bookie_id": "bk1", "state": "ok"},
-            {"ledger_id": 4, "bookie_id": "bk1", "state": "unreadable", "reason": GONE_REASON},
+            {"ledger_id": 4, "bookie_id": "bk1", "state": "unreadable", "reason": DELETED_REASON},
             {"bookie_id": "bk1", "state": "gap", "path": "ledgers1"},
         ],
     )

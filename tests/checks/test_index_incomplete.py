@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from auditor.tables.judged import find_unindexed
-from auditor.tables.scans import MOVED
+from auditor.tables.judged import find_unindexed_entries
+from auditor.tables.scans import MOVED_LEDGERS
 from tests.checks.tables_builder import find, tables
 
 
@@ -46,11 +46,11 @@ def test_a_ledger_that_moved_between_the_scans_proves_nothing(spark: SparkSessio
         + [{"ledger_id": 9}, {"ledger_id": 10, "listed": served}],
     ).judged
     moved = spark.createDataFrame([(0, 8, True, 1, 2)], ", ".join(_columns()))
-    assert {row["ledger_id"] for row in find_unindexed(judged, moved).collect()} == {7, 10}
-    found = {row["ledger_id"]: row["served"] for row in find_unindexed(judged, None).collect()}
+    assert {row["ledger_id"] for row in find_unindexed_entries(judged, moved).collect()} == {7, 10}
+    found = {row["ledger_id"]: row["served"] for row in find_unindexed_entries(judged, None).collect()}
     assert found == {7: True, 8: True, 10: False}
 
 
 def _columns() -> list[str]:
     types = {"listed": "boolean"}
-    return [f"{name} {types.get(name, 'long')}" for name in MOVED.names[:5]]
+    return [f"{name} {types.get(name, 'long')}" for name in MOVED_LEDGERS.names[:5]]

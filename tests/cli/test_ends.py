@@ -141,7 +141,7 @@ def test_damaged_manifest_of_an_unfinished_run_is_damage(tmp_path: Path, text: s
     for step in (
         run.read_manifest,
         run.delete_tables,
-        lambda: run.begin({}),
+        lambda: run.begin_run({}),
         lambda: run.add_to_manifest({"a": 1}),
     ):
         with pytest.raises(RunError, match="is damaged"):
@@ -158,7 +158,7 @@ def test_out_that_is_a_file_or_lies_below_one(tmp_path: Path) -> None:
         assert ended.stderr.startswith("bkaudit: --out "), ended.stderr
         assert ended.stderr.count("\n") == 1
     with pytest.raises(RunError, match="is a file; choose a new directory"):
-        RunDirectory(str(tmp_path / "file")).begin({})
+        RunDirectory(str(tmp_path / "file")).begin_run({})
 
 
 @pytest.mark.parametrize("value", ["2x", "g", "-1g", "0g", "2 g", "1.5g"])

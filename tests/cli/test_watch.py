@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from auditor.audit.run_store import unfinished_run
 from auditor.cli import main
 from auditor.errors import StoreError
-from auditor.model.report import FOUND, UNREACHABLE, USAGE
+from auditor.model.report import EXIT_FOUND, EXIT_UNREACHABLE, EXIT_USAGE
 from auditor.notebook.run import open_run
 from auditor.runs.directory import RunDirectory
 from tests.corpora.corpora import unpack
@@ -96,7 +96,7 @@ def test_a_store_that_is_away_is_a_line_and_the_code_of_the_last_round(
     monkeypatch.setattr("auditor.audit.audit.Audit.run", away)
     arguments = ("--metadata", "zk://h1/ledgers", "--interval", "1s", "--rounds", "2", "--keep", "3")
     ended = watch(tmp_path / "runs", *arguments)
-    assert ended.exit_code == UNREACHABLE
+    assert ended.exit_code == EXIT_UNREACHABLE
     lines = [line.partition(" UTC ")[2] for line in ended.stdout.splitlines()]
     failed = "a second: failed, exit code 4: zk://h1/ledgers: nobody?answers"
     # No round comes after the last one.
@@ -132,7 +132,7 @@ def test_a_report_that_cannot_be_written_is_said_and_the_rounds_go_on(
     out = f"csv={target / 'a.csv'}"
     arguments = ("--metadata", "zk://h1/ledgers", "--interval", "1s", "--rounds", "2", "--format", out)
     ended = watch(tmp_path / "runs", *arguments)
-    assert ended.exit_code == FOUND
+    assert ended.exit_code == EXIT_FOUND
     assert ended.stderr.count(f"bkaudit: --format {out}: no such directory: {target}\n") == 2
 
 
@@ -146,7 +146,7 @@ def test_rounds_are_kept_on_any_file_system(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr("auditor.audit.audit.Audit.run", done)
     monkeypatch.setenv("BKAUDIT_RUNS", f"file://{tmp_path}/runs")
     ended = watch("--metadata", "zk://h1/ledgers", "--interval", "1s", "--rounds", "3", "--keep", "1")
-    assert ended.exit_code == FOUND, ended.output
+    assert ended.exit_code == EXIT_FOUND, ended.output
     assert ended.stdout.splitlines()[-1].endswith(f"; file://{tmp_path}/runs/3")
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["3"]
 
@@ -165,5 +165,5 @@ def test_rounds_are_kept_on_any_file_system(monkeypatch: pytest.MonkeyPatch, tmp
 @pytest.mark.usefixtures("_no_session")
 def test_what_is_invalid_is_said_before_anything_starts(arguments: tuple[str, ...], said: str) -> None:
     ended = watch("--metadata", "zk://h1/ledgers", *arguments)
-    assert ended.exit_code == USAGE
+    assert ended.exit_code == EXIT_USAGE
     assert said in ended.stderr

@@ -20,7 +20,7 @@ from auditor.sources.bookies.collections.collection import (
     DIRECTORIES_SCHEMA,
     PLACES_SCHEMA,
     Collection,
-    places_of,
+    parse_places,
 )
 from auditor.sources.bookies.collections.tables import INDEX_SCHEMA
 from auditor.sources.bookies.entry_logs import rows as entry_logs
@@ -109,7 +109,7 @@ def test_places_directories_and_cookies_are_kept_as_they_were_found(tmp_path: Pa
     collect([str(root)], str(tmp_path / "out"))
     places = find_places([str(root)])
     rows = rows_of(tmp_path / "out", "directories")
-    assert places_of(rows_of(tmp_path / "out", "places"), rows) == places
+    assert parse_places(rows_of(tmp_path / "out", "places"), rows) == places
     [marked] = {
         LastMark(row["mark_file_id"], row["mark_offset"])
         for row in rows
@@ -162,7 +162,7 @@ def test_an_inventory_is_collected_with_what_it_declares(tmp_path: Path) -> None
     collected = collect([str(inventory)], str(tmp_path / "out"))
     assert collected.unread_count == 0
     rows = rows_of(tmp_path / "out", "directories")
-    assert places_of(rows_of(tmp_path / "out", "places"), rows) == find_places([str(inventory)])
+    assert parse_places(rows_of(tmp_path / "out", "places"), rows) == find_places([str(inventory)])
     assert len({row["piece"] for row in rows}) == 1
 
 

@@ -23,7 +23,7 @@ from auditor.keys.ledger_tree import LayoutKind, classify
 from auditor.model.comparison import Comparison, CopyState, StoreDifference, StoreItem
 from auditor.model.ledger_id import LedgerId
 from auditor.model.progress import SilentProgress
-from auditor.model.report import CLEAN, FOUND, NOT_COVERED
+from auditor.model.report import EXIT_CLEAN, EXIT_FOUND, EXIT_NOT_COVERED
 from auditor.reports.schema import comparison_schema
 from tests.servers import etcd as etcd_server
 from tests.servers.etcd import Etcd
@@ -95,7 +95,7 @@ def spoil(lines: list[Record]) -> tuple[list[Record], set[tuple[StoreItem, CopyS
 def test_a_copy_that_is_whole_is_the_same(spark: SparkSession, tmp_path: Path, lines: list[Record]) -> None:
     comparison, found = result(spark, SOURCE, written(lines, tmp_path))
     assert found == []
-    assert (comparison.exit_code, comparison.gaps) == (CLEAN, ())
+    assert (comparison.exit_code, comparison.gaps) == (EXIT_CLEAN, ())
     counts = {tally.item: (tally.source, tally.copy, tally.same) for tally in comparison.tallies}
     ledgers = sum(classify(LayoutKind.HIERARCHICAL, line["path"][9:]).kind == "ledger" for line in lines)
     assert counts[StoreItem.LEDGER] == (ledgers,) * 3
@@ -107,7 +107,7 @@ def test_a_copy_that_is_whole_is_the_same(spark: SparkSession, tmp_path: Path, l
     assert counts[StoreItem.OWNER] == (owners,) * 3
 
 
-@pytest.mark.parametrize(("created", "exit_code"), [(1_000, CLEAN), (60, FOUND)])
+@pytest.mark.parametrize(("created", "exit_code"), [(1_000, EXIT_CLEAN), (60, EXIT_FOUND)])
 def test_a_copy_whose_id_generator_is_behind_differs(
     spark: SparkSession, tmp_path: Path, lines: list[Record], created: int, exit_code: int
 ) -> None:
@@ -117,7 +117,7 @@ def test_a_copy_whose_id_generator_is_behind_differs(
     comparison, found = result(spark, SOURCE, written(copy, tmp_path))
     assert comparison.exit_code == exit_code
     behind = {(StoreItem.ID_GENERATOR, CopyState.DIFFERENT, "idgen")}
-    assert changes(found) == (behind if exit_code == FOUND else set())
+    assert changes(found) == (behind if exit_code == EXIT_FOUND else set())
 
 
 def test_each_kind_of_difference_is_found_and_no_other(
@@ -130,7 +130,7 @@ def test_each_kind_of_difference_is_found_and_no_other(
     wanted |= {(StoreItem.LEDGER, CopyState.DIFFERENT, ledger_path(147))}
     comparison, found = result(spark, SOURCE, written(copy, tmp_path))
     assert changes(found) == wanted
-    assert (comparison.exit_code, comparison.differences) == (FOUND, len(wanted))
+    assert (comparison.exit_code, comparison.differences) == (EXIT_FOUND, len(wanted))
     for tally in comparison.tallies:
         assert (
             tally.source == tally.same + tally.changes[CopyState.MISSING] + tally.changes[CopyState.DIFFERENT]
@@ -173,7 +173,7 @@ def test_what_was_not_read_is_undecided_and_never_missing(
         (StoreItem.LEDGER, CopyState.UNDECIDED, ledger_path(188)),
         (StoreItem.OWNER, CopyState.UNDECIDED, TOPIC),
     }
-    assert comparison.exit_code == NOT_COVERED
+    assert comparison.exit_code == EXIT_NOT_COVERED
     assert len(comparison.gaps) == 2
     assert all("is not base64" in str(each.why) for each in found)
 
@@ -186,7 +186,7 @@ def test_a_copy_that_was_cut_decides_no_absence(
     comparison, found = result(spark, SOURCE, written(copy, tmp_path, framed=False))
     assert {each.change for each in found} == {CopyState.UNDECIDED}
     assert {each.item for each in found} == {StoreItem.LEDGER, StoreItem.COOKIE, StoreItem.LAYOUT}
-    assert comparison.exit_code == NOT_COVERED
+    assert comparison.exit_code == EXIT_NOT_COVERED
     assert any("may be cut" in gap for gap in comparison.gaps)
 
 
@@ -264,11 +264,11 @@ def test_a_running_zookeeper_and_a_running_etcd_have_the_same(spark: SparkSessio
         comparison, found = result(spark, source, copy)
         assert changes(found) == {(StoreItem.ID_GENERATOR, CopyState.DIFFERENT, "idgen")}
         assert found[0].fields == ("the copy's next id is 1, but ledger 68 is in use",)
-        assert comparison.exit_code == FOUND
+        assert comparison.exit_code == EXIT_FOUND
         for _ in range(70):  # a bucket counts how often its key was written
             server.load([("/bk/buckets/000", b"")])
         comparison, found = result(spark, source, copy)
-        assert (found, comparison.exit_code) == ([], CLEAN)
+        assert (found, comparison.exit_code) == ([], EXIT_CLEAN)
         assert {tally.item for tally in comparison.tallies} == {
             StoreItem.LEDGER,
             StoreItem.COOKIE,
@@ -287,4 +287,4 @@ def test_a_running_zookeeper_and_a_running_etcd_have_the_same(spark: SparkSessio
             4: CopyState.UNDECIDED,
         }
         assert rows[4].why == "the record changed while the stores were read"
-        assert comparison.exit_code == FOUND
+        assert comparison.exit_code == EXIT_FOUND

@@ -13,7 +13,7 @@ import pytest
 from auditor.checks import TABLE_CHECKS
 from auditor.findings.table import ask_table_checks
 from auditor.tables import Tables
-from auditor.tables.parts import PARTS
+from auditor.tables.parts import TABLE_PARTS
 from auditor.tables.run_tables import OPTIONAL_TABLES, TABLES
 from tests.corpora.audited import Asked
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DERIVED = {"over_replicated", "unindexed"}
 FRAMES = {*TABLES, "locks", "empty_directories", *DERIVED}
-IN_FULL = DERIVED & {*PARTS}
+IN_FULL = DERIVED & {*TABLE_PARTS}
 """Parts that are made to tables of their own."""
 OF = sorted({check.asks for check in TABLE_CHECKS if isinstance(check.asks, str)})
 
@@ -30,8 +30,8 @@ OF = sorted({check.asks for check in TABLE_CHECKS if isinstance(check.asks, str)
 def _without(tables: Tables, name: str) -> Tables:
     if name == "unregistered":
         return tables.add(bookies=tables.bookies.where("not named or registered is not null"))
-    if name in PARTS and name not in IN_FULL:
-        for table, condition in PARTS[name]:
+    if name in TABLE_PARTS and name not in IN_FULL:
+        for table, condition in TABLE_PARTS[name]:
             others = getattr(tables, table).where(f"not coalesce({condition}, false)")
             tables = tables.add(**{table: others})
         return tables
@@ -40,23 +40,27 @@ def _without(tables: Tables, name: str) -> Tables:
 
 @pytest.mark.parametrize("name", OF)
 def test_a_check_is_of_something_that_the_tables_have(name: str) -> None:
-    assert name in {*FRAMES, *PARTS} or isinstance(getattr(Tables, name), property)
+    assert name in {*FRAMES, *TABLE_PARTS} or isinstance(getattr(Tables, name), property)
 
 
 def test_parts_are_of_tables_and_some_check_is_of_each() -> None:
-    assert {table for pairs in PARTS.values() for table, _ in pairs} <= FRAMES
-    assert {*PARTS} - {*OF} == {"unindexed"} - {*OF}
+    assert {table for pairs in TABLE_PARTS.values() for table, _ in pairs} <= FRAMES
+    assert {*TABLE_PARTS} - {*OF} == {"unindexed"} - {*OF}
 
 
 def test_a_part_that_is_known_to_be_empty_is_empty(asked: Asked) -> None:
     counts: Counter[str] = Counter()
-    for table in sorted({table for pairs in PARTS.values() for table, _ in pairs}):
-        named = [(name, condition) for name, pairs in PARTS.items() for of, condition in pairs if of == table]
+    for table in sorted({table for pairs in TABLE_PARTS.values() for table, _ in pairs}):
+        named = [
+            (name, condition) for name, pairs in TABLE_PARTS.items() for of, condition in pairs if of == table
+        ]
         [row] = getattr(asked.tables, table).selectExpr(*(f"count_if({each})" for _, each in named)).collect()
         for (name, _), count in zip(named, row, strict=True):
             counts[name] += count
-    assert counts.keys() == PARTS.keys()
-    assert {name for name, count in counts.items() if not count} == {*PARTS} & asked.tables.empty_table_names
+    assert counts.keys() == TABLE_PARTS.keys()
+    assert {name for name, count in counts.items() if not count} == {
+        *TABLE_PARTS
+    } & asked.tables.empty_table_names
 
 
 WHOLE, ALSO = "dbledger-long", "interleaved-hier"
@@ -71,7 +75,7 @@ def test_without_the_table_that_it_is_of_a_check_finds_nothing(asked_of: Callabl
     assert more - met
     for asked, names in ((first, OF), (second, sorted({of[id] for id in more - met}))):
         tables = replace(asked.tables, empty_table_names=frozenset())  # so that every check is asked
-        there = [name for name in names if name in PARTS or hasattr(tables, name)]
+        there = [name for name in names if name in TABLE_PARTS or hasattr(tables, name)]
         # Some of these are asked of no check by themselves, such as the sizes of disks.
         assert {*names} - {*there} <= OPTIONAL_TABLES, "which were not read"
         each = [

@@ -97,7 +97,7 @@ def test_what_a_check_that_did_not_run_could_forbid_is_refused(run: Any) -> None
     refused = permit(opened, ActionKind.COLLECT, [bookie(A)])
     assert isinstance(refused, Refused)
     assert refused.unfit_reason is UnfitRunReason.CHECKS_NOT_RUN
-    assert "metadata-suspect" in refused.why
+    assert "metadata-suspect" in refused.reason
     assert isinstance(permit(opened, ActionKind.WAIT, []), Allowed)
     # Its holds are not those of all checks, so that the next run has no earlier run to rest on.
     assert run("c").report.run.holds["earlier_run"] is None

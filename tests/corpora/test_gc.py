@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from auditor.audit.space_scan import query_foresight
+from auditor.audit.space_scan import query_gc_forecast
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.ledger_id import LayoutKind
 from auditor.model.run_facts import sentence_of
@@ -45,7 +45,7 @@ def made_again(asked: Asked, **settings: bool) -> list[dict[str, object]]:
         ServerListing(),
         tables.roster.aliases,
     )
-    rows: DataFrame = query_foresight(collector, tables)
+    rows: DataFrame = query_gc_forecast(collector, tables)
     return [row.asDict() for row in rows.collect()]
 
 
@@ -85,7 +85,7 @@ def flat(asked_of: Callable[[str], Asked]) -> Asked:
 def test_collectors_that_are_switched_off_keep_what_is_over_replicated(flat: Asked) -> None:
     off = replace(CollectorSettings(), over_replicated_wait_ms=0)
     collector = CollectorInputs(off, LayoutKind.FLAT, ServerListing(), frozenset())
-    rows = query_foresight(collector, flat.tables).where("pass = 'over-replicated'").collect()
+    rows = query_gc_forecast(collector, flat.tables).where("pass = 'over-replicated'").collect()
     assert {(row["action"], row["cause"], row["verdict"]) for row in rows} == {
         ("keep", "switched-off", "right")
     }

@@ -10,7 +10,7 @@ import pytest
 
 from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
 from auditor.compare.stores import compare_stores
-from auditor.model.report import CLEAN
+from auditor.model.report import EXIT_CLEAN
 from auditor.model.run_facts import sentence_of
 from auditor.sources.metadata.oxia.questions import MIXED_TIMES_NOTE
 from tests.corpora.audited import Audited, Row, audit
@@ -121,7 +121,7 @@ def test_the_findings_are_those_of_zookeeper(both: Both) -> None:
 
 
 def test_the_tree_is_the_same_and_the_run_says_how_it_was_read(both: Both) -> None:
-    assert both.compared == (CLEAN, 0)
+    assert both.compared == (EXIT_CLEAN, 0)
     oxia, zookeeper = both.oxia.report.run, both.zookeeper.report.run
     assert (oxia.keeps_marks, oxia.keeps_times) == (zookeeper.keeps_marks, zookeeper.keeps_times)
     assert {*(oxia.blind or ())} == {*(zookeeper.blind or ())}

@@ -13,7 +13,7 @@ from auditor import Audit
 from auditor.compare.stores import compare_stores
 from auditor.model.comparison import StoreItem
 from auditor.model.options import AuditOptions
-from auditor.model.report import CLEAN
+from auditor.model.report import EXIT_CLEAN
 from auditor.model.run_facts import sentence_of
 from auditor.sources.metadata.stores import open_store
 from tests.corpora.test_owners import DAY, IN_A_CURSORS_LEDGER, seen, wanted
@@ -33,7 +33,7 @@ def test_it_is_the_same_and_its_owners_are_judged_alike(spark: SparkSession, tmp
         copies = [f"metadata-store:etcd://{server.host}/ledgers", f"dump://{dump(said, tmp_path)}"]
         for copy in copies:
             with compare_stores(f"zk-snapshot://{FILES}", copy, spark=spark) as (comparison, _):
-                assert (comparison.exit_code, comparison.differences) == (CLEAN, 0), comparison.gaps
+                assert (comparison.exit_code, comparison.differences) == (EXIT_CLEAN, 0), comparison.gaps
                 owners = {tally.item: tally.same for tally in comparison.tallies}[StoreItem.OWNER]
                 assert owners == sum(path.startswith(("/managed-ledgers/", "/schemas/")) for path in held)
     uri = f"metadata-store:etcd-snapshot://{tmp_path / 'saved.db'}"

@@ -11,7 +11,7 @@ import pytest
 
 from auditor.model.finding import Severity
 from auditor.model.holds import bookie_source
-from auditor.model.report import CLEAN, NOT_COVERED, exit_code
+from auditor.model.report import EXIT_CLEAN, EXIT_NOT_COVERED, exit_code
 from auditor.model.source_scope import oldest_as_of
 from auditor.runs.reader import RunReader, read_sources
 from tests.corpora.audited import Audited, audit
@@ -61,14 +61,14 @@ def test_directories_of_30_days_ago_put_the_source_in_doubt_and_no_bookie(
     assert {name for id, name, _ in found if id == "source-suspect"} == {*BOOKIES}
     assert not {id for id, *_ in found} & {"metadata-suspect", "entry-lost", "below-ack-quorum"}
     assert {confidence for id, _, confidence in found if id == "orphan-ledger"} == {"suspect"}
-    assert codes(run) == ("not-healthy", NOT_COVERED)
+    assert codes(run) == ("not-healthy", EXIT_NOT_COVERED)
     sources = {scope.source: scope for scope in read_sources(RunReader(run.out))}
     assert {sources[name].as_of for name in BOOKIES} == {NOW - 30 * DAY}
     assert not any(sources[name].is_proved for name in BOOKIES)
     assert oldest_as_of(sources.values()) == NOW - 30 * DAY
     on_sources = {row["key"] for row in run.table("holds") if row["object"] == "source"}
     assert {bookie_source(name) for name in BOOKIES} <= on_sources
-    assert RunReader(run.out).holds.as_of == NOW - 30 * DAY
+    assert RunReader(run.out).holds.data_time == NOW - 30 * DAY
     assert json.loads((run.out / "manifest.json").read_text())["data_as_of"] == NOW - 30 * DAY
 
 
@@ -77,7 +77,7 @@ def test_an_idle_bookie_is_as_new_as_the_metadata(spark: SparkSession, tmp_path:
     for ledger in range(3):
         metadata.ledger(ledger, {0: BOOKIES}, (3, 2), 9, time=NOW - 40 * DAY)
     run = audited(spark, tmp_path, metadata, metadata, age=30 * DAY)
-    assert codes(run) == ("healthy", CLEAN)
+    assert codes(run) == ("healthy", EXIT_CLEAN)
     sources = {scope.source: scope for scope in read_sources(RunReader(run.out))}
     assert {scope.as_of for scope in sources.values()} == {NOW}
     assert all(sources[name].is_proved for name in (*BOOKIES, "cookies", "registrations", "ensembles"))
@@ -114,7 +114,7 @@ def test_directories_of_another_cluster_put_the_source_in_doubt_and_no_bookie(
     ids = {row["id"] for row in run.findings() if row["confidence"] == "confirmed"}
     assert not ids & {"metadata-suspect", "instance-mismatch", "start-refused", "entry-lost"}
     assert [row["bookie_id"] for row in run.of("source-suspect")] == [*BOOKIES]
-    assert codes(run) == ("not-healthy", NOT_COVERED)
+    assert codes(run) == ("not-healthy", EXIT_NOT_COVERED)
     [metadata_row] = [scope for scope in read_sources(RunReader(run.out)) if scope.kind == "metadata"]
     assert f"bookies have another instance id: {ANOTHER}" in str(metadata_row.reason)
 
@@ -129,7 +129,7 @@ def test_90_of_91_ledgers_without_metadata_are_not_healthy_and_3_deleted_ones_ar
         for bookie in BOOKIES:
             metadata.hold(ledger, bookie, range(10))
     run = audited(spark, tmp_path, metadata, metadata)
-    assert codes(run) == (verdict, NOT_COVERED if orphans == 90 else CLEAN)
+    assert codes(run) == (verdict, EXIT_NOT_COVERED if orphans == 90 else EXIT_CLEAN)
     assert {row["confidence"] for row in run.of("metadata-suspect")} <= {"suspect"}
 
 
@@ -141,7 +141,7 @@ def test_a_store_without_ledgers_is_not_healthy_if_a_bookie_holds_data(
     run = audited(spark, tmp_path, metadata, metadata)
     [found] = run.of("metadata-suspect")
     assert (found["bookie_id"], json.loads(found["evidence"])["rules"]) == (A, ["store-empty"])
-    assert codes(run) == ("not-healthy", NOT_COVERED)
+    assert codes(run) == ("not-healthy", EXIT_NOT_COVERED)
 
 
 def test_the_id_generator_is_behind_ids_in_use(spark: SparkSession, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_what_is_not_named_is_not_asked() -> None:
     told = diagnosed()
     for topic, name in (("store", "access"), ("bookies", "coverage"), ("out", "place")):
         assert line(told, topic, name).state is NOT_ASKED
-    assert (told.exit_code, told.unseen) == (0, ())
+    assert (told.exit_code, told.unseen_facts) == (0, ())
 
 
 def test_without_bookies_an_audit_would_look_at_the_metadata_alone(corpus: Corpus) -> None:
@@ -76,7 +76,7 @@ def test_without_bookies_an_audit_would_look_at_the_metadata_alone(corpus: Corpu
     found = line(told, "bookies", "coverage")
     assert (found.state, found.exit_code, told.exit_code) == (NOT_ASKED, 3, 3)
     assert "checks only the metadata" in found.said
-    assert any(each.startswith("no --bookies was given; checks: ") for each in told.unseen)
+    assert any(each.startswith("no --bookies was given; checks: ") for each in told.unseen_facts)
     assert diagnosed("dump:///no/such/metadata.jsonl").exit_code == 4
 
 
@@ -282,14 +282,16 @@ def test_what_will_not_be_seen_is_said_of_each_source(tmp_path: Path) -> None:
     rocksdb = unpack("dbledger-long", tmp_path / "rocksdb")
     etcd = unpack("etcd", tmp_path / "etcd")
     told = diagnosed(f"dump://{rocksdb.dump}", [str(rocksdb.bookies)])
-    assert any("DbLedgerStorage" in sentence for sentence in told.unseen)
+    assert any("DbLedgerStorage" in sentence for sentence in told.unseen_facts)
     assert line(told, "bookies", "scratch").state is OK
     told = diagnosed(f"etcd-snapshot://{etcd.snapshot}?scope=/bk/cluster1")
-    assert any("the store keeps no under-replication marks" in sentence for sentence in told.unseen)
-    assert any("the store keeps no times, so ages are unknown" in sentence for sentence in told.unseen)
+    assert any("the store keeps no under-replication marks" in sentence for sentence in told.unseen_facts)
+    assert any("the store keeps no times, so ages are unknown" in sentence for sentence in told.unseen_facts)
     told = diagnosed(f"dump://{etcd.dump}?root=/bk/cluster1", ["rpc:"], options=AuditOptions(timeout=0.5))
     [disks] = [
-        sentence for sentence in told.unseen if "bookies were only asked for their entries (rpc:)" in sentence
+        sentence
+        for sentence in told.unseen_facts
+        if "bookies were only asked for their entries (rpc:)" in sentence
     ]
     assert disks.startswith("bookies were only asked")
 

@@ -135,7 +135,7 @@ def test_an_etcd_that_lets_us_in_is_told_with_its_version(etcd: Etcd) -> None:
     assert line(told, "latency").said.startswith("one read takes ")
     stored = etcd.ctl("get", "--prefix", "--keys-only", "/bk/cluster1/ledgers/").split()
     assert line(told, "ledgers").said.startswith(f"{len(stored)} ledgers: ")
-    assert any("under-replication marks" in sentence for sentence in told.unseen)
+    assert any("under-replication marks" in sentence for sentence in told.unseen_facts)
     assert (of_store(told), told.exit_code) == (0, 3)  # no bookies were named
     told = diagnosed(f"etcd://{etcd.host}/elsewhere")
     assert (line(told, "access").state, told.exit_code) == (AnswerState.FAIL, 4)

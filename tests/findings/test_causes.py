@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.audit.check_stage import claim_causes
+from auditor.audit.check_stage import find_cause_claims
 from auditor.findings.causes import Claim, LossCounts, cause_column, find_claims
 from tests.checks.tables_builder import tables
 from tests.tables.test_roster import CLUSTER, bookie, roster
@@ -271,6 +271,6 @@ def test_what_belongs_into_a_lost_directory_is_counted_by_ids(spark: SparkSessio
     asked = replace(
         tables(spark), roster=roster(CLUSTER, bookies=known_, **disks(30, 0)), empty_table_names=frozenset()
     )
-    [claim] = claim_causes(spark.createDataFrame(rows, schema), asked)
+    [claim] = find_cause_claims(spark.createDataFrame(rows, schema), asked)
     assert (claim.kind, claim.bookies, claim.id_modulo) == ("disk-lost", (A,), (1, 2))
     assert "entries of 12 of 12 ledgers" in claim.sentence

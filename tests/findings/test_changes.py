@@ -97,7 +97,7 @@ def test_spark_and_diff_agree(
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "bookies")),
         gaps,
         "partial" in reads,
-        asked_tables={"entry_logs"} if logs else set(),
+        requested_tables={"entry_logs"} if logs else set(),
         unread_logs=unread_logs,
         unread_records=unread_records,
     )

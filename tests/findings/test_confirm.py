@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from auditor.checks import ALL_CHECKS
 from auditor.findings.confirm import CHECKS_OF_DELETED_LEDGERS, confirm
-from auditor.tables.scans import MOVED
+from auditor.tables.scans import MOVED_LEDGERS
 
 STILL, CHANGED, DELETED, MADE = 1, 2, 3, 4
 _FINDING = "id string, confidence string, scope_id long, ledger_id long, bookie_id string"
@@ -29,7 +29,7 @@ def moves(spark: SparkSession) -> DataFrame:
         (0, MADE, True, None, 0, None),
         (1, STILL, True, 0, 1, None),
     ]
-    return spark.createDataFrame(rows, ", ".join(f"{name} {_TYPES[name]}" for name in MOVED.names))
+    return spark.createDataFrame(rows, ", ".join(f"{name} {_TYPES[name]}" for name in MOVED_LEDGERS.names))
 
 
 _TYPES = {

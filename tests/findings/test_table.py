@@ -22,13 +22,13 @@ def test_what_is_known_to_find_nothing_is_not_asked(spark: SparkSession) -> None
     ids: list[str] = []
 
     def noted(check: TableCheck) -> TableCheck:
-        @wraps(check.find)
+        @wraps(check.finder)
         def find(asked: Tables) -> DataFrame:
             ids.append(check.id)
-            rows: DataFrame = check.find(asked)
+            rows: DataFrame = check.finder(asked)
             return rows
 
-        return replace(check, find=find)
+        return replace(check, finder=find)
 
     empty = frozenset({"marks", "lagging", *OPTIONAL_TABLES})
     asked = replace(tables(spark), empty_table_names=empty)

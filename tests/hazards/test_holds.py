@@ -116,4 +116,4 @@ def test_ledgers_without_a_registered_member(kind: ActionKind, hazards: Hazards)
 
 def test_without_an_earlier_run_nothing_is_deleted_for_good(hazards: Hazards) -> None:
     for kind in (ActionKind.DELETE_LEDGER, ActionKind.DELETE_COOKIE, ActionKind.DECOMMISSION):
-        assert "earlier run" in refuses(hazards.run("f1"), kind, bookie("bk2:3181")).why
+        assert "earlier run" in refuses(hazards.run("f1"), kind, bookie("bk2:3181")).reason

@@ -140,5 +140,5 @@ def test_h20_members_are_started_and_nothing_waits_for_workers(hazards: Hazards)
 
 def test_no_dangerous_step_rests_on_old_data(hazards: Hazards) -> None:
     run: RunReader = hazards.run("h10", 2)
-    run.holds.now = run.holds.as_of + 25 * 3_600_000
+    run.holds.now = run.holds.data_time + 25 * 3_600_000
     assert steps(make_plan(run), ActionKind.RECOVER, ActionKind.REBUILD_INDEX, ActionKind.DELETE_COOKIE) == []

@@ -20,15 +20,22 @@ import yaml
 from auditor.cli import BUG_EXIT_CODE
 from auditor.cli.audit import audit as audit_command
 from auditor.model.options import AuditOptions
-from auditor.model.report import CLEAN, DAMAGED, FOUND, NOT_COVERED, UNREACHABLE, USAGE
+from auditor.model.report import (
+    EXIT_CLEAN,
+    EXIT_DAMAGED,
+    EXIT_FOUND,
+    EXIT_NOT_COVERED,
+    EXIT_UNREACHABLE,
+    EXIT_USAGE,
+)
 from auditor.reports.forms import FORMS
 from auditor.sources.metadata.credentials import CREDENTIALS_VARIABLE
 from auditor.sources.metadata.uri import parse_metadata_uri
 from tests.command_lines import taken
 
 CONF = Path(__file__).parents[2] / "conf"
-CODES = {CLEAN, FOUND, USAGE, NOT_COVERED, UNREACHABLE, DAMAGED, BUG_EXIT_CODE}
-AGAIN = {NOT_COVERED, UNREACHABLE}
+CODES = {EXIT_CLEAN, EXIT_FOUND, EXIT_USAGE, EXIT_NOT_COVERED, EXIT_UNREACHABLE, EXIT_DAMAGED, BUG_EXIT_CODE}
+AGAIN = {EXIT_NOT_COVERED, EXIT_UNREACHABLE}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +73,7 @@ def test_runs_do_not_overlap_and_only_what_may_pass_is_tried_again(manifests: di
     assert cron["concurrencyPolicy"] == "Forbid"
     job = cron["jobTemplate"]["spec"]
     [codes] = [rule["onExitCodes"] for rule in job["podFailurePolicy"]["rules"] if "onExitCodes" in rule]
-    assert set(codes["values"]) == CODES - AGAIN - {CLEAN}
+    assert set(codes["values"]) == CODES - AGAIN - {EXIT_CLEAN}
     assert job["backoffLimit"] > 0
     assert job["template"]["spec"]["restartPolicy"] == "Never"  # or podFailurePolicy is refused
 
@@ -184,7 +191,7 @@ def dag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 @pytest.mark.parametrize("code", sorted(CODES))
 def test_each_exit_code_has_its_word_in_airflow(dag: Any, code: int) -> None:
     dag.COMMAND = ["sh", "-c", f"exit {code}"]
-    if code == CLEAN:
+    if code == EXIT_CLEAN:
         dag.run("night")
         return
     with pytest.raises(TriedAgainError if code in AGAIN else FailedError, match=f"exit code {code}"):

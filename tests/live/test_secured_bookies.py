@@ -22,7 +22,7 @@ from auditor.sources.bookies.rpc import access
 from auditor.sources.bookies.rpc import reads as bookie_reads
 from auditor.sources.bookies.rpc.access import BookieAccess, read_access
 from auditor.sources.bookies.rpc.client import MAX_FAILED_CONNECTIONS
-from auditor.sources.bookies.rpc.connection import Wire
+from auditor.sources.bookies.rpc.connection import Codec
 from auditor.sources.bookies.rpc.probe import ProbeOutcome, probe_bookies
 from auditor.sources.bookies.rpc.reads import Entry, ReadClient, ReadRequest
 from auditor.sources.metadata.store import StoreOptions
@@ -122,7 +122,7 @@ def test_an_auditor_with_the_right_credentials_is_served(cluster: Cluster) -> No
 
 
 def test_protocol_2_is_served_after_the_same_login(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    def only(self: ReadClient) -> tuple[Wire[Entry, ReadAnswer], ...]:
+    def only(self: ReadClient) -> tuple[Codec[Entry, ReadAnswer], ...]:
         return (ReadRequest(2),)
 
     monkeypatch.setattr(bookie_reads.ReadClient, "wire_protocols", only)

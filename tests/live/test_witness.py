@@ -23,7 +23,7 @@ from auditor.model.report import exit_code
 from auditor.model.run_facts import sentence_of
 from auditor.sources.bookies.rpc import reads
 from auditor.sources.bookies.rpc import reads as bookie_reads
-from auditor.sources.bookies.rpc.connection import Wire, endpoints
+from auditor.sources.bookies.rpc.connection import Codec, find_endpoints
 from auditor.sources.bookies.rpc.listings import DB_LEDGER_STORAGE, rpc_rows
 from auditor.sources.bookies.rpc.reads import Entry, ReadRequest
 from auditor.sources.metadata.store import StoreOptions
@@ -238,7 +238,7 @@ def test_a_bound_is_kept_and_said(cluster: TriosCluster, spark: SparkSession, tm
 def test_a_read_in_either_version_fences_nothing(
     cluster: TriosCluster, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def only(self: bookie_reads.ReadClient) -> tuple[Wire[Entry, ReadAnswer], ...]:
+    def only(self: bookie_reads.ReadClient) -> tuple[Codec[Entry, ReadAnswer], ...]:
         return (ReadRequest(version),)
 
     monkeypatch.setattr(bookie_reads.ReadClient, "wire_protocols", only)
@@ -261,7 +261,7 @@ def test_a_read_in_either_version_fences_nothing(
 
 def ask(cluster: TriosCluster, wanted: list[tuple[int, int]]) -> dict[tuple[str, int, int], str]:
     store = open_store(cluster.metadata.uri)
-    where = endpoints(registrations(store.cluster()), cluster.bookies.ids)
+    where = find_endpoints(registrations(store.cluster()), cluster.bookies.ids)
     store.close()
     rows = [
         {"bookie_id": bookie, "scope_id": 0, "ledger_id": ledger, "entry_id": entry}
@@ -401,7 +401,7 @@ def test_a_running_bookie_says_what_it_holds_before_it_is_flushed(cluster: Trios
             cluster.bookies.add(ledger, bookie, numbers)
             held[bookie, ledger] = packed(greedy(runs_of_entries(numbers)))
     store = open_store(cluster.metadata.uri)
-    found = endpoints(registrations(store.cluster()), ids)
+    found = find_endpoints(registrations(store.cluster()), ids)
     store.close()
     addresses = {name: each for name, each in found.items() if not isinstance(each, str)}
     assert addresses.keys() == {*ids}

@@ -11,14 +11,14 @@ import numpy as np
 from auditor.codecs.pulsar.placement_config import decode
 from auditor.model.adherence import Adherence, EncodedView, ServerView, judge_ensembles
 from auditor.model.placement import (
-    ISOLATING_POLICIES,
+    ISOLATING_POLICY_CLASSES,
     Location,
     Locations,
     PlacementSettings,
     Policy,
-    normalise,
+    normalise_location,
 )
-from auditor.model.replacements import Vacancy, can_form_ensemble, outside_groups, replacements
+from auditor.model.replacements import Vacancy, can_form_ensemble, find_excluded, find_spares
 from tests.model.placement_oracle import Cluster
 
 WORDS = {Adherence.FAIL: "FAIL", Adherence.SOFT: "MEETS_SOFT", Adherence.STRICT: "MEETS_STRICT"}
@@ -47,8 +47,8 @@ def outside_of(cluster: Cluster, ensemble_size: int, config: bytes | None) -> fr
     groups = settings_of(cluster).groups
     if groups is not None and config is not None:
         own = decode(config)
-        groups = own.groups if own.policy_class.rpartition(".")[2] in ISOLATING_POLICIES else groups
-    return outside_groups(ensemble_size, locations_of(cluster), [*map(str, cluster.writable)], groups)
+        groups = own.groups if own.policy_class.rpartition(".")[2] in ISOLATING_POLICY_CLASSES else groups
+    return find_excluded(ensemble_size, locations_of(cluster), [*map(str, cluster.writable)], groups)
 
 
 def makes(cluster: Cluster, shape: tuple[int, int, int]) -> bool | None:
@@ -64,7 +64,7 @@ def locations_of(cluster: Cluster) -> Locations:
     return Locations(
         {
             str(bookie): Location(
-                normalise(cluster.locations[bookie]) if bookie in cluster.locations else None,
+                normalise_location(cluster.locations[bookie]) if bookie in cluster.locations else None,
                 tuple(group for group, members in groups.items() if bookie in members),
             )
             for bookie in {*cluster.locations, *(each for members in groups.values() for each in members)}
@@ -98,7 +98,7 @@ def verdicts_of(cluster: Cluster, ensembles: Sequence[tuple[tuple[int, ...], int
 def candidates_of(cluster: Cluster, vacancy: Vacancy) -> str:
     """This program's answer as the oracle words it, or "refused"."""
     bookies = {*map(int, vacancy.ensemble), *cluster.writable, *cluster.readonly}
-    found = replacements(vacancy, view_of(cluster, sorted(bookies)), settings_of(cluster))
+    found = find_spares(vacancy, view_of(cluster, sorted(bookies)), settings_of(cluster))
     return str(sorted(map(int, found))) if found else "refused"
 
 

@@ -13,7 +13,7 @@ from auditor.model.adherence import (
     ServerView,
     count_distinct,
     domain_codes,
-    regions_hold_acks,
+    flag_undurable_windows,
     sole_domains,
 )
 from auditor.model.placement import Level, Location, Locations, Policy
@@ -235,7 +235,7 @@ def test_fewer_regions_than_the_minimum_hold_an_ack_quorum(
 
     quorum = data.draw(st.integers(1, len(codes)))
     acks = data.draw(st.integers(1, quorum))
-    found = regions_hold_acks(np.array([codes], np.int32), quorum, acks, fewest)[0].tolist()
+    found = flag_undurable_windows(np.array([codes], np.int32), quorum, acks, fewest)[0].tolist()
     for start, held in enumerate(found):
         window = [codes[(start + each) % len(codes)] for each in range(quorum)]
         sets = combinations(range(4), fewest - 1) if fewest > 1 else []

@@ -25,28 +25,28 @@ def inferred(
 
 
 def test_where_all_agree_there_is_no_doubt() -> None:
-    assert inferred([COOKIE, COOKIE], COOKIE) == (("/l0",), ConfigSource.OWN_VERSIONS, True)
+    assert inferred([COOKIE, COOKIE], COOKIE) == (("/l0",), ConfigSource.OWN_VERSION_FILES, True)
     assert inferred([], COOKIE) == (("/l0",), ConfigSource.STORE_COOKIE, True)
-    assert inferred([COOKIE, COOKIE], None) == (("/l0",), ConfigSource.OWN_VERSIONS, True)
+    assert inferred([COOKIE, COOKIE], None) == (("/l0",), ConfigSource.OWN_VERSION_FILES, True)
 
 
 def test_most_of_its_own_versions_come_before_the_store() -> None:
-    assert inferred([GROWN, GROWN, COOKIE], COOKIE) == (("/l0", "/l1"), ConfigSource.OWN_VERSIONS, False)
+    assert inferred([GROWN, GROWN, COOKIE], COOKIE) == (("/l0", "/l1"), ConfigSource.OWN_VERSION_FILES, False)
 
 
 def test_a_disk_of_another_bookie_has_no_say() -> None:
-    assert inferred([OTHER, OTHER, COOKIE], COOKIE) == (("/l0",), ConfigSource.OWN_VERSIONS, False)
+    assert inferred([OTHER, OTHER, COOKIE], COOKIE) == (("/l0",), ConfigSource.OWN_VERSION_FILES, False)
     assert inferred([OTHER, OTHER], COOKIE) == (("/l0",), ConfigSource.STORE_COOKIE, False)
 
 
 def test_a_renamed_bookie_kept_its_directories() -> None:
-    assert inferred([OTHER, OTHER], None) == (("/m0",), ConfigSource.OTHER_VERSIONS, False)
+    assert inferred([OTHER, OTHER], None) == (("/m0",), ConfigSource.OTHER_VERSION_FILES, False)
 
 
 def test_between_equals_the_store_decides_and_then_the_longer_list() -> None:
-    assert inferred([COOKIE, GROWN], COOKIE) == (("/l0",), ConfigSource.OWN_VERSIONS, False)
-    assert inferred([COOKIE, GROWN], GROWN) == (("/l0", "/l1"), ConfigSource.OWN_VERSIONS, False)
-    assert inferred([COOKIE, GROWN], None) == (("/l0", "/l1"), ConfigSource.OWN_VERSIONS, False)
+    assert inferred([COOKIE, GROWN], COOKIE) == (("/l0",), ConfigSource.OWN_VERSION_FILES, False)
+    assert inferred([COOKIE, GROWN], GROWN) == (("/l0", "/l1"), ConfigSource.OWN_VERSION_FILES, False)
+    assert inferred([COOKIE, GROWN], None) == (("/l0", "/l1"), ConfigSource.OWN_VERSION_FILES, False)
 
 
 def test_a_cookie_under_the_wrong_key_still_tells_the_directories() -> None:

@@ -13,19 +13,19 @@ from auditor.model.placement import (
     Locations,
     PlacementSettings,
     Policy,
-    normalise,
+    normalise_location,
     policy_of,
 )
 
 
 @pytest.mark.parametrize(("given", "kept"), [("/r1", "/r1"), ("/r1/", "/r1"), ("/R 1", "/R 1"), ("/", "")])
 def test_one_slash_at_the_end_goes_and_nothing_else(given: str, kept: str) -> None:
-    assert normalise(given) == kept
+    assert normalise_location(given) == kept
 
 
 def test_a_location_without_a_slash_before_it_is_refused() -> None:
     with pytest.raises(ValueError, match="'r1' does not begin with a slash"):
-        normalise("r1")
+        normalise_location("r1")
 
 
 RACKS = Locations(

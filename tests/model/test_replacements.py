@@ -9,7 +9,7 @@ import pytest
 
 from auditor.model.adherence import ServerView
 from auditor.model.placement import IsolationGroups, Location, Locations, PlacementSettings, Policy
-from auditor.model.replacements import Vacancy, outside_groups, replacements
+from auditor.model.replacements import Vacancy, find_excluded, find_spares
 from tests.model.placement_cases import (
     BOOKIES,
     candidates_of,
@@ -100,14 +100,14 @@ SPARE_IN_R2 = {"b1": "/r1", "b2": "/r2", "b3": "/r3", "spare": "/r2"}
 def test_enforced_racks_refuse_what_the_verdict_would_allow() -> None:
     view = ServerView(SPARE_IN_R2, frozenset({"b2", "b3", "spare"}))
     lost = Vacancy(["b1", "b2", "b3"], 0, 3, 2)
-    assert replacements(lost, view, PlacementSettings(Policy.RACK)) == {"spare"}
-    assert replacements(lost, view, PlacementSettings(Policy.RACK, enforce_min_racks=True)) == frozenset()
+    assert find_spares(lost, view, PlacementSettings(Policy.RACK)) == {"spare"}
+    assert find_spares(lost, view, PlacementSettings(Policy.RACK, enforce_min_racks=True)) == frozenset()
 
 
 def test_who_is_excluded_is_not_taken() -> None:
     view = ServerView(SPARE_IN_R2, frozenset({"b2", "b3", "spare"}))
     lost = Vacancy(["b1", "b2", "b3"], 0, 3, 2, frozenset({"spare"}))
-    assert replacements(lost, view, PlacementSettings(Policy.NONE)) == frozenset()
+    assert find_spares(lost, view, PlacementSettings(Policy.NONE)) == frozenset()
 
 
 GROUPS = Locations(
@@ -136,4 +136,4 @@ KNOWN = frozenset({"p1", "p2", "s1", "o1", "free"})
 def test_isolation_groups_leave_out_all_others(
     size: int, groups: IsolationGroups | None, left: set[str]
 ) -> None:
-    assert KNOWN - outside_groups(size, GROUPS, KNOWN, groups) == left
+    assert KNOWN - find_excluded(size, GROUPS, KNOWN, groups) == left

@@ -16,7 +16,7 @@ from auditor.cli import main
 from auditor.errors import RunUsageError, UsageError
 from auditor.model.finding import Severity
 from auditor.model.holds import ActionKind
-from auditor.model.owner_scope import CLAIM_NOTHING
+from auditor.model.owner_scope import SCOPE_NOTHING
 from auditor.model.plan import Condition, Fact, PlannedLedger, RepairPlan, StepCheck, StepState
 from auditor.plan.answers import ClusterState, PlanLedgerState, read_run_state, read_store_state
 from auditor.plan.parts import LedgerRow
@@ -160,7 +160,7 @@ UNOWNED = found(
 )
 
 
-@pytest.mark.parametrize("stores", [None, [], [{**PROVED_STORE, "scope_proved": CLAIM_NOTHING}]])
+@pytest.mark.parametrize("stores", [None, [], [{**PROVED_STORE, "scope_proved": SCOPE_NOTHING}]])
 def test_a_newer_run_without_every_owner_does_not_confirm_a_deletion(stores: Any, tmp_path: Path) -> None:
     plan = make_plan(run_of(tmp_path / "old", [UNOWNED], ledgers=ROWS))
     unowned = [{"scope_id": 0, "ledger_id": 7, "standing": "unowned"}]
@@ -281,7 +281,12 @@ def dump_of(path: Path, *more: dict[str, Any]) -> str:
 def test_a_store_is_asked_for_what_it_says(tmp_path: Path) -> None:
     found_ = read_store_state(dump_of(tmp_path), [7, 8])
     assert found_.ledgers.rows == {7: LedgerRow(7, 3, "CLOSED", 240, (("b:1", "c:1"),))}
-    assert (found_.replication_state, found_.auditor_state, found_.named_bookies, found_.fingerprints) == (
+    assert (
+        found_.replication_state,
+        found_.auditor_state,
+        found_.ensemble_bookies,
+        found_.finding_fingerprints,
+    ) == (
         "on",
         "none",
         None,

@@ -10,7 +10,7 @@ import pytest
 
 from auditor.model.finding import Confidence, Severity
 from auditor.model.holds import ActionKind
-from auditor.model.owner_scope import CLAIM_EVERY_OWNER
+from auditor.model.owner_scope import SCOPE_EVERY_OWNER
 from auditor.model.plan import Condition, Fact, PlanFinding, RepairPlan, UnplannedCount
 from auditor.plan.plan_file import make_plan
 from auditor.reports.plan import plan_text
@@ -29,7 +29,7 @@ from tests.plan.made import (
 )
 
 DAY = 24 * HOUR
-PROVED_STORE = {"scope_claimed": CLAIM_EVERY_OWNER, "scope_proved": CLAIM_EVERY_OWNER}
+PROVED_STORE = {"scope_claimed": SCOPE_EVERY_OWNER, "scope_proved": SCOPE_EVERY_OWNER}
 PAIR = ledger(7, "a:1", "b:1")
 WIDE = ledger(7, "a:1", "b:1", "c:1", "d:1")
 KEEP_FOREIGN, VERIFY = "gcOverreplicatedLedgerWaitTime=0", "verifyMetadataOnGC=true"

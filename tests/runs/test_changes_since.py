@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from auditor.cli import main
-from auditor.model.report import USAGE, Report
+from auditor.model.report import EXIT_USAGE, Report
 from auditor.runs.history import changes_since_complete
 from tests.findings.changed_runs import row, write_run
 
@@ -91,5 +91,5 @@ def test_since_last_is_the_message_plain_or_for_slack(tmp_path: Path) -> None:
 def test_other_forms_are_no_message(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     run(tmp_path, "a", 1000)
     told = report_of(tmp_path / "a", "--since-last", *arguments)
-    assert (told.exit_code, told.stdout) == (USAGE, "")
+    assert (told.exit_code, told.stdout) == (EXIT_USAGE, "")
     assert told.stderr == "bkaudit: --since-last: requires --format plain or slack\n"

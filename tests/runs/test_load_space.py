@@ -162,7 +162,7 @@ def test_sums_are_those_by_hand_in_one_pass_or_in_many(
     monkeypatch.setattr(load_space, "MAX_PASS_ROWS", rows)
     view = space_view(run, by)
     assert {total.name: total.bytes for total in view.totals} == BY_HAND[by]
-    assert (view.others, view.others_count) == ({}, 0)
+    assert (view.remaining_bytes, view.remaining_count) == ({}, 0)
     of_classes = Counter[str]()
     for row in SPACE:
         of_classes[row["class"]] += row["bytes"]
@@ -219,7 +219,10 @@ def test_what_lies_beside_the_logs_is_added_up_and_a_file_system_counts_once(tmp
 def test_those_that_are_not_named_are_one_sum(run: RunReader) -> None:
     view = space_view(run, "ledger", max_totals=2)
     assert [total.name for total in view.totals] == ["7", NO_LEDGER_NAME]
-    assert (view.others, view.others_count) == ({"orphan": 900, "over-replicated": 1000, "live": 30}, 3)
+    assert (view.remaining_bytes, view.remaining_count) == (
+        {"orphan": 900, "over-replicated": 1000, "live": 30},
+        3,
+    )
     assert view.bytes == 6100
 
 

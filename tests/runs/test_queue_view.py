@@ -22,7 +22,7 @@ def said(
     of = report()
     of = replace(of, run=replace(of.run, keeps_marks=keeps_marks))
     run = made_run(below, report=of, marks=list(rows), ledgers=[known])
-    return run.ledger(7, scope).queue_texts
+    return run.ledger(7, scope).mark_texts
 
 
 def test_marks_and_locks_are_sentences(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_what_could_not_be_listed_is_not_known_and_other_stores_keep_none(tmp_pa
     assert said(tmp_path, MARK, keeps_marks=False) == (NO_QUEUE_TEXT,)
     assert said(tmp_path, MARK, gap, scope=1) == ("not marked for replication",)
     (tmp_path / "tables" / "marks").rename(tmp_path / "tables" / "others")
-    assert open_run(tmp_path).ledger(7, 1).queue_texts == ()
+    assert open_run(tmp_path).ledger(7, 1).mark_texts == ()
 
 
 def test_a_run_that_does_not_say_whether_its_store_has_a_queue_leaves_it_open(tmp_path: Path) -> None:

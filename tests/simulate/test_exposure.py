@@ -79,7 +79,7 @@ def test_the_end_of_an_open_ledger_is_served_by_its_members(drawn_run: Path) -> 
     registered(drawn_run, "a", "c")
     [exposure] = [exposure for exposure in find_exposures(run, True) if exposure.last_served_possible]
     assert exposure.bookie_id == "a"
-    assert (exposure.last_served, exposure.last_served_degraded) == (0, 1)
+    assert (exposure.last_served_ledgers, exposure.last_served_degraded) == (0, 1)
 
 
 def test_too_many_sets_are_not_listed(drawn_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from auditor.model.placement import Level, Location, Locations
 from auditor.simulate.domains import CopysetSums, SetSums
-from auditor.simulate.levels import LevelSums, worst_sets
+from auditor.simulate.levels import LevelSums, find_worst_sets
 from auditor.simulate.loss import UnresponsiveBookies
 from auditor.simulate.near_loss import find_near_losses
 from auditor.simulate.run_windows import RunWindows
@@ -170,7 +170,7 @@ def test_what_is_proved_is_the_worst_and_what_is_not_says_so(
     }
     worst = sorted((weight for weight in every.values() if weight), reverse=True)
     for most in (56, 55):  # sets of three of eight domains
-        found = worst_sets(sums, size, max_sets=3, max_pairs=most)
+        found = find_worst_sets(sums, size, max_sets=3, max_pairs=most)
         assert [every[each.members] for each in found.sets] == [each.entries for each in found.sets]
         assert found.is_proved == (size < 3 or most == 56)
         if found.is_proved:

@@ -33,7 +33,7 @@ from auditor.sources.bookies.entry_logs.parts import open_cache
 from auditor.sources.bookies.entry_logs.reader import read_contents
 from auditor.sources.bookies.entry_logs.whole_entries import EntrySample, Secrets, read_whole_entries
 from auditor.sources.bookies.journal.files import JournalDirectory
-from auditor.sources.bookies.journal.tails import TailPart, read_tail
+from auditor.sources.bookies.journal.tails import JournalTailPart, read_tail
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import INDEX_FILES, ROCKSDB, IndexDirectory, IndexPart, plan_parts
 from auditor.sources.bookies.places import find_places, read_marks
@@ -93,7 +93,7 @@ def tail_of(place: Path) -> dict[int, list[int]]:
     seen = hashlib.sha256((directory / "current" / "VERSION").read_bytes()).hexdigest()
     mark = read_marks(str(place / "ledgers"))["lastMark"]
     journal = JournalDirectory(str(directory), seen, *mark)
-    rows = [row for batch in read_tail(TailPart("bk", (journal,))) for row in batch.to_pylist()]
+    rows = [row for batch in read_tail(JournalTailPart("bk", (journal,))) for row in batch.to_pylist()]
     assert {row["state"] for row in rows} == {"ok"}
     return {row["ledger_id"]: entries(row["groups"]) for row in rows if row["ledger_id"] is not None}
 

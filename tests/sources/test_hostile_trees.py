@@ -18,12 +18,12 @@ from auditor.collect.collect import collect
 from auditor.keys import index_path
 from auditor.model.states import IndexState
 from auditor.sources.bookies.collections.collection import Collection
-from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, shares
+from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, make_shares
 from auditor.sources.bookies.collections.places import PieceOwner, collected_places
 from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of
 from auditor.sources.bookies.entry_logs.rows import sizes_of
 from auditor.sources.bookies.journal.files import JournalDirectory
-from auditor.sources.bookies.journal.tails import TailPart, read_tail
+from auditor.sources.bookies.journal.tails import JournalTailPart, read_tail
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IndexDirectory, plan_parts
 from auditor.sources.bookies.places import find_places
@@ -120,7 +120,9 @@ def test_journals_logs_and_sizes_end(place: Path) -> None:
     found = JournalDirectory(
         str(place / "j"), str(IndexDirectory.from_version("", VERSION).version_sha256), 5, 0
     )
-    states = [row["state"] for batch in read_tail(TailPart("bk1", (found,))) for row in batch.to_pylist()]
+    states = [
+        row["state"] for batch in read_tail(JournalTailPart("bk1", (found,))) for row in batch.to_pylist()
+    ]
     assert states == ["ok", "gap"]
     logs = [
         row["state"]
@@ -156,14 +158,14 @@ def test_no_path_of_another_host_is_looked_at(place: Path, tmp_path: Path, watch
     collected = collected_places([made.path])
     assert not collected.unreadable_collections
     pieces = {
-        str(each.piece): PieceOwner("bk1", (each.path,))
+        str(each.piece_id): PieceOwner("bk1", (each.path,))
         for each in collected.directories.values()
-        if each.piece is not None
+        if each.piece_id is not None
     }
     manifest = made.manifest()
     rows = [
         row
-        for lot in shares([(made, manifest)], pieces, 1)
+        for lot in make_shares([(made, manifest)], pieces, 1)
         for batch in CopiedRowsReader(pieces).read(lot)
         for row in batch.to_pylist()
     ]

@@ -25,7 +25,7 @@ from auditor.sources.bookies.entry_logs.locations import read_locations
 from auditor.sources.bookies.entry_logs.rows import read_logs
 from auditor.sources.bookies.entry_logs.whole_entries import EntrySample, Secrets, read_whole_entries
 from auditor.sources.bookies.journal.files import JournalDirectory
-from auditor.sources.bookies.journal.tails import TailPart, read_tail
+from auditor.sources.bookies.journal.tails import JournalTailPart, read_tail
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart
 from auditor.sources.bookies.places import find_places, read_inventory, read_marks
@@ -175,7 +175,7 @@ def test_a_journal_is_a_gap(tmp_path: Path) -> None:
     (current / "5.txn").write_bytes(journal([(1, 0)]))
     (current / "VERSION").write_bytes(VERSION)
     directory = JournalDirectory(str(tmp_path), hashlib.sha256(VERSION).hexdigest(), 5, 0)
-    rows = [row for batch in read_tail(TailPart("bk1", (directory,))) for row in batch.to_pylist()]
+    rows = [row for batch in read_tail(JournalTailPart("bk1", (directory,))) for row in batch.to_pylist()]
     assert [(row["state"], row["reason"]) for row in rows] == [(TailState.OK, None), (TailState.GAP, PIPE)]
 
 

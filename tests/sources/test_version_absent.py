@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from auditor.sources.bookies.collections.collection import directory_rows, place_rows, places_of
+from auditor.sources.bookies.collections.collection import directory_rows, parse_places, place_rows
 from auditor.sources.bookies.places import FoundDirectory, find_places
 
 
@@ -39,11 +39,11 @@ def test_a_collection_of_an_older_version_says_that_nothing_is_known(tmp_path: P
     _lay(tmp_path)
     places = find_places([str(tmp_path)])
     rows = directory_rows(0, places[0], {})
-    assert places_of(place_rows(places), rows) == places
+    assert parse_places(place_rows(places), rows) == places
     for row in rows:
         for name in ("version_absent", "empty", "old_data"):
             del row[name]
-    (place,) = places_of(place_rows(places), rows)
+    (place,) = parse_places(place_rows(places), rows)
     assert {(each.version_absent, each.empty, each.old_data) for each in place.directories} == {
         (False, None, False)
     }

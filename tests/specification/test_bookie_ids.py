@@ -27,7 +27,7 @@ from auditor.model.bookie_id import (
 from auditor.model.cookie import Cookie
 from auditor.model.placement import Location
 from auditor.model.start_refusal import INVALID_COOKIE, BookieDirectory, MissingVersion, legacy_refusal
-from auditor.sources.bookies.rpc.connection import endpoints
+from auditor.sources.bookies.rpc.connection import find_endpoints
 from auditor.sources.metadata.store import ClusterNodes, Znode
 from auditor.sources.racks import locate
 from auditor.tables import ClusterFacts, Roster
@@ -92,7 +92,10 @@ def test_an_address_makes_an_id_of_host_and_port() -> None:
 def test_bookies_are_told_apart_by_id_and_not_by_address() -> None:
     rows = registrations(nodes(available__a=registered("h"), available__b=registered("h")))
     # One address for two ids: neither answer can be told from the other's, so nobody is asked.
-    assert {name: type(found) for name, found in endpoints(rows, ["a", "b"]).items()} == {"a": str, "b": str}
+    assert {name: type(found) for name, found in find_endpoints(rows, ["a", "b"]).items()} == {
+        "a": str,
+        "b": str,
+    }
 
 
 @sentence("41-06")
@@ -207,7 +210,7 @@ def test_a_bookie_whose_id_was_changed_does_not_start() -> None:
 @sentence("41-16")
 def test_whoever_must_reach_a_bookie_asks_where_it_is_now() -> None:
     rows = registrations(nodes(**{"available__bk1:3181": registered("10.0.0.9")}))
-    assert endpoints(rows, ["bk1:3181"]) == {"bk1:3181": ("10.0.0.9", 3181)}
+    assert find_endpoints(rows, ["bk1:3181"]) == {"bk1:3181": ("10.0.0.9", 3181)}
 
 
 @sentence("41-17")

@@ -14,7 +14,7 @@ from auditor.keys import index_path
 from auditor.model.views import JournalView
 from auditor.reports import bookie
 from auditor.sources.bookies.journal.files import JournalDirectory, list_journals
-from auditor.sources.bookies.journal.tails import TailPart, read_tail
+from auditor.sources.bookies.journal.tails import JournalTailPart, read_tail
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IndexDirectory, plan_parts
 from auditor.sources.bookies.places import find_places
@@ -47,7 +47,7 @@ def tail(root: Path, files: dict[int, bytes], mark: tuple[int, int]) -> dict[int
     for file_id, data in files.items():
         (root / f"current/{file_id:x}.txn").write_bytes(data)
     place = JournalDirectory(str(root), hashlib.sha256(VERSION).hexdigest(), *mark)
-    rows = [row for batch in read_tail(TailPart("bk", (place,))) for row in batch.to_pylist()]
+    rows = [row for batch in read_tail(JournalTailPart("bk", (place,))) for row in batch.to_pylist()]
     return {row["ledger_id"]: entries(row["groups"]) for row in rows if row["ledger_id"] is not None}
 
 
@@ -132,7 +132,7 @@ def test_old_journals_are_those_whose_id_is_below_that_of_the_mark(tmp_path: Pat
     for file_id, data in files.items():
         (tmp_path / f"current/{file_id:x}.txn").write_bytes(data)
     place = JournalDirectory(str(tmp_path), hashlib.sha256(VERSION).hexdigest(), 5, 0)
-    rows = [row for batch in read_tail(TailPart("bk", (place,))) for row in batch.to_pylist()]
+    rows = [row for batch in read_tail(JournalTailPart("bk", (place,))) for row in batch.to_pylist()]
     [directory] = [row for row in rows if row["ledger_id"] is None]
     assert (directory["files_below"], directory["files"]) == (2, 2)
 

@@ -12,7 +12,7 @@ from auditor.keys.ledger_tree import classify
 from auditor.model.ledger_id import LayoutKind
 from auditor.sources.metadata.store import ClusterNodes, Znode
 from auditor.tables.cluster_state import IdRange, find_id_ranges
-from auditor.tables.gc_listing import follow_ranges
+from auditor.tables.gc_listing import find_reached_ranges
 from auditor.tables.orphans import orphans
 from auditor.tables.scans import doubtful_ids
 from tests.specification.sentences import sentence
@@ -97,5 +97,5 @@ def test_a_znode_has_at_most_ten_thousand_ledgers() -> None:
 def test_collection_goes_from_one_partition_to_the_next() -> None:
     # Ranges that ascend are all compared; one that ends below the one before it ends the pass.
     ends = np.array([9_999, 19_999, 15_000, 29_999])
-    walk = follow_ranges(ends, np.zeros(4, np.bool_))
+    walk = find_reached_ranges(ends, np.zeros(4, np.bool_))
     assert walk.is_reached.tolist() == [True, True, False, False]

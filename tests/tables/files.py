@@ -18,9 +18,9 @@ from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.spark.execution import Execution
 from auditor.spark.table_files import TableFiles
 from auditor.tables.accounts import expected_replicas, index_replicas
-from auditor.tables.index_counts import COUNTS, index_counts
-from auditor.tables.replica_blocks import Account
-from auditor.tables.unequal import UNEQUAL, AccountFiles, BookieTrust, find_unequal
+from auditor.tables.index_counts import COUNT_SCHEMA, index_counts
+from auditor.tables.replica_blocks import Evidence
+from auditor.tables.unequal import UNEQUAL, BookieTrust, SourceFiles, find_unequal
 from tests.tables.rows import Row
 
 IN_DRIVER = Execution(cast("SparkSession", None))
@@ -48,12 +48,12 @@ def pairs_of(
     """The pairs that differ, of rows of ledgers, availability and answers."""
     with TemporaryDirectory() as folder:
         tables = (
-            (Account.EXPECTED, LEDGERS, metadata, expected_replicas),
-            (Account.INDEX, AVAILABILITY, indexes, index_replicas),
-            (Account.ANSWER, AVAILABILITY, answers, index_replicas),
+            (Evidence.EXPECTED, LEDGERS, metadata, expected_replicas),
+            (Evidence.INDEX, AVAILABILITY, indexes, index_replicas),
+            (Evidence.ANSWER, AVAILABILITY, answers, index_replicas),
         )
         accounts = [
-            AccountFiles(account, written(rows, schema, Path(folder, account.name)), read)
+            SourceFiles(account, written(rows, schema, Path(folder, account.name)), read)
             for account, schema, rows, read in tables
         ]
         rows = find_unequal(IN_DRIVER, accounts, words or BookieTrust())
@@ -64,5 +64,5 @@ def counts_of(spark: SparkSession, indexes: Sequence[Row]) -> DataFrame:
     """How many rows of availability are alike."""
     with TemporaryDirectory() as folder:
         counts = index_counts(IN_DRIVER, written(indexes, AVAILABILITY, Path(folder, "availability")))
-    table = pa.Table.from_pylist([each._asdict() for each in counts], COUNTS)
-    return spark.createDataFrame(table, from_arrow_schema(COUNTS))
+    table = pa.Table.from_pylist([each._asdict() for each in counts], COUNT_SCHEMA)
+    return spark.createDataFrame(table, from_arrow_schema(COUNT_SCHEMA))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from auditor.tables.index_counts import IndexShapes, index_shapes, replicas_in_pieces, union_by_state
+from auditor.tables.index_counts import IndexFileFacts, derive_facts, replicas_in_pieces, union_by_state
 from tests.tables.rows import Row, availability, index
 
 WHOLE = [index(number, "bk1", {0}, page_bytes=8192, path=f"/bk1/{number}") for number in range(9)]
@@ -25,15 +25,15 @@ ODD = [
 ]
 
 
-def shapes_of(rows: list[Row]) -> IndexShapes:
+def shapes_of(rows: list[Row]) -> IndexFileFacts:
     lengths = [row.get("page_bytes") for row in rows]
     powers = [None if length is None else min(length & -length, 8192) for length in lengths]
-    return index_shapes(
+    return derive_facts(
         (row["bookie_id"], row["state"], power, 1) for row, power in zip(rows, powers, strict=True)
     )
 
 
-def as_cut(row: Row, shapes: IndexShapes) -> Row:
+def as_cut(row: Row, shapes: IndexFileFacts) -> Row:
     """A row of an ok file that ends inside a page as that of a cut one."""
     length, page = row.get("page_bytes"), shapes.page_size_by_bookie.get(row["bookie_id"], 512)
     if row["state"] != "ok" or length is None or length % page == 0:
@@ -76,7 +76,7 @@ def test_a_question_after_a_state_that_does_not_occur_reads_no_file(
 def test_of_a_bookie_whose_index_came_in_pieces_a_replica_is_one_row(spark: SparkSession) -> None:
     others = [index(1, "bk2", {1}), index(None, "bk1", state="gap", path="/bk1")]
     rows = [*others, index(1, "bk1", {0}, page_bytes=512), index(1, "bk1", {1}, page_bytes=8192)]
-    shapes = IndexShapes({"bk1": 8192}, frozenset({"bk1"}), frozenset({"ok", "gap"}))
+    shapes = IndexFileFacts({"bk1": 8192}, frozenset({"bk1"}), frozenset({"ok", "gap"}))
     frame = availability(spark, *rows)
     pieces = replicas_in_pieces(frame, shapes, ["bk1"])
     assert sorted(row["state"] for row in pieces.collect()) == ["cut", "ok"]

@@ -15,7 +15,7 @@ from auditor.tables.contents import (
     CONTENTS,
     LargeTables,
     contents,
-    find_doubted_bookies,
+    find_bookies_to_compare,
     find_incomplete_replicas,
 )
 from tests.checks.tables_builder import Row, entries, frame, ledger, tables
@@ -96,7 +96,7 @@ def ranked(spark: SparkSession) -> Ranked:
         judged=[row for case in CASES for row in judged_of(case)],
     )
     lacking = find_incomplete_replicas(rows.judged, rows.bookies)
-    asked = [row["bookie_id"] for row in find_doubted_bookies(rows.unequal, lacking).collect()]
+    asked = [row["bookie_id"] for row in find_bookies_to_compare(rows.unequal, lacking).collect()]
     places = frame(spark, "directories", rows.roster.directories)
     owners = [f"{case}/a" for case in CASES]
     alike = rows.availability.groupBy("bookie_id", "state").agg(F.count("*").alias("number"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.audit.metadata_scan import MAX_LEDGERS_ELSEWHERE, count_ids_in_doubt, find_wrong_tree
+from auditor.audit.metadata_scan import MAX_LEDGERS_ELSEWHERE, count_doubtful_ids, find_wrong_tree
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.tables.scans import doubtful_ids
 from tests.tables.rows import ledger, ledgers
@@ -33,13 +33,13 @@ def test_a_store_that_may_be_cut_leaves_every_id_in_doubt(spark: SparkSession) -
     found = doubtful_ids(ledgers(spark, *rows), None, "the dump has no LAYOUT")
     assert (None, MIN_LEDGER_ID, MAX_LEDGER_ID) in {tuple(row[1:4]) for row in found.collect()}
     reasons = ["the dump has no LAYOUT", "/ledgers/00/0000/L0007: refused"]  # the widest first
-    assert count_ids_in_doubt(found) == {"ids": None, "reasons": reasons}
+    assert count_doubtful_ids(found) == {"ids": None, "reasons": reasons}
 
 
 def test_a_healthy_tree_leaves_nothing_in_doubt(spark: SparkSession) -> None:
     found = doubtful_ids(ledgers(spark, ledger(1, {"bk1": {0}})), None)
     assert found.collect() == []
-    assert count_ids_in_doubt(found) is None
+    assert count_doubtful_ids(found) is None
 
 
 def test_ranges_that_lie_in_each_other_count_once(spark: SparkSession) -> None:
@@ -51,7 +51,7 @@ def test_ranges_that_lie_in_each_other_count_once(spark: SparkSession) -> None:
         gap("e", None, None),
     ]
     assert ranges(spark, rows) == [(0, 0, 99, "a"), (0, 100, 109, "c"), (7, 5, 5, "d")]
-    assert count_ids_in_doubt(doubtful_ids(ledgers(spark, *rows), None)) == {
+    assert count_doubtful_ids(doubtful_ids(ledgers(spark, *rows), None)) == {
         "ids": "111",
         "reasons": ["a: refused", "c: refused", "d: refused"],
     }
@@ -59,7 +59,7 @@ def test_ranges_that_lie_in_each_other_count_once(spark: SparkSession) -> None:
 
 def test_two_scans_that_miss_the_same_ids_count_them_once(spark: SparkSession) -> None:
     one = ledgers(spark, gap("a", 0, 9_999))
-    assert count_ids_in_doubt(
+    assert count_doubtful_ids(
         doubtful_ids(one, ledgers(spark, gap("a", 0, 9_999), gap("b", 10_000, 10_000)))
     ) == {
         "ids": "10001",
@@ -69,7 +69,7 @@ def test_two_scans_that_miss_the_same_ids_count_them_once(spark: SparkSession) -
 
 @pytest.mark.parametrize(("scope", "ids"), [(None, None), (0, str(2**64))])
 def test_the_whole_tree_may_be_unseen(spark: SparkSession, scope: int | None, ids: str | None) -> None:
-    found = count_ids_in_doubt(
+    found = count_doubtful_ids(
         doubtful_ids(ledgers(spark, gap("/r", MIN_LEDGER_ID, MAX_LEDGER_ID, scope)), None)
     )
     assert found is not None
@@ -82,8 +82,8 @@ def test_a_name_that_no_ledger_can_have_puts_nothing_in_doubt(spark: SparkSessio
     wrong_place = {"status": "misplaced", "path": "/r/00/0000/L7", "ledger_id": 7, "low": 7, "high": 7}
     found = doubtful_ids(ledgers(spark, stray, read_by_server), None)
     assert [(row["low"], row["high"], row["unseen"]) for row in found.collect()] == [(5, 5, False)]
-    assert count_ids_in_doubt(found) is None
-    assert count_ids_in_doubt(doubtful_ids(ledgers(spark, stray, read_by_server, wrong_place), None)) == {
+    assert count_doubtful_ids(found) is None
+    assert count_doubtful_ids(doubtful_ids(ledgers(spark, stray, read_by_server, wrong_place), None)) == {
         "ids": "1",
         "reasons": ["/r/00/0000/L7: not at the path of a ledger"],
     }
@@ -106,7 +106,7 @@ def test_a_tree_at_another_layouts_paths_leaves_every_id_in_doubt(spark: SparkSe
     )
     found = doubtful_ids(scan, scan, why)
     assert [tuple(row)[:5] for row in found.collect()] == [(1, None, MIN_LEDGER_ID, MAX_LEDGER_ID, True)]
-    assert count_ids_in_doubt(found) == {"ids": None, "reasons": [why]}
+    assert count_doubtful_ids(found) == {"ids": None, "reasons": [why]}
     alone = find_wrong_tree(ledgers(spark, elsewhere(3)), "LAYOUT says flat")
     assert alone == (
         "LAYOUT says flat, but 1 ledger is at paths of layout hierarchical; 0 are at paths of the layout "
@@ -120,7 +120,7 @@ def test_few_ledgers_at_another_layouts_paths_are_in_doubt_themselves(spark: Spa
     scan = ledgers(spark, *own, elsewhere(1), elsewhere(3))
     assert find_wrong_tree(scan, "LAYOUT says flat") is None
     assert ranges(spark, [*own, elsewhere(1), elsewhere(3)]) == [(0, 3, 3, "/r/hierarchical/3")]
-    assert count_ids_in_doubt(doubtful_ids(scan, None)) == {
+    assert count_doubtful_ids(doubtful_ids(scan, None)) == {
         "ids": "1",
         "reasons": ["/r/hierarchical/3: a path of layout hierarchical"],
     }

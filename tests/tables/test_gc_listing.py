@@ -13,11 +13,11 @@ from auditor.keys.ledger_tree import classify, to_path
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind
 from auditor.tables.gc_listing import (
     END_BEFORE_ALL_IDS,
-    doubtful_ledgers,
     find_listed_ids,
-    find_listing_places,
+    find_listing_positions,
+    find_misplaced_ledgers,
     find_ranges,
-    follow_ranges,
+    find_reached_ranges,
     summarize_walk,
 )
 from tests.checks.tables_builder import frame
@@ -75,8 +75,8 @@ def test_what_a_pass_takes_for_listed(
 ) -> None:
     rows = [row(layout, path) for path in [*(to_path(layout, each) for each in ledgers), *others]]
     scan = frame(spark, "ledgers", rows)
-    assert doubtful_ledgers(scan).isEmpty() == (not others and MAX_LEDGER_ID not in ledgers)
-    found = find_listing_places(scan, layout, "/l")
+    assert find_misplaced_ledgers(scan).isEmpty() == (not others and MAX_LEDGER_ID not in ledgers)
+    found = find_listing_positions(scan, layout, "/l")
     made = find_ranges(found)
     assert sorted(each["ledger_id"] for each in find_listed_ids(found, made).collect()) == wanted
     [end] = summarize_walk(made).collect()
@@ -106,7 +106,9 @@ def test_what_real_bookies_deleted_of_a_tree_that_layout_does_not_name_is_what_i
 ) -> None:
     moved = sorted({*MOVED, *STAYED} - set(stayed))
     paths = [*(to_path(layout, each) for each in stayed), *(to_path(tree, each) for each in moved)]
-    found = find_listing_places(frame(spark, "ledgers", [row(layout, path) for path in paths]), layout, "/l")
+    found = find_listing_positions(
+        frame(spark, "ledgers", [row(layout, path) for path in paths]), layout, "/l"
+    )
     made = find_ranges(found)
     seen = {each["ledger_id"] for each in find_listed_ids(found, made).collect()}
     [end] = summarize_walk(made).collect()
@@ -143,7 +145,7 @@ def deleted_by_the_server(local: frozenset[int], ranges: list[Range]) -> set[int
 
 def deleted_by_the_model(local: frozenset[int], ranges: list[Range]) -> set[int]:
     ends = np.array([END_BEFORE_ALL_IDS if each is None else max(each) for each in ranges], np.int64)
-    found = follow_ranges(ends, np.array([each is None for each in ranges], bool))
+    found = find_reached_ranges(ends, np.array([each is None for each in ranges], bool))
     reached = found.is_reached.tolist()
     over = any(each == MAX_LEDGER_ID and here for each, here in zip(ends.tolist(), reached, strict=True))
     if over:
@@ -167,11 +169,11 @@ def test_the_model_deletes_what_the_server_does(local: frozenset[int], ranges: l
 
 
 def test_a_sane_listing_is_seen_whole() -> None:
-    found = follow_ranges(np.array([5, 9, 30]), np.zeros(3, bool))
+    found = find_reached_ranges(np.array([5, 9, 30]), np.zeros(3, bool))
     assert found.max_end_before.tolist() == [-1, 5, 9]
     assert found.is_reached.all()
 
 
 def test_an_empty_store_lists_nothing() -> None:
-    found = follow_ranges(np.empty(0, np.int64), np.empty(0, bool))
+    found = find_reached_ranges(np.empty(0, np.int64), np.empty(0, bool))
     assert (found.max_end_before.tolist(), found.is_reached.tolist()) == ([], [])

@@ -30,7 +30,7 @@ EIO = "the bookie refused: EIO (501)"
 def pair(bookie: str, agreed: bool, gone: frozenset[int] = GONE) -> Pair:
     held, absent = (groups_of(pack(set(entries))) for entries in (EVERY - gone, gone))
     expected = groups_of(pack(set(EVERY)))
-    return Pair(bookie, expected, held, IndexState.OK, gone_groups=absent, gone_agreed=agreed)
+    return Pair(bookie, expected, held, IndexState.OK, gone_groups=absent, read_twice=agreed)
 
 
 def states(**of: Any) -> dict[str, BookieState]:

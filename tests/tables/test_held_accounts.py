@@ -6,15 +6,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from auditor.errors import CoverageLimitError
-from auditor.tables.accounts import HeldAccount, combine_index_pieces, merge_answer, merge_journal_tail
+from auditor.tables.accounts import HeldEntries, combine_index_pieces, merge_answer, merge_journal_tail
 from tests.tables.rows import availability, index, pack, unpack
 
 
-def said(entries: set[int] | None = None, state: str = "ok", answered: int | None = None) -> HeldAccount:
-    return HeldAccount(pack(entries) if entries is not None else None, state, answered)
+def said(entries: set[int] | None = None, state: str = "ok", answered: int | None = None) -> HeldEntries:
+    return HeldEntries(pack(entries) if entries is not None else None, state, answered)
 
 
-def told(account: HeldAccount) -> tuple[set[int], str, int | None, set[int]]:
+def told(account: HeldEntries) -> tuple[set[int], str, int | None, set[int]]:
     return unpack(account.held), account.index_state, account.answered, unpack(account.listed)
 
 
@@ -23,7 +23,7 @@ NONE: set[int] = set()
 
 # what the index has, what its bookie answered, whether its disks were read whole, and what comes of it
 Told = tuple[set[int], str, int | None, set[int]]
-ANSWERS: dict[str, tuple[HeldAccount | None, HeldAccount, bool, Told]] = {
+ANSWERS: dict[str, tuple[HeldEntries | None, HeldEntries, bool, Told]] = {
     "an answer alone": (None, said({3}, "ok", ASKED), False, ({3}, "ok", ASKED, NONE)),
     "no answer, and no index": (
         None,
@@ -85,7 +85,7 @@ def test_what_either_an_index_or_its_bookie_shows_is_held(name: str) -> None:
 ALL, HEAD, REST = set(range(10)), set(range(4)), set(range(4, 10))
 
 # what the index has (None: there is none), what the journal has, what comes of it
-TAILS: dict[str, tuple[HeldAccount | None, set[int], tuple[str, set[int]]]] = {
+TAILS: dict[str, tuple[HeldEntries | None, set[int], tuple[str, set[int]]]] = {
     "all in the journal, no index yet": (None, ALL, ("ok", ALL)),
     "each has a part": (said(HEAD), REST, ("ok", ALL)),
     "both have some of it": (said(ALL), HEAD, ("ok", ALL)),
@@ -105,7 +105,7 @@ def test_what_either_an_index_or_a_journal_shows_is_held(name: str) -> None:
 
 
 def test_what_the_journal_has_the_disk_does_not_lack() -> None:
-    listed = HeldAccount(pack({0, 1, 2}), "ok", None, pack({1, 2}))
+    listed = HeldEntries(pack({0, 1, 2}), "ok", None, pack({1, 2}))
     assert told(merge_journal_tail(listed, pack({1}))) == ({0, 1, 2}, "ok", None, {2})
     assert merge_journal_tail(listed, pack({1, 2, 3})).listed is None
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from auditor.model.ledger_id import LayoutKind
 from auditor.sources.metadata.store import UNKNOWN_COUNT, ClusterNodes, Znode
 from auditor.sources.metadata.stores import open_store
-from auditor.tables.cluster_state import IdRange, find_id_ranges, find_undrawn, is_unused_store
+from auditor.tables.cluster_state import IdRange, find_id_ranges, find_unissued_ids, is_unused_store
 
 DATA = Path(__file__).parents[1] / "data"
 LARGEST = 2**63 - 1
@@ -98,7 +98,9 @@ DRAWN = (IdRange(0, LARGEST, 70),)
 
 
 def above(spark: SparkSession, listed: list[Any], orphans: list[Any], ids: Any = DRAWN) -> list[Any]:
-    rows = find_undrawn(spark.createDataFrame(orphans, ORPHAN), spark.createDataFrame(listed, LEDGER), ids)
+    rows = find_unissued_ids(
+        spark.createDataFrame(orphans, ORPHAN), spark.createDataFrame(listed, LEDGER), ids
+    )
     return sorted(tuple(row) for row in rows.collect())
 
 

@@ -20,10 +20,10 @@ from auditor.tables.judge_replicas import (
     Pair,
     groups_of,
 )
-from auditor.tables.judged import judge_many
+from auditor.tables.judged import judge_batch
 from auditor.tables.judgement import Judgement
 from auditor.tables.ledger_class import judge, lacks_whole_replicas
-from auditor.tables.past_end import separate_past_end
+from auditor.tables.past_end import move_past_end_entries
 from tests.examples import examples
 
 BOOKIES = [f"bk{number}" for number in range(8)]
@@ -137,7 +137,7 @@ def test_groups_say_what_entries_say(
             pairs.append(Pair(bookie, groups(expected[bookie]), groups(there or set()), state, asked))
     states = {bookie: BookieState(reading[bookie], index_time=10**12) for bookie in BOOKIES}
     answer = judge(ledger, pairs, states, grace_ms=0)
-    separate_past_end(ledger, states, answer)
+    move_past_end_entries(ledger, states, answer)
 
     # What its bookie does not serve is not there.
     held = {bookie: there for bookie, there in held.items() if found_as[bookie] != "not-indexed"}
@@ -257,7 +257,7 @@ def test_replicas_gone_as_a_whole_are_judged_many_at_a_time(
         pairs = [Pair(b, groups(e), NO_GROUPS, "absent") for b, e in expected.items() if e]
         assert lacks_whole_replicas(ledger, pairs)
         cases.append((ledger, pairs))
-    for (ledger, pairs), answer in zip(cases, judge_many(cases, states, 0), strict=True):
+    for (ledger, pairs), answer in zip(cases, judge_batch(cases, states, 0), strict=True):
         alone = judge(ledger, pairs, states, 0)
         assert (answer.m, answer.mu, answer.doubts) == (alone.m, alone.mu, alone.doubts)
         assert answer.class_entries is not None
@@ -303,7 +303,7 @@ def past_end(
         for b, e in held.items()
     ]
     answer = judge(ledger, pairs, states, grace_ms=0)
-    separate_past_end(ledger, states, answer)
+    move_past_end_entries(ledger, states, answer)
     left = {b: entries(g) for b, g in answer.surplus}
     found = {b: entries(g) for b, g in answer.past_end}
     assert {b: left.get(b, set()) | found.get(b, set()) for b in held} == held
@@ -319,7 +319,7 @@ def test_what_a_bookie_outside_has_behind_the_end_counts_unless_a_writer_or_take
     copy = Pair("bk9", NO_GROUPS, groups({7, 8, 9, 10}), "ok")
     ledger = replace(PAST, metadata_changes=changes)
     answer = judge(ledger, [copy], SOUND, grace_ms=0)
-    separate_past_end(ledger, SOUND, answer)
+    move_past_end_entries(ledger, SOUND, answer)
     assert [(each.bookie_id, each.behind_end) for each in answer.foreign_copies] == [("bk9", behind)]
 
 
@@ -344,7 +344,7 @@ def test_what_another_clusters_bookie_holds_behind_the_end_is_not_its() -> None:
         for b in ("bk0", "bk1")
     ]
     answer = judge(PAST, pairs, states, grace_ms=0)
-    separate_past_end(PAST, states, answer)
+    move_past_end_entries(PAST, states, answer)
     assert answer.past_end == []
     assert [bookie for bookie, _ in answer.surplus] == ["bk1"]
 
@@ -379,7 +379,7 @@ def test_what_an_index_does_not_show_is_not_said_to_be_behind_the_end(state: str
             states,
             grace_ms=0,
         )
-        separate_past_end(PAST, states, answer)
+        move_past_end_entries(PAST, states, answer)
         assert (answer.past_end, answer.past_end_last) == ([], None)
         assert [(b, entries(g)) for b, g in answer.surplus] == [("bk1", {9})]
 
@@ -392,5 +392,5 @@ def test_what_a_cut_index_shows_behind_the_end_counts() -> None:
         for b, held in shown.items()
     ]
     answer = judge(PAST, pairs, states, grace_ms=0)
-    separate_past_end(PAST, states, answer)
+    move_past_end_entries(PAST, states, answer)
     assert [(b, entries(g)) for b, g in answer.past_end] == [("bk0", {9}), ("bk1", {9})]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from auditor.model.owner_scope import (
-    CLAIM_EVERY_OWNER,
-    CLAIM_NOTHING,
-    CLAIM_OWN_REFERENCES,
+    SCOPE_EVERY_OWNER,
+    SCOPE_NOTHING,
+    SCOPE_OWN_REFERENCES,
     ListCounts,
     OwnerCounts,
     StoreFacts,
@@ -39,8 +39,8 @@ def reasons(
     rows = owner_store_rows(counts, stores, declared, {WEST: 7})
     assert all(set(row) == set(OWNER_STORES.names) for row in rows)
     why = incomplete_reasons(rows)
-    assert {row["scope_proved"] == row["scope_claimed"] == CLAIM_EVERY_OWNER for row in rows} == {not why}
-    assert {row["scope_proved"] for row in rows if why} <= {CLAIM_OWN_REFERENCES, CLAIM_NOTHING}
+    assert {row["scope_proved"] == row["scope_claimed"] == SCOPE_EVERY_OWNER for row in rows} == {not why}
+    assert {row["scope_proved"] for row in rows if why} <= {SCOPE_OWN_REFERENCES, SCOPE_NOTHING}
     return why
 
 

@@ -13,7 +13,7 @@ from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.owners.applications import OWNERS
 from auditor.tables import ownership as owned_tables
 from auditor.tables.ownership import NO_AGE_REASON, OWNERSHIP, ReadTimes, ownership
-from auditor.tables.scans import DOUBTFUL_IDS, MOVED
+from auditor.tables.scans import DOUBTFUL_IDS, MOVED_LEDGERS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -192,7 +192,7 @@ def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, stores: str) 
     found = ownership(
         frame(spark, LEDGERS, ledgers),
         frame(spark, OWNERS, owners),
-        frame(spark, MOVED, moved) if live else None,
+        frame(spark, MOVED_LEDGERS, moved) if live else None,
         frame(spark, DOUBTFUL_IDS, doubtful),
         frame(spark, OWNERSHIP, earlier),
         None,

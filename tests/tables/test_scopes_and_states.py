@@ -13,7 +13,13 @@ from auditor.tables.cluster_state import IdRange
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
 from auditor.tables.marks import marks_of_first_scan, marks_with_scope
-from auditor.tables.orphans import RecentIds, find_over_replicated, holdings, orphans, vanished_ranges
+from auditor.tables.orphans import (
+    RecentIds,
+    count_holdings,
+    find_over_replicated,
+    find_vanished_ranges,
+    orphans,
+)
 from auditor.tables.scans import doubtful_ids, find_moves
 from auditor.tables.unequal import BookieTrust
 from auditor.tables.verdicts import verdicts_of_judged
@@ -211,7 +217,7 @@ def test_of_a_ledger_that_is_not_indexed_every_copy_there_is_unknown(spark: Spar
     assert [(row["ledger_id"], row["bookie_id"]) for row in deleted] == [(1, "bk2"), (2, "bk2")]
     gone = orphans(pairs_of(spark, metadata, indexes), availability(spark, *indexes),
                    ledgers(spark, *metadata), None, None, SCAN, {})  # fmt: skip
-    [counted] = holdings(counts_of(spark, indexes), gone).collect()
+    [counted] = count_holdings(counts_of(spark, indexes), gone).collect()
     assert (counted["bookie_id"], counted["ledgers"], counted["orphans"]) == ("bk2", 2, 0)
 
 
@@ -220,7 +226,7 @@ def test_a_ledger_in_limbo_without_metadata_is_an_orphan(spark: SparkSession) ->
     indexes = [index(7, "bk1", {0}, state="limbo")]
     [row] = orphans_of(spark, [], indexes)
     assert (row["ledger_id"], unpack(row["groups"])) == (7, {0})
-    [counted] = holdings(counts_of(spark, indexes), _frame_of(spark, indexes)).collect()
+    [counted] = count_holdings(counts_of(spark, indexes), _frame_of(spark, indexes)).collect()
     assert (counted["ledgers"], counted["orphans"]) == (1, 1)
 
 
@@ -243,13 +249,13 @@ def test_orphans_last_that_an_earlier_run_had_and_nothing_casts_a_doubt_on(spark
     ]
     indexes = [index(number, name, {0}) for number in range(5) for name in ("bk1", "bk2", "bk3")]
     held_now, gone = counts_of(spark, indexes), spark.createDataFrame(now, columns).withColumns(flags)
-    counted = holdings(held_now, gone, spark.createDataFrame(then, columns)).collect()
+    counted = count_holdings(held_now, gone, spark.createDataFrame(then, columns)).collect()
     assert {row["bookie_id"]: (row["orphans"], row["in_doubt"], row["lasting"]) for row in counted} == {
         "bk1": (4, 1, 2),
         "bk2": (1, 0, 0),
         "bk3": (0, 0, 0),
     }
-    assert {row["lasting"] for row in holdings(held_now, gone).collect()} == {0}
+    assert {row["lasting"] for row in count_holdings(held_now, gone).collect()} == {0}
 
 
 def test_orphans_that_were_in_the_metadata_lately_count_apart(spark: SparkSession) -> None:
@@ -261,7 +267,7 @@ def test_orphans_that_were_in_the_metadata_lately_count_apart(spark: SparkSessio
     listed = spark.createDataFrame([(0, 1), (0, 3)], "scope_id long, ledger_id long")
 
     def recent(lately: RecentIds) -> int:
-        [row] = holdings(held_now, gone, None, lately).collect()
+        [row] = count_holdings(held_now, gone, None, lately).collect()
         assert (row["orphans"], row["in_doubt"], row["lasting"]) == (6, 1, 0)
         count: int = row["recent"]
         return count
@@ -277,8 +283,8 @@ def test_a_range_of_which_most_was_deleted_lately_has_not_vanished(spark: SparkS
     gone = [index(number, "bk1", {0}) for number in range(150)]
     frame = availability(spark, *gone)
     lost = orphans(pairs_of(spark, [], gone), frame, ledgers(spark), None, None, SCAN, {})
-    assert vanished_ranges(frame, lost, RecentIds(None, (99, 1000))).collect() == []
-    [row] = vanished_ranges(frame, lost, RecentIds(None, (100, 1000))).collect()
+    assert find_vanished_ranges(frame, lost, RecentIds(None, (99, 1000))).collect() == []
+    [row] = find_vanished_ranges(frame, lost, RecentIds(None, (100, 1000))).collect()
     assert row["ledgers"] == 150
 
 
@@ -318,7 +324,7 @@ def test_whole_ranges_vanish_in_one_scope(spark: SparkSession) -> None:
     lost = orphans(
         pairs_of(spark, metadata, [*there, *gone]), frame, ledgers(spark, *metadata), None, None, SCAN, {}
     )
-    [row] = vanished_ranges(frame, lost).collect()
+    [row] = find_vanished_ranges(frame, lost).collect()
     assert (row["bookie_id"], row["scope_id"], row["low"], row["ledgers"]) == ("bk1", 1, 0, 100)
 
 
@@ -340,7 +346,7 @@ def test_a_range_is_of_negative_ids_or_of_others_and_ends_where_ids_do(
     lost = orphans(
         pairs_of(spark, metadata, [*gone, *near]), frame, ledgers(spark, *metadata), None, None, SCAN, {}
     )
-    [row] = vanished_ranges(frame, lost).collect()
+    [row] = find_vanished_ranges(frame, lost).collect()
     assert (row["scope_id"], row["low"], row["high"], row["ledgers"]) == (-1, low, high, 100)
 
 
@@ -407,7 +413,7 @@ def test_orphans_that_time_or_their_owner_explains_count_apart(spark: SparkSessi
     owned = spark.createDataFrame([(0, 1), (0, 9)], "scope_id long, ledger_id long")
 
     def unexplained(lately: RecentIds | None = None, owners: DataFrame | None = None) -> int:
-        [row] = holdings(counts, orphan_rows, None, lately, owners).collect()
+        [row] = count_holdings(counts, orphan_rows, None, lately, owners).collect()
         number: int = row["unexplained"]
         return number
 

@@ -21,16 +21,16 @@ from auditor.spark import query_plans
 from auditor.spark.execution import Execution
 from auditor.tables.accounts import expected_replicas, gone_replicas, index_replicas, tail_replicas
 from auditor.tables.gone_entries import GONE_ENTRIES
-from auditor.tables.index_counts import IndexShapes
+from auditor.tables.index_counts import IndexFileFacts
 from auditor.tables.replica_blocks import (
     NO_ANSWER_TIME,
-    Account,
     CodedColumn,
+    Evidence,
     ReplicaBatch,
     from_blocks,
     to_blocks,
 )
-from auditor.tables.unequal import UNEQUAL, AccountFiles, BookieTrust, find_unequal, unequal_rows
+from auditor.tables.unequal import UNEQUAL, BookieTrust, SourceFiles, find_unequal, unequal_rows
 from tests.examples import examples
 from tests.tables.files import IN_DRIVER, written
 from tests.tables.rows import index, ledger
@@ -101,7 +101,7 @@ def replicas_of(said: Sequence[Said]) -> ReplicaBatch:
     )
 
 
-def in_blocks(accounts: dict[Account, list[Said]], buckets: int, packs: int) -> list[pa.RecordBatch]:
+def in_blocks(accounts: dict[Evidence, list[Said]], buckets: int, packs: int) -> list[pa.RecordBatch]:
     return [
         to_blocks(replicas_of(said[each::packs]), account, buckets)
         for account, said in accounts.items()
@@ -138,7 +138,7 @@ def in_order(row: Found) -> str:
     return repr([sorted(each) if isinstance(each, frozenset) else each for each in row])
 
 
-def one_by_one(accounts: dict[Account, list[Said]], words: BookieTrust) -> list[Found]:
+def one_by_one(accounts: dict[Evidence, list[Said]], words: BookieTrust) -> list[Found]:
     """The rows, each entry of each pair looked at: what the docstrings of the tables say, and no bytes."""
     found = []
     pairs = {said.pair for each in accounts.values() for said in each}
@@ -214,20 +214,20 @@ def test_blocks_find_what_a_look_at_each_entry_does(
     packs: int,
     words: BookieTrust,
 ) -> None:
-    accounts = dict(zip(Account, (expected, indexed, answers, tails, gone), strict=True))
+    accounts = dict(zip(Evidence, (expected, indexed, answers, tails, gone), strict=True))
     assert compared(in_blocks(accounts, buckets, packs), words) == one_by_one(accounts, words)
 
 
 def test_a_ledger_has_one_bucket_whoever_speaks_of_it() -> None:
     said = [Said((number, 0, "a:1"), frozenset({0}), "ok") for number in range(1000)]
-    found = [to_blocks(replicas_of(said), account, 16).column("bucket").to_pylist() for account in Account]
+    found = [to_blocks(replicas_of(said), account, 16).column("bucket").to_pylist() for account in Evidence]
     assert all(each == sorted(set(each)) and len(each) == 16 for each in found)
     assert len({tuple(each) for each in found}) == 1
 
 
 def test_a_block_has_no_more_values_than_its_rows_need() -> None:
     said = [Said((number, 0, f"{number}:1"), frozenset({number}), "ok") for number in range(100)]
-    blocks = to_blocks(replicas_of(said), Account.INDEX, 8)
+    blocks = to_blocks(replicas_of(said), Evidence.INDEX, 8)
     assert sum(len(each.as_py()) for each in blocks.column("groups_octets")) == 100 * 24
     assert [each.as_py() for each in blocks.column("scopes")] == [b""] * blocks.num_rows
 
@@ -237,7 +237,7 @@ MEMBERS = {"a:1": ALL, "b:1": ALL}
 
 
 @pytest.fixture
-def accounts(tmp_path: Path) -> list[AccountFiles]:
+def accounts(tmp_path: Path) -> list[SourceFiles]:
     """Tables of two files with several row groups, and with rows that are of no replica."""
     ledgers = [
         *(ledger(number, MEMBERS) for number in range(1, 8)),
@@ -267,7 +267,7 @@ def accounts(tmp_path: Path) -> list[AccountFiles]:
         {"bookie_id": "a:1", "scope_id": 0, "ledger_id": 5, "groups": groups_of({1}), "state": "agreed"},
         {"bookie_id": "b:1", "scope_id": 0, "ledger_id": 4, "groups": groups_of({9}), "state": "once"},
     ]
-    edges = IndexShapes({"b:1": 8192}, frozenset({"b:1"}), frozenset()).page_size_of_cut_files
+    edges = IndexFileFacts({"b:1": 8192}, frozenset({"b:1"}), frozenset()).page_size_of_cut_files
     readers: Iterable[tuple[str, Any, Sequence[Any], Any]] = (
         ("ledgers", LEDGERS, ledgers, lambda files: expected_replicas(files, include_all_members=True)),
         ("availability", AVAILABILITY, rows, lambda files: index_replicas(files, edges, {"pieces:1"})),
@@ -276,13 +276,13 @@ def accounts(tmp_path: Path) -> list[AccountFiles]:
         ("gone_entries", GONE_ENTRIES, gone, gone_replicas),
     )
     return [
-        AccountFiles(account, written(rows, schema, tmp_path / name), read)
-        for account, (name, schema, rows, read) in zip(Account, readers, strict=True)
+        SourceFiles(account, written(rows, schema, tmp_path / name), read)
+        for account, (name, schema, rows, read) in zip(Evidence, readers, strict=True)
     ]
 
 
 def test_tables_are_compared_by_tasks_as_they_are_here(
-    spark: SparkSession, accounts: list[AccountFiles], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, accounts: list[SourceFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = BookieTrust(part_read_bookies=frozenset({"a:1"}))
     here = find_unequal(IN_DRIVER, accounts, words)
@@ -302,7 +302,7 @@ def test_tables_are_compared_by_tasks_as_they_are_here(
     assert found_in(in_tasks.toArrow()) == found_in(here)
 
 
-def test_nothing_is_expected_of_what_is_not_judged(accounts: list[AccountFiles]) -> None:
+def test_nothing_is_expected_of_what_is_not_judged(accounts: list[SourceFiles]) -> None:
     found = {
         int(each)
         for replicas in expected_replicas(accounts[0].files)

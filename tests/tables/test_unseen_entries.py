@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from auditor.tables.unseen_entries import hidden_rows, unseen_entries
+from auditor.tables.unseen_entries import find_unseen_rows, unseen_entries
 from tests.checks.tables_builder import frame
 from tests.codecs.entry_logs import Entry, log
 
@@ -36,7 +36,7 @@ def located(ledger: int) -> dict[str, Any]:
 
 
 def hidden(path: str, read_to: int | None = None) -> dict[int, tuple[int | None, int | None]]:
-    rows = hidden_rows(path, [located(ledger) for ledger in (5, 7, 9)], read_to)
+    rows = find_unseen_rows(path, [located(ledger) for ledger in (5, 7, 9)], read_to)
     return {row["ledger_id"]: (row.get("unseen"), row["offset"]) for row in rows}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from auditor.cli.decode import FILE_KINDS
 from auditor.codecs.bookie import entry_log, index_file, journal
-from auditor.codecs.ledger_metadata.batch import READERS
+from auditor.codecs.ledger_metadata.batch import READER_BY_VERSION
 from auditor.codecs.pulsar.managed_ledger import COMPRESSIONS
 from auditor.reports.forms import FORMS
 from auditor.sources.metadata.stores import STORES
@@ -30,7 +30,7 @@ VERSIONS = {
     "codecs/bookie/wire.py": (2, 3),
     "codecs/bookie/cookie.py": (3, 4, 5),
     "codecs/store/layout.py": (1, 2),
-    "codecs/ledger_metadata/one.py": tuple(READERS),
+    "codecs/ledger_metadata/one.py": tuple(READER_BY_VERSION),
     "codecs/pulsar/managed_ledger.py": tuple(COMPRESSIONS),
     "codecs/pulsar/log_segment.py": (1, 2, 3, 4, 5),
 }

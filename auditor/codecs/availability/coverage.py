@@ -74,7 +74,7 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> SumSteps:
     active_rows = [_active_rows(batch, end, low) for batch, end in zip(sets, ends, strict=True)]
     window = np.ones_like(low)
     for set_batch, rows in zip(sets, active_rows, strict=True):
-        window = _window(window, np.where(rows < 0, 1, np.maximum(set_batch.period[rows], 1)), high - low)
+        window = _lcm_window(window, np.where(rows < 0, 1, np.maximum(set_batch.period[rows], 1)), high - low)
     # Every window opens and closes with a change of nothing: a step begins there even where no run does.
     change_id_parts, weight_changes = [low, low + window], [np.zeros_like(low), np.zeros_like(low)]
     run_count = 0
@@ -103,7 +103,7 @@ def _active_rows(batch: GroupBatch, run_end: Longs, low: Longs) -> Longs:
     return np.where(low < run_end[rows], rows, -1)
 
 
-def _window(window: Longs, period: Longs, interval_size: Longs) -> Longs:
+def _lcm_window(window: Longs, period: Longs, interval_size: Longs) -> Longs:
     """Return the least common multiple of the lengths ``window`` and ``period``, up to ``interval_size``."""
     # Compared before it is multiplied: the product could pass int64.
     lcm_factor = window // np.gcd(window, period)

@@ -125,7 +125,7 @@ def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> Grou
     positions, size, first = map(
         np.concatenate, zip(*find_opening_runs(entries, first_group_rows(offsets)), strict=True)
     )
-    batch = _build_groups(positions, size, first, entries, offsets, is_by_run=False)
+    batch = _build_groups(positions, size, first, entries, offsets, is_per_run=False)
     return batch if int(batch.size.max()) <= MAX_RUN_ENTRIES else fold(batch)
 
 
@@ -154,9 +154,13 @@ def fold_slots(index_slots: NDArray[np.int64], ledger_bounds: NDArray[np.int64])
         )
     start, end = np.ascontiguousarray(run_edges[0::2]), run_edges[1::2]
     batch = _fold_maximal_runs(start, end - start, np.searchsorted(start, ledger_bounds))
-    origin_slots = np.repeat(ledger_bounds[:-1], np.diff(batch.offsets))
+    first_ledger_slots = np.repeat(ledger_bounds[:-1], np.diff(batch.offsets))
     return GroupBatch(
-        batch.first - origin_slots, batch.last - origin_slots, batch.size, batch.period, batch.offsets
+        batch.first - first_ledger_slots,
+        batch.last - first_ledger_slots,
+        batch.size,
+        batch.period,
+        batch.offsets,
     )
 
 
@@ -168,18 +172,18 @@ def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
     if not len(start) or int(size.max()) > MAX_RUN_ENTRIES:
         return fold_runs(start, size, offsets)
     positions = opening_run_numbers(start, size, first_group_rows(offsets))
-    return _build_groups(positions, size[positions], start[positions], start, offsets, is_by_run=True)
+    return _build_groups(positions, size[positions], start[positions], start, offsets, is_per_run=True)
 
 
 def _build_groups(
-    positions: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs, is_by_run: bool
+    positions: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs, is_per_run: bool
 ) -> GroupBatch:
     """Return the BP-34 groups that open at ``positions`` in ``starts``.
 
-    If ``is_by_run`` is True, ``starts`` has one item per run, otherwise one item per entry id. ``size`` and
+    If ``is_per_run`` is True, ``starts`` has one item per run, otherwise one item per entry id. ``size`` and
     ``first`` describe the first run of each group. Set i has the items ``offsets[i]:offsets[i + 1]``.
     """
-    first_run_length = np.ones_like(size) if is_by_run else size
+    first_run_length = np.ones_like(size) if is_per_run else size
     # A group has more than one run if more items come before the next opener than the first run has.
     ends = np.append(positions[1:], len(starts))
     repeating_rows = np.flatnonzero(ends - positions > first_run_length)
@@ -248,10 +252,10 @@ class IncrementalFold:
             groups = fold(_parse_one_set(self._last_groups + groups)).tobytes()
         elif not groups:
             return
-        settled_bytes = max(len(groups) - 2 * GROUP.itemsize, 0)
-        self._closed_groups.append(groups[:settled_bytes])
-        self._last_groups = groups[settled_bytes:]
-        self._group_count += settled_bytes // GROUP.itemsize
+        closed_group_bytes = max(len(groups) - 2 * GROUP.itemsize, 0)
+        self._closed_groups.append(groups[:closed_group_bytes])
+        self._last_groups = groups[closed_group_bytes:]
+        self._group_count += closed_group_bytes // GROUP.itemsize
         if self._group_count + len(self._last_groups) // GROUP.itemsize > MAX_GROUPS:
             raise CoverageLimitError(f"more than {MAX_GROUPS} groups of entries")
 

@@ -34,7 +34,7 @@ from auditor.errors import CoverageLimitError
 MAX_RUN_ENTRIES = 2**31 - 1
 """Largest value of an int32 field of a group: a run's size, a period."""
 
-MAX_PIECES = 2**22
+MAX_CUT_RUNS = 2**22
 """Largest number of pieces that the long runs of one batch are cut into: 100 MB of groups, 2^53 entries."""
 
 
@@ -44,7 +44,7 @@ def join_runs(batch: GroupBatch) -> GroupBatch:
     >>> join_runs(GroupBatch.from_tuples([[(0, 0, 2, 0), (2, 6, 1, 2)]])).size.tolist()
     [3, 1]
     """
-    batch = _without_solid_groups(batch)
+    batch = _merge_touching_runs(batch)
     touches_previous = _touches_previous(batch)
     if touches_previous.any():
         batch = _join_chains(_split_groups(batch, touches_previous))
@@ -60,7 +60,7 @@ def first_group_rows(offsets: Longs) -> Longs:
     return offsets[:-1][offsets[:-1] < offsets[1:]]
 
 
-def _without_solid_groups(batch: GroupBatch) -> GroupBatch:
+def _merge_touching_runs(batch: GroupBatch) -> GroupBatch:
     """Replace each group whose runs touch each other with one run."""
     has_touching_runs = (batch.last > batch.first) & (batch.period == batch.size)
     if not has_touching_runs.any():
@@ -124,12 +124,12 @@ def _join_chains(batch: GroupBatch) -> GroupBatch:
     At this point, only groups of one run touch other groups.
     """
     starts_chain = ~_touches_previous(batch)
-    chain_heads = np.flatnonzero(starts_chain)
+    chain_first_rows = np.flatnonzero(starts_chain)
     return GroupBatch(
-        batch.first[chain_heads],
-        batch.last[chain_heads],
-        np.add.reduceat(batch.size, chain_heads),
-        batch.period[chain_heads],
+        batch.first[chain_first_rows],
+        batch.last[chain_first_rows],
+        np.add.reduceat(batch.size, chain_first_rows),
+        batch.period[chain_first_rows],
         offsets_of(starts_chain.astype(np.int64))[batch.offsets],
     )
 
@@ -139,10 +139,10 @@ def _cut_long_runs(batch: GroupBatch) -> GroupBatch:
     part_counts = (batch.size - 1) // MAX_RUN_ENTRIES + 1
     is_long = part_counts > 1
     # Added up as floats: the sum of int64 could wrap around to a small number.
-    if float(part_counts[is_long].sum(dtype=np.float64)) > MAX_PIECES:
+    if float(part_counts[is_long].sum(dtype=np.float64)) > MAX_CUT_RUNS:
         longest_run = int(batch.size.max())
         raise CoverageLimitError(
-            f"runs of up to {longest_run} entries need more than {MAX_PIECES} pieces of {MAX_RUN_ENTRIES}"
+            f"runs of up to {longest_run} entries need more than {MAX_CUT_RUNS} pieces of {MAX_RUN_ENTRIES}"
         )
     source_rows, part_numbers, offsets = _repeat_rows(part_counts, batch.offsets)
     is_cut = is_long[source_rows]
@@ -211,24 +211,24 @@ def find_opening_runs(entries: Longs, set_starts: Longs) -> Iterator[OpeningRuns
         is_run_start[_set_starts_between(set_starts, block_start, block_end) - block_start] = True
         starts = np.concatenate((run_starts - block_start, np.flatnonzero(is_run_start)))
         starts += block_start
-        block_openers = _openers_among(entries, set_starts, starts, len(run_starts) - 1, newest_opener)
+        block_openers = _select_opening_runs(entries, set_starts, starts, len(run_starts) - 1, newest_opener)
         newest_opener = int(block_openers.positions[-1]) if len(block_openers.positions) else newest_opener
         run_starts = starts[-3:]
         yield block_openers
-    yield _openers_among(
+    yield _select_opening_runs(
         entries, set_starts, np.append(run_starts, len(entries)), len(run_starts) - 1, newest_opener
     )
 
 
 def opening_run_numbers(
-    first: Longs, size: Longs, set_starts: Longs, decided_runs: int = 0, may_join: bool = True
+    first: Longs, size: Longs, set_starts: Longs, decided_run_count: int = 0, may_join_last: bool = True
 ) -> Longs:
     """Return the indexes of the runs that open a group.
 
     ``first`` and ``size`` are the first ids and the lengths of the runs. ``set_starts`` are the indexes of
-    the runs at which sets begin. For the first ``decided_runs`` runs, earlier calls have decided whether they
-    open a group, so they are not returned. If ``may_join`` is True, the last decided run opened a group, and
-    the next run may join this group.
+    the runs at which sets begin. For the first ``decided_run_count`` runs, earlier calls have decided whether
+    they open a group, so they are not returned. If ``may_join_last`` is True, the last decided run opened a
+    group, and the next run may join this group.
 
     >>> opening_run_numbers(np.array([0, 3, 6, 10]), np.array([2, 2, 2, 2]), np.array([0])).tolist()
     [0, 3]
@@ -245,13 +245,13 @@ def opening_run_numbers(
     # A second run comes right behind one that opens a group, so not behind one that continues.
     can_be_second_run[1:] &= ~continues_pattern[:-1]
     can_be_second_run &= ~continues_pattern
-    if decided_runs:
-        can_be_second_run[: decided_runs - 1] = False
-        can_be_second_run[decided_runs - 1 : decided_runs] &= may_join
+    if decided_run_count:
+        can_be_second_run[: decided_run_count - 1] = False
+        can_be_second_run[decided_run_count - 1 : decided_run_count] &= may_join_last
     opens_group = np.ones(len(first), np.bool_)
     np.logical_not(continues_pattern, out=opens_group[1:])
     opens_group[every_second_number(np.flatnonzero(can_be_second_run)) + 1] = False
-    opens_group[:decided_runs] = False
+    opens_group[:decided_run_count] = False
     return np.flatnonzero(opens_group)
 
 
@@ -268,14 +268,14 @@ def every_second_number(numbers: Longs) -> Longs:
     return alternate_numbers
 
 
-def _openers_among(
-    entries: Longs, set_starts: Longs, starts: Longs, decided_runs: int, newest_opener: int
+def _select_opening_runs(
+    entries: Longs, set_starts: Longs, starts: Longs, decided_run_count: int, newest_opener: int
 ) -> OpeningRuns:
     """Return the runs that open a group, among the runs that begin at ``starts``.
 
-    The last item of ``starts`` is not a start, but the end of the last run. For the first ``decided_runs``
-    runs, it is already known whether they open a group. ``newest_opener`` is the position at which the last
-    group found so far opens, or -1 if no group was found.
+    The last item of ``starts`` is not a start, but the end of the last run. For the first
+    ``decided_run_count`` runs, it is already known whether they open a group. ``newest_opener`` is the
+    position at which the last group found so far opens, or -1 if no group was found.
     """
     size, starts = starts[1:] - starts[:-1], starts[:-1]
     first = entries[starts]
@@ -284,8 +284,8 @@ def _openers_among(
         first,
         size,
         set_rows,
-        decided_runs,
-        may_join=decided_runs > 0 and newest_opener == int(starts[decided_runs - 1]),
+        decided_run_count,
+        may_join_last=decided_run_count > 0 and newest_opener == int(starts[decided_run_count - 1]),
     )
     return OpeningRuns(starts[opener_rows], size[opener_rows], first[opener_rows])
 
@@ -297,22 +297,24 @@ def _run_starts_after(entries: Longs, set_starts: Longs, run_starts: Longs, bloc
     or if a set begins between these runs and ``block_end``.
     """
     starts, last = run_starts.tolist(), block_end - 1
-    open_run = starts[-1]
+    last_run_start = starts[-1]
     # Ids ascend: where the last is as far from the first as their places are, none is missing in between.
-    if entries[last] - entries[open_run] == last - open_run:
-        return None if len(_set_starts_between(set_starts, open_run + 1, block_end)) else run_starts
-    if len(starts) < 3 or open_run - starts[1] != starts[1] - starts[0]:
+    if entries[last] - entries[last_run_start] == last - last_run_start:
+        return None if len(_set_starts_between(set_starts, last_run_start + 1, block_end)) else run_starts
+    if len(starts) < 3 or last_run_start - starts[1] != starts[1] - starts[0]:
         return None
-    size, distance = open_run - starts[1], int(entries[open_run] - entries[starts[1]])
+    size, distance = last_run_start - starts[1], int(entries[last_run_start] - entries[starts[1]])
     if distance != entries[starts[1]] - entries[starts[0]] or distance > MAX_RUN_ENTRIES:
         return None
     # The pattern goes on only if the last entry is where it says; that is one comparison, before one of each.
-    runs, remainder = divmod(last - open_run, size)
+    runs, remainder = divmod(last - last_run_start, size)
     if entries[last] != entries[starts[1] + remainder] + distance * (runs + 1):
         return None
     if len(_set_starts_between(set_starts, starts[0] + 1, block_end)):
         return None
-    repeats_run = entries[open_run:block_end] - entries[open_run - size : block_end - size] == distance
+    repeats_run = (
+        entries[last_run_start:block_end] - entries[last_run_start - size : block_end - size] == distance
+    )
     return run_starts + runs * size if repeats_run.all() else None
 
 

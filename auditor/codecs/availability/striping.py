@@ -54,33 +54,33 @@ def stripe(
     # Of the run under way at the segment's first entry; none at 0 or below.
     entries_of_open_run = quorum - ensemble + first_run_offset
     last_full_start = last_offset - first_run_offset - (quorum - 1)
-    full_ends = np.where(last_full_start >= 0, last_full_start // ensemble, -1)
-    tail_start = first_run_offset + full_ends * ensemble
+    last_full_index = np.where(last_full_start >= 0, last_full_start // ensemble, -1)
+    tail_start = first_run_offset + last_full_index * ensemble
     has_tail = last_offset - tail_start >= ensemble
     tail_start = np.where(has_tail, tail_start + ensemble, 0)
     head_size = np.where(is_unstriped, last_offset + 1, np.minimum(entries_of_open_run, last_offset + 1))
 
     is_nonempty, is_striped = last_offset >= 0, (last_offset >= 0) & ~is_unstriped
-    head_runs, full_runs, tail_runs = (
+    has_head_run, has_full_runs, has_tail_run = (
         is_nonempty & (is_unstriped | (entries_of_open_run > 0)),
-        is_striped & (full_ends >= 0),
+        is_striped & (last_full_index >= 0),
         is_striped & has_tail,
     )
-    positions = np.flatnonzero(np.stack((head_runs, full_runs, tail_runs), axis=1))
-    no_offset = np.zeros_like(start)
-    full_runs_end = first_run_offset + np.maximum(full_ends, 0) * ensemble
+    positions = np.flatnonzero(np.stack((has_head_run, has_full_runs, has_tail_run), axis=1))
+    zero_offsets = np.zeros_like(start)
+    full_runs_end_offset = first_run_offset + np.maximum(last_full_index, 0) * ensemble
     return GroupBatch(
         _select_runs(positions, start, start + first_run_offset, start + tail_start),
-        _select_runs(positions, start, start + full_runs_end, start + tail_start),
+        _select_runs(positions, start, start + full_runs_end_offset, start + tail_start),
         _select_runs(positions, head_size, quorum, last_offset - tail_start + 1),
-        _select_runs(positions, no_offset, np.where(full_ends > 0, ensemble, 0), no_offset),
-        offsets_of(head_runs.astype(np.int64) + full_runs + tail_runs),
+        _select_runs(positions, zero_offsets, np.where(last_full_index > 0, ensemble, 0), zero_offsets),
+        offsets_of(has_head_run.astype(np.int64) + has_full_runs + has_tail_run),
     )
 
 
-def _select_runs(positions: Longs, head_runs: Longs, full_runs: Longs, tail_runs: Longs) -> Longs:
+def _select_runs(positions: Longs, head_values: Longs, full_values: Longs, tail_values: Longs) -> Longs:
     """Interleave the three arrays row by row (head, full, tail), and return the items at ``positions``."""
-    return np.stack((head_runs, full_runs, tail_runs), axis=1).ravel()[positions]
+    return np.stack((head_values, full_values, tail_values), axis=1).ravel()[positions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +192,13 @@ def entries_short_of_copies(
     """
     ensemble, quorum = (np.asarray(column, np.int64)[:, None] for column in (ensemble_size, write_quorum))
     entry_residue = np.arange(is_missing.shape[1])
-    is_short = (_count_copies(is_missing, ensemble, quorum) >= min_missing[:, None]) & (
+    is_short_of_copies = (_count_copies(is_missing, ensemble, quorum) >= min_missing[:, None]) & (
         entry_residue < ensemble
     )
-    is_run_start = is_short & ~np.take_along_axis(is_short, (entry_residue - 1) % ensemble, axis=1)
-    short_run_length = is_short.sum(axis=1)
+    is_run_start = is_short_of_copies & ~np.take_along_axis(
+        is_short_of_copies, (entry_residue - 1) % ensemble, axis=1
+    )
+    short_run_length = is_short_of_copies.sum(axis=1)
     # One run of residues is what a member of a write quorum of its length would hold.
     last_member = (is_run_start.argmax(axis=1) + short_run_length - 1) % ensemble_size
     end = np.where(short_run_length > 0, last, first - 1)

@@ -92,10 +92,10 @@ class EntryLogRecords(LengthPrefixed):
     """The records of an entry log up to byte ``size``. `entries` reads them once, in file order.
 
     After `entries` has ended, ``end`` is the offset after the last whole record. ``is_cut`` is True if
-    another record follows that extends beyond ``size``. This record starts at ``cut_offset``. ``other_bytes``
-    is the number of bytes of records that are not entries. ``padding_bytes`` is the number of bytes between
-    records. Both numbers, and the bytes of the header, of the entries and after ``end``, add up to the size
-    of the file.
+    another record follows that extends beyond ``size``. This record starts at ``cut_offset``.
+    ``non_entry_bytes`` is the number of bytes of records that are not entries. ``padding_bytes`` is the
+    number of bytes between records. Both numbers, and the bytes of the header, of the entries and after
+    ``end``, add up to the size of the file.
 
     >>> data = bytes(1024) + bytes.fromhex("00000010 0000000000000007 0000000000000002 f0f0f0f0")
     >>> log = EntryLogRecords(lambda offset, length: data[offset : offset + length], len(data))
@@ -106,7 +106,7 @@ class EntryLogRecords(LengthPrefixed):
     end: int = HEADER_BYTES
     is_cut: bool = False
     cut_offset: int | None = None
-    other_bytes: int = 0
+    non_entry_bytes: int = 0
     padding_bytes: int = 0
 
     def entries(self, start: int = HEADER_BYTES) -> Iterator[LogEntries]:
@@ -195,7 +195,7 @@ class EntryLogRecords(LengthPrefixed):
         return record_starts, search_offset
 
     def _entries_of(self, block: bytes, block_offset: int, record_starts: Longs) -> Iterator[LogEntries]:
-        """Yield the entries in a block. Add the bytes of its other records to ``other_bytes``."""
+        """Yield the entries in a block. Add the bytes of its other records to ``non_entry_bytes``."""
         heads = read_heads(block, record_starts, HEAD_DTYPE)
         sizes, ledgers, entries = (
             heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
@@ -207,16 +207,16 @@ class EntryLogRecords(LengthPrefixed):
             self._count_padding(records)
             yield records
             return
-        is_no_entry, fault = _classify_records(records, block, record_starts)
-        sound_record_count = len(sizes) if fault is None else fault[0]
-        records = LogEntries(*(column[:sound_record_count] for column in records))
-        if sound_record_count:
+        is_non_entry_record, fault = _classify_records(records, block, record_starts)
+        valid_record_count = len(sizes) if fault is None else fault[0]
+        records = LogEntries(*(column[:valid_record_count] for column in records))
+        if valid_record_count:
             self._count_padding(records)
-            entry_rows = np.flatnonzero(~is_no_entry[:sound_record_count])
-            self.other_bytes += int(records.sizes.sum() - records.sizes[entry_rows].sum())
+            entry_rows = np.flatnonzero(~is_non_entry_record[:valid_record_count])
+            self.non_entry_bytes += int(records.sizes.sum() - records.sizes[entry_rows].sum())
             yield LogEntries(*(column[entry_rows] for column in records))
         if fault is not None:
-            raise DecodeError(_FORMAT_NAME, block_offset + int(record_starts[sound_record_count]), fault[1])
+            raise DecodeError(_FORMAT_NAME, block_offset + int(record_starts[valid_record_count]), fault[1])
 
     def _count_padding(self, records: LogEntries) -> None:
         """Add the padding before and between ``records`` to ``padding_bytes``.
@@ -242,26 +242,31 @@ def _classify_records(
     in ``records``.
     """
     _, sizes, scopes, ledgers, entries = records
-    is_no_entry = ledgers == NO_ENTRY
+    is_non_entry_record = ledgers == NO_ENTRY
     is_v2 = ledgers < NO_ENTRY
     v2_heads = read_heads(block, record_starts, V2_HEAD_DTYPE)
     flags = v2_heads["flags"]
     for column, name in ((scopes, "scope"), (ledgers, "ledger"), (entries, "entry")):
         column[is_v2] = v2_heads[name][is_v2]
     has_known_flags = has_v2_flags(flags)
-    is_short = sizes < np.where(is_v2, V2_HEADER_BYTES, np.where(is_no_entry, 8, RECORD_ID_BYTES))
-    fault_rows = np.flatnonzero(is_short | is_v2 & ~has_known_flags | ~is_v2 & ~is_no_entry & (entries < 0))
+    is_short = sizes < np.where(is_v2, V2_HEADER_BYTES, np.where(is_non_entry_record, 8, RECORD_ID_BYTES))
+    fault_rows = np.flatnonzero(
+        is_short | is_v2 & ~has_known_flags | ~is_v2 & ~is_non_entry_record & (entries < 0)
+    )
     if not fault_rows.size:
-        return is_no_entry, None
+        return is_non_entry_record, None
     first_row = int(fault_rows[0])
     if is_short[first_row]:
-        return is_no_entry, (first_row, f"a record of {sizes[first_row]} bytes, shorter than its header")
+        return is_non_entry_record, (
+            first_row,
+            f"a record of {sizes[first_row]} bytes, shorter than its header",
+        )
     if is_v2[first_row]:
-        return is_no_entry, (
+        return is_non_entry_record, (
             first_row,
             f"an entry with flags {int(flags[first_row]):#04x}, which no known format uses",
         )
-    return is_no_entry, (first_row, "an entry with a negative id")
+    return is_non_entry_record, (first_row, "an entry with a negative id")
 
 
 def _record_end(block: bytes, start: int) -> int:
@@ -299,7 +304,7 @@ def extract_ledgers(
         is_valid_offset = 0 < header.map_offset <= _MAX_INT
         return _sum_map(read_at, size, header.map_offset, is_direct) if is_valid_offset else None
     if header.map_offset < 0:
-        return _sum_misplaced_buffer(read_at, size, -header.map_offset, buffer_bytes)
+        return _sum_misplaced_buffer_ledgers(read_at, size, -header.map_offset, buffer_bytes)
     bytes_by_ledger = _sum_map(read_at, size, header.map_offset, is_direct)
     return bytes_by_ledger if bytes_by_ledger and len(bytes_by_ledger) == header.map_ledgers else None
 
@@ -339,7 +344,7 @@ def _sum_map(read_at: ReadAt, size: int, offset: int, is_direct: bool) -> BytesB
     return bytes_by_ledger
 
 
-def _sum_misplaced_buffer(
+def _sum_misplaced_buffer_ledgers(
     read_at: ReadAt, size: int, buffer_shift: int, buffer_bytes: int
 ) -> BytesByLedger | None:
     """Return the number of bytes of each ledger, as the server's scan with a misplaced buffer finds them.

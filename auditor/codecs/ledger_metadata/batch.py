@@ -76,7 +76,7 @@ def decode_sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
         fields.segments.numbers[SegmentField.FIRST],
         fields.segments.blobs[SegmentField.MEMBER],
     )
-    codes, bookies = _read_members(fields, is_sound)
+    bookie_codes, bookies = _read_members(fields, is_sound)
     _check_segments(fields, is_sound)
 
     custom_owners = fields.ledgers.blobs[LedgerField.CUSTOM].owners
@@ -101,7 +101,7 @@ def decode_sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
         segment_counts=np.bincount(owners, minlength=len(is_sound))[rows],
         segment_firsts=first_entries[is_sound_segment],
         member_counts=numbers[LedgerField.ENSEMBLE][owners[is_sound_segment]],
-        members=codes[is_sound_segment[members.owners]],
+        members=bookie_codes[is_sound_segment[members.owners]],
         bookies=[name.decode("utf-8", "replace") for name in bookies],
         custom_counts=np.bincount(custom_owners, minlength=len(is_sound))[rows],
         custom_keys=keys[is_sound_custom],
@@ -120,11 +120,11 @@ def _read_members(fields: LedgerFields, is_sound: Bools) -> tuple[Longs, list[by
     """
     owners = fields.ledgers.blobs[LedgerField.SEGMENT].owners
     members = fields.segments.blobs[SegmentField.MEMBER]
-    codes, bookies = _dictionary_encode(fields.octets, members)
+    bookie_codes, bookies = _dictionary_encode(fields.octets, members)
     is_valid_bookie = _test_values(bookies, lambda name: is_text(name) and is_accepted(name.decode()))
-    _exclude_owners(is_sound, owners[members.owners], ~is_valid_bookie[codes])
-    _exclude_owners(is_sound, owners, _find_repeats(members.owners, codes, len(owners)))
-    return codes, bookies
+    _exclude_owners(is_sound, owners[members.owners], ~is_valid_bookie[bookie_codes])
+    _exclude_owners(is_sound, owners, _find_repeats(members.owners, bookie_codes, len(owners)))
+    return bookie_codes, bookies
 
 
 def _check_segments(fields: LedgerFields, is_sound: Bools) -> None:
@@ -183,7 +183,7 @@ def _exclude_owners(is_sound: Bools, owners: Longs, is_broken: Bools) -> None:
     is_sound[owners[is_broken]] = False
 
 
-def _find_repeats(owners: Longs, codes: Longs, count: int) -> Bools:
+def _find_repeats(owners: Longs, item_codes: Longs, count: int) -> Bools:
     """Return, for each of ``count`` ledgers or segments, whether two of its items have the same code.
 
     ``owners`` has the index of each item's ledger or segment. Items with the same owner must be adjacent.
@@ -193,7 +193,7 @@ def _find_repeats(owners: Longs, codes: Longs, count: int) -> Bools:
     max_items = int(np.bincount(owners, minlength=1).max())
     for repeat_distance in range(1, min(max_items, _MAX_ITEMS)):
         is_repeat = (owners[repeat_distance:] == owners[:-repeat_distance]) & (
-            codes[repeat_distance:] == codes[:-repeat_distance]
+            item_codes[repeat_distance:] == item_codes[:-repeat_distance]
         )
         has_repeat[owners[repeat_distance:][is_repeat]] = True
     return has_repeat
@@ -271,7 +271,7 @@ def _read_messages(version: int, octets: NDArray[np.uint8], starts: Longs, ends:
 _HEADER = len(ledger_metadata.MAGIC) + 2
 """Number of bytes before the body. The version has one digit, as servers write it."""
 
-READERS = {2: read_text, 3: read_wire}
+READER_BY_VERSION = {2: read_text, 3: read_wire}
 """Readers by format. Ledgers of format 1, which no server has written since 4.2, are read one by one."""
 
 
@@ -288,7 +288,7 @@ def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
     is_undecoded = np.ones(len(column), np.bool_)
     parts: list[tuple[Longs, LedgerColumns]] = []
     long_enough_rows = np.flatnonzero(column.ends - column.starts >= _HEADER)
-    for version, read_format in READERS.items():
+    for version, read_format in READER_BY_VERSION.items():
         header = b"%s%d\n" % (ledger_metadata.MAGIC, version)
         rows = long_enough_rows[have_prefix(column.octets, column.starts[long_enough_rows], header)]
         if len(rows):
@@ -318,25 +318,25 @@ class _SingleLedgers:
 
     def __init__(self) -> None:
         # Of each row its `SCALAR_COLUMNS`.
-        self.scalars: list[tuple[int, ...]] = []
+        self.scalar_rows: list[tuple[int, ...]] = []
         self.damage: dict[int, tuple[str, int]] = {}
         self.rules: dict[int, tuple[BrokenRule, ...]] = {}
-        self.firsts: list[int] = []
+        self.first_entry_ids: list[int] = []
         self.ensembles: list[tuple[str, ...]] = []
         self.custom: list[tuple[str, bytes]] = []
 
     def add_damage(self, error: DecodeError) -> None:
-        self.damage[len(self.scalars)] = (error.reason, error.offset)
-        self.scalars.append((0,) * len(SCALAR_COLUMNS))
+        self.damage[len(self.scalar_rows)] = (error.reason, error.offset)
+        self.scalar_rows.append((0,) * len(SCALAR_COLUMNS))
 
     def add_ledger(self, metadata: LedgerMetadata) -> None:
-        row = len(self.scalars)
+        row = len(self.scalar_rows)
         if rule_faults := broken_rules(metadata):
             self.rules[row] = rule_faults
-        self.firsts += [segment.first_entry_id for segment in metadata.segments]
+        self.first_entry_ids += [segment.first_entry_id for segment in metadata.segments]
         self.ensembles += [segment.ensemble for segment in metadata.segments]
         self.custom += metadata.custom_metadata.items()
-        self.scalars.append(
+        self.scalar_rows.append(
             (
                 metadata.format_version,
                 metadata.ensemble_size,
@@ -355,7 +355,7 @@ class _SingleLedgers:
         )
 
     def columns(self) -> LedgerColumns:
-        columns = np.array(self.scalars, np.int64).reshape(-1, len(SCALAR_COLUMNS)).T
+        columns = np.array(self.scalar_rows, np.int64).reshape(-1, len(SCALAR_COLUMNS)).T
         scalars: dict[str, Any] = dict(zip(SCALAR_COLUMNS, columns, strict=True))
         for flag_column in ("has_ctime", "has_password"):
             scalars[flag_column] = scalars[flag_column].astype(np.bool_)
@@ -365,7 +365,7 @@ class _SingleLedgers:
             damage=self.damage,
             rules=self.rules,
             **scalars,
-            segment_firsts=np.array(self.firsts, np.int64),
+            segment_firsts=np.array(self.first_entry_ids, np.int64),
             member_counts=np.array([len(ensemble) for ensemble in self.ensembles], np.int64),
             members=members,
             bookies=bookies,

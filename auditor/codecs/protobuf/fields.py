@@ -112,7 +112,7 @@ class _FieldColumns:
         self._data = data
         self._numbers = {number: np.zeros(count, np.int64) for number in numbers}
         self._is_present = {number: np.zeros(count, np.bool_) for number in (*numbers, *blobs)}
-        self._is_unusual = np.zeros(count, np.bool_)
+        self._needs_strict_parser = np.zeros(count, np.bool_)
         self._blob_parts: dict[int, list[tuple[Longs, Longs, Longs]]] = {number: [] for number in blobs}
 
     def step(self, rows: Longs, offsets: Longs, end: Longs) -> tuple[NDArray[np.bool_], Longs]:
@@ -135,16 +135,18 @@ class _FieldColumns:
         )
         start, next_offsets = next_offsets, next_offsets + length
         # The server writes fields in one order, so at most steps all messages have the same: no masks then.
-        is_uniform = bool(is_valid.all()) and bool((field_tags == field_tags[0]).all())
+        has_uniform_tags = bool(is_valid.all()) and bool((field_tags == field_tags[0]).all())
         distinct_tags = (
-            field_tags[:1] if is_uniform else np.flatnonzero(np.bincount(field_tags[is_valid], minlength=1))
+            field_tags[:1]
+            if has_uniform_tags
+            else np.flatnonzero(np.bincount(field_tags[is_valid], minlength=1))
         )
         for field_tag in distinct_tags.tolist():
             number, is_blob = field_tag >> 3, field_tag & 7 == 2
             if number not in self._is_present:
                 continue
             field_rows: slice | Longs = (
-                slice(None) if is_uniform else np.flatnonzero(is_valid & (field_tags == field_tag))
+                slice(None) if has_uniform_tags else np.flatnonzero(is_valid & (field_tags == field_tag))
             )
             if is_blob != (number in self._blob_parts):
                 is_valid[field_rows] = False
@@ -158,12 +160,12 @@ class _FieldColumns:
                 # Of a message that is here more than once, the later field is assigned later.
                 self._numbers[number][rows[field_rows]] = value[field_rows]
         if not is_valid.all():
-            self._is_unusual[rows[~is_valid]] = True
+            self._needs_strict_parser[rows[~is_valid]] = True
         return is_valid, next_offsets
 
     def fields(self) -> Fields:
         blobs = {number: _sort_blobs(pieces) for number, pieces in self._blob_parts.items()}
-        return Fields(self._numbers, self._is_present, blobs, self._is_unusual)
+        return Fields(self._numbers, self._is_present, blobs, self._needs_strict_parser)
 
 
 def _find_fields(message: bytes) -> array[int]:
@@ -192,8 +194,8 @@ def _find_fields(message: bytes) -> array[int]:
 
 def _sort_blobs(blob_parts: list[tuple[Longs, Longs, Longs]]) -> Blobs:
     if not blob_parts:
-        no_offsets = np.zeros(0, np.int64)
-        return Blobs(no_offsets, no_offsets, no_offsets)
+        empty_offsets = np.zeros(0, np.int64)
+        return Blobs(empty_offsets, empty_offsets, empty_offsets)
     if len(blob_parts) == 1:
         return Blobs(*blob_parts[0])
     owners, starts, ends = (np.concatenate(columns) for columns in zip(*blob_parts, strict=True))

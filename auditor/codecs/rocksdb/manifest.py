@@ -116,13 +116,13 @@ def records(data: bytes, format_name: str, log_number: int | None = None) -> Ite
         raise DecodeError(format_name, record_start, "cut off: a record without an end")
 
 
-def batches(data: bytes, format_name: str, log_number: int) -> RecordSpan | None:
+def check_wal(data: bytes, format_name: str, log_number: int) -> RecordSpan | None:
     """Check a write-ahead log to its end. Return the sequence numbers of its writes; None if it has no write.
 
     Raises:
         DecodeError: A record is invalid (see `records`), or a batch does not continue the one before it.
 
-    >>> batches(b"", "000009.log", 9) is None
+    >>> check_wal(b"", "000009.log", 9) is None
     True
     """
     first_sequence = end_sequence = None
@@ -294,13 +294,13 @@ class _Edit:
     """A version edit. It is read to its end before it is applied, because its column family may come last."""
 
     def __init__(self, record: Record, format_name: str) -> None:
-        self._data, self._offset, self._what = record.payload, record.offset, format_name
+        self._data, self._offset, self._name = record.payload, record.offset, format_name
         self._position = 0
         self._family_id = 0
         self._tag_values: dict[int, int] = {}
-        self._deleted: list[int] = []
-        self._added: list[TableFile] = []
-        self._logs: dict[int, int] = {}
+        self._deleted_ids: list[int] = []
+        self._new_files: list[TableFile] = []
+        self._wal_logs: dict[int, int] = {}
         self._least_log = 0
         while self._position < len(self._data):
             self._read_field(self._read_varint())
@@ -309,13 +309,13 @@ class _Edit:
         # Tables and log numbers of other families say nothing of the default one.
         if self._family_id == 0:
             manifest.log_number = max(manifest.log_number, self._tag_values.get(_LOG_NUMBER, 0))
-            for number in self._deleted:
+            for number in self._deleted_ids:
                 manifest.tables.pop(number, None)
-            manifest.tables.update((table.number, table) for table in self._added)
+            manifest.tables.update((table.number, table) for table in self._new_files)
         # These two are the whole database's, whichever family the edit is of.
         manifest.log_number = max(manifest.log_number, self._tag_values.get(_LEAST_LOG_NUMBER, 0))
         manifest.last_sequence = max(manifest.last_sequence, self._tag_values.get(_LAST_SEQUENCE, 0))
-        for number, synced_bytes in self._logs.items():
+        for number, synced_bytes in self._wal_logs.items():
             manifest.logs[number] = max(synced_bytes, manifest.logs.get(number, 0))
         for number in [number for number in manifest.logs if number < self._least_log]:
             del manifest.logs[number]
@@ -334,7 +334,7 @@ class _Edit:
             self._read_string()
         elif tag == _DELETED_FILE:
             self._read_varint()
-            self._deleted.append(self._read_varint())
+            self._deleted_ids.append(self._read_varint())
         elif tag in (_NEW_FILE, _NEW_FILE_2, _NEW_FILE_3, _NEW_FILE_4):
             self._read_new_file(tag)
         elif tag == _FAMILY:
@@ -370,7 +370,7 @@ class _Edit:
                 if custom_tag & _REQUIRED_TAG_BIT and custom_tag != _PATH_TAG:
                     raise self._error(f"unknown field {custom_tag} of a new file")
                 self._read_string()
-        self._added.append(TableFile(number, size, self._offset))
+        self._new_files.append(TableFile(number, size, self._offset))
 
     def _read_added_log(self, has_length_prefix: bool) -> None:
         if has_length_prefix:
@@ -379,7 +379,7 @@ class _Edit:
         while (tag := self._read_varint()) != _END_TAG:
             if tag != _SYNCED_BYTES:
                 raise self._error(f"unknown field {tag} of a log file")
-            self._logs[number] = self._read_varint()
+            self._wal_logs[number] = self._read_varint()
 
     def _read_varint(self) -> int:
         number_and_end = varint(self._data, self._position, len(self._data))
@@ -397,4 +397,4 @@ class _Edit:
 
     def _error(self, reason: str) -> DecodeError:
         """Return an error with the edit's start as its offset, because the edit may be in fragments."""
-        return DecodeError(self._what, self._offset, f"{reason}, at byte {self._position} of a version edit")
+        return DecodeError(self._name, self._offset, f"{reason}, at byte {self._position} of a version edit")

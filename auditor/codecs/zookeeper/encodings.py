@@ -106,7 +106,7 @@ class JuteReader:
             )
         return max(0, count)
 
-    def part(self, start: int, end: int) -> JuteReader:
+    def sub_reader(self, start: int, end: int) -> JuteReader:
         """Return a separate reader for the bytes from ``start`` to ``end``."""
         return JuteReader(self._data, self._what, start, end)
 

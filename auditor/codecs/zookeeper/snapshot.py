@@ -12,8 +12,8 @@
     stat              long czxid, mzxid, ctime, mtime, int version, cversion, aversion, long owner, pzxid
 
 The checksum of a seal is the Adler-32 of every byte before it, including earlier seals. Nothing marks the
-beginning of a record. So one pass over the file finds the boundaries of the records (`find_bounds`).
-Everything else is read at these boundaries, for many records at a time (`tails`). Java: ``FileSnap``,
+beginning of a record. So one pass over the file finds the boundaries of the records (`find_record_offsets`).
+Everything else is read at these boundaries, for many records at a time (`read_tails`). Java: ``FileSnap``,
 ``DataTree``.
 """
 
@@ -54,14 +54,14 @@ TAIL = np.dtype(
 _CONTAINER_OWNER = -(2**63)
 _TTL_FLAG, _TTL_BITS = -(2**16), 40  # three bytes ff0000, then the time in ms
 _INT_STRUCT = struct.Struct(">i")
-_SEAL_BYTES = 8 + 5
-_DIGEST_BYTES = 8 + 4 + 8 + _SEAL_BYTES
-_ZXID_BYTES = 8 + _SEAL_BYTES
+_CHECKSUM_BYTES = 8 + 5
+_DIGEST_BYTES = 8 + 4 + 8 + _CHECKSUM_BYTES
+_ZXID_BYTES = 8 + _CHECKSUM_BYTES
 _ADLER_PIECE_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Boundaries:
+class RecordOffsets:
     """The offsets of some consecutive records of znodes.
 
     ``first_record`` is the start of the first record. ``data_starts`` has the start of each record's data.
@@ -111,30 +111,34 @@ def find_nodes(data: memoryview) -> int:
     return reader.offset
 
 
-def find_bounds(data: memoryview, begin: int, max_records: int, max_bytes: int) -> Boundaries:
-    """Find the offsets of up to ``max_records`` records from ``begin`` on.
+def find_record_offsets(
+    data: memoryview, begin_offset: int, max_records: int, max_bytes: int
+) -> RecordOffsets:
+    """Find the offsets of up to ``max_records`` records from ``begin_offset`` on.
 
     The search stops after about ``max_bytes`` bytes.
 
     Raises:
         DecodeError: A record extends beyond the end of the file. The offset is that of the record.
     """
-    stop = begin + max_bytes
-    ends: list[int] = []
-    offset, ended = begin, False
-    while len(ends) < max_records and offset < stop:
+    stop_offset = begin_offset + max_bytes
+    end_offsets: list[int] = []
+    offset, has_end_mark = begin_offset, False
+    while len(end_offsets) < max_records and offset < stop_offset:
         length, end = _read_record(data, offset)
         if end is None:
-            ended = True
+            has_end_mark = True
             break
-        ends.append(end)
+        end_offsets.append(end)
         if length > 1:  # as long as the end mark is: never passed over
-            _add_equal_records(data, length, ends, max_records, stop)
-        offset = ends[-1]
-    record_starts = np.append(begin, np.array(ends[:-1], np.int64))[: len(ends)]
+            _add_equal_records(data, length, end_offsets, max_records, stop_offset)
+        offset = end_offsets[-1]
+    record_starts = np.append(begin_offset, np.array(end_offsets[:-1], np.int64))[: len(end_offsets)]
     lengths = read_windows(np.frombuffer(data, np.uint8), record_starts, _INT_STRUCT.size).view(">i4")
-    data_at = record_starts + _INT_STRUCT.size + lengths + _INT_STRUCT.size
-    return Boundaries(begin, data_at, np.array(ends, np.int64) - TAIL.itemsize, offset, ended)
+    data_starts = record_starts + _INT_STRUCT.size + lengths + _INT_STRUCT.size
+    return RecordOffsets(
+        begin_offset, data_starts, np.array(end_offsets, np.int64) - TAIL.itemsize, offset, has_end_mark
+    )
 
 
 def _read_record(data: memoryview, offset: int) -> tuple[int, int | None]:
@@ -160,26 +164,28 @@ def _read_record(data: memoryview, offset: int) -> tuple[int, int | None]:
     return length, end
 
 
-def _add_equal_records(data: memoryview, length: int, ends: list[int], max_records: int, stop: int) -> None:
-    """Append the ends of the following records to ``ends`` while their paths have the length ``length``.
+def _add_equal_records(
+    data: memoryview, length: int, end_offsets: list[int], max_records: int, stop_offset: int
+) -> None:
+    """Append the ends of the following records to ``end_offsets`` while their paths have this ``length``.
 
     Nearly all paths have the same length. So the path length and the data length of a record can be read in
     one step. `_read_record` reads all other records.
     """
     unpack_lengths = _lengths_struct(length).unpack_from
     fixed_bytes = _INT_STRUCT.size + length + _INT_STRUCT.size + TAIL.itemsize
-    append_end, offset = ends.append, ends[-1]
+    append_end, offset = end_offsets.append, end_offsets[-1]
     try:
-        for _ in range(max_records - len(ends)):
+        for _ in range(max_records - len(end_offsets)):
             path_length, data_length = unpack_lengths(data, offset)
-            if path_length != length or data_length < 0 or offset >= stop:
+            if path_length != length or data_length < 0 or offset >= stop_offset:
                 break
             offset += fixed_bytes + data_length
             append_end(offset)
     except struct.error:
         pass  # too near the end of the file
     if offset > len(data):
-        ends.pop()
+        end_offsets.pop()
 
 
 @lru_cache(maxsize=64)
@@ -190,7 +196,7 @@ def _lengths_struct(path_length: int) -> struct.Struct:
     return struct.Struct(f">i{path_length}xi")
 
 
-def tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
+def read_tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
     """Return the tails of many records (the fields after the data) as an array of dtype `TAIL`.
 
     ``offsets`` are the starts of the tails.
@@ -198,7 +204,7 @@ def tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
     return read_windows(np.frombuffer(data, np.uint8), offsets, TAIL.itemsize).view(TAIL)
 
 
-def owners(tail_fields: NDArray[np.void]) -> NDArray[np.int64]:
+def session_owners(tail_fields: NDArray[np.void]) -> NDArray[np.int64]:
     """Return the session that owns each znode, as a server reports it to clients, or 0 if there is none.
 
     On disk, the owner field can also mark a znode as a container, or contain its time to live. The result
@@ -209,7 +215,7 @@ def owners(tail_fields: NDArray[np.void]) -> NDArray[np.int64]:
     return owner
 
 
-def check_seals(data: memoryview, end: int) -> None:
+def check_checksums(data: memoryview, end: int) -> None:
     """Verify the checksums (seals) and the sections after the znodes. ``end`` is the offset of the end mark.
 
     Raises:
@@ -217,30 +223,30 @@ def check_seals(data: memoryview, end: int) -> None:
             checksum or the section.
     """
     offset = end + 5
-    checksum = _read_seal(data, offset, _adler(data, 0, offset, 1))
-    remaining_bytes = len(data) - offset - _SEAL_BYTES
+    checksum = _read_checksum(data, offset, _adler(data, 0, offset, 1))
+    remaining_bytes = len(data) - offset - _CHECKSUM_BYTES
     sections = [_DIGEST_BYTES] * (remaining_bytes in (_DIGEST_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
     sections += [_ZXID_BYTES] * (remaining_bytes in (_ZXID_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
     if sum(sections) != remaining_bytes:
         raise DecodeError(
             FORMAT_NAME,
-            offset + _SEAL_BYTES,
+            offset + _CHECKSUM_BYTES,
             f"{remaining_bytes} bytes after the seal are not a known section",
         )
     begin = offset
     for section in sections:
         offset = begin + section
-        checksum = _read_seal(data, offset, _adler(data, begin, offset, checksum))
+        checksum = _read_checksum(data, offset, _adler(data, begin, offset, checksum))
         begin = offset
 
 
-def _adler(data: memoryview, begin: int, end: int, checksum: int) -> int:
-    for offset in range(begin, end, _ADLER_PIECE_BYTES):
+def _adler(data: memoryview, begin_offset: int, end: int, checksum: int) -> int:
+    for offset in range(begin_offset, end, _ADLER_PIECE_BYTES):
         checksum = zlib.adler32(data[offset : min(end, offset + _ADLER_PIECE_BYTES)], checksum)
     return checksum
 
 
-def _read_seal(data: memoryview, offset: int, checksum: int) -> int:
+def _read_checksum(data: memoryview, offset: int, checksum: int) -> int:
     reader = JuteReader(data, FORMAT_NAME, offset)
     if (stored_checksum := reader.int64()) != checksum:
         raise DecodeError(

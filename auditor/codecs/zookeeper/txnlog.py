@@ -162,7 +162,7 @@ def _read_multi(reader: JuteReader, session: int) -> tuple[Operation, ...]:
         has_error = has_error or operation_type == _ERROR_TYPE
         # Parts of a failed multi can still look like the writes that they were meant to be.
         if not has_error:
-            operation = _read_operation(reader.part(start, reader.offset), operation_type, session)
+            operation = _read_operation(reader.sub_reader(start, reader.offset), operation_type, session)
             operations += [] if operation is None else [operation]
     return () if has_error else tuple(operations)
 

@@ -242,7 +242,7 @@ def drawing_values_of(ledger: LedgerView, findings: Sequence[Finding], run: str)
         "command": command_for(ledger_findings[0], run) if ledger_findings else None,
         "checks": list(dict.fromkeys(finding.id for finding in ledger_findings))[:_MAX_CHECKS_SHOWN],
         "rows": [],
-        "log_words": [log_entries_text(log_entries) for log_entries in ledger.in_logs[:MAX_LOGS_SHOWN]],
+        "log_words": [log_entries_text(log_entries) for log_entries in ledger.log_entries[:MAX_LOGS_SHOWN]],
     }
     try:
         replicas = replicas_of(ledger)

@@ -262,10 +262,10 @@ def _bookie_map(figures: Figures) -> dict[str, Any]:
     """
     corners_by_kind: defaultdict[str, list[str]] = defaultdict(list)
     sorted_figures = sorted(figures.bookies, key=lambda figure: figure.bookie_id)
-    for place, bookie in enumerate(sorted_figures):
+    for square_index, bookie in enumerate(sorted_figures):
         corner_x, corner_y = (
-            place % _SQUARES_PER_ROW * _SQUARE_PITCH,
-            place // _SQUARES_PER_ROW * _SQUARE_PITCH,
+            square_index % _SQUARES_PER_ROW * _SQUARE_PITCH,
+            square_index // _SQUARES_PER_ROW * _SQUARE_PITCH,
         )
         corners_by_kind[find_square_kind(bookie)].append(f"M{corner_x} {corner_y}")
     counts = Counter(find_square_kind(figure) for figure in sorted_figures)

@@ -64,14 +64,14 @@ class EarlierRows:
     """
 
     def __init__(self, earlier_table: EarlierTable, bookie_id: str) -> None:
-        self._earlier = earlier_table
+        self._table = earlier_table
         self._bookie_id = bookie_id
         self._is_selected = np.zeros(0, np.bool_)
 
     @property
     def list_start_ms(self) -> int:
         """The time when the earlier run began to list files, in ms."""
-        return self._earlier.list_start_ms
+        return self._table.list_start_ms
 
     def scan(self, columns: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
         """Yield the bookie's rows in batches: their numbers across the table's files, and ``columns``."""
@@ -92,15 +92,15 @@ class EarlierRows:
         minima and maxima in the footers of the files. Pages have checksums, but footers have none.
         """
         row_count, files = 0, []
-        for name in self._earlier.files:
-            file_rows = EarlierRows(replace(self._earlier, files=(name,)), self._bookie_id)
+        for name in self._table.files:
+            file_rows = EarlierRows(replace(self._table, files=(name,)), self._bookie_id)
             match_count = sum(
                 int(np.count_nonzero(find_matches(batch))) for _, batch in file_rows.scan(columns)
             )
             row_count += match_count
             if match_count:
                 files.append(name)
-        self._earlier = replace(self._earlier, files=tuple(files))
+        self._table = replace(self._table, files=tuple(files))
         return row_count
 
     def select_rows(self, row_numbers: NDArray[np.int64]) -> None:
@@ -122,13 +122,13 @@ class EarlierRows:
                 yield make_batch(SCHEMA, selected_rows.num_rows, columns)
                 remaining_row_count -= selected_rows.num_rows
         if remaining_row_count:
-            raise RunError(f"{self._earlier.table}: {remaining_row_count} rows vanished while it was read")
+            raise RunError(f"{self._table.table}: {remaining_row_count} rows vanished while it was read")
 
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield all rows of all files in batches, each with the number of the batch's first row."""
         first_row = 0
-        for name in self._earlier.files:
-            with open_earlier_file(self._earlier.table, name, SCHEMA) as file:
+        for name in self._table.files:
+            with open_earlier_file(self._table.table, name, SCHEMA) as file:
                 end_row = first_row + file.metadata.num_rows
                 for row_group in range(file.num_row_groups):
                     rows = whole_batch_rows(file.metadata, row_group, BATCH_ROWS)
@@ -137,7 +137,7 @@ class EarlierRows:
                         first_row += batch.num_rows
                 if first_row != end_row:
                     raise RunError(
-                        f"{self._earlier.table}/{name}: the number of rows differs from the footer by "
+                        f"{self._table.table}/{name}: the number of rows differs from the footer by "
                         f"{abs(end_row - first_row)}"
                     )
 
@@ -184,7 +184,7 @@ class UnchangedFiles:
         start_ms: int,
     ) -> None:
         directory_numbers: dict[bytes, int] = {}
-        row_directories = np.array(
+        row_dir_numbers = np.array(
             [
                 directory_numbers.setdefault(path.rpartition(b"/")[0], len(directory_numbers))
                 for path in paths
@@ -192,11 +192,11 @@ class UnchangedFiles:
             np.intp,
         )
         is_directory_unchanged = (
-            np.bincount(row_directories[~has_same_stamp], minlength=len(directory_numbers)) == 0
+            np.bincount(row_dir_numbers[~has_same_stamp], minlength=len(directory_numbers)) == 0
         )
-        row_order = np.argsort(row_directories, kind="stable")
+        row_order = np.argsort(row_dir_numbers, kind="stable")
         directory_ends = np.searchsorted(
-            row_directories[row_order], np.arange(len(directory_numbers) + 1)
+            row_dir_numbers[row_order], np.arange(len(directory_numbers) + 1)
         ).tolist()
         self._row_numbers = row_numbers[row_order]
         self._is_reused = np.zeros(len(paths), np.bool_)
@@ -207,7 +207,7 @@ class UnchangedFiles:
             directory_ends,
             directory_numbers,
         )
-        self._unlisted_directories = {
+        self._unchanged_directories = {
             directory
             for directory, directory_number in directory_numbers.items()
             if is_directory_unchanged[directory_number] and _is_unmodified(directory, start_ms)
@@ -215,7 +215,7 @@ class UnchangedFiles:
 
     def can_skip_listing(self, directory: bytes) -> bool:
         """Return whether a directory needs no new listing. If so, record its files' rows as reusable."""
-        if directory not in self._unlisted_directories:
+        if directory not in self._unchanged_directories:
             return False
         directory_number = self._directory_numbers[directory]
         self._is_reused[self._dir_ends[directory_number] : self._dir_ends[directory_number + 1]] = True
@@ -258,7 +258,7 @@ def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | Sk
 
 def split_part(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
     """Split a part by first-level directory names into parts of about `MAX_EARLIER_ROWS` earlier rows."""
-    name_mask = _names_read_by(part)
+    name_mask = _mask_part_names(part)
     row_count = rows.drop_files_without_matches(
         ["scope_id", "ledger_id", "state"], lambda batch: _find_candidates(name_mask, batch)
     )
@@ -288,7 +288,7 @@ def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
     paths: list[bytes] = []
     row_number_arrays, earlier_stamps = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     stamp_masks = [np.zeros(0, np.bool_)]
-    name_mask = _names_read_by(part)
+    name_mask = _mask_part_names(part)
     for row_numbers, batch in rows.scan(["scope_id", "ledger_id", "path", "state", "stamp"]):
         is_candidate = _find_candidates(name_mask, batch)
         candidate_rows = batch.filter(pa.array(is_candidate))
@@ -344,7 +344,7 @@ def _find_candidates(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDA
     return is_candidate | name_mask[(ledger_ids >> np.uint64(8) & np.uint64(0xFF)).astype(np.intp)]
 
 
-def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
+def _mask_part_names(part: IndexPart) -> NDArray[np.bool_]:
     """Return a mask of the 256 first-level names of 64-bit ledger ids (scope 0) that a part reads."""
     names = [f"{name_number:x}" for name_number in range(_FIRST_LEVEL_COUNT)]
     names_of_other_parts = part.names_of_other_parts

@@ -23,7 +23,7 @@ from auditor.sources.bookies.journal.files import NO_JOURNALS, Journals, find_jo
 from auditor.sources.bookies.mark_times import find_mark_date, limit_by_index_write
 from auditor.sources.bookies.parts import INDEX_FILES, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.paths import (
-    NOT_FOUND,
+    NOT_FOUND_REASON,
     BookiePaths,
     OwnedDirectory,
     count_shared_parts,
@@ -154,7 +154,7 @@ def attribute_directories(
         cookies_of_directories = [
             (place_directory, *place_directory.cookie) for place_directory in place.directories
         ]
-        place_id = _place_id(
+        place_id = _bookie_id_of_place(
             place, known_ids, [cookie for _, cookie, _ in cookies_of_directories if cookie is not None]
         )
         if place_id is not None:
@@ -172,15 +172,16 @@ def attribute_directories(
     for owner, directories in directories_by_owner.items():
         paths = paths_of(owner, list(directories.values()), store_cookies.get(owner or ""))
         # An empty directory that no cookie names is not one of the bookie's.
-        relevant_directories = [
+        bookie_directories = [
             owned_directory
             for owned_directory in directories.values()
-            if owned_directory.is_relevant or owned_directory.found_directory.path in paths.roles
+            if owned_directory.is_bookie_directory
+            or owned_directory.found_directory.path in paths.role_by_path
         ]
-        rows.extend(_directory_row(owner, owned_directory, paths) for owned_directory in relevant_directories)
+        rows.extend(_directory_row(owner, owned_directory, paths) for owned_directory in bookie_directories)
         if owner is not None:
             bookies[owner] = _bookie_from_directories(
-                owner, relevant_directories, paths, gaps.get(owner, []), instance_id
+                owner, bookie_directories, paths, gaps.get(owner, []), instance_id
             )
     return Attribution(
         tuple(sorted(rows, key=lambda row: row.path)),
@@ -193,7 +194,7 @@ def attribute_directories(
     )
 
 
-def _place_id(place: FoundPlace, known_ids: Set[str], cookies: Sequence[Cookie]) -> str | None:
+def _bookie_id_of_place(place: FoundPlace, known_ids: Set[str], cookies: Sequence[Cookie]) -> str | None:
     if place.names_bookie:
         return place.name
     candidate_ids = {
@@ -221,12 +222,12 @@ def _directory_row(owner: str | None, directory: OwnedDirectory, paths: BookiePa
     return AttributedDirectory(
         place=directory.place_bookie_id,
         path=directory.found_directory.path,
-        role=paths.roles.get(directory.found_directory.path, "unknown"),
+        role=paths.role_by_path.get(directory.found_directory.path, "unknown"),
         owner=owner,
         cookie_bookie_id=cookie.bookie_id if cookie else None,
         instance_id=cookie.instance_id if cookie else None,
         index_time=_mark_time(directory, paths),
-        damage=directory.damage,
+        damage=directory.version_damage,
         layout=cookie.layout if cookie else None,
         journal_dirs=cookie.journal_dirs if cookie else None,
         ledger_dirs=cookie.ledger_dirs if cookie else None,
@@ -246,11 +247,11 @@ def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
         return None
     journals = [
         paths.directory_by_path[path].found_directory
-        for path in paths.journal
+        for path in paths.journal_paths
         if path in paths.directory_by_path
     ]
     # With several journals it is not known into which one the greatest mark points.
-    journal_times = journals[0].journal_times if len(paths.journal) == 1 and journals else ()
+    journal_times = journals[0].journal_times if len(paths.journal_paths) == 1 and journals else ()
     greatest_mark = max(mark for _, mark in directory.found_directory.marks)
     marked_ms = directory.found_directory.marked_ms
     index_date = limit_by_index_write(
@@ -259,14 +260,14 @@ def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
     return None if index_date is None else index_date.time_ms
 
 
-def _configured_path(cookie: Cookie, parts_in_place: Sequence[str]) -> str | None:
+def _configured_path(cookie: Cookie, parts_below_place: Sequence[str]) -> str | None:
     """Return the path in a directory's own cookie that shares the most parts with the directory's path.
 
     Parts are counted from the end. Return None if several paths share this number of parts, or if no path
     shares any part.
     """
     paths = dict.fromkeys((*cookie.journal_paths, *cookie.ledger_dirs, *(cookie.index_dirs or ())))
-    shared_part_counts = {path: count_shared_parts(path_parts(path), parts_in_place) for path in paths}
+    shared_part_counts = {path: count_shared_parts(path_parts(path), parts_below_place) for path in paths}
     most_shared_parts = max(shared_part_counts.values(), default=0)
     best_matching_paths = [
         path
@@ -280,13 +281,13 @@ def _bookie_from_directories(
     bookie_id: str,
     directories: Sequence[OwnedDirectory],
     paths: BookiePaths,
-    gaps: list[str],
+    gap_texts: list[str],
     instance_id: str | None,
 ) -> AttributedBookie:
     readable_directories, faults, absent_paths = _index_directories(paths)
     if not directories:
         faults.append("no directory with a subdirectory current/ was found at the path of this bookie")
-    elif not paths.index:
+    elif not paths.index_paths:
         faults.append("none of the bookie's directories has a readable VERSION file")
     journals = find_journals(bookie_id, paths, instance_id)
     return AttributedBookie(
@@ -297,14 +298,14 @@ def _bookie_from_directories(
         else BookieRead.PARTIAL
         if readable_directories
         else BookieRead.UNREAD,
-        reason="; ".join(faults + gaps) if faults else None,
+        reason="; ".join(faults + gap_texts) if faults else None,
         index_time=journals.index_time,
         suspect=any(_is_misplaced(bookie_id, directory, paths) for directory in directories),
         foreign_instance=_is_foreign(directories, instance_id),
         has_directory=any(directory.found_directory.has_current for directory in directories),
         journals=journals,
         absent_directories=()
-        if gaps or paths.indexes_differ or len(absent_paths) < len(faults)
+        if gap_texts or paths.indexes_differ or len(absent_paths) < len(faults)
         else tuple(absent_paths),
     )
 
@@ -320,24 +321,28 @@ def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[s
     absent_paths: list[str] = []
     has_rocksdb = any(
         paths.directory_by_path[path].found_directory.has_rocksdb
-        for path in paths.index
+        for path in paths.index_paths
         if path in paths.directory_by_path
     )
-    for position, path in enumerate(paths.index):
+    for position, path in enumerate(paths.index_paths):
         directory = paths.directory_by_path.get(path)
         fault = (
             paths.reason_by_path.get(path) if directory is None else _directory_fault(directory, has_rocksdb)
         )
         if fault is not None:
             faults.append(f"index directory {path}: {fault}")
-            if fault == NOT_FOUND or (directory is not None and directory.found_directory.lacks_disk):
+            if fault == NOT_FOUND_REASON or (directory is not None and directory.found_directory.lacks_disk):
                 absent_paths.append(path)
         if directory is not None and directory.found_directory.has_current:
             found_directory, storage = directory.found_directory, ROCKSDB if has_rocksdb else INDEX_FILES
             if found_directory.has_rocksdb or not has_rocksdb:
                 readable_directories.append(
                     IndexDirectory.from_version(
-                        found_directory.path, found_directory.version, storage, position, len(paths.index)
+                        found_directory.path,
+                        found_directory.version,
+                        storage,
+                        position,
+                        len(paths.index_paths),
                     )
                 )
     return readable_directories, faults, absent_paths
@@ -354,13 +359,13 @@ def _directory_fault(directory: OwnedDirectory, has_rocksdb: bool) -> str | None
         path = directory.found_directory.path
         return f"{path} has no DbLedgerStorage index, but other directories of this bookie have one"
     if directory.cookie is None:
-        return f"{directory.found_directory.path} has no readable VERSION file: {directory.damage}"
+        return f"{directory.found_directory.path} has no readable VERSION file: {directory.version_damage}"
     return None
 
 
 def _is_misplaced(bookie_id: str, directory: OwnedDirectory, paths: BookiePaths) -> bool:
     # A journal has no index, so its place affects no verdict.
-    if paths.roles.get(directory.found_directory.path) == "journal":
+    if paths.role_by_path.get(directory.found_directory.path) == "journal":
         return False
     is_foreign_cookie = directory.cookie is not None and directory.cookie.bookie_id != bookie_id
     return is_foreign_cookie or directory.place_bookie_id not in (None, bookie_id)

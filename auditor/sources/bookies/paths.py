@@ -26,7 +26,7 @@ from auditor.sources.bookies.places import DeclaredRole, FoundDirectory
 
 DirectoryKey = TypeVar("DirectoryKey")
 
-NOT_FOUND = "no such directory was found"
+NOT_FOUND_REASON = "no such directory was found"
 """The reason for a path that no directory resembles."""
 
 
@@ -84,15 +84,15 @@ def match_paths(
     reason_by_path: dict[str, str] = {}
     for path in dict.fromkeys(paths):
         shared_part_counts = {
-            key: count_shared_parts(path_parts(path), directory_parts)
-            for key, directory_parts in parts_by_directory.items()
+            directory_key: count_shared_parts(path_parts(path), directory_parts)
+            for directory_key, directory_parts in parts_by_directory.items()
         }
         most_shared_parts = max(shared_part_counts.values(), default=0)
         best_matching_keys = [
             key for key, part_count in shared_part_counts.items() if part_count == most_shared_parts
         ]
         if most_shared_parts == 0:
-            reason_by_path[path] = NOT_FOUND
+            reason_by_path[path] = NOT_FOUND_REASON
         elif len(best_matching_keys) > 1:
             rival_directories = sorted("/".join(parts_by_directory[key]) for key in best_matching_keys)
             reason_by_path[path] = (
@@ -100,7 +100,7 @@ def match_paths(
             )
         else:
             best_match_by_path[path] = (most_shared_parts, best_matching_keys[0])
-    matches: dict[str, DirectoryKey] = {}
+    key_by_path: dict[str, DirectoryKey] = {}
     for path, (shared_part_count, key) in best_match_by_path.items():
         rival_paths = [
             rival_path
@@ -108,10 +108,10 @@ def match_paths(
             if rival_key == key and rival_path != path
         ]
         if all(best_match_by_path[rival_path][0] < shared_part_count for rival_path in rival_paths):
-            matches[path] = key
+            key_by_path[path] = key
         else:
             reason_by_path[path] = f"{'/'.join(parts_by_directory[key])} could also be {rival_paths[0]}"
-    return PathMatches(matches, reason_by_path)
+    return PathMatches(key_by_path, reason_by_path)
 
 
 PathTuple = tuple[str, ...]
@@ -124,19 +124,19 @@ class OwnedDirectory:
     Attributes:
         found_directory: The directory as it was found.
         cookie: The decoded VERSION file. None if it cannot be read.
-        damage: The reason why the VERSION file cannot be read. None if it can be read.
+        version_damage: The reason why the VERSION file cannot be read. None if it can be read.
         place_bookie_id: The bookie id of the place that contains the directory. None if the place has no id.
         declared_roles: The roles of the directory according to inventories.
     """
 
     found_directory: FoundDirectory
     cookie: Cookie | None
-    damage: str | None
+    version_damage: str | None
     place_bookie_id: str | None
     declared_roles: list[DeclaredRole] = field(default_factory=list)
 
     @property
-    def is_relevant(self) -> bool:
+    def is_bookie_directory(self) -> bool:
         """Whether the directory counts as a bookie's directory even if no cookie names it."""
         return self.found_directory.has_current or bool(self.declared_roles)
 
@@ -159,7 +159,8 @@ def match_directories(
         }
         matched_paths = match_paths(tuple(reason_by_path), candidate_parts)
         matches.update(
-            (path, directory_by_path[key]) for path, key in matched_paths.directory_by_path.items()
+            (path, directory_by_path[directory_key])
+            for path, directory_key in matched_paths.directory_by_path.items()
         )
         reason_by_path = (
             matched_paths.reason_by_path
@@ -176,18 +177,18 @@ class BookiePaths:
     Attributes:
         directory_by_path: The directory of each matched path.
         reason_by_path: The reason why each unmatched path has no directory.
-        roles: The role of each directory, by the directory's path. For a directory with several roles,
+        role_by_path: The role of each directory, by the directory's path. For a directory with several roles,
             ledger takes precedence over index, and index over journal.
         journals_differ: Whether the VERSION files contain different lists of journal directories.
         indexes_differ: Whether the VERSION files contain different lists of index directories.
     """
 
-    journal: PathTuple
-    ledger: PathTuple
-    index: PathTuple
+    journal_paths: PathTuple
+    ledger_paths: PathTuple
+    index_paths: PathTuple
     directory_by_path: dict[str, OwnedDirectory]
     reason_by_path: dict[str, str]
-    roles: dict[str, str]
+    role_by_path: dict[str, str]
     journals_differ: bool = False
     indexes_differ: bool = False
 
@@ -210,13 +211,13 @@ def paths_of(
         "index": _distinct_paths(cookie.index_dirs or cookie.ledger_dirs for cookie in cookies),
     }
     directory_by_path, reason_by_path = _match_all_paths(path_lists, owned_directories)
-    roles = {
+    role_by_path = {
         directory.found_directory.path: declared_role.role
         for directory in owned_directories
         for declared_role in directory.declared_roles[:1]
     }
     for role in ("journal", "index", "ledger"):
-        roles.update(
+        role_by_path.update(
             (directory_by_path[path].found_directory.path, role)
             for path in path_lists[role]
             if path in directory_by_path
@@ -225,7 +226,7 @@ def paths_of(
     index_path_lists = {cookie.index_dirs or cookie.ledger_dirs for cookie in cookies}
     return BookiePaths(
         path_lists["journal"], path_lists["ledger"], path_lists["index"], directory_by_path, reason_by_path,
-        roles, len(journal_path_lists) > 1, len(index_path_lists) > 1,
+        role_by_path, len(journal_path_lists) > 1, len(index_path_lists) > 1,
     )  # fmt: skip
 
 

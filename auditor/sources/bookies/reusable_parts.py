@@ -24,7 +24,7 @@ from auditor.sources.bookies.rocksdb.rows import find_directory_faults, read_dat
 class ReusablePart:
     """A part of the index, and the earlier run's table with the rows of the part's unchanged files."""
 
-    part: IndexPart
+    index_part: IndexPart
     earlier_table: EarlierTable
 
 
@@ -37,28 +37,28 @@ def read_reusable_part(reusable_part: ReusablePart) -> Iterator[pa.RecordBatch]:
     Raises:
         RunError: a file of the earlier run's table is missing or damaged.
     """
-    part = reusable_part.part
-    if any(True for _ in check_versions(part.directories)):
-        yield from read_part(part)
+    index_part = reusable_part.index_part
+    if any(True for _ in check_versions(index_part.directories)):
+        yield from read_part(index_part)
         return
-    rows = EarlierRows(reusable_part.earlier_table, part.bookie_id)
-    if part.storage == ROCKSDB:
-        for directory in part.directories:
-            yield from _read_if_changed(part, directory, rows)
+    rows = EarlierRows(reusable_part.earlier_table, index_part.bookie_id)
+    if index_part.storage == ROCKSDB:
+        for directory in index_part.directories:
+            yield from _read_if_changed(index_part, directory, rows)
     else:
-        yield from read_listed(part, list_changed(part, rows))
+        yield from read_listed(index_part, list_changed(index_part, rows))
     yield from rows.rows()
 
 
 def _read_if_changed(
-    part: IndexPart, directory: IndexDirectory, rows: EarlierRows
+    index_part: IndexPart, directory: IndexDirectory, rows: EarlierRows
 ) -> Iterator[pa.RecordBatch]:
     """Read the databases of an index directory, unless they are unchanged.
 
     If the databases are unchanged, select their earlier rows in ``rows``. The stray files in the same
     directory have no stamp that shows whether they changed. Therefore, their rows are always written again.
     """
-    directory_part = replace(part, directories=(directory,))
+    directory_part = replace(index_part, directories=(directory,))
     stray_paths = _find_strays_if_unchanged(directory, rows)
     yield from read_part(directory_part) if stray_paths is None else read_listed(directory_part, stray_paths)
 

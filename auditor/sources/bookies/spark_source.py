@@ -50,7 +50,7 @@ class UnreadPath(NamedTuple):
 class IndexSearchResult(NamedTuple):
     """The parts of the indexes to read, and the paths that cannot be read, for the given `OPTIONS`."""
 
-    parts: list[IndexPart]
+    index_parts: list[IndexPart]
     unread_paths: list[UnreadPath]
 
 
@@ -95,7 +95,7 @@ def find_indexes(options: Mapping[str, str]) -> IndexSearchResult:
     )
 
 
-def make_gap_rows(unread_paths: Sequence[UnreadPath]) -> pa.RecordBatch:
+def make_unread_rows(unread_paths: Sequence[UnreadPath]) -> pa.RecordBatch:
     """Return one row of ``availability`` with state ``gap`` for each unread path."""
     rows = [{"state": IndexState.GAP, **unread_path._asdict()} for unread_path in unread_paths]
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
@@ -216,7 +216,7 @@ class IndexSource(TableSource):
 class IndexPartition(InputPartition):
     """The part of the index that one task reads."""
 
-    part: IndexPart
+    index_part: IndexPart
 
 
 @dataclass(frozen=True)
@@ -229,14 +229,14 @@ class UnreadPartition(InputPartition):
 class IndexSourceReader(DataSourceReader):
     """The reader that Spark sends to its workers. It contains only values, and no open files."""
 
-    def __init__(self, parts: Sequence[IndexPart], unread_paths: Sequence[UnreadPath]) -> None:
-        self._parts = parts
+    def __init__(self, index_parts: Sequence[IndexPart], unread_paths: Sequence[UnreadPath]) -> None:
+        self._index_parts = index_parts
         self._unread_paths = tuple(unread_paths)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition for each part of the indexes, and one for unread paths if there are any."""
         unread_partitions = [UnreadPartition(self._unread_paths)] if self._unread_paths else []
-        return [*(IndexPartition(part) for part in self._parts), *unread_partitions]
+        return [*(IndexPartition(index_part) for index_part in self._index_parts), *unread_partitions]
 
     @staticmethod
     def read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -246,6 +246,6 @@ class IndexSourceReader(DataSourceReader):
         """
         # Without parts, Spark passes an empty partition of its own.
         if isinstance(partition, IndexPartition):
-            yield from read_part(partition.part)
+            yield from read_part(partition.index_part)
         elif isinstance(partition, UnreadPartition):
-            yield make_gap_rows(partition.unread_paths)
+            yield make_unread_rows(partition.unread_paths)

@@ -101,10 +101,10 @@ class EarlierLedgers:
                 range.
         """
         group_count = max(1, min(part_count, len(self.files)))
-        file_edges = [len(self.files) * part_number // group_count for part_number in range(group_count + 1)]
+        file_bounds = [len(self.files) * part_number // group_count for part_number in range(group_count + 1)]
         file_groups = [
-            EarlierLedgers(self.table, self.files[first_file:end_file], self.whole)
-            for first_file, end_file in pairwise(file_edges)
+            EarlierLedgers(self.table, self.files[first_file:file_end], self.whole)
+            for first_file, file_end in pairwise(file_bounds)
         ]
         boundary_keys = [
             start,

@@ -194,7 +194,7 @@ _VALUE_COLUMNS = (
 LEDGER_VALUES = pa.schema([*(LEDGERS.field(name) for name in _VALUE_COLUMNS), pa.field("value", pa.binary())])
 """Columns for a comparison of two stores: the decoded metadata, and its stored bytes."""
 
-PATH_OF_LAYOUT = "a path of layout "
+LAYOUT_PATH_TEXT = "a path of layout "
 """Beginning of ``damage`` for a record whose path fits another layout than the store's.
 
 The name of that layout follows.
@@ -234,7 +234,7 @@ def ledger_rows(
             ids[row], scope_ids[row] = classified_path.ledger_id or 0, classified_path.scope_id or 0
     misplaced_rows = [row for row, parsed_path in paths_by_row.items() if parsed_path.kind == "malformed"]
     is_ledger = np.ones(len(ids), bool)
-    is_ledger[[row for row, place in paths_by_row.items() if place.kind != "ledger"]] = False
+    is_ledger[[row for row, path_class in paths_by_row.items() if path_class.kind != "ledger"]] = False
     ledgers = np.flatnonzero(is_ledger)
     ledger_columns = _decode_rows(batch, paths, ledgers, ids, scope_ids, schema)
     rows = [make_batch(schema, len(ledgers), ledger_columns)]
@@ -253,7 +253,7 @@ def _decode_rows(
     batch: ZnodeBatch, paths: TextColumn, positions: Longs, ids: Longs, scope_ids: Longs, schema: pa.Schema
 ) -> dict[str, Any]:
     columns = decode_batch(ByteColumn.from_values(batch.data).take_rows(positions))
-    _mark_endless_ledgers(columns)
+    _mark_oversized_ledgers(columns)
     row_status = np.full(len(positions), _STATUS_OK)
     row_status[list(columns.rules)] = _STATUS_RULE_BROKEN
     row_status[list(columns.damage)] = _STATUS_UNREADABLE
@@ -262,7 +262,7 @@ def _decode_rows(
         "ledger_id": ids[positions],
         # The path of a ledger is always ASCII.
         "path": paths.octets.take_rows(positions).arrow().cast(pa.string()),
-        **_change_columns(batch, positions),
+        **_znode_columns(batch, positions),
         "status": make_name_column(_STATUS_NAMES, row_status),
         **damage_arrays(columns),
     }
@@ -283,19 +283,19 @@ def _decode_rows(
     }
 
 
-def _mark_endless_ledgers(columns: LedgerColumns) -> None:
+def _mark_oversized_ledgers(columns: LedgerColumns) -> None:
     """Record in ``columns`` that ledgers with entries beyond `MAX_ENTRY` are damaged.
 
     No writer can have written so many entries. The size of a BP-34 group is an int32, so a long run of
     entries is cut into several groups. One such ledger would need more groups than a batch may have.
     """
     ledger_of_segment = np.repeat(np.arange(len(columns.segment_counts)), columns.segment_counts)
-    endless_rows = ledger_of_segment[columns.segment_firsts > MAX_ENTRY]
-    for row in {*endless_rows.tolist(), *np.flatnonzero(columns.last_entry_id > MAX_ENTRY).tolist()}:
+    rows_past_limit = ledger_of_segment[columns.segment_firsts > MAX_ENTRY]
+    for row in {*rows_past_limit.tolist(), *np.flatnonzero(columns.last_entry_id > MAX_ENTRY).tolist()}:
         columns.damage[row] = (f"entries beyond {MAX_ENTRY}", 0)
 
 
-def _change_columns(batch: ZnodeBatch, positions: Longs) -> dict[str, Any]:
+def _znode_columns(batch: ZnodeBatch, positions: Longs) -> dict[str, Any]:
     """Return the columns that come from the store's record: version, number of changes, and times.
 
     The columns have only the znodes of ``batch`` at ``positions``.
@@ -320,14 +320,14 @@ def _misplaced_rows(
         "scope_id": [_scope_of(classified_paths[row]) for row in rows],
         "ledger_id": [classified_paths[row].ledger_id for row in rows],
         "path": [paths[row] for row in rows],
-        **_change_columns(batch, np.array(rows, np.int64)),
+        **_znode_columns(batch, np.array(rows, np.int64)),
         "status": LedgerStatus.MISPLACED,
         "low": [classified_paths[row].low for row in rows],
         "high": [classified_paths[row].high for row in rows],
         "undecidable": True,
         # The other layout that keeps a ledger at this path; null without one.
         "damage": [
-            layout and f"{PATH_OF_LAYOUT}{layout}"
+            layout and f"{LAYOUT_PATH_TEXT}{layout}"
             for layout in (classified_paths[row].layout for row in rows)
         ],
     }

@@ -12,7 +12,7 @@ from auditor.codecs.store import underreplication
 from auditor.errors import DecodeError
 from auditor.keys import ledger_path
 from auditor.model.columns import make_schema
-from auditor.model.states import MarkRow
+from auditor.model.states import MarkRowKind
 from auditor.sources.metadata.store import NO_TIME, UNKNOWN_COUNT, ZnodeBatch
 
 MARKS = make_schema(
@@ -77,8 +77,8 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
             and child_count <= 0
             and path not in parent_paths
         ):
-            rows.append({**mark_row, "kind": MarkRow.DIRECTORY, "ctime": ctime})
-    rows += [{"kind": MarkRow.GAP, "path": path, "damage": reason} for path, reason in batch.gaps]
+            rows.append({**mark_row, "kind": MarkRowKind.DIRECTORY, "ctime": ctime})
+    rows += [{"kind": MarkRowKind.GAP, "path": path, "damage": reason} for path, reason in batch.gaps]
     return pa.RecordBatch.from_pylist(rows, schema=MARKS)
 
 
@@ -89,7 +89,7 @@ def _nullable_times(times_ms: NDArray[np.int64]) -> list[int | None]:
 
 def _mark_columns(classified_path: ledger_path.MarkPath, znode_data: bytes) -> dict[str, Any]:
     mark_row: dict[str, Any] = {
-        "kind": MarkRow.MARK,
+        "kind": MarkRowKind.MARK,
         "ledger_id": classified_path.ledger_id,
         "misplaced": classified_path.kind == "misplaced",
     }
@@ -103,7 +103,10 @@ def _mark_columns(classified_path: ledger_path.MarkPath, znode_data: bytes) -> d
 
 
 def _lock_columns(relative_path: str, znode_data: bytes) -> dict[str, Any]:
-    lock_row: dict[str, Any] = {"kind": MarkRow.LOCK, "ledger_id": ledger_path.lock_from_path(relative_path)}
+    lock_row: dict[str, Any] = {
+        "kind": MarkRowKind.LOCK,
+        "ledger_id": ledger_path.lock_from_path(relative_path),
+    }
     if lock_row["ledger_id"] is None:
         return {**lock_row, "damage": "the name of a lock has no ledger id"}
     try:

@@ -39,7 +39,7 @@ UNPACK_STEP_BYTES = 1 << 16
 """Number of bytes to unpack at a time. It is the same for every pass, so damage appears at the same offset.
 """
 
-UNPACKED_FACTOR, UNPACKED_FREE_BYTES = 250, 64 << 20
+MAX_UNPACK_FACTOR, UNPACK_ALLOWANCE_BYTES = 250, 64 << 20
 """Largest unpacked size (`max_unpacked_bytes`): a multiple of the packed size, plus a number of bytes.
 
 A file with a larger unpacked size is not metadata.
@@ -79,10 +79,10 @@ def max_unpacked_bytes(packed_bytes: int) -> int:
     >>> max_unpacked_bytes(1000)
     67358864
     """
-    return UNPACKED_FREE_BYTES + UNPACKED_FACTOR * packed_bytes
+    return UNPACK_ALLOWANCE_BYTES + MAX_UNPACK_FACTOR * packed_bytes
 
 
-class _SmallStepReader(io.RawIOBase):
+class _ChunkedReader(io.RawIOBase):
     """A packed file that is read in small steps.
 
     If a decoder finds damage, it loses the output of its current step. Small steps make this loss small.
@@ -114,12 +114,12 @@ class UnpackedFile(io.RawIOBase):
     The content ends at the first damage.
     """
 
-    def __init__(self, path: Path, kind: str) -> None:
+    def __init__(self, path: Path, compression: str) -> None:
         super().__init__()
         self.damage: str | None = None
         self._path = path
-        self.kind = kind
-        self._stream = _open_stream(path, kind)
+        self.kind = compression
+        self._stream = _open_stream(path, compression)
         self._step_count = 0
         self._max_bytes = max_unpacked_bytes(path.stat().st_size)
         self._pending_bytes = b""
@@ -167,10 +167,10 @@ class UnpackedFile(io.RawIOBase):
         super().close()
 
 
-def _open_stream(path: Path, kind: str) -> NativeFile:
+def _open_stream(path: Path, compression: str) -> NativeFile:
     import pyarrow as pa
 
-    return pa.CompressedInputStream(pa.PythonFile(_SmallStepReader(path), "r"), kind)
+    return pa.CompressedInputStream(pa.PythonFile(_ChunkedReader(path), "r"), compression)
 
 
 @contextmanager
@@ -181,13 +181,13 @@ def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader
         The stream, and the `UnpackedFile` that reports damage. The latter is None if the file is not
             packed.
     """
-    kind = file_packing(path)
-    if kind is None:
+    compression = file_packing(path)
+    if compression is None:
         with open_regular(path) as file:
             file.seek(offset)
             yield file, None
         return
-    unpacked_file = UnpackedFile(path, kind)
+    unpacked_file = UnpackedFile(path, compression)
     with io.BufferedReader(unpacked_file, UNPACK_STEP_BYTES) as reader:
         while offset and (read_length := len(reader.read(min(offset, UNPACK_STEP_BYTES)))):
             offset -= read_length

@@ -228,11 +228,11 @@ class History(NamedTuple):
     Attributes:
         cluster: etcd's own id of the cluster.
         revision: the revision that is read.
-        ahead: smallest and largest possible value of a difference: the length of etcd's log minus the
+        log_lead: smallest and largest possible value of a difference: the length of etcd's log minus the
             revision. Within one history, this difference never falls, because every revision adds an entry
             to the log. A restored snapshot keeps the revision but begins a new log.
 
-    >>> monday = History(7, revision=5_000, ahead=(210, 214))
+    >>> monday = History(7, revision=5_000, log_lead=(210, 214))
     >>> tuesday, restored = History(7, 6_000, (250, 250)), History(7, 6_000, (-4_990, -4_990))
     >>> tuesday.continues(monday), restored.continues(monday)
     (True, False)
@@ -240,12 +240,12 @@ class History(NamedTuple):
 
     cluster: int
     revision: int
-    ahead: tuple[int, int]
+    log_lead: tuple[int, int]
 
     def continues(self, earlier: History) -> bool:
         """Return whether this history continues ``earlier``, at the same or a later revision."""
         is_same_history = self.cluster == earlier.cluster and self.revision >= earlier.revision
-        return is_same_history and self.ahead[1] >= earlier.ahead[0]
+        return is_same_history and self.log_lead[1] >= earlier.log_lead[0]
 
 
 class LedgerChanges(NamedTuple):

@@ -247,24 +247,24 @@ def parse_owners_uris(text: str) -> tuple[OwnersUri, ...]:
     return tuple(dict.fromkeys(parse_owners_uri(uri) for uri in text.split(OWNERS_SEPARATOR) if uri))
 
 
-NO_OWNERS = "none"
+NONE_VALUE = "none"
 """Value of ``--owners`` that skips the search for owners."""
 
 
 def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
     """Return the stores in the option ``--owners``, each once.
 
-    The result is empty if the option is `NO_OWNERS`, and None if the option was not given.
+    The result is empty if the option is `NONE_VALUE`, and None if the option was not given.
 
     Raises:
-        UsageError: a value names no application, its URI is invalid, or a store is named beside `NO_OWNERS`.
+        UsageError: a value names no application, its URI is invalid, or a store is named beside `NONE_VALUE`.
     """
     owner_texts = parse_texts(options.owners)
     if not owner_texts:
         return None
-    if NO_OWNERS in owner_texts:
-        if {*owner_texts} != {NO_OWNERS}:
-            raise UsageError(f"--owners {NO_OWNERS}: excludes any other --owners; remove one of them")
+    if NONE_VALUE in owner_texts:
+        if {*owner_texts} != {NONE_VALUE}:
+            raise UsageError(f"--owners {NONE_VALUE}: excludes any other --owners; remove one of them")
         return ()
     return tuple(dict.fromkeys(parse_owners_uri(text) for text in owner_texts))
 
@@ -312,11 +312,7 @@ OWNERS = make_schema(
     ("namespace", pa.string(), "namespace of the topic"),
     ("topic", pa.string(), "local name of the topic, with its partition or segment; or the name of a log"),
     ("cursor", pa.string(), "the subscription"),
-    (
-        "kind",
-        pa.string(),
-        "use of the ledger: data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation",
-    ),
+    ("kind", pa.string(), "data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation"),
     ("ledger_id", pa.int64(), "the ledger; null: the owner refers to no ledger, or was not read"),
     ("place", pa.int64(), "position of the ledger in the topic's list, from 0"),
     ("list_size", pa.int64(), "number of ledgers in the topic's list"),
@@ -359,7 +355,7 @@ def owner_rows(batch: ZnodeBatch, owners: OwnersUri, reader: Reader) -> pa.Recor
 def _rows(batch: ZnodeBatch, source: tuple[str, str], reader: Reader, root_length: int) -> Iterator[Row]:
     znode_numbers = zip(batch.mzxid.tolist(), batch.ctime.tolist(), batch.mtime.tolist(), strict=True)
     for path, data, (mzxid, ctime, mtime) in zip(batch.paths, batch.data, znode_numbers, strict=True):
-        znode_columns = (mzxid, _known_time(ctime), _known_time(mtime))
+        znode_columns = (mzxid, _time_or_none(ctime), _time_or_none(mtime))
         try:
             owner = reader(path[root_length:], bytes(data))
         except DecodeError as error:
@@ -400,5 +396,5 @@ def _owner_row(
     )
 
 
-def _known_time(time_ms: int) -> int | None:
+def _time_or_none(time_ms: int) -> int | None:
     return None if time_ms == NO_TIME else time_ms

@@ -57,7 +57,7 @@ def one_by_one(data: bytes) -> Found:
 def whole(data: bytes, found: Found, records: EntryLogRecords) -> bool:
     """Whether all bytes of a log are accounted for."""
     end = len(data) if records.end is None else records.end
-    total = 1024 + sum(entry[1] for entry in found) + records.other_bytes + records.padding_bytes
+    total = 1024 + sum(entry[1] for entry in found) + records.non_entry_bytes + records.padding_bytes
     return total == end <= len(data)
 
 
@@ -76,7 +76,7 @@ def test_the_map_behind_the_entries_is_none_and_is_counted() -> None:
     data = log([(5, 0, 2), (5, 1, 2), (9, 2, 2)])
     found, records = read(data)
     assert found == [(1024, 22, 0, 5, 0), (1046, 22, 0, 5, 1), (1068, 22, 0, 9, 2)]
-    assert (records.other_bytes, records.end, records.padding_bytes) == (56, len(data), 0)
+    assert (records.non_entry_bytes, records.end, records.padding_bytes) == (56, len(data), 0)
 
 
 def test_blocks_of_the_direct_logger_are_padding_between_its_entries() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.codecs.byte_column import ByteColumn
-from auditor.codecs.ledger_metadata.batch import READERS, decode_batch, decode_sound_ledgers
+from auditor.codecs.ledger_metadata.batch import READER_BY_VERSION, decode_batch, decode_sound_ledgers
 from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, LedgerColumns
 from auditor.codecs.ledger_metadata.one import MAGIC, parse
 from auditor.codecs.protobuf.fields import MIN_STEP_MESSAGES
@@ -151,7 +151,7 @@ def sound_messages(draw: st.DrawFn, *, escaped: bool = True) -> LedgerMetadataFo
 
 def together(values: list[bytes], version: int) -> list[bool]:
     """Which of them, all of one format, are read together."""
-    read = READERS[version](ByteColumn.from_values(values), len(MAGIC) + 2)
+    read = READER_BY_VERSION[version](ByteColumn.from_values(values), len(MAGIC) + 2)
     return [bool(sound) for sound in decode_sound_ledgers(read)[0]]
 
 
@@ -171,7 +171,7 @@ def test_text_as_the_server_writes_it_is_read_together(batch: list[bytes]) -> No
 @pytest.mark.parametrize("corpus", ["interleaved-hier", "flat-v1"])
 def test_what_real_clusters_write_is_read_together(corpus: str) -> None:
     written = [data for _, data, _, _ in corpus_ledgers(corpus)]
-    for version in READERS:
+    for version in READER_BY_VERSION:
         assert all(
             together([value for value in written if value.startswith(MAGIC + b"%d\n" % version)], version)
         )
@@ -260,7 +260,7 @@ def test_a_giant_ledger_is_read_with_the_others(write: Callable[[LedgerMetadataF
     # More than a mebibyte in each format.
     batch = [write(giant(1)), write(giant(28_000)), write(giant(2))]
     version = int(chr(batch[0][len(MAGIC)]))
-    assert version not in READERS or all(together(batch, version))
+    assert version not in READER_BY_VERSION or all(together(batch, version))
     assert rows(decode_batch(batch)) == [alone(value) for value in batch]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from auditor.codecs.pulsar.placement_config import decode
 from auditor.errors import DecodeError
-from auditor.model.placement import ISOLATING_POLICIES, POLICY_BY_CLASS
+from auditor.model.placement import ISOLATING_POLICY_CLASSES, POLICY_BY_CLASS
 
 DATA = Path(__file__).parents[2] / "data" / "pulsar-placement-4.2.4"
 READINGS: list[dict[str, Any]] = json.loads((DATA / "readings.json").read_bytes())
@@ -43,11 +43,11 @@ def test_groups_are_those_that_pulsars_policy_reads(reading: dict[str, Any]) -> 
     found = decode(data)
     name = found.policy_class.rpartition(".")[2]
     if reading.get("groups") == "by the configuration":
-        assert name in {*POLICY_BY_CLASS} - ISOLATING_POLICIES
+        assert name in {*POLICY_BY_CLASS} - ISOLATING_POLICY_CLASSES
     elif "refused" in reading:
         assert name == "Absent"
     else:
-        assert name in ISOLATING_POLICIES
+        assert name in ISOLATING_POLICY_CLASSES
         assert [sorted({*each}) for each in found.groups] == [sorted(each) for each in reading["groups"]]
 
 

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rocksdict import Options, Rdict
 
-from auditor.codecs.rocksdb.manifest import BLOCK_BYTES, RecordSpan, batches, records
+from auditor.codecs.rocksdb.manifest import BLOCK_BYTES, RecordSpan, check_wal, records
 from auditor.errors import DecodeError
 from tests.examples import examples
 
@@ -61,7 +61,7 @@ def test_the_logs_of_real_bookies_go_on_where_their_tables_end() -> None:
         for member in archive:
             path = Path(member.name)
             if path.suffix == ".log" and (file := archive.extractfile(member)) is not None:
-                found["/".join(path.parts[1:])] = batches(file.read(), path.name, int(path.stem))
+                found["/".join(path.parts[1:])] = check_wal(file.read(), path.name, int(path.stem))
     assert len(found) == 14
     assert found["bk-a.rack1/ledgers0/current/locations/000014.log"] is None
     assert found["bk-a.rack1/ledgers0/current/locations/000018.log"] == RecordSpan(595, 858)
@@ -116,7 +116,7 @@ def test_a_log_that_rocksdb_used_again_is_read_to_its_end(tmp_path: Path) -> Non
     last = BLOCK_BYTES * (len(data) // BLOCK_BYTES)
     ends = [data[end - 7 : end] for end in range(BLOCK_BYTES, last + 1, BLOCK_BYTES)]
     assert bytes(7) in ends
-    assert batches(data, newest.name, int(newest.stem)) == RecordSpan(3 * WRITES + 1, 4 * WRITES + 1)
+    assert check_wal(data, newest.name, int(newest.stem)) == RecordSpan(3 * WRITES + 1, 4 * WRITES + 1)
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -207,7 +207,7 @@ def test_a_record_that_names_its_log_is_damaged_in_the_last_block_too() -> None:
 
 
 def test_batches_go_on_where_the_last_one_ended() -> None:
-    assert batches(log([batch(7, 3), batch(10, 0), batch(10, 1, 40_000)]), "log", 9) == RecordSpan(7, 11)
+    assert check_wal(log([batch(7, 3), batch(10, 0), batch(10, 1, 40_000)]), "log", 9) == RecordSpan(7, 11)
 
 
 @pytest.mark.parametrize(
@@ -220,5 +220,5 @@ def test_batches_go_on_where_the_last_one_ended() -> None:
 def test_a_batch_that_does_not_follow_is_found(second: bytes, words: str) -> None:
     first = log([batch(7, 3)])
     with pytest.raises(DecodeError, match=words) as damage:
-        batches(first + physical(FULL, second), "log", 9)
+        check_wal(first + physical(FULL, second), "log", 9)
     assert damage.value.offset == len(first)

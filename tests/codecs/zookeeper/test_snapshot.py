@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.zookeeper.snapshot import check_seals, find_bounds, find_nodes, tails
+from auditor.codecs.zookeeper.snapshot import check_checksums, find_nodes, find_record_offsets, read_tails
 from auditor.errors import DecodeError
 
 DATA = Path(__file__).parents[2] / "data"
@@ -47,8 +47,8 @@ def read(data: bytes, limit: int = 1000, byte_limit: int = 10**9) -> list[Record
     at, ended = find_nodes(view), False
     nodes: list[Record] = []
     while not ended:
-        found = find_bounds(view, at, limit, byte_limit)
-        fixed = tails(view, found.tail_starts).tolist()
+        found = find_record_offsets(view, at, limit, byte_limit)
+        fixed = read_tails(view, found.tail_starts).tolist()
         for begin, value, tail, row in zip(
             found.path_offsets.tolist(),
             found.data_starts.tolist(),
@@ -58,7 +58,7 @@ def read(data: bytes, limit: int = 1000, byte_limit: int = 10**9) -> list[Record
         ):
             nodes.append((data[begin : value - 4].decode(), data[value:tail], row))
         at, ended = found.next_record, found.has_end_mark
-    check_seals(view, at)
+    check_checksums(view, at)
     return nodes
 
 

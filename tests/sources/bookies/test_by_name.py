@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 import auditor
 from auditor.errors import StoreError, UsageError
 from auditor.sources.bookies.part_rows import SCHEMA
-from auditor.sources.bookies.spark_source import UnreadPath, find_indexes, make_gap_rows
+from auditor.sources.bookies.spark_source import UnreadPath, find_indexes, make_unread_rows
 from tests.sources.bookie_corpora import DATA, unpack_bookies
 
 
@@ -57,8 +57,8 @@ def test_a_list_of_paths_is_json_and_a_comma_is_part_of_a_path(bookies: Path, tm
         for place in some:
             shutil.copytree(place, target / place.name)
     whole = find_indexes({"bookies": json.dumps([str(odd), str(other)])})
-    assert {part.bookie_id for part in whole.parts} == ids(bookies)
-    assert {part.bookie_id for part in find_indexes({"bookies": str(odd)}).parts} == ids(odd)
+    assert {part.bookie_id for part in whole.index_parts} == ids(bookies)
+    assert {part.bookie_id for part in find_indexes({"bookies": str(odd)}).index_parts} == ids(odd)
 
 
 def test_two_swapped_disks_are_read_as_their_cookies_say(bookies: Path, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_two_swapped_disks_are_read_as_their_cookies_say(bookies: Path, tmp_path
     (second / "ledgers0").rename(first / "ledgers0")
     (tmp_path / "away").rename(second / "ledgers0")
     found = find_indexes({"bookies": str(copy)})
-    owners = {each.path: part.bookie_id for part in found.parts for each in part.directories}
+    owners = {each.path: part.bookie_id for part in found.index_parts for each in part.directories}
     assert owners[str(first / "ledgers0")] == second.name.replace("_", ":")
     assert owners[str(second / "ledgers0")] == first.name.replace("_", ":")
 
@@ -104,7 +104,7 @@ def test_metadata_names_a_bookie_whose_own_cookies_are_gone(bookies: Path, dump:
 
 
 def test_what_nobody_owns_is_a_gap_of_nobody() -> None:
-    (row,) = make_gap_rows([UnreadPath(None, "/disk", "broken")]).to_pylist()
+    (row,) = make_unread_rows([UnreadPath(None, "/disk", "broken")]).to_pylist()
     assert set(row) == set(SCHEMA.names)
     assert Row(**row) == Row(
         **dict.fromkeys(SCHEMA.names) | {"state": "gap", "path": "/disk", "reason": "broken"}

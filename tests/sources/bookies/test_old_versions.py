@@ -128,7 +128,7 @@ def test_cookies_and_layout_are_read(version: str, bookies: Path) -> None:
 @old
 def test_indexes_have_the_entries_of_the_client(version: str, bookies: Path) -> None:
     found: dict[str, Pairs] = {}
-    for part in find_indexes({"bookies": str(bookies)}).parts:
+    for part in find_indexes({"bookies": str(bookies)}).index_parts:
         for row in (row for batch in read_part(part) for row in batch.to_pylist()):
             assert row["state"] == "ok"
             entries = expand(np.frombuffer(row["groups"], GROUP)).tolist()

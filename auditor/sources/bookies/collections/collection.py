@@ -250,11 +250,7 @@ PLACES_SCHEMA = make_schema(
         pa.int32(),
         "number of the place in this collection; a place is one bookie's directory or inventory entry",
     ),
-    (
-        "name",
-        pa.string(),
-        "name of the bookie's directory (its id with _ instead of :), or the bookie's id in an inventory",
-    ),
+    ("name", pa.string(), "name of the bookie's directory (_ instead of :), or the id in an inventory"),
     ("path", pa.string(), "path of the bookie's directory, or of the inventory that lists the bookie"),
     ("names_bookie", pa.bool_(), "whether the name is a bookie's id in its original form"),
     (
@@ -266,11 +262,7 @@ PLACES_SCHEMA = make_schema(
 DIRECTORIES_SCHEMA = make_schema(
     ("place", pa.int32(), "number of the place (row in the table places) that contains the directory"),
     ("path", pa.string(), "path of the directory"),
-    (
-        "inside",
-        pa.list_(pa.string()),
-        "parts of the directory's path, beginning with the name of the bookie's directory",
-    ),
+    ("inside", pa.list_(pa.string()), "parts of the path, beginning with the name of the bookie's directory"),
     ("has_current", pa.bool_(), "whether the directory has a subdirectory current, as bookies make it"),
     ("version", pa.binary(), "content of the directory's VERSION file"),
     ("version_error", pa.string(), "reason why the directory's VERSION file could not be read"),
@@ -309,11 +301,7 @@ DIRECTORIES_SCHEMA = make_schema(
         ),
         "role of the directory in the inventory; null: there is no inventory",
     ),
-    (
-        "piece",
-        pa.string(),
-        "id of the piece (group of index directories) with the directory's index; null: no index was read",
-    ),
+    ("piece", pa.string(), "id of the group of directories with this index (piece); null: no index was read"),
 )
 _REQUIRED_FIELDS = ("path", "has_current", "version", "version_error", "marked_ms", "has_rocksdb")
 # Older collections lack these fields; the values here mean unknown.
@@ -343,14 +331,14 @@ def place_rows(places: Sequence[FoundPlace]) -> list[dict[str, Any]]:
 
 
 def directory_rows(
-    place_number: int, place: FoundPlace, piece_by_directory: dict[tuple[int, str], str]
+    place_number: int, place: FoundPlace, piece_id_by_path: dict[tuple[int, str], str]
 ) -> list[dict[str, Any]]:
     """Return one row of `DIRECTORIES_SCHEMA` for each directory of a place.
 
     Args:
         place_number: The number of the place in the collection.
         place: The place: a directory or inventory entry with the directories of one bookie.
-        piece_by_directory: Piece ids by (place number, path). A piece has index directories of one bookie.
+        piece_id_by_path: Piece ids by (place number, path). A piece has index directories of one bookie.
     """
     rows = []
     for directory in place.directories:
@@ -365,13 +353,13 @@ def directory_rows(
                 "journal_times": [file._asdict() for file in directory.journal_times],
                 "marks": [{"name": name, **mark._asdict()} for name, mark in directory.marks],
                 "declared": asdict(directory.declared_role) if directory.declared_role else None,
-                "piece": piece_by_directory.get((place_number, directory.path)),
+                "piece": piece_id_by_path.get((place_number, directory.path)),
             }
         )
     return rows
 
 
-def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, Any]]) -> list[FoundPlace]:
+def parse_places(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, Any]]) -> list[FoundPlace]:
     """Return the places (one bookie's directories each) that the rows describe, with their directories.
 
     Raises:

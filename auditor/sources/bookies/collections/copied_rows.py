@@ -41,22 +41,22 @@ class RowGroupShare(NamedTuple):
     share_count: int
 
 
-def copied_bytes(collections: Sequence[tuple[Collection, CollectionManifest]]) -> int:
+def index_bytes(collections: Sequence[tuple[Collection, CollectionManifest]]) -> int:
     """Return the total size, in bytes, of the files of the table ``availability`` in all collections."""
     return sum(file.bytes for _, manifest in collections for file in manifest.tables["availability"])
 
 
-def shares(
+def make_shares(
     collections: Sequence[tuple[Collection, CollectionManifest]],
-    owner_of_piece: Mapping[str, PieceOwner],
+    owner_by_piece_id: Mapping[str, PieceOwner],
     task_count: int,
 ) -> list[tuple[RowGroupShare, ...]]:
     """Divide the ``availability`` files of collections into about ``task_count`` groups of similar size.
 
     A large file is divided into several shares. Sizes are in bytes. A piece is the index directories of one
-    bookie in a place. A collection is left out if ``owner_of_piece`` contains none of its pieces.
+    bookie in a place. A collection is left out if ``owner_by_piece_id`` contains none of its pieces.
     """
-    owned_collection_ids = {piece.rpartition(":")[0] for piece in owner_of_piece}
+    owned_collection_ids = {piece_id.rpartition(":")[0] for piece_id in owner_by_piece_id}
     shares_with_size = []
     for collection, manifest in collections:
         for file in manifest.tables["availability"] if manifest.id in owned_collection_ids else ():
@@ -84,9 +84,9 @@ def shares(
 
 @dataclass(frozen=True)
 class CopiedRowsReader:
-    """A reader for Spark tasks. It reads one group of file shares (see `shares`) as ``availability`` rows."""
+    """A reader for Spark tasks. It reads a group of file shares (`make_shares`) as ``availability`` rows."""
 
-    owner_of_piece: Mapping[str, PieceOwner]
+    owner_by_piece_id: Mapping[str, PieceOwner]
 
     def read(self, share_group: Sequence[RowGroupShare]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a group of file shares, each with the bookie that it belongs to.
@@ -110,13 +110,15 @@ class CopiedRowsReader:
 
     def _with_owner(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         piece_column = batch.column("piece")
-        owners = [self.owner_of_piece.get(piece_id) for piece_id in piece_column.dictionary.to_pylist()]
+        owners = [self.owner_by_piece_id.get(piece_id) for piece_id in piece_column.dictionary.to_pylist()]
         owner_codes = piece_column.indices.fill_null(len(owners)).to_numpy()
         is_owned = np.zeros(batch.num_rows, bool)
         for owner_code in np.unique(owner_codes).tolist():
             owner = owners[owner_code] if owner_code < len(owners) else None
             if owner is not None:
-                is_owned |= (owner_codes == owner_code) & _is_below_roots(batch.column("path"), owner.roots)
+                is_owned |= (owner_codes == owner_code) & _is_in_directories(
+                    batch.column("path"), owner.roots
+                )
         owner_names = pa.array([owner.bookie_id if owner else None for owner in owners], pa.string())
         columns = {name: batch.column(name) for name in batch.schema.names} | {
             "bookie_id": pa.DictionaryArray.from_arrays(
@@ -144,7 +146,7 @@ def _open_parquet(share: RowGroupShare, dictionary_columns: Sequence[str]) -> pq
     )
 
 
-def _is_below_roots(paths: pa.Array, directories: Sequence[str]) -> NDArray[np.bool_]:
+def _is_in_directories(paths: pa.Array, directories: Sequence[str]) -> NDArray[np.bool_]:
     """Return a mask of the paths that are equal to one of ``directories`` or below one of them."""
     is_in_owned_directory = np.zeros(len(paths), bool)
     for owned_directory in directories:

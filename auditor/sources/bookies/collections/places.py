@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from auditor.errors import UnreadError
 from auditor.model.states import BookieRead
-from auditor.sources.bookies.collections.collection import Collection, CollectionManifest, places_of
+from auditor.sources.bookies.collections.collection import Collection, CollectionManifest, parse_places
 from auditor.sources.bookies.owners import Attribution
 from auditor.sources.bookies.paths import OwnedDirectory, paths_of
 from auditor.sources.bookies.places import FoundPlace
@@ -35,15 +35,15 @@ class NewestCollections:
     """
 
     def __init__(self) -> None:
-        self._collection_by_key: dict[tuple[str | None, str | None, str], str] = {}
+        self._collection_by_directory: dict[tuple[str | None, str | None, str], str] = {}
         self._collection_by_place: dict[tuple[str, str], str] = {}
 
     def add(self, collection: str, places: Sequence[FoundPlace]) -> None:
         """Add a collection (its path) and its places. It must be older than all that were added before."""
         for place in places:
             self._collection_by_place.setdefault((place.name, place.path), collection)
-            for logical_key in _directory_keys(place):
-                self._collection_by_key.setdefault(logical_key, collection)
+            for directory_key in _directory_keys(place):
+                self._collection_by_directory.setdefault(directory_key, collection)
 
     def drop_newer_bookies(self, place: FoundPlace, newer_collections: dict[str, str]) -> FoundPlace | None:
         """Return ``place`` without the directories of bookies that a newer collection contains.
@@ -53,9 +53,9 @@ class NewestCollections:
         of the newer collection.
         """
         newer_by_bookie = {
-            logical_key[0]: self._collection_by_key[logical_key]
-            for logical_key in _directory_keys(place)
-            if logical_key in self._collection_by_key
+            directory_key[0]: self._collection_by_directory[directory_key]
+            for directory_key in _directory_keys(place)
+            if directory_key in self._collection_by_directory
         }
         if (newer_collection := self._collection_by_place.get((place.name, place.path))) is not None:
             newer_by_bookie[None] = newer_collection
@@ -106,14 +106,14 @@ class CollectedDirectory:
 
     Attributes:
         path: The directory's path on the host where it was collected.
-        piece: The id of the piece (the index directories of one bookie in a place) to which the directory
+        piece_id: The id of the piece (the index directories of one bookie in a place) to which the directory
             belongs. None if no index was read from the directory.
         unread_reason: The reason why the collection cannot be used. None if it can be used.
     """
 
     collection: str
     path: str
-    piece: str | None
+    piece_id: str | None
     unread_reason: str | None
 
 
@@ -139,12 +139,12 @@ class CollectedPlaces:
 class PieceOwner:
     """The bookie that owns a piece: index directories of one place whose VERSION files name the same bookie.
 
-    ``roots`` are the directories of the piece that belong to this bookie. Their paths are those on the
+    ``owned_paths`` are the directories of the piece that belong to this bookie. Their paths are those on the
     host where they were collected.
     """
 
     bookie_id: str
-    roots: tuple[str, ...]
+    owned_paths: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +157,13 @@ class PieceOwnership:
     """
 
     attribution: Attribution
-    owner_of_piece: Mapping[str, PieceOwner]
+    owner_by_piece_id: Mapping[str, PieceOwner]
     overlapping_bookies: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenCollection:
-    """A collection and its places. ``piece_by_path`` maps (place number, directory path) to a piece id."""
+    """A collection and its places. ``piece_id_by_path`` maps (place number, directory path) to a piece id."""
 
     path: str
     id: str
@@ -172,7 +172,7 @@ class _OpenCollection:
     manifest: CollectionManifest | None
     unread_reason: str | None
     places: list[FoundPlace]
-    piece_by_path: Mapping[tuple[int, str], str]
+    piece_id_by_path: Mapping[tuple[int, str], str]
 
 
 def collected_places(paths: Sequence[str]) -> CollectedPlaces:
@@ -215,7 +215,7 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
                     CollectedDirectory(
                         collection.path,
                         directory.path,
-                        collection.piece_by_path.get((place_number, directory.path)),
+                        collection.piece_id_by_path.get((place_number, directory.path)),
                         collection.unread_reason,
                     ),
                 )
@@ -270,11 +270,11 @@ def find_piece_owners(attribution: Attribution, collected: CollectedPlaces) -> P
         place). A bookie counts as not completely read if one of its index directories is in a collection that
         cannot be read. The reason then names this collection.
     """
-    owner_of_piece: dict[str, PieceOwner] = {}
+    owner_by_piece_id: dict[str, PieceOwner] = {}
     overlapping_bookies: list[str] = []
     bookies = {}
     for bookie_id, bookie in attribution.bookies.items():
-        disk_directories, paths_by_piece, unread_reasons = [], dict[str, list[str]](), []
+        disk_directories, paths_by_piece_id, unread_reasons = [], dict[str, list[str]](), []
         for directory in bookie.index_directories:
             collected_directory = collected.directories.get(directory.path)
             if collected_directory is None:
@@ -283,24 +283,28 @@ def find_piece_owners(attribution: Attribution, collected: CollectedPlaces) -> P
                 unread_reasons.append(
                     f"collection {collected_directory.collection}: {collected_directory.unread_reason}"
                 )
-            elif collected_directory.piece is None:
+            elif collected_directory.piece_id is None:
                 unread_reasons.append(f"{directory.path}: no index was collected from it")
             else:
-                paths_by_piece.setdefault(collected_directory.piece, []).append(collected_directory.path)
-        if len(paths_by_piece) + bool(disk_directories) > 1:
+                paths_by_piece_id.setdefault(collected_directory.piece_id, []).append(
+                    collected_directory.path
+                )
+        if len(paths_by_piece_id) + bool(disk_directories) > 1:
             overlapping_bookies.append(bookie_id)
-        owner_of_piece.update(
-            (piece, PieceOwner(bookie_id, tuple(paths))) for piece, paths in paths_by_piece.items()
+        owner_by_piece_id.update(
+            (piece_id, PieceOwner(bookie_id, tuple(paths))) for piece_id, paths in paths_by_piece_id.items()
         )
         changed_bookie = replace(bookie, index_directories=tuple(disk_directories))
         if unread_reasons:
             reasons = [*([bookie.reason] if bookie.reason else []), *dict.fromkeys(unread_reasons)]
-            read_state = BookieRead.PARTIAL if disk_directories or paths_by_piece else BookieRead.UNREAD
+            read_state = BookieRead.PARTIAL if disk_directories or paths_by_piece_id else BookieRead.UNREAD
             changed_bookie = replace(
                 changed_bookie, read=read_state, reason="; ".join(reasons), absent_directories=()
             )
         bookies[bookie_id] = changed_bookie
-    return PieceOwnership(replace(attribution, bookies=bookies), owner_of_piece, tuple(overlapping_bookies))
+    return PieceOwnership(
+        replace(attribution, bookies=bookies), owner_by_piece_id, tuple(overlapping_bookies)
+    )
 
 
 def _open_collection(path: str) -> _OpenCollection:
@@ -313,11 +317,11 @@ def _open_collection(path: str) -> _OpenCollection:
     except UnreadError as error:
         unread_reason = error.reason
     places: list[FoundPlace] = []
-    piece_by_path: dict[tuple[int, str], str] = {}
+    piece_id_by_path: dict[tuple[int, str], str] = {}
     try:
         rows = list(collection.read_rows("directories", manifest))
-        places = places_of(collection.read_rows("places", manifest), rows)
-        piece_by_path = {
+        places = parse_places(collection.read_rows("places", manifest), rows)
+        piece_id_by_path = {
             (row["place"], row["path"]): row["piece"] for row in rows if row["piece"] is not None
         }
     except UnreadError as error:
@@ -335,7 +339,7 @@ def _open_collection(path: str) -> _OpenCollection:
         manifest=manifest,
         unread_reason=unread_reason,
         places=places,
-        piece_by_path=piece_by_path,
+        piece_id_by_path=piece_id_by_path,
     )
 
 

@@ -33,7 +33,7 @@ from auditor.sources.bookies.entry_logs.rows import SCHEMA as ENTRY_LOGS
 from auditor.sources.bookies.entry_logs.rows import SIZES
 from auditor.sources.bookies.journal.files import NO_JOURNALS, Journals
 from auditor.sources.bookies.journal.tails import SCHEMA as JOURNAL_TAILS
-from auditor.sources.bookies.journal.tails import TailPart
+from auditor.sources.bookies.journal.tails import JournalTailPart
 from auditor.sources.bookies.owners import attribute_directories
 from auditor.sources.bookies.part_rows import SCHEMA as INDEX_ROWS
 from auditor.sources.bookies.parts import IndexDirectory
@@ -45,7 +45,7 @@ from auditor.spark.types import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class IndexPiece:
     """The index directories of one place whose VERSION files name the same bookie id, in configured order.
 
     Attributes:
@@ -66,44 +66,44 @@ class Piece:
     ledger_directories: tuple[str, ...] = ()
 
     @property
-    def tail(self) -> TailPart:
+    def journal_tail(self) -> JournalTailPart:
         """The journals to read from lastMark on. ``bookie_id`` has the id of the piece, not of a bookie."""
-        return TailPart(self.id, self.journals.directories, self.journals.gap_reason)
+        return JournalTailPart(self.id, self.journals.directories, self.journals.gap_reason)
 
 
-def split_into_pieces(collection_id: str, places: Sequence[FoundPlace]) -> list[Piece]:
+def split_into_index_pieces(collection_id: str, places: Sequence[FoundPlace]) -> list[IndexPiece]:
     """Divide the index directories of ``places`` into pieces. Each directory is in at most one piece.
 
     A place holds one bookie's directories. A piece has those whose VERSION files name the same bookie.
     A directory with an unreadable VERSION file is matched with the paths in the other VERSION files of its
     place. If no VERSION file of a place can be read, the place has no pieces.
     """
-    pieces: list[Piece] = []
+    pieces: list[IndexPiece] = []
     assigned_paths: set[str] = set()
     for place_number, place in enumerate(places):
-        for bookie_place in _group_by_id(place):
+        for directory_set in _group_by_bookie_id(place):
             unassigned_directories = tuple(
                 directory
-                for directory in bookie_place.index_directories
+                for directory in directory_set.index_directories
                 if directory.path not in assigned_paths
             )
             assigned_paths.update(directory.path for directory in unassigned_directories)
             if unassigned_directories:
                 piece_id = f"{collection_id}:{len(pieces)}"
                 pieces.append(
-                    Piece(
+                    IndexPiece(
                         piece_id,
                         place_number,
-                        bookie_place.bookie_id,
+                        directory_set.bookie_id,
                         unassigned_directories,
-                        bookie_place.journals,
-                        bookie_place.ledger_directories,
+                        directory_set.journals,
+                        directory_set.ledger_directories,
                     )
                 )
     return pieces
 
 
-class _PlaceOfBookie(NamedTuple):
+class _BookieDirectories(NamedTuple):
     """The index directories, journals and ledger directories that a place contains for one bookie id."""
 
     bookie_id: str | None
@@ -112,7 +112,7 @@ class _PlaceOfBookie(NamedTuple):
     ledger_directories: tuple[str, ...] = ()
 
 
-def _group_by_id(place: FoundPlace) -> list[_PlaceOfBookie]:
+def _group_by_bookie_id(place: FoundPlace) -> list[_BookieDirectories]:
     attribution = attribute_directories([place], frozenset(), {}, None)
     cookie_ids = {row.path: row.cookie_bookie_id for row in attribution.directories}
     id_counts = Counter(sorted(bookie_id for bookie_id in cookie_ids.values() if bookie_id is not None))
@@ -122,7 +122,7 @@ def _group_by_id(place: FoundPlace) -> list[_PlaceOfBookie]:
         for matching_id in bookie_ids
         if place.name in (matching_id, matching_id.replace(":", "_"))
     ]
-    bookie_places: list[_PlaceOfBookie] = []
+    directory_sets: list[_BookieDirectories] = []
     for bookie_id in bookie_ids:
         place_attribution = attribute_directories(
             [replace(place, name=bookie_id, names_bookie=True)], frozenset(bookie_ids), {}, None
@@ -135,14 +135,16 @@ def _group_by_id(place: FoundPlace) -> list[_PlaceOfBookie]:
             directory for directory in directories if cookie_ids.get(directory.path) == bookie_id
         ]
         ledger_directories = tuple(place_attribution.ledger_directories(bookie_id))
-        bookie_places.append(_PlaceOfBookie(bookie_id, directories_of_bookie, journals, ledger_directories))
+        directory_sets.append(
+            _BookieDirectories(bookie_id, directories_of_bookie, journals, ledger_directories)
+        )
         if bookie_id == (matching_ids or bookie_ids)[0]:
-            bookie_places.append(
-                _PlaceOfBookie(
+            directory_sets.append(
+                _BookieDirectories(
                     None, [directory for directory in directories if cookie_ids.get(directory.path) is None]
                 )
             )
-    return bookie_places
+    return directory_sets
 
 
 COMPRESSION = "zstd"
@@ -196,7 +198,7 @@ def make_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[
         yield pa.RecordBatch.from_pylist(batch_rows, schema=schema)
 
 
-def add_piece_columns(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
+def add_piece_columns(batch: pa.RecordBatch, piece: IndexPiece, schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch with the columns of ``schema``, including the id and the bookie id of ``piece``."""
     columns = {name: batch.column(name) for name in batch.schema.names}
     owner_columns = {"bookie_id": piece.bookie_id, PIECE_COLUMN.name: piece.id}
@@ -212,7 +214,7 @@ def read_collected_rows(
     table: str,
     schema: pa.Schema,
     collections: Sequence[tuple[Collection, CollectionManifest]],
-    owner_of_piece: Mapping[str, PieceOwner],
+    owner_by_piece_id: Mapping[str, PieceOwner],
 ) -> DataFrame | None:
     """Return a table's rows from collections, and add the columns ``bookie_id`` and `DIRECTORIES_COLUMN`.
 
@@ -224,13 +226,14 @@ def read_collected_rows(
         table: The name of the table.
         schema: The columns of the table.
         collections: The collections to read.
-        owner_of_piece: The bookie that owns each piece (index directories of one bookie in a place). Rows of
+        owner_by_piece_id: The bookie that owns each piece (index directories of one bookie in a place). Rows
+            of
             other pieces are left out.
 
     Returns:
         The rows. None if no collection with an owned piece has a file of the table.
     """
-    owned_collection_ids = {piece.rpartition(":")[0] for piece in owner_of_piece}
+    owned_collection_ids = {piece_id.rpartition(":")[0] for piece_id in owner_by_piece_id}
     paths = [
         escape_glob(f"{collection.path}/{file.path}")
         for collection, manifest in collections
@@ -241,7 +244,7 @@ def read_collected_rows(
         return None
     rows = _read_parquet(spark, schema, paths)
     owner_rows = spark.createDataFrame(
-        [(piece, owner.bookie_id, list(owner.roots)) for piece, owner in owner_of_piece.items()],
+        [(piece, owner.bookie_id, list(owner.owned_paths)) for piece, owner in owner_by_piece_id.items()],
         f"piece string, owner string, {DIRECTORIES_COLUMN} array<string>",
     )
     return rows.join(F.broadcast(owner_rows), "piece").withColumn("bookie_id", F.col("owner"))
@@ -265,10 +268,10 @@ def escape_glob(path: str) -> str:
 def read_collected_tails(
     spark: SparkSession,
     collections: Sequence[tuple[Collection, CollectionManifest]],
-    owner_of_piece: Mapping[str, PieceOwner],
+    owner_by_piece_id: Mapping[str, PieceOwner],
 ) -> DataFrame:
     """Return journal entries after lastMark (``journal_tails``), each with the bookie that it belongs to."""
-    rows = read_collected_rows(spark, "journal_tails", TAIL_SCHEMA, collections, owner_of_piece)
+    rows = read_collected_rows(spark, "journal_tails", TAIL_SCHEMA, collections, owner_by_piece_id)
     if rows is None:
         return spark.createDataFrame([], spark_types(JOURNAL_TAILS))
     return rows.select(*JOURNAL_TAILS.names)

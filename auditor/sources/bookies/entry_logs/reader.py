@@ -244,7 +244,7 @@ class _LogReader:
             entry_counts,
         )
         contents.padding_bytes = records.padding_bytes
-        contents.map_bytes = records.other_bytes - (contents.header_bytes - HEADER_BYTES)
+        contents.map_bytes = records.non_entry_bytes - (contents.header_bytes - HEADER_BYTES)
         contents.size = records.size  # the file may have been truncated meanwhile
         contents.tail_bytes = contents.size - records.end
         if records.cut_offset is not None and contents.damage is None:

@@ -1,8 +1,8 @@
 """A sample of whole entries: whether each entry matches its digest, and a checksum of each payload.
 
-The sample contains the first `EntrySample.first` entries of every ledger, and `EntrySample.percent` percent
-of all later entries. A hash of the ids of ledger and entry chooses the later entries. It chooses the same
-entries on every bookie, so that copies of an entry can be compared.
+The sample contains the first `EntrySample.first_entries` entries of every ledger, and `EntrySample.percent`
+percent of all later entries. A hash of the ids of ledger and entry chooses the later entries. It chooses the
+same entries on every bookie, so that copies of an entry can be compared.
 
 Each entry of the sample has one row, with the result for each type of digest. Only the metadata of a ledger
 says which type the ledger uses. For sampled entries that could not be read, there is one row per reason,
@@ -64,12 +64,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EntrySample:
-    """The size of a sample: the first ``first`` entries of each ledger, and ``percent`` % of later entries.
+    """The size of a sample: ``first_entries`` entries of each ledger, and ``percent`` % of later entries.
 
     ``bytes`` limits how many bytes of entries are read for one part of an index.
     """
 
-    first: int
+    first_entries: int
     percent: float
     bytes: int
 
@@ -82,7 +82,7 @@ class EntrySample:
         >>> EntrySample(2, 0, 0).is_in_sample(one, one, np.arange(4)).tolist()
         [True, True, False, False]
         """
-        is_first_entry: NDArray[np.bool_] = entry_ids < self.first
+        is_first_entry: NDArray[np.bool_] = entry_ids < self.first_entries
         if self.percent >= 100:
             return np.ones(len(entry_ids), np.bool_)
         hash_limit = np.uint64(self.percent / 100 * 2**64)
@@ -169,7 +169,7 @@ class WholeEntryReader:
         sample: EntrySample,
         credentials: str | None,
     ) -> None:
-        self._tag_key = token_bytes(32)
+        self._tag_hash_key = token_bytes(32)
         self._part_counts = Counter(part.bookie_id for part in parts)
         self._directories = directories
         self._sample = sample
@@ -178,7 +178,7 @@ class WholeEntryReader:
     def __call__(self, part: IndexPart) -> Iterator[pa.RecordBatch]:
         """Yield the rows of `WHOLE_ENTRIES` for one part."""
         password = read_credentials(self._credentials).ledgers.password
-        secrets = Secrets(None if password is None else password.encode(), self._tag_key)
+        secrets = Secrets(None if password is None else password.encode(), self._tag_hash_key)
         bookie_sample = replace(
             self._sample, bytes=-(-self._sample.bytes // self._part_counts[part.bookie_id])
         )

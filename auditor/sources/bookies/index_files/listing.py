@@ -55,17 +55,17 @@ class SkippedPath:
     scope_id: int = 0
 
 
-class _Naming(NamedTuple):
+class _PathRule(NamedTuple):
     """The rules for names and paths of index files whose ledger ids have the same upper 64 bits (scope)."""
 
     scope_id: int
-    from_name: Callable[[str], int | None]
-    to_path: Callable[[int], str]
-    server_paths: Callable[[int], Iterable[str]]
+    parse_name: Callable[[str], int | None]
+    make_path: Callable[[int], str]
+    find_paths: Callable[[int], Iterable[str]]
     """Returns every path at which the server looks for a ledger's index file. `to_path` returns one."""
 
 
-_SCOPE_0_NAMING = _Naming(
+_SCOPE_0_RULE = _PathRule(
     0, index_path.from_name, index_path.to_path, lambda ledger_id: (index_path.to_path(ledger_id),)
 )
 
@@ -231,13 +231,13 @@ def _list_scoped(
 ) -> Iterator[IndexFiles | SkippedPath]:
     """List index files of ids over 64 bits. Files in ``padded_paths`` take precedence if names are equal."""
     # The first two numbers give the scope. Files above the third directory count as files of scope 0.
-    naming = _naming_of_scope(index_path.ledger_of_directories(numbers).scope if len(numbers) > 2 else 0)
+    rule = _rule_of_scope(index_path.ledger_of_directories(numbers).scope if len(numbers) > 2 else 0)
     paths_by_number: dict[int, list[str]] = {}
     for path in paths:
         try:
             names = os.listdir(path)  # noqa: PTH208 -- names only
         except NotADirectoryError:
-            yield _misplaced_file(directories, path, path.rpartition("/")[2], naming)
+            yield _misplaced_file(directories, path, path.rpartition("/")[2], rule)
             continue
         except OSError as error:
             if len(numbers) > 1 or not isinstance(error, FileNotFoundError):
@@ -249,8 +249,8 @@ def _list_scoped(
                 paths_by_number.setdefault(number, []).append(file_path)
             elif len(numbers) == 1:
                 yield from _list_leaf(directories, [file_path], file_path.split("/current/")[-1])
-            elif naming.from_name(name.removesuffix(RLOC)) is not None or not _is_empty_directory(file_path):
-                yield _misplaced_file(directories, file_path, name.removesuffix(RLOC), naming)
+            elif rule.parse_name(name.removesuffix(RLOC)) is not None or not _is_empty_directory(file_path):
+                yield _misplaced_file(directories, file_path, name.removesuffix(RLOC), rule)
     for number in sorted(paths_by_number):
         child_numbers = (*numbers, number)
         if len(child_numbers) < index_path.SCOPED_DIRECTORY_COUNT:
@@ -260,7 +260,7 @@ def _list_scoped(
             leaf = index_path.scoped_ledger_to_path(ledger).rpartition("/")[0]
             padded_files = _find_padded_files(padded_paths, child_numbers)
             yield from _list_leaf(
-                directories, paths_by_number[number], leaf, _naming_of_scope(ledger.scope), padded_files
+                directories, paths_by_number[number], leaf, _rule_of_scope(ledger.scope), padded_files
             )
 
 
@@ -289,10 +289,10 @@ def _find_padded_files(padded_paths: Sequence[str], numbers: _PathNumbers) -> di
     return padded_files
 
 
-def _naming_of_scope(scope_id: int) -> _Naming:
+def _rule_of_scope(scope_id: int) -> _PathRule:
     if scope_id == 0:
-        return _SCOPE_0_NAMING
-    return _Naming(
+        return _SCOPE_0_RULE
+    return _PathRule(
         scope_id,
         index_path.scoped_ledger_from_name,
         lambda ledger_id: index_path.scoped_ledger_to_path(LedgerId(ledger_id, scope_id)),
@@ -304,12 +304,12 @@ def _list_leaf(
     directories: Sequence[str],
     paths: Sequence[str],
     leaf: str,
-    naming: _Naming = _SCOPE_0_NAMING,
+    rule: _PathRule = _SCOPE_0_RULE,
     path_by_name: Mapping[str, str] | None = None,
     third_levels: dict[_PathNumbers, list[str]] | None = None,
 ) -> Iterator[IndexFiles | SkippedPath]:
     """List index files of a leaf directory. Files in ``path_by_name`` take precedence if names are equal."""
-    scope_id, from_name, to_path, _ = naming
+    scope_id, parse_name, make_path, _ = rule
     path_by_name = dict(path_by_name or {})
     ledger_files: list[tuple[int, str]] = []
     relocations: list[tuple[str, str]] = []
@@ -317,22 +317,22 @@ def _list_leaf(
         try:
             names = os.listdir(path)  # noqa: PTH208 -- names only
         except NotADirectoryError:
-            yield _misplaced_file(directories, path, path.rpartition("/")[2], naming)
+            yield _misplaced_file(directories, path, path.rpartition("/")[2], rule)
             continue
         except OSError as error:
             yield _gap_row(path, error)
             continue
         for name in sorted(names) if len(names) > 1 else names:
             file_path = f"{path}/{name}"
-            if name.endswith(RLOC) and from_name(name.removesuffix(RLOC)) is not None:
+            if name.endswith(RLOC) and parse_name(name.removesuffix(RLOC)) is not None:
                 relocations.append((name.removesuffix(RLOC), file_path))
-            elif (ledger_id := from_name(name)) is None:
+            elif (ledger_id := parse_name(name)) is None:
                 if third_levels is not None and (numbers := index_path.path_numbers(leaf, name)) is not None:
                     third_levels.setdefault(numbers, []).append(file_path)
                 elif not _is_empty_directory(file_path):
                     yield SkippedPath(None, file_path, IndexState.STRAY, STRAY_REASON)
-            elif to_path(ledger_id) != f"{leaf}/{name}":
-                yield _misplaced_file(directories, file_path, name, naming)
+            elif make_path(ledger_id) != f"{leaf}/{name}":
+                yield _misplaced_file(directories, file_path, name, rule)
             elif name in path_by_name:
                 yield SkippedPath(
                     None, file_path, IndexState.STRAY, f"the server opens {path_by_name[name]} instead"
@@ -341,7 +341,7 @@ def _list_leaf(
                 path_by_name[name] = file_path
                 ledger_files.append((ledger_id, file_path))
     for name, file_path in relocations:
-        relocated_ledger = _relocated_ledger(directories, name, file_path, leaf, path_by_name, naming)
+        relocated_ledger = _relocated_ledger(directories, name, file_path, leaf, path_by_name, rule)
         if isinstance(relocated_ledger, SkippedPath):
             yield relocated_ledger
         else:
@@ -352,12 +352,12 @@ def _list_leaf(
 
 
 def _relocated_ledger(
-    directories: Sequence[str], name: str, path: str, leaf: str, path_by_name: dict[str, str], naming: _Naming
+    directories: Sequence[str], name: str, path: str, leaf: str, path_by_name: dict[str, str], rule: _PathRule
 ) -> int | SkippedPath:
     """Return a ``.rloc`` file's ledger id, or a row if its path is wrong or the ledger has another index."""
-    ledger_id = naming.from_name(name)
-    if ledger_id is None or naming.to_path(ledger_id) != f"{leaf}/{name}":
-        return _misplaced_file(directories, path, name, naming)
+    ledger_id = rule.parse_name(name)
+    if ledger_id is None or rule.make_path(ledger_id) != f"{leaf}/{name}":
+        return _misplaced_file(directories, path, name, rule)
     if name in path_by_name:
         return SkippedPath(
             None,
@@ -369,12 +369,12 @@ def _relocated_ledger(
     return ledger_id
 
 
-def _misplaced_file(directories: Sequence[str], path: str, name: str, naming: _Naming) -> SkippedPath:
+def _misplaced_file(directories: Sequence[str], path: str, name: str, rule: _PathRule) -> SkippedPath:
     """Return a row for a file at a wrong path: misplaced if it is a ledger's only index, else stray."""
-    ledger = naming.from_name(name)
+    ledger = rule.parse_name(name)
     if ledger is None:
         return SkippedPath(None, path, IndexState.STRAY, STRAY_REASON)
-    for index_directory, server_path in product(directories, naming.server_paths(ledger)):
+    for index_directory, server_path in product(directories, rule.find_paths(ledger)):
         if Path(index_directory, "current", server_path).exists():
             return SkippedPath(
                 None,
@@ -382,10 +382,10 @@ def _misplaced_file(directories: Sequence[str], path: str, name: str, naming: _N
                 IndexState.STRAY,
                 f"the server opens {index_directory}/current/{server_path} instead",
             )
-    reason = f"is not at its expected path {naming.to_path(ledger)}" + (
-        "" if naming.scope_id else _UNOPENABLE_NOTE
+    reason = f"is not at its expected path {rule.make_path(ledger)}" + (
+        "" if rule.scope_id else _UNOPENABLE_NOTE
     )
-    return SkippedPath(ledger, path, IndexState.MISPLACED, reason, scope_id=naming.scope_id)
+    return SkippedPath(ledger, path, IndexState.MISPLACED, reason, scope_id=rule.scope_id)
 
 
 def _is_empty_directory(path: str) -> bool:

@@ -30,7 +30,7 @@ from auditor.codecs.availability.fold import IncrementalFold, fold_slots
 from auditor.codecs.availability.groups import GroupBatch, Longs
 from auditor.codecs.bookie.index_file import HEADER_BYTES, check_headers
 from auditor.errors import CoverageLimitError
-from auditor.model.states import GONE_REASON, IndexState
+from auditor.model.states import DELETED_REASON, IndexState
 from auditor.sources.bookies.availability import FileFault, IndexBatch, IndexFiles, modification_times
 from auditor.sources.regular_file import open_descriptor
 
@@ -153,12 +153,14 @@ class IndexReader:
         faults = _file_faults(self._byte_array, first_buffer_units * UNIT_BYTES, lengths, batch.read_errors)
         self._buffer_units[first_buffer_units] = 0
         self._buffer_units[batch.end_unit] = 0
-        end_slots = np.append(first_buffer_units[1:], batch.end_unit) * UNIT_BYTES // SLOT_BYTES
-        slot_ends = (first_buffer_units * UNIT_BYTES + lengths) // SLOT_BYTES
-        slot_ends[[row for row, fault in faults.items() if fault.state == IndexState.UNREADABLE]] = 0
-        for row in np.flatnonzero(slot_ends != end_slots).tolist():
+        area_end_slots = np.append(first_buffer_units[1:], batch.end_unit) * UNIT_BYTES // SLOT_BYTES
+        data_end_slots = (first_buffer_units * UNIT_BYTES + lengths) // SLOT_BYTES
+        data_end_slots[[row for row, fault in faults.items() if fault.state == IndexState.UNREADABLE]] = 0
+        for row in np.flatnonzero(data_end_slots != area_end_slots).tolist():
             self._slots[
-                max(slot_ends[row], first_buffer_units[row] * UNIT_BYTES // SLOT_BYTES) : end_slots[row]
+                max(data_end_slots[row], first_buffer_units[row] * UNIT_BYTES // SLOT_BYTES) : area_end_slots[
+                    row
+                ]
             ] = 0
         mtimes, stamps = modification_times(batch.statuses, batch.start_ns)
         return IndexBatch(
@@ -189,7 +191,7 @@ class IndexReader:
             descriptor, status = open_descriptor(files.paths[file_number])
             try:
                 length = _read_whole(descriptor, header.data, 0)
-                if not check_headers(header, _START_OFFSETS, np.array([length])):
+                if not check_headers(header, _ZERO_OFFSETS, np.array([length])):
                     incremental_fold = IncrementalFold()
                     for offset, slots in self._read_chunks(descriptor):
                         incremental_fold.add(_chunk_groups(offset, slots))
@@ -202,7 +204,7 @@ class IndexReader:
             groups, read_errors[0] = _NO_GROUPS, (_error_reason(error), length)
         except CoverageLimitError as error:
             groups, read_errors[0] = _NO_GROUPS, (str(error), length)
-        faults = _file_faults(header, _START_OFFSETS, np.array([length]), read_errors)
+        faults = _file_faults(header, _ZERO_OFFSETS, np.array([length]), read_errors)
         mtimes, stamps = modification_times([status], start_ns)
         return IndexBatch(
             scope_ids=np.array([files.scope_id]),
@@ -251,12 +253,12 @@ class _UnfinishedBatch:
 
 
 _NO_GROUPS = GroupBatch.from_tuples([[]])
-_START_OFFSETS = np.zeros(1, np.int64)
+_ZERO_OFFSETS = np.zeros(1, np.int64)
 
 
 def _error_reason(error: OSError) -> str:
     """Return the reason why a file could not be read, as text."""
-    return GONE_REASON if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+    return DELETED_REASON if isinstance(error, FileNotFoundError) else error.strerror or str(error)
 
 
 def _chunk_groups(offset: int, slots: NDArray[np.int64]) -> GroupBatch:

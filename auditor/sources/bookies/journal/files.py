@@ -248,7 +248,7 @@ def find_journals(bookie_id: str, paths: BookiePaths, instance_id: str | None) -
         paths: The bookie's configured paths, and the directories that match them.
         instance_id: The instance id of the cluster. None if it is unknown.
     """
-    ledger_directories = [paths.directory_by_path.get(path) for path in paths.ledger]
+    ledger_directories = [paths.directory_by_path.get(path) for path in paths.ledger_paths]
     mark_by_name_lists = [
         dict(directory.found_directory.marks) if directory is not None else {}
         for directory in ledger_directories
@@ -265,7 +265,7 @@ def find_journals(bookie_id: str, paths: BookiePaths, instance_id: str | None) -
         for directory in ledger_directories
     )
     gap_reasons = list(_find_gap_reasons(bookie_id, paths, instance_id))
-    replay_start_marks = replay_marks(mark_by_name_lists, len(paths.journal))
+    replay_start_marks = replay_marks(mark_by_name_lists, len(paths.journal_paths))
     directories = (
         ()
         if gap_reasons
@@ -276,7 +276,9 @@ def find_journals(bookie_id: str, paths: BookiePaths, instance_id: str | None) -
                 *replay_mark,
             )
             for journal_directory, replay_mark in zip(
-                (paths.directory_by_path[path] for path in paths.journal), replay_start_marks, strict=True
+                (paths.directory_by_path[path] for path in paths.journal_paths),
+                replay_start_marks,
+                strict=True,
             )
         )
     )
@@ -310,7 +312,7 @@ def oldest_index_write_ms(paths: BookiePaths) -> int | None:
     """
     index_directories = [
         paths.directory_by_path[path].found_directory
-        for path in paths.index
+        for path in paths.index_paths
         if path in paths.directory_by_path
     ]
     return min(
@@ -325,7 +327,7 @@ def oldest_index_write_ms(paths: BookiePaths) -> int | None:
 
 def _journal_times(paths: BookiePaths) -> list[tuple[str, tuple[JournalTime, ...]]]:
     """Return (name of the lastMark file, journal files with their last write times) for each journal."""
-    journals = [paths.directory_by_path.get(path) for path in paths.journal]
+    journals = [paths.directory_by_path.get(path) for path in paths.journal_paths]
     return [
         (
             mark_name(journal_number, len(journals)),
@@ -336,15 +338,15 @@ def _journal_times(paths: BookiePaths) -> list[tuple[str, tuple[JournalTime, ...
 
 
 def _find_gap_reasons(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> Iterator[str]:
-    if not paths.journal:
+    if not paths.journal_paths:
         yield "no VERSION file lists the journal directories of this bookie"
     if paths.journals_differ:
         yield "the VERSION files of this bookie list different journal directories"
-    for path in paths.ledger:
+    for path in paths.ledger_paths:
         # The greatest mark may be in the missing directory.
         if path not in paths.directory_by_path:
             yield f"ledger directory {path} (its lastMark is needed): {paths.reason_by_path[path]}"
-    for path in paths.journal:
+    for path in paths.journal_paths:
         directory = paths.directory_by_path.get(path)
         gap_reason = (
             paths.reason_by_path[path]
@@ -360,7 +362,7 @@ def _find_directory_fault(bookie_id: str, directory: OwnedDirectory, instance_id
     if not directory.found_directory.has_current:
         return f"{path} has no subdirectory current/"
     if cookie is None:
-        return f"{path} has no readable VERSION file: {directory.damage}"
+        return f"{path} has no readable VERSION file: {directory.version_damage}"
     if cookie.bookie_id != bookie_id:
         return f"the VERSION file of {path} has bookie id {cookie.bookie_id}"
     if directory.place_bookie_id not in (None, bookie_id):

@@ -97,7 +97,7 @@ SCHEMA = make_schema(
 
 
 @dataclass(frozen=True, slots=True)
-class TailPart:
+class JournalTailPart:
     """The work of one task: the journals of a bookie. ``trouble`` is the reason not to read them, or None."""
 
     bookie_id: str
@@ -106,7 +106,7 @@ class TailPart:
 
 
 @dataclass(slots=True)
-class _DirectoryTail:
+class _JournalDirectoryTail:
     """The result of reading one journal.
 
     ``reason``, ``path``, ``offset`` and ``replay_error`` describe the first fault of the journal.
@@ -139,19 +139,20 @@ class _DirectoryTail:
             self.path = path or self.path
 
 
-def to_json(parts: Sequence[TailPart]) -> str:
+def to_json(parts: Sequence[JournalTailPart]) -> str:
     """Return the parts as JSON text, to pass them in one option of a Spark data source.
 
-    >>> from_json(to_json([TailPart("bk1", (JournalDirectory("/j", "ab", 5, 9),))]))[0].directories[0].path
+    >>> part = JournalTailPart("bk1", (JournalDirectory("/j", "ab", 5, 9),))
+    >>> from_json(to_json([part]))[0].directories[0].path
     '/j'
     """
     return json.dumps([asdict(part) for part in parts])
 
 
-def from_json(json_text: str) -> list[TailPart]:
+def from_json(json_text: str) -> list[JournalTailPart]:
     """Return the parts in the text that `to_json` wrote."""
     return [
-        TailPart(
+        JournalTailPart(
             part["bookie_id"],
             tuple(JournalDirectory(**directory) for directory in part["directories"]),
             part["trouble"],
@@ -160,28 +161,30 @@ def from_json(json_text: str) -> list[TailPart]:
     ]
 
 
-def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
+def read_tail(part: JournalTailPart) -> Iterator[pa.RecordBatch]:
     """Yield one bookie's journal entries after lastMark as rows of `SCHEMA`. This needs no Spark.
 
     The result has a row per ledger, and then a row per journal directory.
     """
     start_ms = now_ms()
     if part.trouble is not None:
-        yield _rows_batch([_directory_row(part.bookie_id, _DirectoryTail(None, part.trouble), start_ms)])
+        yield _rows_batch(
+            [_directory_row(part.bookie_id, _JournalDirectoryTail(None, part.trouble), start_ms)]
+        )
         return
     journals = [_read_directory(directory) for directory in part.directories]
-    if (no_proof_reason := _find_no_proof_reason(journals)) is not None:
+    if (unproved_entries_reason := _find_unproved_entries_reason(journals)) is not None:
         for journal in journals:
-            journal.record_fault(no_proof_reason)
+            journal.record_fault(unproved_entries_reason)
     yield from _ledger_rows(
         part.bookie_id,
-        [file_entries for part_journal in journals for file_entries in part_journal.entries_by_file],
+        [file_entries for directory_tail in journals for file_entries in directory_tail.entries_by_file],
     )
     yield _rows_batch([_directory_row(part.bookie_id, journal, start_ms) for journal in journals])
 
 
-def _read_directory(directory: JournalDirectory) -> _DirectoryTail:
-    journal = _DirectoryTail(directory, path=directory.path)
+def _read_directory(directory: JournalDirectory) -> _JournalDirectoryTail:
+    journal = _JournalDirectoryTail(directory, path=directory.path)
     directories = [IndexDirectory(directory.path, directory.version_sha256)]
     for version_gap in check_versions(directories):
         journal.record_fault(version_gap.reason, version_gap.path)
@@ -207,7 +210,7 @@ def _read_directory(directory: JournalDirectory) -> _DirectoryTail:
     return journal
 
 
-def _read_file(journal: _DirectoryTail, file: JournalFile, first_byte: int) -> None:
+def _read_file(journal: _JournalDirectoryTail, file: JournalFile, first_byte: int) -> None:
     try:
         modified_ms = Path(file.path).stat().st_mtime_ns // 1_000_000
         journal.modified = max(modified_ms, journal.modified or 0)
@@ -225,7 +228,7 @@ def _read_file(journal: _DirectoryTail, file: JournalFile, first_byte: int) -> N
         )
 
 
-def _find_no_proof_reason(journals: Sequence[_DirectoryTail]) -> str | None:
+def _find_unproved_entries_reason(journals: Sequence[_JournalDirectoryTail]) -> str | None:
     """Return the reason why there is no proof that the bookie writes entries to its journals.
 
     Return None if there is a proof.
@@ -294,7 +297,7 @@ def _rows_of_scope(
         first_row = end_row
 
 
-def _directory_row(bookie_id: str, journal: _DirectoryTail, start_ms: int) -> dict[str, Any]:
+def _directory_row(bookie_id: str, journal: _JournalDirectoryTail, start_ms: int) -> dict[str, Any]:
     mark_position = journal.directory
     return {
         "bookie_id": bookie_id,

@@ -61,7 +61,7 @@ class EntrySets(NamedTuple):
         return EntrySets(self.ids[start:end], sliced_groups, self.failure_by_id)
 
 
-def fold_locations(
+def group_locations(
     batches: Iterable[Rows], unexpected_rows: UnexpectedRows, signed_ids: bool = False
 ) -> Iterator[EntrySets]:
     """Combine the rows of ``locations`` into one set of entries per ledger.
@@ -103,13 +103,13 @@ class _OpenLedger:
 
     def __init__(self, ledger_id: int) -> None:
         self.ledger_id = ledger_id
-        self._fold = IncrementalFold()
+        self._grouping = IncrementalFold()
         self._failures: dict[int, str] = {}
 
     def add(self, groups: GroupBatch) -> None:
         if not self._failures:
             try:
-                self._fold.add(groups)
+                self._grouping.add(groups)
             except CoverageLimitError as error:
                 self._record_failure(error)
 
@@ -117,14 +117,14 @@ class _OpenLedger:
         groups = GroupBatch.from_tuples([[]])
         if not self._failures:
             try:
-                groups = self._fold.result()
+                groups = self._grouping.result()
             except CoverageLimitError as error:
                 self._record_failure(error)
         return EntrySets(np.array([self.ledger_id]), groups, self._failures)
 
     def _record_failure(self, error: CoverageLimitError) -> None:
         self._failures[self.ledger_id] = str(error)
-        self._fold = IncrementalFold()
+        self._grouping = IncrementalFold()
 
 
 BigEndianLongs = NDArray[np.int64]
@@ -181,7 +181,7 @@ def _ledger_bounds(ledger_of_row: BigEndianLongs) -> Longs:
     return np.concatenate(([0], first_ledger_rows, [len(ledger_of_row)]))
 
 
-EXISTING, LIMBO, NONEXISTENT, UNLISTED, BROKEN = range(5)
+EXISTING, LIMBO, NONEXISTENT, UNLISTED, DAMAGED = range(5)
 """The states of a ledger in the bookie's index of ledgers.
 
 EXISTING: the bookie has the ledger. LIMBO: the bookie does not know which entries of the ledger it should
@@ -264,7 +264,7 @@ def _read_rows(rows: Rows, flags: StorageFlags, unexpected_rows: UnexpectedRows)
         try:
             ledger = ledger_data.decode(values.string(int(row_numbers[ledger_position])))
         except DecodeError as error:
-            states[ledger_position] = BROKEN
+            states[ledger_position] = DAMAGED
             reason_by_id[int(ledger_ids[ledger_position])] = str(error)
         else:
             states[ledger_position] = LIMBO if ledger.limbo else EXISTING if ledger.exists else NONEXISTENT
@@ -291,10 +291,10 @@ def join_ledgers(
     This reads both databases side by side. It keeps in memory only those ledgers of one database that the
     other database has not reached yet.
     """
-    location_sets, index_ledgers = next(locations, None), next(ledgers, None)
-    while location_sets is not None or index_ledgers is not None:
-        if location_sets is not None and not len(location_sets.ids):
-            location_sets = next(locations, None)
+    unjoined_sets, index_ledgers = next(locations, None), next(ledgers, None)
+    while unjoined_sets is not None or index_ledgers is not None:
+        if unjoined_sets is not None and not len(unjoined_sets.ids):
+            unjoined_sets = next(locations, None)
             continue
         if index_ledgers is not None and not len(index_ledgers.ids):
             index_ledgers = next(ledgers, None)
@@ -302,17 +302,17 @@ def join_ledgers(
         # Both sides are complete up to this id: later batches have only greater ids.
         last_ids = [
             int(sorted_ledgers.ids[-1])
-            for sorted_ledgers in (location_sets, index_ledgers)
+            for sorted_ledgers in (unjoined_sets, index_ledgers)
             if sorted_ledgers is not None
         ]
         last_id = min(last_ids)
-        ready_sets, location_sets = (
-            _split_after(location_sets, last_id) if location_sets is not None else (_NO_ENTRY_SETS, None)
+        sets_to_join, unjoined_sets = (
+            _split_after(unjoined_sets, last_id) if unjoined_sets is not None else (_NO_ENTRY_SETS, None)
         )
-        ready_ledgers, index_ledgers = (
+        ledgers_to_join, index_ledgers = (
             _split_after(index_ledgers, last_id) if index_ledgers is not None else (_NO_INDEXED_LEDGERS, None)
         )
-        yield _join_entry_sets(ready_sets, ready_ledgers)
+        yield _join_entry_sets(sets_to_join, ledgers_to_join)
 
 
 _NO_ENTRY_SETS = EntrySets(np.zeros(0, np.int64), GroupBatch.from_tuples([]), {})
@@ -342,7 +342,7 @@ def _join_entry_sets(entry_sets: EntrySets, index_ledgers: IndexedLedgers) -> Jo
         states = np.full(len(ledger_ids), UNLISTED, np.uint8)
         states[np.searchsorted(ledger_ids, index_ledgers.ids)] = index_ledgers.states
     if entry_sets.failure_by_id:
-        states = np.where(np.isin(ledger_ids, list(entry_sets.failure_by_id)), np.uint8(BROKEN), states)
+        states = np.where(np.isin(ledger_ids, list(entry_sets.failure_by_id)), np.uint8(DAMAGED), states)
     return JoinedLedgers(ledger_ids, groups, states, reason_by_id)
 
 
@@ -358,9 +358,9 @@ def scoped_ledgers(
         scope_and_rows for rows in batches for scope_and_rows in _split_by_scope(rows, unexpected_rows)
     )
     for scope_id, rows_of_scope in groupby(rows_by_scope, key=lambda scope_and_rows: scope_and_rows[0]):
-        for batch in fold_locations((rows for _, rows in rows_of_scope), unexpected_rows, signed_ids=True):
+        for batch in group_locations((rows for _, rows in rows_of_scope), unexpected_rows, signed_ids=True):
             states = np.full(len(batch.ids), EXISTING, np.uint8)
-            states[np.isin(batch.ids, list(batch.failure_by_id))] = BROKEN
+            states[np.isin(batch.ids, list(batch.failure_by_id))] = DAMAGED
             yield (scope_id, JoinedLedgers(batch.ids, batch.groups, states, batch.failure_by_id))
 
 

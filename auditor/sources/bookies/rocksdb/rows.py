@@ -31,11 +31,11 @@ from auditor.sources.bookies.availability import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from auditor.sources.bookies.index_files.listing import STRAY_REASON, SkippedPath
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, list_current
 from auditor.sources.bookies.rocksdb.ledgers import (
-    BROKEN,
+    DAMAGED,
     SCOPED_DATABASE_NAME,
     JoinedLedgers,
     StorageFlags,
-    fold_locations,
+    group_locations,
     indexed_ledgers,
     join_ledgers,
     scoped_ledgers,
@@ -79,7 +79,7 @@ def read_databases(
 
     def read_default_scope() -> Iterator[tuple[int, JoinedLedgers]]:
         with open_rocksdb(locations_path) as locations_db, open_rocksdb(ledgers_path) as ledgers_db:
-            entry_sets = fold_locations(scan(locations_db, locations_path), unexpected_locations)
+            entry_sets = group_locations(scan(locations_db, locations_path), unexpected_locations)
             ledgers_in_index = indexed_ledgers(
                 scan(ledgers_db, ledgers_path), storage_flags, unexpected_ledgers
             )
@@ -210,7 +210,7 @@ class _RowBuffer:
     def add(self, ledger_batch: JoinedLedgers, scope_id: int) -> None:
         directory = self._directory
         state_codes = ledger_batch.states.astype(np.int64)
-        for row in np.flatnonzero(ledger_batch.states == BROKEN):
+        for row in np.flatnonzero(ledger_batch.states == DAMAGED):
             state_codes[row] = self._state_code(
                 IndexState.UNREADABLE, ledger_batch.reasons[int(ledger_batch.ids[row])]
             )

@@ -42,7 +42,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.codecs.rocksdb.manifest import Manifest, RecordSpan, TableFile, batches, decode
+from auditor.codecs.rocksdb.manifest import Manifest, RecordSpan, TableFile, check_wal, decode
 from auditor.errors import DamagedError, DecodeError, UnreadError
 from auditor.model.amounts import plural
 from auditor.model.states import IndexState
@@ -138,7 +138,7 @@ def _copy_files(directory: str, scratch_path: str, listing: FileListing) -> None
             log_number = int(log_match[1])
             sizes[log_number] = len(log_bytes)
             try:
-                logs[log_number] = batches(log_bytes, name, log_number)
+                logs[log_number] = check_wal(log_bytes, name, log_number)
             except DecodeError as error:
                 # Raised later if the MANIFEST needs the log: most often a damaged log is an obsolete one.
                 logs[log_number] = DamagedError(f"{directory}/{name}", error.reason, error.offset)

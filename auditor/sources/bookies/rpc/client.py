@@ -11,7 +11,7 @@ the connection as broken.
 If a bookie refuses this client's login or certificate, the client gives up at once. Each attempt leaves stack
 traces in the bookie's log.
 
-A kind of request may have several `Wire` objects, one for each protocol version. The client tries the next
+A kind of request may have several `Codec` objects, one for each protocol version. The client tries the next
 version if the bookie refuses the current one. It also does so if the bookie closes the connection before the
 first answer. It keeps the first version that gets an answer.
 
@@ -42,8 +42,8 @@ from auditor.sources.bookies.rpc.connection import (
     Address,
     Answer,
     BookieConnection,
+    Codec,
     Subject,
-    Wire,
     open_connection,
 )
 from auditor.sources.clock import RateLimit
@@ -99,16 +99,16 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         self._connection: BookieConnection[Subject, Answer] | None = None
         self._failed_connects = 0  # connections opened since the last answer
         self._has_answered = False  # the bookie answered in this protocol version
-        self._has_mute_connection = False  # a connection got no answer to any request
-        self._silent_count = 0
+        self._got_no_answers = False  # a connection got no answer to any request
+        self._timeout_count = 0
         self._replies: list[Reply] = []
 
     @abstractmethod
-    def wire_protocols(self) -> tuple[Wire[Subject, Answer], ...]:
+    def wire_protocols(self) -> tuple[Codec[Subject, Answer], ...]:
         """Return the request in each protocol version, in the order in which the client tries them."""
 
     @abstractmethod
-    def impossible_subject(self) -> Subject:
+    def absent_subject(self) -> Subject:
         """Return a ledger or entry that cannot exist. It belongs to the ledger `IMPOSSIBLE_LEDGER`."""
 
     @abstractmethod
@@ -127,12 +127,12 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         """Return whether `ask` should return the replies to its caller now."""
         return False
 
-    def may_skip(self, subject: Subject) -> bool:
+    def is_needless(self, subject: Subject) -> bool:
         """Return whether an earlier answer makes a request about this ledger or entry unnecessary."""
         return False
 
-    def find_stop_reason(self, silent_count: int) -> str | None:
-        """Return the reason to stop after ``silent_count`` subjects got no answer, or None to go on."""
+    def find_stop_reason(self, timeout_count: int) -> str | None:
+        """Return the reason to stop after ``timeout_count`` subjects got no answer, or None to go on."""
         return None
 
     async def ask(self, waiting_subjects: deque[Subject]) -> list[Reply]:
@@ -173,7 +173,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
                 and not self.has_enough_replies()
             ):
                 subject = waiting_subjects.popleft()
-                if self.may_skip(subject):
+                if self.is_needless(subject):
                     continue
                 try:
                     await self._ask_subject(connection, subject)
@@ -245,9 +245,9 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
     async def _still_answers(self, connection: BookieConnection[Subject, Answer]) -> bool:
         """Return whether the bookie still answers on a connection. Ask it for an entry that cannot exist."""
         try:
-            await self._request(connection, self.impossible_subject())
+            await self._request(connection, self.absent_subject())
         except TimeoutError:
-            self._has_mute_connection = True
+            self._got_no_answers = True
             connection.end_with_reason(f"no answer within {self._options.timeout_s:g} s to any request")
         except UnreadError:
             return False  # connection.end_error has the reason
@@ -255,18 +255,18 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
     def _record_silence(self, subjects: list[Subject]) -> None:
         """Record that some ledgers or entries got no answer, although the connection works."""
-        self._silent_count += len(subjects)
+        self._timeout_count += len(subjects)
         silent_subject_reason = (
             f"no answer within {self._options.timeout_s:g} s, though the bookie answers for other "
             f"{self.SUBJECT_NOUN}"
         )
         self._replies += [self.unknown_reply(subject, silent_subject_reason) for subject in subjects]
-        stop_reason = self.find_stop_reason(self._silent_count)
+        stop_reason = self.find_stop_reason(self._timeout_count)
         if stop_reason is not None:
             self.give_up_reason = stop_reason
-        elif self._silent_count >= MAX_SILENT_SUBJECTS:
+        elif self._timeout_count >= MAX_SILENT_SUBJECTS:
             self.give_up_reason = (
-                f"no answer for {self._silent_count} {self.SUBJECT_NOUN} within "
+                f"no answer for {self._timeout_count} {self.SUBJECT_NOUN} within "
                 f"{self._options.timeout_s:g} s each"
             )
 
@@ -302,7 +302,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         Return whether the client has switched. Silence is no reason to switch. A bookie that does not know
         a version says so or closes the connection.
         """
-        if self._has_answered or self._has_mute_connection or len(self._wire_protocols) < 2:
+        if self._has_answered or self._got_no_answers or len(self._wire_protocols) < 2:
             return False
         self._wire_protocols.popleft()
         self._failed_connects = 0

@@ -34,14 +34,14 @@ Subject = TypeVar("Subject")
 Answer = TypeVar("Answer")
 _Subject = TypeVar("_Subject", contravariant=True)
 
-_DROPPED_BYTES = 64 << 10
+_DISCARD_CHUNK_BYTES = 64 << 10
 """Number of unneeded bytes that are read and dropped at a time."""
 
 _CLOSE_SECONDS = 0.2
 """Longest wait for a connection to close, in seconds. Netty does not answer the end of TLS."""
 
 
-class Wire(Protocol[_Subject, Answer]):
+class Codec(Protocol[_Subject, Answer]):
     """The encoding of one kind of request in one protocol version.
 
     An answer that cannot be decoded ends the connection.
@@ -57,11 +57,11 @@ class Wire(Protocol[_Subject, Answer]):
     def request_key(self, request_number: int, subject: _Subject) -> Hashable:
         """Return the key of a request. An answer with the same key answers this request."""
 
-    def kept_length(self, answer_length: int) -> int:
+    def needed_length(self, answer_length: int) -> int:
         """Return how many bytes at the start of an answer of ``answer_length`` bytes are needed."""
 
-    def decode_answer(self, kept_bytes: bytes, answer_length: int) -> tuple[Hashable, Answer]:
-        """Decode the bytes of an answer that were kept (see `kept_length`).
+    def decode_answer(self, needed_bytes: bytes, answer_length: int) -> tuple[Hashable, Answer]:
+        """Decode the bytes of an answer that were kept (see `needed_length`).
 
         Return the key of the answer's request, and the answer.
         """
@@ -75,7 +75,7 @@ class Wire(Protocol[_Subject, Answer]):
 
 @dataclass
 class BookieConnection(Generic[Subject, Answer]):
-    """A connection that can send only the requests of its ``wire``. Open it with `open_connection`.
+    """A connection that can send only the requests of its ``codec``. Open it with `open_connection`.
 
     Attributes:
         address_text: The bookie's address, for messages.
@@ -85,7 +85,7 @@ class BookieConnection(Generic[Subject, Answer]):
 
     address_text: str
     timeout_s: float
-    wire: Wire[Subject, Answer]
+    codec: Codec[Subject, Answer]
     reader: StreamReader
     writer: StreamWriter
     access: BookieAccess = CLEAR_ACCESS
@@ -107,12 +107,12 @@ class BookieConnection(Generic[Subject, Answer]):
         if self.end_error is not None:
             raise self._copy_end_error()
         self._sent_count += 1
-        request_key = self.wire.request_key(self._sent_count, subject)
+        request_key = self.codec.request_key(self._sent_count, subject)
         answer_future: Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting_requests[request_key] = subject, answer_future
         try:
             async with asyncio.timeout(self.timeout_s):
-                self.writer.write(self.wire.request_bytes(self._sent_count, subject))
+                self.writer.write(self.codec.request_bytes(self._sent_count, subject))
                 await self.writer.drain()
                 return await answer_future
         except TimeoutError:
@@ -169,13 +169,13 @@ class BookieConnection(Generic[Subject, Answer]):
 
         The connection waits for all bytes of the answer, including those that it drops.
         """
-        kept_bytes = await self.reader.readexactly(self.wire.kept_length(answer_length))
-        if self.access.tls is not None and is_late_start_tls(kept_bytes):
+        needed_bytes = await self.reader.readexactly(self.codec.needed_length(answer_length))
+        if self.access.tls is not None and is_late_start_tls(needed_bytes):
             return  # the bookie requires more than TLS, and refuses each request
-        request_key, answer = self.wire.decode_answer(kept_bytes, answer_length)
-        remaining_bytes = answer_length - len(kept_bytes)
+        request_key, answer = self.codec.decode_answer(needed_bytes, answer_length)
+        remaining_bytes = answer_length - len(needed_bytes)
         while remaining_bytes:
-            remaining_bytes -= len(await self.reader.readexactly(min(remaining_bytes, _DROPPED_BYTES)))
+            remaining_bytes -= len(await self.reader.readexactly(min(remaining_bytes, _DISCARD_CHUNK_BYTES)))
         self._deliver_answer(request_key, answer)
 
     def _deliver_answer(self, request_key: Hashable, answer: Answer) -> None:
@@ -187,14 +187,14 @@ class BookieConnection(Generic[Subject, Answer]):
             raise DecodeError(
                 "bookie's answer", 0, f"the answer is for request {request_key}, which was never sent"
             )
-        mismatch_error = self.wire.find_mismatch(subject, answer)
+        mismatch_error = self.codec.find_mismatch(subject, answer)
         if mismatch_error is not None:
             raise mismatch_error
         answer_future.set_result(answer)
 
 
 async def open_connection(
-    host: str, port: int, timeout_s: float, wire: Wire[Subject, Answer], access: BookieAccess = CLEAR_ACCESS
+    host: str, port: int, timeout_s: float, codec: Codec[Subject, Answer], access: BookieAccess = CLEAR_ACCESS
 ) -> BookieConnection[Subject, Answer]:
     """Connect to a bookie. Start TLS and log in if ``access`` requires it.
 
@@ -204,12 +204,12 @@ async def open_connection(
     """
     address_text, reader, writer = await connect(host, port, timeout_s)
     try:
-        await start_session(reader, writer, address_text, host, wire.version, timeout_s, access)
+        await start_session(reader, writer, address_text, host, codec.version, timeout_s, access)
     except BaseException:
         writer.close()
         await wait_closed(writer)
         raise
-    return BookieConnection(address_text, timeout_s, wire, reader, writer, access)
+    return BookieConnection(address_text, timeout_s, codec, reader, writer, access)
 
 
 async def connect(host: str, port: int, timeout_s: float) -> tuple[str, StreamReader, StreamWriter]:
@@ -265,14 +265,14 @@ NOT_REGISTERED_REASON = "not registered: its address is unknown"
 _MAX_PORT = 65_535
 
 
-def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]) -> dict[str, Endpoint]:
+def find_endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]) -> dict[str, Endpoint]:
     """Return the (host, port) of each bookie in ``bookies``, from rows of the table ``registrations``.
 
     For a bookie without a usable address, the value is the reason why it has none.
 
     >>> rows = [{"bookie_id": "b1", "damage": None,
     ...          "endpoints": [{"host": "h", "port": 3181, "protocol": "bookie-rpc"}]}]
-    >>> endpoints(rows, ["b1", "b2"])
+    >>> find_endpoints(rows, ["b1", "b2"])
     {'b1': ('h', 3181), 'b2': 'not registered: its address is unknown'}
     """
     endpoint_by_id: dict[str, Endpoint] = {}

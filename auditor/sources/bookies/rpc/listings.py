@@ -51,7 +51,7 @@ from auditor.sources.bookies.rpc.client import (
     row_tuples,
     split_by_bookie,
 )
-from auditor.sources.bookies.rpc.connection import Address, Endpoint, Wire, address
+from auditor.sources.bookies.rpc.connection import Address, Codec, Endpoint, address
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.store import StoreOptions
 from auditor.spark import functions as F
@@ -71,14 +71,15 @@ class ListReply:
     """A bookie's reply for one ledger.
 
     Attributes:
-        groups: The sequence groups (BP-34) exactly as the bookie listed them. None without a usable answer.
-        reason: The reason why ``groups`` is None. None if ``groups`` is set.
+        entry_groups: The sequence groups (BP-34) exactly as the bookie listed them. None without a usable
+            answer.
+        reason: The reason why ``entry_groups`` is None. None if ``entry_groups`` is set.
         fault_offset: The offset of the fault in the answer, in bytes. None if the answer has no fault.
         answered: The time when the bookie answered, in ms. None if it did not answer.
     """
 
     ledger_id: int
-    groups: Groups | None
+    entry_groups: Groups | None
     reason: str | None = None
     fault_offset: int | None = None
     answered: int | None = None
@@ -97,13 +98,13 @@ class ListRequest:
         """Return the number of the request. The answer contains the same number."""
         return request_number
 
-    def kept_length(self, answer_length: int) -> int:
+    def needed_length(self, answer_length: int) -> int:
         """Return ``answer_length``, because all bytes of a listing are needed."""
         return answer_length
 
-    def decode_answer(self, kept_bytes: bytes, answer_length: int) -> tuple[Hashable, BookieAnswer]:
+    def decode_answer(self, needed_bytes: bytes, answer_length: int) -> tuple[Hashable, BookieAnswer]:
         """Decode an answer. Return the number of its request, and the answer."""
-        bookie_answer = list_answer(kept_bytes)
+        bookie_answer = list_answer(needed_bytes)
         return bookie_answer.txn_id, bookie_answer
 
     def find_mismatch(self, subject: int, answer: BookieAnswer) -> DecodeError | None:
@@ -130,11 +131,11 @@ class ListingClient(BookieClient[int, BookieAnswer, ListReply]):
     _has_listed = False  # whether the bookie has listed any ledger
     _listed_bytes = 0
 
-    def wire_protocols(self) -> tuple[Wire[int, BookieAnswer], ...]:
+    def wire_protocols(self) -> tuple[Codec[int, BookieAnswer], ...]:
         """Return only protocol version 3. Version 2 does not have this request."""
         return (ListRequest(),)
 
-    def impossible_subject(self) -> int:
+    def absent_subject(self) -> int:
         """Return the id of a ledger that no bookie can have."""
         return IMPOSSIBLE_LEDGER
 
@@ -151,13 +152,13 @@ class ListingClient(BookieClient[int, BookieAnswer, ListReply]):
         """Return whether the listings of the current call have reached `CHUNK_BYTES`."""
         return self._listed_bytes >= CHUNK_BYTES
 
-    def find_stop_reason(self, silent_count: int) -> str | None:
+    def find_stop_reason(self, timeout_count: int) -> str | None:
         """Return a reason if the bookie seems to use DbLedgerStorage, which never lists entries."""
-        if self._has_listed or silent_count < MAX_SILENT_REQUESTS:
+        if self._has_listed or timeout_count < MAX_SILENT_REQUESTS:
             return None
         return (
             f"{DB_LEDGER_STORAGE} (the bookie answers requests for ledgers that it lacks, but not for "
-            f"{silent_count} other ledgers)"
+            f"{timeout_count} other ledgers)"
         )
 
     def unknown_reply(self, subject: int, reason: str) -> ListReply:
@@ -190,7 +191,7 @@ _NO_ENTRIES: Groups = availability.decode(bytes(64))
 
 
 RPC_STORAGE = "rpc"
-NO_ADDRESS_PATH = "rpc:"
+PATH_WITHOUT_ADDRESS = "rpc:"
 """The path in rows of a bookie without an address."""
 
 ASKABLE_CONDITION = "state != 'gap' and scope_id = 0"
@@ -221,7 +222,10 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
     requests = one_bookie_per_partition(reachable_pairs.select("bookie_id", *LEDGER), len(addresses), *LEDGER)
     rows = requests.mapInArrow(partial(rpc_rows, addresses=addresses, options=options), schema)
     gap_table = pa.Table.from_batches(
-        [_gap_row(name, NO_ADDRESS_PATH, unreachable_bookies[name]) for name in sorted(unreachable_bookies)],
+        [
+            _gap_row(name, PATH_WITHOUT_ADDRESS, unreachable_bookies[name])
+            for name in sorted(unreachable_bookies)
+        ],
         SCHEMA,
     )
     return rows.unionByName(pairs.sparkSession.createDataFrame(gap_table, schema))
@@ -262,7 +266,9 @@ def _rows(bookie_id: str, path: str, replies: list[tuple[int, ListReply]]) -> pa
     Each reply comes with the scope (the upper 64 bits) of its ledger id. The sequence groups (BP-34) of all
     replies are normalised in one call.
     """
-    group_lists = [b"" if reply.groups is None else reply.groups.tobytes() for _, reply in replies]
+    group_lists = [
+        b"" if reply.entry_groups is None else reply.entry_groups.tobytes() for _, reply in replies
+    ]
     end_bytes = np.cumsum([0, *map(len, group_lists)], dtype=np.int64)
     folded_groups = fold(GroupBatch.frombytes(b"".join(group_lists), end_bytes))
     columns = {
@@ -270,7 +276,9 @@ def _rows(bookie_id: str, path: str, replies: list[tuple[int, ListReply]]) -> pa
         "scope_id": [scope_id for scope_id, _ in replies],
         "ledger_id": [reply.ledger_id for _, reply in replies],
         "groups": binary_array(folded_groups.tobytes(), folded_groups.offsets * GROUP.itemsize),
-        "state": [IndexState.UNREADABLE if reply.groups is None else IndexState.OK for _, reply in replies],
+        "state": [
+            IndexState.UNREADABLE if reply.entry_groups is None else IndexState.OK for _, reply in replies
+        ],
         "reason": [reply.reason for _, reply in replies],
         "offset": [reply.fault_offset for _, reply in replies],
         "path": path,

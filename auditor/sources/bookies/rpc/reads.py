@@ -47,7 +47,7 @@ from auditor.sources.bookies.rpc.client import (
     row_tuples,
     split_by_bookie,
 )
-from auditor.sources.bookies.rpc.connection import BookieConnection, Endpoint, Wire
+from auditor.sources.bookies.rpc.connection import BookieConnection, Codec, Endpoint
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.store import StoreOptions
 from auditor.spark.part_tables import spark_types
@@ -73,14 +73,14 @@ class ReadReply:
 
     Attributes:
         reason: The reason for the answers unknown and refused. None for any other answer.
-        answered: The time when the bookie answered, in ms. None if it did not answer.
+        answer_ms: The time when the bookie answered, in ms. None if it did not answer.
         request_count: The number of requests that were sent for this entry.
     """
 
     entry: Entry
     answer: WitnessAnswer
     reason: str | None = None
-    answered: int | None = None
+    answer_ms: int | None = None
     request_count: int = 0
 
 
@@ -101,13 +101,13 @@ class ReadRequest:
         """
         return subject if self.version == VERSION_2 else request_number
 
-    def kept_length(self, answer_length: int) -> int:
+    def needed_length(self, answer_length: int) -> int:
         """Return how many bytes at the start of the answer are needed, without the entry's payload."""
         return min(answer_length, HEAD_BYTES)
 
-    def decode_answer(self, kept_bytes: bytes, answer_length: int) -> tuple[Hashable, ReadAnswer]:
+    def decode_answer(self, needed_bytes: bytes, answer_length: int) -> tuple[Hashable, ReadAnswer]:
         """Decode an answer. Return the key of its request, and the answer."""
-        answer = read_answer(kept_bytes, answer_length, self.version)
+        answer = read_answer(needed_bytes, answer_length, self.version)
         return (answer.ledger_id, answer.entry_id) if answer.txn_id is None else answer.txn_id, answer
 
     def find_mismatch(self, subject: Entry, answer: ReadAnswer) -> DecodeError | None:
@@ -140,11 +140,11 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
         self._absent_ledgers: set[int] = set()  # ledgers for which the bookie answered "no such ledger"
         self.request_counts: Counter[Entry] = Counter()
 
-    def wire_protocols(self) -> tuple[Wire[Entry, ReadAnswer], ...]:
+    def wire_protocols(self) -> tuple[Codec[Entry, ReadAnswer], ...]:
         """Return protocol version 3, and then version 2 for bookies that do not speak version 3."""
         return ReadRequest(VERSION), ReadRequest(VERSION_2)
 
-    def impossible_subject(self) -> Entry:
+    def absent_subject(self) -> Entry:
         """Return an entry that no bookie can have."""
         return Entry(IMPOSSIBLE_LEDGER, 0)
 
@@ -152,7 +152,7 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
         """Return the status code of the answer."""
         return answer.status
 
-    def may_skip(self, subject: Entry) -> bool:
+    def is_needless(self, subject: Entry) -> bool:
         """Return whether the bookie has already answered that it lacks the entry's ledger."""
         return subject.ledger_id in self._absent_ledgers
 
@@ -267,7 +267,7 @@ def _rows(bookie_id: str, replies: list[ReadReply], scope_id: int = 0) -> pa.Rec
             "bookie_id": bookie_id,
             "answer": reply.answer.value,
             "reason": reply.reason,
-            "answered": reply.answered,
+            "answered": reply.answer_ms,
             "requests": reply.request_count,
         }
         for reply in replies

@@ -18,9 +18,9 @@ from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.dump.records import (
     LINE_LIMIT,
+    BeginEndChecker,
+    BeginEndLineError,
     DamagedLineError,
-    FrameChecker,
-    FrameLineError,
     next_line,
     not_a_dump_error,
     read_dump_records,
@@ -56,14 +56,14 @@ class WholeDump(NamedTuple):
         gaps: (absolute path, reason) of places where some of the cluster's own znodes may be missing.
         newest_record: an artificial record with the largest zxids and the largest times of all records.
             None if there is no record.
-        frame: the check of the dump's first and last line.
+        begin_end_check: the check of the dump's first and last line.
         last_path: path of the last record at or below the root. None if that record could not be read.
     """
 
     nodes: list[Znode]
     gaps: list[tuple[str, str]]
     newest_record: Znode | None
-    frame: FrameChecker
+    begin_end_check: BeginEndChecker
     last_path: str | None
 
 
@@ -73,7 +73,7 @@ class LineStore(SavedStore[WholeDump]):
     keeps_marks = True
     root_parameter = "root"
     """Query parameter that names the root of the cluster, in the URI of a dump."""
-    required_names: tuple[str, ...]
+    required_top_names: tuple[str, ...]
     """Names that every cluster has below its root. A dump that lacks one of them may be cut off.
 
     Exception: LAYOUT can be absent in a store of Pulsar.
@@ -120,7 +120,7 @@ class LineStore(SavedStore[WholeDump]):
         """Read the znodes of one byte range; see `MetadataStore.read`."""
         assert isinstance(part, DumpPart)
         records = self._read_records(part.start, part.end)
-        return znode_batches(record for record in records if self._may_concern_tree(record, part.tree))
+        return znode_batches(record for record in records if self._may_be_in_tree(record, part.tree))
 
     def has_sibling(self, name: str) -> bool:
         """Return whether the dump has a node ``name`` beside the root, or any path below that node.
@@ -148,8 +148,8 @@ class LineStore(SavedStore[WholeDump]):
         gaps: list[tuple[str, str]] = []
         newest_record: Znode | None = None
         record: Znode | tuple[str, str] | None = None
-        frame, dump_bytes = FrameChecker(), self._unpacked_size
-        for record in self._read_records(0, dump_bytes, frame):
+        begin_end_check, dump_bytes = BeginEndChecker(), self._unpacked_size
+        for record in self._read_records(0, dump_bytes, begin_end_check):
             if not isinstance(record, Znode):
                 gaps.append(record)
                 continue
@@ -163,14 +163,14 @@ class LineStore(SavedStore[WholeDump]):
             )
             if len(record.path) > len(self.root) + 1 and self.tree_of(record.path) is None:
                 nodes.append(record)
-        frame.check_end(dump_bytes)
-        gaps += [(self.root, f"line at byte {offset}: {reason}") for offset, reason in frame.faults]
+        begin_end_check.check_end(dump_bytes)
+        gaps += [(self.root, f"line at byte {offset}: {reason}") for offset, reason in begin_end_check.faults]
         last_path = record.path if isinstance(record, Znode) else None
         return WholeDump(
             nodes,
-            [reported_gap for reported_gap in gaps if self._may_concern_tree(reported_gap, None)],
+            [reported_gap for reported_gap in gaps if self._may_be_in_tree(reported_gap, None)],
             newest_record,
-            frame,
+            begin_end_check,
             last_path,
         )
 
@@ -179,13 +179,13 @@ class LineStore(SavedStore[WholeDump]):
 
         Return None if nothing indicates that the dump is cut off.
         """
-        if whole_dump.frame.has_last_line or whole_dump.frame.has_first_line:
+        if whole_dump.begin_end_check.has_last_line or whole_dump.begin_end_check.has_first_line:
             return None
         name_offset = len(self.root) + 1
         top_names = {znode.path[name_offset:].partition("/")[0] for znode in whole_dump.nodes}
         # A store of Pulsar has no LAYOUT, so its absence indicates nothing.
         expected_names = [
-            name for name in self.required_names if name != "LAYOUT" or PULSAR_TREE not in self._siblings
+            name for name in self.required_top_names if name != "LAYOUT" or PULSAR_TREE not in self._siblings
         ]
         missing_names = [name for name in expected_names if name not in top_names]
         if missing_names:
@@ -225,7 +225,7 @@ class LineStore(SavedStore[WholeDump]):
         with self._with_store_errors():
             return self._path.stat().st_mtime_ns // 1_000_000
 
-    def _may_concern_tree(self, record: Znode | tuple[str, str], tree: Tree | None) -> bool:
+    def _may_be_in_tree(self, record: Znode | tuple[str, str], tree: Tree | None) -> bool:
         """Return whether a znode belongs to a tree, or whether an unreadable place may hide such znodes.
 
         ``record`` is the znode, or the (path, reason) of the unreadable place. ``tree`` is None for the
@@ -236,35 +236,35 @@ class LineStore(SavedStore[WholeDump]):
         return tree is Tree.WHOLE or self.tree_of(record[0]) is tree
 
     def _read_records(
-        self, start: int, end: int, frame: FrameChecker | None = None
+        self, start: int, end: int, begin_end_check: BeginEndChecker | None = None
     ) -> Iterator[Znode | tuple[str, str]]:
         """Yield a znode or a gap (path, reason) for each line of the byte range at or below the root.
 
-        The byte range has the lines that begin in it. ``frame`` checks the first and last line of the dump,
-        and counts all records. Lines with a path beside the root are not yielded. Instead, this object
-        records their names and values for `has_sibling` and `sibling_value`.
+        The byte range has the lines that begin in it. ``begin_end_check`` checks the first and last line of
+        the dump, and counts all records. Lines with a path beside the root are not yielded. Instead, this
+        object records their names and values for `has_sibling` and `sibling_value`.
         """
         root_prefix, parent = self.root + "/", self.root.rpartition("/")[0] + "/"
-        frame = frame or FrameChecker()
+        begin_end_check = begin_end_check or BeginEndChecker()
         for offset, line in self._read_lines(start, end):
             if isinstance(line, str):
-                frame.count_record(offset)
+                begin_end_check.count_record(offset)
                 yield self.root, f"line at byte {offset}: {line}"
                 continue
             try:
                 znode = self.decode_line(line)
-            except FrameLineError as frame_error:
-                frame.check_line(offset, frame_error.frame)
+            except BeginEndLineError as frame_error:
+                begin_end_check.check_line(offset, frame_error.line_record)
                 continue
             except DamagedLineError as damage:
-                frame.count_record(offset)
+                begin_end_check.count_record(offset)
                 path = self.root if damage.path is None else damage.path
                 if path == self.root or path.startswith(root_prefix):
                     yield path, f"line at byte {offset}: {damage.reason}"
                 elif path.startswith(parent):
                     self._unread_siblings[path[len(parent) :]] = f"line at byte {offset}: {damage.reason}"
                 continue
-            frame.count_record(offset)
+            begin_end_check.count_record(offset)
             if znode.path == self.root or znode.path.startswith(root_prefix):
                 yield znode
             elif znode.path.startswith(parent):

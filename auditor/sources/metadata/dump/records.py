@@ -49,10 +49,10 @@ JSON numbers up to this limit are exact. The limit is a time in the year 287396.
 """
 
 
-def is_frame_line(record: object) -> bool:
+def is_begin_or_end(record: object) -> bool:
     """Return whether a JSON value is the first or last line of a dump rather than a record.
 
-    >>> is_frame_line({"end": {"nodes": 3}}), is_frame_line({"path": "/a"})
+    >>> is_begin_or_end({"end": {"nodes": 3}}), is_begin_or_end({"path": "/a"})
     (True, False)
     """
     return (
@@ -75,12 +75,12 @@ def last_line(records: int) -> bytes:
 
 
 @dataclass
-class FrameChecker:
+class BeginEndChecker:
     """A checker of a dump's first line, last line and number of records.
 
     The caller passes it the lines one by one. ``faults`` has the faults found so far, as (offset, reason).
 
-    >>> frame = FrameChecker()
+    >>> frame = BeginEndChecker()
     >>> frame.check_line(0, {"begin": {}}); frame.count_record(14)
     >>> frame.check_line(40, {"end": {"nodes": 2}})
     >>> frame.is_complete, frame.faults
@@ -104,13 +104,13 @@ class FrameChecker:
             self.faults.append((offset, 'a record after the "end" line of the dump'))
         self.records += 1
 
-    def check_line(self, offset: int, frame: dict[str, Any]) -> None:
-        """Check a ``begin`` or ``end`` line at byte ``offset``. ``frame`` is its JSON object."""
-        if BEGIN_FIELD in frame:
+    def check_line(self, offset: int, line_record: dict[str, Any]) -> None:
+        """Check a ``begin`` or ``end`` line at byte ``offset``. ``line_record`` is its JSON object."""
+        if BEGIN_FIELD in line_record:
             if self.has_first_line or self.has_last_line or self.records:
                 self.faults.append((offset, 'a "begin" line that is not the first line'))
             self.has_first_line = True
-            begin_record = frame[BEGIN_FIELD]
+            begin_record = line_record[BEGIN_FIELD]
             time = begin_record.get(TIME_FIELD) if isinstance(begin_record, dict) else None
             if time is None:
                 return
@@ -119,7 +119,7 @@ class FrameChecker:
             else:
                 self.faults.append((offset, 'a "begin" line whose time is not a number of milliseconds'))
             return
-        end_record = frame[END_FIELD]
+        end_record = line_record[END_FIELD]
         expected_records = end_record.get(NODE_COUNT_FIELD) if isinstance(end_record, dict) else None
         if type(expected_records) is not int:
             self.faults.append((offset, 'an "end" line without a number of nodes'))
@@ -164,15 +164,15 @@ class DamagedLineError(ValueError):
         self.reason = reason
 
 
-class FrameLineError(DamagedLineError):
+class BeginEndLineError(DamagedLineError):
     """Raised for the first or last line of a dump, which is not a record.
 
-    ``frame`` is the JSON object in the line.
+    ``line_record`` is the JSON object in the line.
     """
 
-    def __init__(self, frame: dict[str, Any]) -> None:
+    def __init__(self, line_record: dict[str, Any]) -> None:
         super().__init__(None, "no record")
-        self.frame = frame
+        self.line_record = line_record
 
 
 def decode_record(line: bytes) -> dict[str, Any]:
@@ -189,8 +189,8 @@ def decode_record(line: bytes) -> dict[str, Any]:
         record: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DamagedLineError(None, f"not JSON: {error}") from error
-    if is_frame_line(record):
-        raise FrameLineError(record)
+    if is_begin_or_end(record):
+        raise BeginEndLineError(record)
     path = record.get("path") if isinstance(record, dict) else None
     if not isinstance(path, str) or not path.startswith("/") or _LONE_SURROGATE.search(path):
         raise DamagedLineError(None, "not a JSON object with a path")

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 import pyarrow as pa
 
 from auditor.codecs.ledger_metadata.one import without_password
-from auditor.errors import UsageError, name_target
+from auditor.errors import UsageError, name_file_in_errors
 from auditor.keys import etcd
 from auditor.sources.metadata.dump.records import (
     UNREAD_FIELD,
@@ -152,7 +152,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     descriptor, temporary_path = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with (
-            name_target(path),
+            name_file_in_errors(path),
             os.fdopen(descriptor, "wb") as unpacked_file,
             _open_compressed(unpacked_file, COMPRESSIONS_BY_SUFFIX.get(path.suffix)) as file,
         ):

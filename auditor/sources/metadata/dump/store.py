@@ -110,8 +110,8 @@ class EtcdDumpStore(LineStore):
     note = NO_MARKS_NOTE
     root_parameter = "scope"
     decode_line = staticmethod(decode_key_line)
-    to_nodes = staticmethod(nodes_by_name)  # turns the cluster's own keys into ZooKeeper's names
-    required_names: tuple[str, ...] = ("layout", "bookies", "cookies", "underreplication")
+    make_nodes = staticmethod(nodes_by_name)  # turns the cluster's own keys into ZooKeeper's names
+    required_top_names: tuple[str, ...] = ("layout", "bookies", "cookies", "underreplication")
     bookie_parent_names: tuple[str, ...] = ("bookies", "cookies")
 
     def tree_of(self, path: str) -> Tree | None:
@@ -134,12 +134,14 @@ class EtcdDumpStore(LineStore):
             )
         revision = f"revision {max(newest_record.czxid, newest_record.mzxid)}"
         nodes, is_complete, truncation_reason = (
-            self.to_nodes(self.root, whole_dump.nodes),
-            whole_dump.frame.is_complete,
+            self.make_nodes(self.root, whole_dump.nodes),
+            whole_dump.begin_end_check.is_complete,
             self._cut_reason(whole_dump),
         )
         modification_time = (
-            self._modification_time() if whole_dump.frame.time is None else whole_dump.frame.time
+            self._modification_time()
+            if whole_dump.begin_end_check.time is None
+            else whole_dump.begin_end_check.time
         )
         return ClusterNodes(
             nodes,
@@ -159,8 +161,8 @@ class PathEtcdDumpStore(EtcdDumpStore):
     note = NO_TIMES_NOTE
     root_parameter = "root"
     tree_of = LineStore.tree_of
-    to_nodes = staticmethod(nodes_of_root)
-    required_names = ("LAYOUT", "cookies")  # available itself has no key
+    make_nodes = staticmethod(nodes_of_root)
+    required_top_names = ("LAYOUT", "cookies")  # available itself has no key
     bookie_parent_names = ("available", "cookies")
 
 
@@ -289,7 +291,7 @@ class ZooKeeperDumpStore(LineStore):
 
     decode_line = staticmethod(decode_znode_line)
     keeps_times = True
-    required_names = ("LAYOUT", "available", "cookies")
+    required_top_names = ("LAYOUT", "available", "cookies")
     bookie_parent_names = ("available", "cookies")
 
     def cluster(self) -> ClusterNodes:
@@ -306,9 +308,9 @@ class ZooKeeperDumpStore(LineStore):
         nodes = _with_id_generator_counts(
             {znode.path[len(self.root) + 1 :]: znode for znode in whole_dump.nodes}
         )
-        scan_time = max(newest_record.ctime, newest_record.mtime, whole_dump.frame.time or 0)
+        scan_time = max(newest_record.ctime, newest_record.mtime, whole_dump.begin_end_check.time or 0)
         newest_zxid = max(newest_record.czxid, newest_record.mzxid)
-        is_complete, truncation_reason = whole_dump.frame.is_complete, self._cut_reason(whole_dump)
+        is_complete, truncation_reason = whole_dump.begin_end_check.is_complete, self._cut_reason(whole_dump)
         return ClusterNodes(
             nodes, scan_time, hex(newest_zxid), gaps, proves_absence=is_complete, cut=truncation_reason
         )

@@ -87,19 +87,21 @@ def ledger_spans(
         for ledger_number in (*range(0, _UINT64_LIMIT // 2, 8 << 56), _UINT64_LIMIT // 2, _UINT64_LIMIT)
     ]
     cut_spans = _cut_at_edges(whole_span, edge_keys[1:], count_keys)
-    target_keys = _target_keys(sum(span.keys for span in cut_spans), task_count)
-    bucket_keys = [
+    keys_per_span = _keys_per_span(sum(span.keys for span in cut_spans), task_count)
+    bucket_edge_keys = [
         make_ledger_key(etcd_scope, bucket_number << 56) for bucket_number in range(1, etcd.BUCKET_COUNT)
     ]
     uncut_spans: list[KeySpan] = []
     for span in cut_spans:
-        uncut_spans += _cut_at_edges(span, bucket_keys, count_keys) if span.keys > target_keys else [span]
+        uncut_spans += (
+            _cut_at_edges(span, bucket_edge_keys, count_keys) if span.keys > keys_per_span else [span]
+        )
     return _cut_to_size(
-        uncut_spans, target_keys, lambda span: _halve_span(etcd_scope, span, count_keys, read_first_key)
+        uncut_spans, keys_per_span, lambda span: _halve_span(etcd_scope, span, count_keys, read_first_key)
     )
 
 
-def _target_keys(total_keys: int, task_count: int) -> int:
+def _keys_per_span(total_keys: int, task_count: int) -> int:
     """Return the largest number of keys that a span should have.
 
     ``total_keys`` is the number of all keys. ``task_count`` is the number of tasks that share the spans.
@@ -108,9 +110,9 @@ def _target_keys(total_keys: int, task_count: int) -> int:
 
 
 def _cut_to_size(
-    uncut_spans: list[KeySpan], target_keys: int, cut_span: Callable[[KeySpan], Sequence[KeySpan]]
+    uncut_spans: list[KeySpan], keys_per_span: int, cut_span: Callable[[KeySpan], Sequence[KeySpan]]
 ) -> list[KeySpan]:
-    """Cut key ranges (spans) until each has at most ``target_keys`` keys, or cannot be cut further.
+    """Cut key ranges (spans) until each has at most ``keys_per_span`` keys, or cannot be cut further.
 
     ``cut_span`` returns the spans into which a span is cut. It returns an empty sequence if the span cannot
     be cut.
@@ -118,7 +120,7 @@ def _cut_to_size(
     uncut_spans, finished_spans, cut_count = uncut_spans[::-1], [], 0
     while uncut_spans:
         span = uncut_spans.pop()
-        smaller_spans = cut_span(span) if span.keys > target_keys and cut_count < MAX_SPAN_CUTS else ()
+        smaller_spans = cut_span(span) if span.keys > keys_per_span and cut_count < MAX_SPAN_CUTS else ()
         if smaller_spans:
             cut_count += 1
             uncut_spans += smaller_spans[::-1]
@@ -187,22 +189,23 @@ def _halve_span(
     ledger = etcd.from_path(etcd.key_text(key)[len(etcd_scope) + 1 :]) if key is not None else None
     if key is None or ledger is None:
         return ()  # a key of unknown form: such a span is read in one go
-    first_number = int(ledger.qualified_name, 16)
+    first_ledger_number = int(ledger.qualified_name, 16)
 
-    def boundary_at(id_bits: int) -> bytes:
+    def make_boundary_key(bit_count: int) -> bytes:
         return min(
-            make_ledger_key(etcd_scope, min(first_number + (1 << id_bits), _NUMBER_LIMIT - 1)), span.end
+            make_ledger_key(etcd_scope, min(first_ledger_number + (1 << bit_count), _NUMBER_LIMIT - 1)),
+            span.end,
         )
 
-    low_id_bits, high_id_bits, left_key_count = 0, 128, 1
-    while high_id_bits - low_id_bits > 1:
-        tried_id_bits = (low_id_bits + high_id_bits) // 2
-        (tried_key_count,) = count_keys([(span.start, boundary_at(tried_id_bits))])
+    lower_bit_count, upper_bit_count, left_key_count = 0, 128, 1
+    while upper_bit_count - lower_bit_count > 1:
+        tried_bit_count = (lower_bit_count + upper_bit_count) // 2
+        (tried_key_count,) = count_keys([(span.start, make_boundary_key(tried_bit_count))])
         if tried_key_count * 2 <= span.keys:
-            low_id_bits, left_key_count = tried_id_bits, tried_key_count
+            lower_bit_count, left_key_count = tried_bit_count, tried_key_count
         else:
-            high_id_bits = tried_id_bits
-    boundary_key = boundary_at(low_id_bits)
+            upper_bit_count = tried_bit_count
+    boundary_key = make_boundary_key(lower_bit_count)
     if not span.start < boundary_key < span.end:
         return ()
     return KeySpan(span.start, boundary_key, left_key_count), KeySpan(
@@ -224,12 +227,12 @@ def path_ledger_spans(
     """
     (total_keys,) = count_keys([(start, end)])
 
-    def cut_at_digits(span: KeySpan) -> Sequence[KeySpan]:
+    def cut_span_at_digits(span: KeySpan) -> Sequence[KeySpan]:
         edge_keys = _digit_edges(span, read_first_key)
         return _cut_at_edges(span, edge_keys, count_keys) if edge_keys else ()
 
     return _cut_to_size(
-        [KeySpan(start, end, total_keys)], _target_keys(total_keys, task_count), cut_at_digits
+        [KeySpan(start, end, total_keys)], _keys_per_span(total_keys, task_count), cut_span_at_digits
     )
 
 

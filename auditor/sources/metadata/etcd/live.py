@@ -95,7 +95,7 @@ class EtcdStore(PinnedEtcd):
             return [self._part(etcd.children(etcd_scope, name), pinned_moment)]
         key_spans = ledger_spans(self.root, *self._key_counter_and_reader(pinned_moment), part_count)
         return [
-            self._part(_span_edges(part_spans), pinned_moment)
+            self._part(_span_edge_keys(part_spans), pinned_moment)
             for part_spans in group_spans(key_spans, part_count)
         ]
 
@@ -152,7 +152,7 @@ class EtcdStore(PinnedEtcd):
         return nodes_by_name(self.root, znodes_of(key_batches)), gaps
 
 
-def _span_edges(part_spans: list[KeySpan]) -> tuple[bytes, ...]:
+def _span_edge_keys(part_spans: list[KeySpan]) -> tuple[bytes, ...]:
     return (part_spans[0].start, *(span.end for span in part_spans))
 
 
@@ -184,7 +184,7 @@ class PathEtcdStore(PinnedEtcd):
                 start, end, *self._key_counter_and_reader(pinned_moment), part_count
             )
             parts += [
-                self._part(_span_edges(part_spans), pinned_moment, tree)
+                self._part(_span_edge_keys(part_spans), pinned_moment, tree)
                 for part_spans in group_spans(path_spans, part_count)
             ]
         return parts

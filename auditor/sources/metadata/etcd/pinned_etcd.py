@@ -157,7 +157,7 @@ class ChangedRowsReader:
             return None
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
         page = Page.join(changed_keys.pages)
-        current_versions = _Versions.from_names(page.keys.names, page.keys.mod_revisions)
+        current_versions = _KeyVersions.from_names(page.keys.names, page.keys.mod_revisions)
         if not (current_versions.match_versions(piece.rows) & (versions >= min_revision)).any():
             return None
         is_unchanged = (versions < min_revision) & ~current_versions.contain_paths(piece.rows)
@@ -169,7 +169,7 @@ class ChangedRowsReader:
                 return None
         return self._merge(piece.rows, np.flatnonzero(is_unchanged), page)
 
-    def _list_versions(self, piece: EarlierPiece, min_revision: int) -> _Versions:
+    def _list_versions(self, piece: EarlierPiece, min_revision: int) -> _KeyVersions:
         """Return the keys in the range of ``piece`` that did not change at ``min_revision`` or later."""
         names: list[bytes] = []
         versions: list[int] = []
@@ -177,7 +177,7 @@ class ChangedRowsReader:
             old_rows = [row for row, version in enumerate(keys.mod_revisions) if version < min_revision]
             names += [keys.names[row] for row in old_rows]
             versions += [keys.mod_revisions[row] for row in old_rows]
-        return _Versions.from_names(names, versions)
+        return _KeyVersions.from_names(names, versions)
 
     def _merge(self, rows: pa.RecordBatch, unchanged_rows: NDArray[np.int64], page: Page) -> pa.RecordBatch:
         """Return the rows of the keys in ``page`` and ``rows`` at ``unchanged_rows``, in order of paths."""
@@ -202,14 +202,14 @@ class ChangedRowsReader:
 
 
 @dataclass(frozen=True, slots=True)
-class _Versions:
+class _KeyVersions:
     """The paths of some keys, and the version of each key."""
 
     paths: pa.StringArray
     versions: NDArray[np.int64]
 
     @classmethod
-    def from_names(cls, names: list[bytes], versions: list[int]) -> _Versions:
+    def from_names(cls, names: list[bytes], versions: list[int]) -> _KeyVersions:
         return cls(pa.array(map(key_text, names), pa.string()), np.array(versions, np.int64))
 
     def contain_paths(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
@@ -228,10 +228,10 @@ class _Versions:
 class EtcdPart(Part):
     """The work of one task: adjacent key ranges (spans) at one pinned revision of one cluster.
 
-    ``edges`` are the start of each span, and the end of the last span. Keys outside ``tree`` are skipped.
+    ``key_edges`` are the start of each span, and the end of the last span. Keys outside ``tree`` are skipped.
     """
 
-    edges: tuple[bytes, ...]
+    key_edges: tuple[bytes, ...]
     moment: Moment
     cluster_id: int
     tree: Tree
@@ -312,7 +312,7 @@ class PinnedEtcd(ABC):
         """
         assert isinstance(part, EtcdPart)
         self._client.expect_cluster(part.cluster_id)
-        for start, end in zip(part.edges, part.edges[1:], strict=False):
+        for start, end in zip(part.key_edges, part.key_edges[1:], strict=False):
             for page in self._pages.read(start, end, part.moment.revision):
                 tree_page = page if part.tree is Tree.WHOLE else _select_tree(page, self.root, part.tree)
                 if tree_page.keys.names or tree_page.gaps:
@@ -357,8 +357,8 @@ class PinnedEtcd(ABC):
         pages = [page for key_range in key_ranges for page in self._pages.read(*key_range, moment.revision)]
         return batches + [page.keys for page in pages], [gap for page in pages for gap in page.gaps]
 
-    def _part(self, edges: tuple[bytes, ...], moment: Moment, tree: Tree = Tree.WHOLE) -> EtcdPart:
-        return EtcdPart(edges, moment, self._cluster_id(), tree)
+    def _part(self, key_edges: tuple[bytes, ...], moment: Moment, tree: Tree = Tree.WHOLE) -> EtcdPart:
+        return EtcdPart(key_edges, moment, self._cluster_id(), tree)
 
     def _cluster_id(self) -> int:
         if self._client.cluster_id is None:  # the options pinned the moment, and no request was sent yet

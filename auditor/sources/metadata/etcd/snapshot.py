@@ -55,7 +55,7 @@ class LeavesPart(Part):
     """The work of one task: leaf pages of the database, with ``change_count`` changes of keys.
 
     ``size`` and ``transaction`` show whether the file is still the one that was indexed. Damage follows the
-    first ``unsure_count`` changes in the file. So a later change of the same keys may be lost.
+    first ``at_risk_count`` changes in the file. So a later change of the same keys may be lost.
     """
 
     file: str
@@ -65,7 +65,7 @@ class LeavesPart(Part):
     end: NDArray[np.int64]
     change_count: int
     last_changes: bytes  # a bit for every change: see `Leaves.last_changes`
-    unsure_count: int
+    at_risk_count: int
     tree: Tree = Tree.WHOLE  # keys of other trees are skipped
 
 
@@ -96,7 +96,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
     note = NO_MARKS_NOTE
     markers: tuple[str, ...] = CLUSTER_MARKERS
     root_parameter = "scope"
-    to_nodes = staticmethod(nodes_by_name)  # turns the cluster's own keys into ZooKeeper's names
+    make_nodes = staticmethod(nodes_by_name)  # turns the cluster's own keys into ZooKeeper's names
 
     def __init__(self, uri: MetadataUri) -> None:
         super().__init__(uri)
@@ -165,7 +165,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
                 change_rows = zip(
                     *(leaf_column[last_change_rows].tolist() for leaf_column in leaf_columns), strict=True
                 )
-                stale_risks = (last_change_rows + change_start < part.unsure_count).tolist()
+                stale_risks = (last_change_rows + change_start < part.at_risk_count).tolist()
                 yield from znode_batches(self._znodes_and_gaps(data, change_rows, stale_risks, part.tree))
                 change_start += len(leaf_elements.leaf_index)
             if change_start != part.change_count:
@@ -226,8 +226,8 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
                     for leaf_number in part_leaves
                 ]
             )
-            unsure_count = int(
-                leaf_pages.counts[part_leaves][change_ends[part_leaves] <= leaf_pages.unsure_count].sum()
+            at_risk_count = int(
+                leaf_pages.counts[part_leaves][change_ends[part_leaves] <= leaf_pages.at_risk_count].sum()
             )
             yield LeavesPart(
                 str(self._path),
@@ -237,7 +237,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
                 leaf_pages.end[part_leaves],
                 len(last_change_bits),
                 np.packbits(last_change_bits).tobytes(),
-                unsure_count,
+                at_risk_count,
                 tree,
             )
 
@@ -289,7 +289,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
             )
         messages = (self.note, *(f"{self._path.name}: {note}" for note in (*notes, *incompleteness_reasons)))
         return _SnapshotState(
-            size, database_meta, index, self.to_nodes(self.root, nodes), gaps, messages, modified_ms
+            size, database_meta, index, self.make_nodes(self.root, nodes), gaps, messages, modified_ms
         )
 
 
@@ -301,7 +301,7 @@ class PathEtcdSnapshotStore(EtcdSnapshotStore):
     note = NO_TIMES_NOTE
     markers = PATH_MARKERS
     root_parameter = "root"
-    to_nodes = staticmethod(nodes_of_root)
+    make_nodes = staticmethod(nodes_of_root)
 
     def has_sibling(self, name: str) -> bool:
         """Return whether any key exists below the path ``name`` beside the root; see `SiblingStore`."""

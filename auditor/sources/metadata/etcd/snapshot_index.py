@@ -75,14 +75,14 @@ class Leaves:
     """Leaf pages, the number of changes in each page, and a bit for each change (``last_changes``).
 
     The bit is true for the last change of a ledger's key, unless this change is a deletion. Damage follows
-    the first ``unsure_count`` changes, so a later change of their keys may be lost.
+    the first ``at_risk_count`` changes, so a later change of their keys may be lost.
     """
 
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     counts: NDArray[np.int64]
     last_changes: NDArray[np.bool_]
-    unsure_count: int
+    at_risk_count: int
 
 
 @dataclass(slots=True)
@@ -114,16 +114,16 @@ class _PassState:
     low: list[NDArray[np.uint64]] = field(default_factory=list)
     high: list[NDArray[np.uint64]] = field(default_factory=list)
     other_keys: dict[bytes, tuple[int, PageSpan, bool]] = field(default_factory=dict)
-    leaves: int = 0
+    leaf_count: int = 0
     changes: int = 0
     last_revision: tuple[int, int] = (0, -1)
     damage: list[DecodeError] = field(default_factory=list)
-    unsure_leaves: int = 0
+    leaves_at_risk: int = 0
 
     def record_damage(self, damage: DecodeError, leaves_before: int) -> None:
         """Record damage that may hide later changes of keys in the first ``leaves_before`` leaf pages."""
         self.damage.append(damage)
-        self.unsure_leaves = max(self.unsure_leaves, leaves_before)
+        self.leaves_at_risk = max(self.leaves_at_risk, leaves_before)
 
 
 def build_index(data: memoryview, meta: Meta, scope: str, kind: KeyKind = KeyKind.UUIDS) -> EtcdSnapshotIndex:
@@ -141,7 +141,7 @@ def build_index(data: memoryview, meta: Meta, scope: str, kind: KeyKind = KeyKin
         spans: list[PageSpan] = []
         for page in page_batch:
             if isinstance(page, DecodeError):
-                pass_state.record_damage(page, pass_state.leaves + len(spans))
+                pass_state.record_damage(page, pass_state.leaf_count + len(spans))
             else:
                 spans.append(page)
         if spans:
@@ -152,7 +152,7 @@ def build_index(data: memoryview, meta: Meta, scope: str, kind: KeyKind = KeyKin
 def _add_leaves(data: memoryview, pass_state: _PassState, spans: list[PageSpan]) -> None:
     leaf_starts, leaf_ends = np.array(spans, np.int64).T
     leaf_elements = elements(data, leaf_starts, leaf_ends)
-    first_leaf = pass_state.leaves
+    first_leaf = pass_state.leaf_count
     for leaf_number, damage in leaf_elements.error_by_leaf.items():
         pass_state.record_damage(damage, first_leaf + leaf_number + 1)
     key_revisions = revisions(data, leaf_elements)
@@ -182,7 +182,7 @@ def _add_leaves(data: memoryview, pass_state: _PassState, spans: list[PageSpan])
     _add_other_keys(data, pass_state, leaf_elements, key_revisions, rows[~is_ledger], key_at, key_ends)
     pass_state.start.append(leaf_starts)
     pass_state.end.append(leaf_ends)
-    pass_state.leaves += len(spans)
+    pass_state.leaf_count += len(spans)
     pass_state.counts.append(np.bincount(leaf_elements.leaf_index, minlength=len(spans)))
     pass_state.kinds.append(change_kinds)
     pass_state.changes += len(change_kinds)
@@ -314,7 +314,7 @@ def _make_index(data: memoryview, meta: Meta, pass_state: _PassState) -> EtcdSna
         np.concatenate([*pass_state.end, np.empty(0, np.int64)]),
         counts,
         last_changes,
-        int(counts[: pass_state.unsure_leaves].sum()),
+        int(counts[: pass_state.leaves_at_risk].sum()),
     )
     notes: list[str] = []
     revision = max([pass_state.last_revision[0], *_compacted_revisions(data, meta, notes)])
@@ -331,7 +331,7 @@ def _is_in_tree(key: bytes, pass_state: _PassState) -> bool:
 
 def _find_last_changes(pass_state: _PassState) -> NDArray[np.bool_]:
     """Return a mask of the ledger changes: True for the last change of each ledger."""
-    starts = np.cumsum([0, *(len(halves) for halves in pass_state.low)])
+    starts = np.cumsum([0, *(len(id_bits) for id_bits in pass_state.low)])
     is_last_change = np.zeros(starts[-1], bool)
     for sort_group in range(SORT_GROUPS if len(is_last_change) else 0):
         picks = [np.flatnonzero(halves % SORT_GROUPS == sort_group) for halves in pass_state.low]
@@ -348,9 +348,9 @@ def _find_last_changes(pass_state: _PassState) -> NDArray[np.bool_]:
     return is_last_change
 
 
-def _high_halves(halves: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the upper 64 bits of the ids at ``rows``: 0 for each row if ``halves`` is empty (64-bit ids)."""
-    return halves[rows] if len(halves) else np.zeros(len(rows), np.uint64)
+def _high_halves(id_bits: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the upper 64 bits of the ids at ``rows``: all 0 if ``id_bits`` is empty (64-bit ids)."""
+    return id_bits[rows] if len(id_bits) else np.zeros(len(rows), np.uint64)
 
 
 def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:

@@ -105,7 +105,7 @@ class ShardAnswer(Generic[Item]):
                         if items:
                             failures = 0
                             self._question = self._question.resume_after(items)
-                            self._client.count(items)
+                            self._client.throttle(items)
                             yield items
                 except grpc.RpcError as error:
                     self._client.leave_leader(self._sent_call, self._shard, failures, error)
@@ -120,7 +120,7 @@ class ShardAnswer(Generic[Item]):
 
     def _decode(self, message: Any) -> list[Item]:
         try:
-            return self._question.items(message)
+            return self._question.decode_items(message)
         except StoreError as error:
             raise StoreError(f"{self._client.name}: shard {self._shard.number}: {error}") from error
 
@@ -132,7 +132,7 @@ class ShardAnswer(Generic[Item]):
 class OxiaClient:
     """A client that sends questions to the leaders of a namespace's shards.
 
-    It connects at the first question. `begin` does not wait, so several questions can be in flight. The
+    It connects at the first question. `submit` does not wait, so several questions can be in flight. The
     caller limits their number. ``operations`` counts connections, calls by kind, records and keys received,
     and retries. ``service`` is the accepted service name. ``has_answer`` is True after any answer or refusal.
     """
@@ -175,7 +175,7 @@ class OxiaClient:
         self._assignments = None
         return self.shards()
 
-    def begin(self, shard: ShardRange, question: ShardQuestion[Item]) -> ShardAnswer[Item]:
+    def submit(self, shard: ShardRange, question: ShardQuestion[Item]) -> ShardAnswer[Item]:
         """Send a question to a shard as soon as the rate limit allows it.
 
         Raises:
@@ -185,8 +185,8 @@ class OxiaClient:
         return ShardAnswer(self, shard, question)
 
     def ask(self, shard: ShardRange, question: ShardQuestion[Item]) -> list[Item]:
-        """Send a question, and return all items of the answer; see `begin`."""
-        return [item for batch in self.begin(shard, question).batches() for item in batch]
+        """Send a question, and return all items of the answer; see `submit`."""
+        return [item for batch in self.submit(shard, question).batches() for item in batch]
 
     def log_offset(self, shard: ShardRange) -> int:
         """Return the offset of the newest entry in a shard's log.
@@ -229,14 +229,14 @@ class OxiaClient:
             request: protobuf message to send.
 
         Raises:
-            StoreError: see `begin`.
+            StoreError: see `submit`.
         """
         leader = self._leader(shard)
         self.operations[method] += 1
         messages = self._call(leader, method, answer, request)
         return SentCall(leader, self._channels[leader], messages)
 
-    def count(self, items: Sequence[object]) -> None:
+    def throttle(self, items: Sequence[object]) -> None:
         """Count received records, and sleep as long as the rate limit requires."""
         self.operations["records_read"] += len(items)
         self._limit.take(len(items))
@@ -289,7 +289,7 @@ class OxiaClient:
             call = self.send(shard, "GetNotifications", pb.OxiaNotifications, request)
             try:
                 for message in call.messages:
-                    self.count(message.changes)
+                    self.throttle(message.changes)
                     change_kinds = {write.change.kind for write in message.changes}
                     paths = tuple(key_text(write.key) for write in message.changes)
                     failures, offset = 0, message.offset
@@ -384,8 +384,8 @@ class OxiaClient:
 
 
 def _assignments(name: str, namespace: str, message: Any) -> Assignments:
-    entries = message.namespaces[namespace].shards if message and namespace in message.namespaces else ()
-    ranges = sorted((shard.hashes.min, shard.hashes.max, shard.shard, shard.leader) for shard in entries)
+    shard_list = message.namespaces[namespace].shards if message and namespace in message.namespaces else ()
+    ranges = sorted((shard.hashes.min, shard.hashes.max, shard.shard, shard.leader) for shard in shard_list)
     expected_hash = 0
     for low, high, number, leader in ranges:
         # A hole would be records that nobody reads; what lies twice, records that are read twice.

@@ -279,7 +279,7 @@ class OxiaStore:
 MAX_SAMPLED_PATHS = 8
 """Number of directories to list on each level, to estimate the ledgers. Each has at most 10,000 children."""
 
-_LAYOUT_LEVELS = (
+_LEDGER_TREES = (
     (re.compile("[0-9]{2}"), 1, (LayoutKind.HIERARCHICAL, LayoutKind.LEGACY_HIERARCHICAL)),
     (re.compile("[0-9]{3}"), 3, (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL)),
 )
@@ -297,7 +297,7 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
             return LedgerCount(sum(len(keys) for keys in _list_flat_ledger_keys(client, uri.root)), True)
         root_children = list_children(client, [uri.root], options.in_flight)[uri.root]
         estimated_ledgers, is_exact, root_length = 0.0, True, len(uri.root) + 1
-        for name_pattern, level_count, layouts in _LAYOUT_LEVELS:
+        for name_pattern, level_count, layouts in _LEDGER_TREES:
             level_paths = [
                 path
                 for path in root_children
@@ -322,7 +322,7 @@ def _list_flat_ledger_keys(client: OxiaClient, root: str) -> Iterator[list[bytes
     """Yield the keys of the ledgers directly below the root, one list for each message."""
     key_offset = len(key_bytes(root)) + 1
     for shard in client.shards():
-        for keys in client.begin(shard, ChildKeys(root)).batches():
+        for keys in client.submit(shard, ChildKeys(root)).batches():
             yield [key for key in keys if tree_of(key_text(key[key_offset:])) is Tree.LEDGERS]
 
 

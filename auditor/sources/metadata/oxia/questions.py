@@ -72,7 +72,7 @@ class ShardQuestion(Protocol[Item]):
     def request(self, shard: int) -> Any:
         """Return the protobuf message to send."""
 
-    def items(self, message: Any) -> list[Item]:
+    def decode_items(self, message: Any) -> list[Item]:
         """Return the items in one message of the answer.
 
         Raises:
@@ -106,8 +106,8 @@ class ChildRecords:
         """Return the protobuf message that asks the shard with number ``shard`` for the records."""
         return range_request(shard, self.path, self.start)
 
-    def items(self, message: Any) -> list[OxiaRecord]:
-        """Return the records in one message of the answer; see `ShardQuestion.items`."""
+    def decode_items(self, message: Any) -> list[OxiaRecord]:
+        """Return the records in one message of the answer; see `ShardQuestion.decode_items`."""
         return [_record(record, _require_child_key(self.path, record.key)) for record in message.records]
 
     def resume_after(self, items: list[OxiaRecord]) -> Self:
@@ -136,8 +136,8 @@ class ChildKeys:
         """Return the protobuf message that asks the shard with number ``shard`` for the keys."""
         return range_request(shard, self.path, self.start)
 
-    def items(self, message: Any) -> list[bytes]:
-        """Return the keys in one message of the answer; see `ShardQuestion.items`."""
+    def decode_items(self, message: Any) -> list[bytes]:
+        """Return the keys in one message of the answer; see `ShardQuestion.decode_items`."""
         return [_require_child_key(self.path, key) for key in message.keys]
 
     def resume_after(self, items: list[bytes]) -> Self:
@@ -167,8 +167,8 @@ class RecordsByKey:
         keys = [pb.OxiaKeyQuestion(key=key, with_value=True) for key in self.keys]
         return pb.OxiaReadRequest(shard=shard, keys=keys)
 
-    def items(self, message: Any) -> list[OxiaRecord | None]:
-        """Return one record or None for each key in a message of the answer; see `ShardQuestion.items`."""
+    def decode_items(self, message: Any) -> list[OxiaRecord | None]:
+        """Return a record or None for each key in one message; see `ShardQuestion.decode_items`."""
         if len(message.records) > len(self.keys):
             raise StoreError(
                 f"{len(message.records)} records were received for {len(self.keys)} requested keys"

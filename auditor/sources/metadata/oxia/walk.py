@@ -54,7 +54,7 @@ def read_records(client: OxiaClient, paths: Sequence[str], batch: int) -> Iterat
     """
     for start in range(0, len(paths), batch):
         keys = tuple(map(key_bytes, paths[start : start + batch]))
-        for answer in [client.begin(shard, RecordsByKey(keys)) for shard in client.shards()]:
+        for answer in [client.submit(shard, RecordsByKey(keys)) for shard in client.shards()]:
             for records in answer.batches():
                 if znodes := [record.znode() for record in records if record is not None]:
                     yield RecordBatch(znodes, [])
@@ -73,7 +73,7 @@ def list_children(client: OxiaClient, paths: Sequence[str], in_flight: int) -> d
     sent_questions: deque[tuple[str, ShardAnswer[bytes]]] = deque()
     while True:
         for question, shard, path in questions:
-            sent_questions.append((path, client.begin(shard, question)))
+            sent_questions.append((path, client.submit(shard, question)))
             if len(sent_questions) >= in_flight:
                 break
         if not sent_questions:
@@ -108,7 +108,7 @@ def walk_records(
         while unasked_directories and len(sent_questions) < in_flight:
             directory = unasked_directories.pop()
             child_paths: dict[str, None] = {}
-            answers = [client.begin(shard, ChildRecords(directory.path)) for shard in directory.shards]
+            answers = [client.submit(shard, ChildRecords(directory.path)) for shard in directory.shards]
             sent_questions += [
                 _SentQuestion(directory, answer, child_paths, answer is answers[-1]) for answer in answers
             ]

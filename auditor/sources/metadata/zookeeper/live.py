@@ -68,7 +68,7 @@ class SubtreesPart(Part):
 
 
 @dataclass(frozen=True)
-class RootSharePart(Part):
+class ChildSharePart(Part):
     """The work of one task: some children of the root, with everything below them.
 
     A child belongs to this part if the hash of its name modulo ``share_count`` is ``share_number``.
@@ -133,7 +133,7 @@ class ZooKeeperStore:
         if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
             self._check_root()
             return [
-                RootSharePart(part_number, part_count, self._reader.last_zxid)
+                ChildSharePart(part_number, part_count, self._reader.last_zxid)
                 for part_number in range(part_count)
             ]
         level_paths = self._tree_root_paths(tree)
@@ -213,9 +213,9 @@ class ZooKeeperStore:
         Answers are accepted only from a server that has seen the zxid at which the parts were cut. If a
         server is behind this zxid, existing ledgers would look deleted.
         """
-        assert isinstance(part, (RootSharePart, SubtreesPart))
+        assert isinstance(part, (ChildSharePart, SubtreesPart))
         self._reader.require_zxid(part.zxid)
-        if isinstance(part, RootSharePart):
+        if isinstance(part, ChildSharePart):
             names = self._children(self.root)
             top_znodes = [
                 TopZnode(f"{self.root}/{name}")
@@ -302,7 +302,7 @@ class ZooKeeperStore:
 MAX_SAMPLED_PATHS = 64
 """Largest number of znodes to look at on one level to count ledgers: some hundreds of reads for a tree."""
 
-_LAYOUT_LEVELS = (
+_LEDGER_TREES = (
     (re.compile("[0-9]{2}"), 1, (LayoutKind.HIERARCHICAL, LayoutKind.LEGACY_HIERARCHICAL)),
     (re.compile("[0-9]{3}"), 3, (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL)),
 )
@@ -345,7 +345,7 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
             return LedgerCount(max(0, count_grandchildren([root]) - child_count), True)
         top_znodes = list_children_of([root])
         ledgers, is_exact = 0.0, True
-        for name_pattern, level_count, layouts in _LAYOUT_LEVELS:
+        for name_pattern, level_count, layouts in _LEDGER_TREES:
             level_paths = [
                 path
                 for path in top_znodes

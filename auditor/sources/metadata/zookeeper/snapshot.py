@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from auditor.codecs.byte_column import ByteColumn, TextColumn
-from auditor.codecs.zookeeper.snapshot import owners, tails
+from auditor.codecs.zookeeper.snapshot import read_tails, session_owners
 from auditor.errors import DecodeError, NoRootError, StoreError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.saved_files import SavedStore
@@ -102,7 +102,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
         """Read the files once, on the driver; see `MetadataStore.cluster`."""
         snapshot_state = self._load()
         name_start = len(self.root) + 1
-        nodes = {path[name_start:]: znode for path, znode in snapshot_state.index.cluster.items()}
+        nodes = {path[name_start:]: znode for path, znode in snapshot_state.index.own_znodes.items()}
         nodes |= {
             path[name_start:]: znode
             for path, znode in snapshot_state.znode_by_path.items()
@@ -190,7 +190,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
             except DecodeError as damage:
                 notes.append(f"{file.name} was skipped: {damage}")
                 continue
-            state_by_path = replay.apply(index.base_znodes)
+            state_by_path = replay.apply_to(index.base_znodes)
             if not (index.has_root or state_by_path.get(self.root)):
                 raise NoRootError(f"{file} has no znode {self.root}; pass the right root with ?root=/path")
             state_by_path.pop(self.root, None)
@@ -265,7 +265,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
             if not is_in_tree.any():
                 continue
             chunk_rows = chunk_rows[is_in_tree]
-            stat_columns = tails(data, record_bounds.tail_starts[chunk_rows])
+            stat_columns = read_tails(data, record_bounds.tail_starts[chunk_rows])
             yield ZnodeBatch(
                 TextColumn(paths.take_rows(np.flatnonzero(is_in_tree))),
                 ByteColumn(
@@ -277,5 +277,5 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
                 stat_columns["ctime"].astype(np.int64),
                 stat_columns["mtime"].astype(np.int64),
                 stat_columns["version"].astype(np.int64),
-                owners(stat_columns),
+                session_owners(stat_columns),
             )

@@ -8,12 +8,11 @@ The replay then applies the transaction logs. A snapshot is fuzzy: the server go
 writes the file. So the file may already contain effects of later transactions. For this reason, the replay
 skips an operation if the znode in the snapshot is newer than the operation. It also skips the creation of a
 znode that exists already. The deletion or the change of a missing znode does nothing. ZooKeeper is equally
-tolerant (``DataTree.processTxn``), except that it applies older changes again.
+tolerant (``DataTree.processTxn``), except that it applies older changes again. Before 3.6, the log record
+for the end of a session lists no paths. If another znode has taken the place of an ephemeral one, ZooKeeper
+can then keep old bytes. This replay does not keep them.
 
-Before 3.6, the log record for the end of a session lists no paths. If another znode has taken the place of
-an ephemeral one, ZooKeeper can then keep old bytes. This replay does not keep them.
-
-The replay follows only znodes below the root. It is meant for the transactions between two snapshots.
+It follows only znodes below the root, and is meant for the transactions between two snapshots.
 """
 
 from __future__ import annotations
@@ -26,7 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.codecs.byte_column import ByteColumn, have_prefix
-from auditor.codecs.zookeeper.snapshot import Boundaries, check_seals, find_bounds, find_nodes, owners, tails
+from auditor.codecs.zookeeper.snapshot import (
+    RecordOffsets,
+    check_checksums,
+    find_nodes,
+    find_record_offsets,
+    read_tails,
+    session_owners,
+)
 from auditor.codecs.zookeeper.txnlog import (
     CloseSession,
     Create,
@@ -67,15 +73,15 @@ class ZooKeeperSnapshotIndex:
         base_znodes: the snapshot's znodes at the paths that the logs name, and all its ephemeral znodes, by
             path. The replay of the logs starts from these znodes.
         base_paths_by_slice: for each slice, the paths of those ``base_znodes`` that are in the slice.
-        cluster: by path, the znodes outside ``base_znodes`` that are no ledgers, under-replication marks or
-            locks (`tree_of` returns None).
+        own_znodes: by path, the znodes outside ``base_znodes`` that `tree_of` gives no tree: no ledgers,
+            under-replication marks or locks.
         newest_time: the largest ctime or mtime of all znodes that are not in ``base_znodes``, in ms.
     """
 
     slices: list[tuple[Slice, frozenset[Tree]]] = field(default_factory=list)
     base_znodes: dict[str, Znode] = field(default_factory=dict)
     base_paths_by_slice: list[frozenset[str]] = field(default_factory=list)
-    cluster: dict[str, Znode] = field(default_factory=dict)
+    own_znodes: dict[str, Znode] = field(default_factory=dict)
     newest_time: int = 0
     has_root: bool = False
     unreadable_offsets: list[int] = field(default_factory=list)  # offsets of records whose path is not UTF-8
@@ -92,37 +98,35 @@ def build_index(data: memoryview, root: str, changed_paths: set[str]) -> ZooKeep
     changed_path_bytes = {path.encode() for path in changed_paths}
     offset, has_end_mark = find_nodes(data), False
     while not has_end_mark:
-        record_bounds = find_bounds(data, offset, SLICE_RECORDS, SLICE_BYTES)
+        record_bounds = find_record_offsets(data, offset, SLICE_RECORDS, SLICE_BYTES)
         if len(record_bounds.data_starts):
             _add_slice(index, data, record_bounds, root, changed_path_bytes)
         offset, has_end_mark = record_bounds.next_record, record_bounds.has_end_mark
-    check_seals(data, offset)
+    check_checksums(data, offset)
     return index
 
 
 def read_znodes(
-    data: memoryview, record_bounds: Boundaries, rows: NDArray[np.int64]
+    data: memoryview, record_bounds: RecordOffsets, rows: NDArray[np.int64]
 ) -> Iterator[Znode | int]:
     """Yield the records at ``rows`` as znodes.
 
     For a record whose path is not UTF-8, yield the offset of the record instead.
     """
-    path_offsets, data_offsets, tail_offsets = (
-        record_bounds.path_offsets[rows].tolist(),
-        record_bounds.data_starts[rows].tolist(),
-        record_bounds.tail_starts[rows],
-    )
-    stat_columns = tails(data, tail_offsets)
+    path_offsets = record_bounds.path_offsets[rows].tolist()
+    data_offsets = record_bounds.data_starts[rows].tolist()
+    stat_offsets = record_bounds.tail_starts[rows]
+    stat_columns = read_tails(data, stat_offsets)
     # On disk cversion counts creations of children alone.
     stat_names = ("czxid", "mzxid", "ctime", "mtime", "version")
     number_columns = (
         *(stat_columns[name] for name in stat_names),
-        owners(stat_columns),
+        session_owners(stat_columns),
         stat_columns["cversion"],
     )
     stat_rows = zip(*(number_column.tolist() for number_column in number_columns), strict=True)
     for path_offset, data_offset, data_end, stat_row in zip(
-        path_offsets, data_offsets, tail_offsets.tolist(), stat_rows, strict=True
+        path_offsets, data_offsets, stat_offsets.tolist(), stat_rows, strict=True
     ):
         try:
             path_text = str(data[path_offset : data_offset - 4], "utf-8")
@@ -132,7 +136,7 @@ def read_znodes(
         yield Znode(path_text, bytes(data[data_offset:data_end]), *stat_row)
 
 
-def rows_at_or_below(data: memoryview, record_bounds: Boundaries, root: str) -> NDArray[np.int64]:
+def rows_at_or_below(data: memoryview, record_bounds: RecordOffsets, root: str) -> NDArray[np.int64]:
     """Return the positions of the records whose path is ``root`` or is below ``root``."""
     file_bytes, root_bytes = np.frombuffer(data, np.uint8), root.encode()
     path_offsets, path_ends = record_bounds.path_offsets, record_bounds.path_ends
@@ -148,7 +152,7 @@ def rows_at_or_below(data: memoryview, record_bounds: Boundaries, root: str) -> 
 
 
 def find_certain_ledgers(
-    data: memoryview, record_bounds: Boundaries, rows: NDArray[np.int64], root: str
+    data: memoryview, record_bounds: RecordOffsets, rows: NDArray[np.int64], root: str
 ) -> NDArray[np.bool_]:
     """Return a mask of ``rows``, which is True for records that certainly belong to the ledger tree.
 
@@ -169,7 +173,7 @@ def find_certain_ledgers(
 
 
 def _sibling_values(
-    data: memoryview, record_bounds: Boundaries, root: str, rows: NDArray[np.int64]
+    data: memoryview, record_bounds: RecordOffsets, root: str, rows: NDArray[np.int64]
 ) -> dict[str, bytes]:
     """Return the data of the znodes beside the root, by name.
 
@@ -197,15 +201,15 @@ def _sibling_values(
 def _add_slice(
     index: ZooKeeperSnapshotIndex,
     data: memoryview,
-    record_bounds: Boundaries,
+    record_bounds: RecordOffsets,
     root: str,
     changed_paths: set[bytes],
 ) -> None:
     rows = rows_at_or_below(data, record_bounds, root)
     index.siblings |= _sibling_values(data, record_bounds, root, rows)
-    stat_columns = tails(data, record_bounds.tail_starts[rows])
+    stat_columns = read_tails(data, record_bounds.tail_starts[rows])
     is_ledger = find_certain_ledgers(data, record_bounds, rows, root)
-    is_in_base = owners(stat_columns) != 0
+    is_in_base = session_owners(stat_columns) != 0
     if changed_paths:
         paths = ByteColumn(
             np.frombuffer(data, np.uint8), record_bounds.path_offsets[rows], record_bounds.path_ends[rows]
@@ -231,7 +235,7 @@ def _add_slice(
         elif tree is not None and znode.path != root:
             trees.add(tree)
         elif tree is None:
-            index.cluster[znode.path] = znode
+            index.own_znodes[znode.path] = znode
     newest_times = np.maximum(stat_columns["ctime"], stat_columns["mtime"])[~is_in_base]
     index.newest_time = (
         max(index.newest_time, int(newest_times.max())) if newest_times.size else index.newest_time
@@ -240,13 +244,13 @@ def _add_slice(
     index.base_paths_by_slice.append(frozenset(slice_base_paths))
 
 
-def read_slice(data: memoryview, slice_: Slice) -> Boundaries:
+def read_slice(data: memoryview, slice_: Slice) -> RecordOffsets:
     """Find the records in one byte range (slice) again, in the task that reads the slice.
 
     Raises:
         DecodeError: the file is not the one that was indexed.
     """
-    record_bounds = find_bounds(data, slice_.offset, slice_.count, len(data))
+    record_bounds = find_record_offsets(data, slice_.offset, slice_.count, len(data))
     if len(record_bounds.data_starts) != slice_.count:
         reason = f"{slice_.count} records expected, {len(record_bounds.data_starts)} found"
         raise DecodeError("ZooKeeper snapshot", slice_.offset, reason)
@@ -293,7 +297,7 @@ class Replay:
         )
         return Counter(path.rpartition("/")[0] for path in created_paths)
 
-    def apply(self, base_znodes: dict[str, Znode]) -> dict[str, Znode | None]:
+    def apply_to(self, base_znodes: dict[str, Znode]) -> dict[str, Znode | None]:
         """Return the znodes after the last operation, by path. The value is None for a deleted znode.
 
         Args:

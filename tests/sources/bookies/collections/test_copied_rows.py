@@ -19,7 +19,7 @@ from auditor.errors import UsageError
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections import copied_rows
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection, CollectionManifest
-from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, RowGroupShare, shares
+from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, RowGroupShare, make_shares
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.bookies.collections.tables import LOG_SCHEMA, rows_of_directories
 from tests.sources.bookie_corpora import unpack_bookies
@@ -51,7 +51,7 @@ def owners(whole: Whole) -> dict[str, PieceOwner]:
 
 
 def copied(whole: Whole, owners: Mapping[str, PieceOwner], wanted: int = 2) -> list[dict[str, Any]]:
-    lots = shares([whole], owners, wanted)
+    lots = make_shares([whole], owners, wanted)
     batches = [batch for lot in lots for batch in CopiedRowsReader(owners).read(lot)]
     assert all(batch.schema.names == SCHEMA.names for batch in batches)
     return [row for batch in batches for row in batch.to_pylist()]
@@ -63,7 +63,9 @@ def one_by_one(whole: Whole, owners: Mapping[str, PieceOwner]) -> list[dict[str,
     found = []
     for row in pq.read_table(Path(whole[0].base_path, file.path)).to_pylist():
         owner = owners.get(row["piece"])
-        if owner and any(row["path"] == root or row["path"].startswith(f"{root}/") for root in owner.roots):
+        if owner and any(
+            row["path"] == root or row["path"].startswith(f"{root}/") for root in owner.owned_paths
+        ):
             here = {**row, "bookie_id": owner.bookie_id, "stamp": None, "reused": False}
             found.append({name: here.get(name) for name in SCHEMA.names})
     return found
@@ -75,7 +77,7 @@ def test_the_rows_are_those_of_owned_pieces_in_directories_that_count(
     rows = copied(whole, owners)
     assert {row["bookie_id"] for row in rows} == {"a:1", "b:1"}
     assert sorted(rows, key=repr) == sorted(one_by_one(whole, owners), key=repr)
-    assert shares([whole], {"other:0": PieceOwner("bk", ("/",))}, 2) == []
+    assert make_shares([whole], {"other:0": PieceOwner("bk", ("/",))}, 2) == []
 
 
 def test_a_file_is_read_once_in_however_many_shares(
@@ -88,7 +90,7 @@ def test_a_file_is_read_once_in_however_many_shares(
     manifest = replace(whole[1], tables={**whole[1].tables, "availability": (cut,)})
     monkeypatch.setattr(copied_rows, "_MAX_SHARE_BYTES", 300)
     collection = Collection(str(tmp_path))
-    lots = shares([(collection, manifest)], owners, 2)
+    lots = make_shares([(collection, manifest)], owners, 2)
     assert [share.first_row_group for lot in lots for share in lot] == [0, 1, 2, 3]
     assert len(lots) == 2
     rows = copied((collection, manifest), owners)
@@ -109,7 +111,7 @@ def test_columns_that_an_older_collection_lacks_are_null(
 
 def test_a_row_without_piece_or_path_is_nobodys(owners: dict[str, PieceOwner], tmp_path: Path) -> None:
     [piece, *_] = owners
-    [root] = owners[piece].roots
+    [root] = owners[piece].owned_paths
     rows = [
         {"piece": piece, "path": root, "ledger_id": 1},
         {"piece": piece, "path": f"{root}/current/1.idx", "ledger_id": 2},
@@ -160,8 +162,8 @@ def test_a_collection_that_tasks_do_not_find_is_not_called_damaged(
     whole: Whole, owners: dict[str, PieceOwner], spark: SparkSession
 ) -> None:
     hidden: Any = SimpleNamespace(
-        directory_owners=SimpleNamespace(owner_of_piece=owners),
-        collected=SimpleNamespace(readable_collections=[elsewhere(whole, "/hidden")]),
+        directory_owners=SimpleNamespace(owner_by_piece_id=owners),
+        collection_places=SimpleNamespace(readable_collections=[elsewhere(whole, "/hidden")]),
     )
     assert index_scan._damaged_collections(spark, hidden) == {"/hidden": index_scan.UNSEEN_REASON}
 

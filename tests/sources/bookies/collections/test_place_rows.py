@@ -12,8 +12,8 @@ from auditor.sources.bookies.collections.collection import (
     DIRECTORIES_SCHEMA,
     PLACES_SCHEMA,
     directory_rows,
+    parse_places,
     place_rows,
-    places_of,
 )
 from auditor.sources.bookies.places import DeclaredRole, FoundDirectory, FoundPlace, read_marks
 
@@ -56,7 +56,7 @@ def test_places_come_back_as_they_were_through_their_tables(found: list[FoundPla
             DIRECTORIES_SCHEMA,
         ),
     ]
-    assert places_of(*(table.to_pylist() for table in tables)) == found
+    assert parse_places(*(table.to_pylist() for table in tables)) == found
 
 
 def test_all_marks_are_kept_and_what_is_no_mark_is_ignored(tmp_path: Path) -> None:

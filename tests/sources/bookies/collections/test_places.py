@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from auditor.collect.collect import collect
 from auditor.model.cookie import Cookie
-from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, shares
+from auditor.sources.bookies.collections.copied_rows import CopiedRowsReader, make_shares
 from auditor.sources.bookies.collections.places import collected_places, find_piece_owners
 from auditor.sources.bookies.owners import attribute_directories
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
@@ -55,8 +55,8 @@ def read(spark: SparkSession) -> Any:
         bookies = whole.attribution.bookies
         planned = plan_parts([(each.bookie_id, each.index_directories) for each in bookies.values()], 4, True)
         rows = [tuple(row.values()) for part in planned for b in read_part(part) for row in b.to_pylist()]
-        lots = shares(collected.readable_collections, whole.owner_of_piece, 2)
-        copied = [b for lot in lots for b in CopiedRowsReader(whole.owner_of_piece).read(lot)]
+        lots = make_shares(collected.readable_collections, whole.owner_by_piece_id, 2)
+        copied = [b for lot in lots for b in CopiedRowsReader(whole.owner_by_piece_id).read(lot)]
         assert all(b.schema.names == SCHEMA.names for b in copied)
         rows += [tuple(row.values()) for b in copied for row in b.to_pylist()]
         return Read(

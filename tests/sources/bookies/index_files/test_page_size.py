@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.tables.index_counts import index_shapes, page_sizes
+from auditor.tables.index_counts import derive_facts, page_sizes
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ def test_of_few_or_many_files_only_a_few_are_called_cut(counts: dict[int, int]) 
 def test_a_bookie_has_a_cut_file_if_one_is_no_multiple_of_its_pages(
     lengths: dict[int | None, int], cut: bool
 ) -> None:
-    shapes = index_shapes(("bk", "ok", length, count) for length, count in lengths.items())
+    shapes = derive_facts(("bk", "ok", length, count) for length, count in lengths.items())
     whole = {length: count for length, count in lengths.items() if length and length % 512 == 0}
     assert shapes.page_size_by_bookie == (page_sizes({"bk": whole}) if whole else {})
     assert shapes.bookies_with_cut_files == ({"bk"} if cut else set())
 
 
 def test_files_that_are_not_ok_tell_no_page_size_and_are_not_cut() -> None:
-    shapes = index_shapes([("bk", "cut", 4, 1), ("bk", "unreadable", 512, 9)])
+    shapes = derive_facts([("bk", "cut", 4, 1), ("bk", "unreadable", 512, 9)])
     assert (shapes.page_size_by_bookie, shapes.bookies_with_cut_files) == ({}, frozenset())
     assert shapes.states == {"cut", "unreadable"}

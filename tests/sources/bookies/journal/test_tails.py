@@ -22,7 +22,7 @@ from auditor.sources.bookies.journal.files import JournalDirectory, list_journal
 from auditor.sources.bookies.journal.tails import (
     NO_ENTRIES_REASON,
     NO_RECORDS_REASON,
-    TailPart,
+    JournalTailPart,
     from_json,
     read_tail,
     to_json,
@@ -45,7 +45,7 @@ def directory(path: Path, files: dict[int, bytes], mark: tuple[int, int] = (MADE
 
 def tail(*directories: JournalDirectory) -> tuple[dict[int, list[tuple[int, ...]]], list[dict[str, Any]]]:
     """The groups of each ledger, and the rows of the directories."""
-    rows = [row for batch in read_tail(TailPart("bk1", directories)) for row in batch.to_pylist()]
+    rows = [row for batch in read_tail(JournalTailPart("bk1", directories)) for row in batch.to_pylist()]
     ledgers = [row for row in rows if row["ledger_id"] is not None]
     assert all(
         (row["scope_id"], row["state"], row["bookie_id"]) == (0, TailState.OK, "bk1") for row in ledgers
@@ -208,7 +208,7 @@ def test_entries_of_other_scopes_are_rows_of_their_own(
     data = header() + b"".join(
         record(2, entry) + struct.pack(">i", len(second)) + second for entry in (0, 1, 0, 1, 0, 1)
     )
-    part = TailPart("bk1", (directory(tmp_path, {MADE: data}),))
+    part = JournalTailPart("bk1", (directory(tmp_path, {MADE: data}),))
     rows = [row for batch in read_tail(part) for row in batch.to_pylist()]
     held = {
         (row["scope_id"], row["ledger_id"]): list(struct.iter_unpack(">qqii", row["groups"]))
@@ -234,7 +234,7 @@ def test_a_name_that_the_server_does_not_understand_is_said(tmp_path: Path) -> N
 
 
 def test_what_is_in_vain_is_not_tried() -> None:
-    [batch] = read_tail(TailPart("bk1", (), "no journal directory was found"))
+    [batch] = read_tail(JournalTailPart("bk1", (), "no journal directory was found"))
     [row] = batch.to_pylist()
     assert (row["state"], row["reason"], row["path"]) == (
         TailState.GAP,
@@ -244,7 +244,10 @@ def test_what_is_in_vain_is_not_tried() -> None:
 
 
 def test_parts_come_back_as_they_were() -> None:
-    parts = [TailPart("bk1", (JournalDirectory("/j", DIGEST, 5, 9),)), TailPart("bk2", (), "why")]
+    parts = [
+        JournalTailPart("bk1", (JournalDirectory("/j", DIGEST, 5, 9),)),
+        JournalTailPart("bk2", (), "why"),
+    ]
     assert from_json(to_json(parts)) == parts
 
 

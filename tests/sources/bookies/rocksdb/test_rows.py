@@ -21,7 +21,7 @@ from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, plan_parts
 from auditor.sources.bookies.rocksdb import rows as rocksdb_rows
 from auditor.sources.bookies.rocksdb import scan as rocksdb_scan
-from auditor.sources.bookies.rocksdb.ledgers import fold_locations
+from auditor.sources.bookies.rocksdb.ledgers import group_locations
 from auditor.sources.bookies.rocksdb.scan import Rows, Strings, UnexpectedRows
 from benchmarks.rocksdb import write_index
 from tests.examples import examples
@@ -330,10 +330,10 @@ def test_memory_does_not_grow_with_the_entries_of_a_ledger() -> None:
     def peak() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    list(fold_locations(endless(1, 10 << 16, 1 << 16), UnexpectedRows("")))
+    list(group_locations(endless(1, 10 << 16, 1 << 16), UnexpectedRows("")))
     before = peak()
     [one] = list(
-        fold_locations(endless(1, 200 << 16, 1 << 16), UnexpectedRows(""))
+        group_locations(endless(1, 200 << 16, 1 << 16), UnexpectedRows(""))
     )  # 13 million entries, 200 MB of keys
     assert one.groups.groups().tolist() == [(0, (13_107_200 // 2 - 1) * 3, 2, 3)]
     assert peak() - before < 20 << 10  # KiB

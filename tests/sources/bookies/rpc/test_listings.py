@@ -51,7 +51,7 @@ async def _asked(
 
 
 def entries(heard: ListReply) -> list[int] | None:
-    return None if heard.groups is None else availability.expand(heard.groups).tolist()
+    return None if heard.entry_groups is None else availability.expand(heard.entry_groups).tolist()
 
 
 HOLDS = {ledger: range(0, ledger, 1 + ledger % 3) for ledger in range(60)}
@@ -85,8 +85,8 @@ def test_a_listing_larger_than_any_frame_that_a_server_takes_is_heard() -> None:
     with FakeBookie({1: runs}) as bookie:
         heard, client = asked(bookie, [1])
     assert client.give_up_reason is None
-    assert heard[1].groups is not None
-    assert heard[1].groups.nbytes > 5 << 20
+    assert heard[1].entry_groups is not None
+    assert heard[1].entry_groups.nbytes > 5 << 20
     assert entries(heard[1]) == list(runs)
 
 
@@ -144,7 +144,7 @@ def test_one_ledger_without_an_answer_is_unknown_and_no_other() -> None:
     with FakeBookie(HOLDS, silent_on_one) as bookie:
         heard, client = asked(bookie, HOLDS, HASTY)
     assert client.give_up_reason is None
-    assert [ledger for ledger, each in heard.items() if each.groups is None] == [7]
+    assert [ledger for ledger, each in heard.items() if each.entry_groups is None] == [7]
     assert "no answer within 0.5 s" in str(heard[7].reason)
     assert heard[7].answered is None
     assert heard.keys() == HOLDS.keys()
@@ -164,7 +164,7 @@ def test_a_bookie_that_answers_only_for_what_it_lacks_is_named_and_asked_no_more
     assert entries(heard[1000]) == []
     assert len(bookie.asked) < 12
     assert IMPOSSIBLE_LEDGER in bookie.asked
-    assert all(each.groups is None for ledger, each in heard.items() if ledger != 1000)
+    assert all(each.entry_groups is None for ledger, each in heard.items() if ledger != 1000)
 
 
 def test_two_silent_ledgers_are_not_enough_to_name_a_storage() -> None:
@@ -176,7 +176,7 @@ def test_two_silent_ledgers_are_not_enough_to_name_a_storage() -> None:
     with FakeBookie(behaviour=silent) as bookie:
         heard, client = asked(bookie, [1, 2], HASTY)
     assert client.give_up_reason is None
-    assert [each.groups for each in heard.values()] == [None, None]
+    assert [each.entry_groups for each in heard.values()] == [None, None]
 
 
 def test_a_bookie_that_lists_some_and_is_silent_on_many_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +201,7 @@ def test_an_answer_after_its_time_is_not_taken_for_another() -> None:
         heard, client = asked(bookie, range(3, 20), HASTY)
     assert client.give_up_reason is None
     assert bookie.connections == 1
-    assert [ledger for ledger, each in heard.items() if each.groups is None] == [3]
+    assert [ledger for ledger, each in heard.items() if each.entry_groups is None] == [3]
 
 
 def test_a_connection_that_is_dead_and_does_not_say_so_is_made_again() -> None:
@@ -270,7 +270,7 @@ def test_one_ledger_that_breaks_every_connection_takes_no_other_along(
     with FakeBookie(HOLDS, one_breaks) as bookie:
         heard, client = asked(bookie, HOLDS, HASTY)
     assert client.give_up_reason is None
-    assert [ledger for ledger, each in heard.items() if each.groups is None] == [20]
+    assert [ledger for ledger, each in heard.items() if each.entry_groups is None] == [20]
     assert "2 single requests failed" in str(heard[20].reason)
     assert reason in str(heard[20].reason)
     assert heard.keys() == HOLDS.keys()
@@ -283,7 +283,7 @@ def test_an_answer_for_another_ledger_is_not_believed() -> None:
 
     with FakeBookie(behaviour=mistaken) as bookie:
         heard, client = asked(bookie, [1, 2, 3])
-    assert not any(each.groups is not None for each in heard.values())
+    assert not any(each.entry_groups is not None for each in heard.values())
     assert "4 connections in a row" in str(client.give_up_reason)
     assert "for ledger" in str(client.give_up_reason)
 
@@ -357,7 +357,7 @@ def test_a_refusal_of_one_ledger_leaves_that_unknown(status: int) -> None:
     with FakeBookie(HOLDS, refusing_one) as bookie:
         heard, client = asked(bookie, HOLDS)
     assert client.give_up_reason is None
-    assert [ledger for ledger, each in heard.items() if each.groups is None] == [5]
+    assert [ledger for ledger, each in heard.items() if each.entry_groups is None] == [5]
     assert str(status) in str(heard[5].reason)
 
 
@@ -370,7 +370,7 @@ def test_a_busy_bookie_is_asked_again_after_a_pause() -> None:
 
     with FakeBookie(HOLDS, busy_twice) as bookie:
         heard, _ = asked(bookie, HOLDS)
-    assert all(each.groups is not None for each in heard.values())
+    assert all(each.entry_groups is not None for each in heard.values())
     assert len(bookie.asked) == 3 * len(HOLDS)
 
 
@@ -395,7 +395,7 @@ def test_a_listing_that_is_damaged_is_that_ledgers_alone_and_says_where() -> Non
         heard, client = asked(bookie, HOLDS)
     assert client.give_up_reason is None
     assert bookie.connections == 1
-    assert [ledger for ledger, each in heard.items() if each.groups is None] == [5]
+    assert [ledger for ledger, each in heard.items() if each.entry_groups is None] == [5]
     assert (heard[5].reason, heard[5].fault_offset) == ("availability: version 1, not 0", 19)
     assert heard[5].answered is not None
 

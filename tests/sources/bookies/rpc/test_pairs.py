@@ -11,7 +11,7 @@ from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
 from auditor.sources.bookies.rpc.connection import (
     NOT_REGISTERED_REASON,
     SHARED_ADDRESS_REASON,
-    endpoints,
+    find_endpoints,
     possible_replicas,
 )
 from auditor.sources.metadata.store import ClusterNodes, Znode
@@ -44,7 +44,7 @@ RPC = "bookie-rpc"
     ],
 )
 def test_a_bookie_is_asked_where_it_says(bookie_id: str, data: bytes, endpoint: tuple[str, int]) -> None:
-    assert endpoints(registered((bookie_id, data)), [bookie_id]) == {bookie_id: endpoint}
+    assert find_endpoints(registered((bookie_id, data)), [bookie_id]) == {bookie_id: endpoint}
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_a_bookie_is_asked_where_it_says(bookie_id: str, data: bytes, endpoint: 
     ],
 )
 def test_a_bookie_without_an_address_has_a_reason(bookie_id: str, data: bytes, reason: str) -> None:
-    found = endpoints(registered((bookie_id, data)), [bookie_id])[bookie_id]
+    found = find_endpoints(registered((bookie_id, data)), [bookie_id])[bookie_id]
     assert isinstance(found, str)
     assert reason in found
 
 
 def test_who_is_not_registered_is_not_asked_though_its_id_is_an_address() -> None:
-    assert endpoints(registered(("bk2:3181", b"")), ["bk1:3181"]) == {"bk1:3181": NOT_REGISTERED_REASON}
+    assert find_endpoints(registered(("bk2:3181", b"")), ["bk1:3181"]) == {"bk1:3181": NOT_REGISTERED_REASON}
 
 
 def test_one_that_is_registered_twice_is_asked_where_either_says() -> None:
@@ -75,14 +75,14 @@ def test_one_that_is_registered_twice_is_asked_where_either_says() -> None:
     }
     rows = registrations(ClusterNodes(nodes, 0, "0"))
     assert len(rows) == 2
-    assert endpoints(rows, ["b"]) == endpoints(rows[::-1], ["b"]) == {"b": ("h", 3181)}
+    assert find_endpoints(rows, ["b"]) == find_endpoints(rows[::-1], ["b"]) == {"b": ("h", 3181)}
 
 
 def test_an_address_that_two_bookies_share_is_asked_for_neither() -> None:
     rows = registered(
         ("a", info(("h", 3181, RPC))), ("b", info(("h", 3181, RPC))), ("c", info(("h", 1, RPC)))
     )
-    assert endpoints(rows, ["a", "c"]) == {"a": SHARED_ADDRESS_REASON, "c": ("h", 1)}
+    assert find_endpoints(rows, ["a", "c"]) == {"a": SHARED_ADDRESS_REASON, "c": ("h", 1)}
 
 
 LEDGERS = (
@@ -112,7 +112,7 @@ def test_a_bookie_is_asked_for_ledgers_of_which_it_may_hold_something(spark: Spa
 def test_a_registration_that_nothing_keeps_alive_is_no_address() -> None:
     said = info(("h", 3181, RPC))
     left = registrations(ClusterNodes({"available/old": Znode("/l/old", said, 1, 1, 1, 1, 0, 0)}, 0, "0"))
-    assert endpoints([*left, *registered(("new", said))], ["old", "new"]) == {
+    assert find_endpoints([*left, *registered(("new", said))], ["old", "new"]) == {
         "old": NOT_REGISTERED_REASON,
         "new": ("h", 3181),
     }

@@ -62,7 +62,7 @@ def test_what_a_bookie_says_of_entries_is_heard() -> None:
     assert said(heard) == SAID
     assert client.give_up_reason is None
     assert client.operations == {"connect": 1, "read_entry": 5}
-    assert all(each.answered is not None and each.answered >= before for each in heard.values())
+    assert all(each.answer_ms is not None and each.answer_ms >= before for each in heard.values())
     assert all(each.request_count == 1 and each.reason is None for each in heard.values())
     assert {request.version for request in bookie.requests} == {3}
 
@@ -121,7 +121,7 @@ def test_one_entry_without_an_answer_is_unknown_and_no_other() -> None:
     assert "no answer within 0.5 s, though the bookie answers for other entries" in str(
         heard[Entry(1, 1)].reason
     )
-    assert (heard[Entry(1, 1)].answered, heard[Entry(1, 1)].request_count) == (None, 1)
+    assert (heard[Entry(1, 1)].answer_ms, heard[Entry(1, 1)].request_count) == (None, 1)
 
 
 def test_a_bookie_that_never_answers_is_given_up_and_not_tried_in_another_version() -> None:
@@ -212,7 +212,7 @@ def test_a_refusal_of_one_entry_leaves_that_unknown(status: int) -> None:
     assert client.give_up_reason is None
     assert said(heard) == {**SAID, Entry(2, 9): UNKNOWN}
     assert str(status) in str(heard[Entry(2, 9)].reason)
-    assert heard[Entry(2, 9)].answered is not None
+    assert heard[Entry(2, 9)].answer_ms is not None
 
 
 def test_a_busy_bookie_is_asked_again_and_not_for_ever() -> None:

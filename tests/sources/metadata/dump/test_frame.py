@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.dump.records import FrameChecker
+from auditor.sources.metadata.dump.records import BeginEndChecker
 from auditor.sources.metadata.store import ClusterNodes, Tree
 from auditor.sources.metadata.stores import open_store
 
@@ -153,7 +153,7 @@ def test_first_and_last_lines_are_no_gaps_for_who_reads_a_part(wanted: int, tmp_
 
 @given(st.lists(st.sampled_from(["begin", "record", "end"]), max_size=8), st.integers(0, 6))
 def test_only_one_shape_is_complete(shape: list[str], promised: int) -> None:
-    frame = FrameChecker()
+    frame = BeginEndChecker()
     for offset, each in enumerate(shape):
         if each == "record":
             frame.count_record(offset)

@@ -19,7 +19,7 @@ def znode(path: str, owner: int = 0) -> Znode:
 
 def replayed(base: list[Znode], *operations: Operation) -> dict[str, Znode | None]:
     numbered = [(10 + n, 100 + n, what) for n, what in enumerate(operations)]
-    return Replay(0, numbered).apply({node.path: node for node in base})
+    return Replay(0, numbered).apply_to({node.path: node for node in base})
 
 
 def test_create_set_and_delete_do_what_they_say() -> None:
@@ -53,7 +53,7 @@ def test_a_znode_that_is_newer_than_a_change_keeps_its_bytes() -> None:
     history: list[Operation] = [Create("/r/a", b"", 7), SetData("/r/a", b"of the first", 1), Delete("/r/a")]
     assert replayed([newer], *history[:2], CloseSession(7, ()))["/r/a"] == newer
     # In one transaction a znode is as new as what is done to it.
-    made = Replay(0, [(5, 50, what) for what in history[:2]]).apply({})
+    made = Replay(0, [(5, 50, what) for what in history[:2]]).apply_to({})
     assert made["/r/a"] == Znode("/r/a", b"of the first", 5, 5, 50, 50, 1, 7)
 
 
@@ -89,13 +89,13 @@ def histories(draw: st.DrawFn) -> list[tuple[int, int, Operation]]:
 def test_a_fuzzy_snapshot_ends_as_an_exact_one(
     history: list[tuple[int, int, Operation]], data: st.DataObject
 ) -> None:
-    exact = {path: node for path, node in Replay(0, history).apply({}).items() if node}
+    exact = {path: node for path, node in Replay(0, history).apply_to({}).items() if node}
     begun = data.draw(st.integers(0, len(history)))
     fuzzy: dict[str, Znode] = {}
     for path in PATHS:
         # Each znode is written to the snapshot at a moment of its own, at or after the snapshot's beginning.
         moment = data.draw(st.integers(begun, len(history)))
-        node = Replay(0, history[:moment]).apply({}).get(path)
+        node = Replay(0, history[:moment]).apply_to({}).get(path)
         fuzzy |= {path: node} if node else {}
-    ended = Replay(begun, history[begun:]).apply(fuzzy)
+    ended = Replay(begun, history[begun:]).apply_to(fuzzy)
     assert {path: node for path, node in ended.items() if node} == exact
