@@ -41,7 +41,7 @@ def disk_version_missing(roster: Roster) -> Findings:
         nobody can need data on the disk, because all this is true:
         - No ledger and no under-replication mark names the bookie.
         - Every entry has all copies on other bookies.
-        - No bookie holds orphans (ledgers without metadata).
+        - No bookie holds orphans.
 
     Why it matters:
         The bookie refuses its next start. With allowStorageExpansion, it treats a wiped journal directory

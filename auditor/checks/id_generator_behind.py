@@ -28,7 +28,7 @@ def id_generator_behind(tables: Tables) -> DataFrame:
 
     What it finds:
         Reports an id generator if a listed ledger, or an orphan (a ledger without metadata), has the
-        generator's next id or a higher one. Etcd has 128 generators, called buckets.
+        generator's next id or a higher one. Etcd has 128 generators.
 
     Why it matters:
         The generator gives out the id of a deleted ledger again. A bookie that still has the old ledger

@@ -33,7 +33,7 @@ def refusal_text(refusal: Refused) -> str:
     >>> from auditor.model.permission import UnfitRunReason
     >>> objects = (ActionObject(HoldObject.LEDGER, "0/42"),)
     >>> old = UnfitRunReason.DATA_TOO_OLD
-    >>> refusal_text(Refused(ActionKind.RECOVER, objects, why=old.sentence, unfit_reason=old))
+    >>> refusal_text(Refused(ActionKind.RECOVER, objects, reason=old.sentence, unfit_reason=old))
     'Do not: recover ledger 42: the data of this run is more than 24 hours old; audit again'
     """
     names = " and ".join(dict.fromkeys(map(_object_name, refusal.objects))) or "anything"
