@@ -61,7 +61,7 @@ class Encoder:
             str(find_java().executable),
             *memory_options,
             "-cp",
-            classpath(more=[source]),
+            classpath(java_files=[source]),
             "Encoder",
         ]
 

@@ -11,17 +11,17 @@ import pytest
 from proofs.programs import PAGE, Program, page, programs
 from tests.truth.table import proofs
 
-HERE = Path(__file__).parent
+PROOFS_DIR = Path(__file__).parent
 
 
 def test_every_program_has_a_row() -> None:
-    packages = {path.parent.name for path in HERE.glob("*/__main__.py")}
+    packages = {path.parent.name for path in PROOFS_DIR.glob("*/__main__.py")}
     assert {program.name for program in programs()} == packages
     assert len(programs()) == len(packages)
 
 
 @pytest.mark.parametrize("program", programs(), ids=lambda program: program.name)
-def test_a_row_is_not_older_than_the_results(program: Program) -> None:
+def test_row_is_not_older_than_the_results(program: Program) -> None:
     results = [
         date.fromisoformat(proof.day)
         for proof in proofs()
@@ -32,10 +32,10 @@ def test_a_row_is_not_older_than_the_results(program: Program) -> None:
 
 
 @pytest.mark.parametrize("program", programs(), ids=lambda program: program.name)
-def test_a_program_is_described(program: Program) -> None:
-    page = (HERE.parent / "CONTRIBUTING.md").read_text("utf-8")
+def test_contributing_page_describes_every_program(program: Program) -> None:
+    page = (PROOFS_DIR.parent / "CONTRIBUTING.md").read_text("utf-8")
     assert f"python -m proofs.{program.name}" in page
 
 
-def test_the_page_is_what_the_table_says() -> None:
+def test_proofs_page_is_generated_from_the_table() -> None:
     assert PAGE.read_text("utf-8") == page(), "python -m proofs > docs/proofs.md"

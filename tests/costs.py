@@ -45,14 +45,14 @@ def processor_seconds(pid: int | None = None) -> float:
 
 def digest_of(places: Iterable[str]) -> str:
     """Return a digest of the names, sizes and contents of the files below some paths or URIs."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for place in places:
         path = Path(re.sub(r"^[\w+-]+://|\?.*$", "", place))
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
-                found.update(str(file.relative_to(path)).encode())
-                found.update(hashlib.sha256(file.read_bytes()).digest())
-    return found.hexdigest()[:16]
+                digest.update(str(file.relative_to(path)).encode())
+                digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:16]
 
 
 class Costs:
@@ -107,19 +107,19 @@ def summary(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Yield lines: all, files by their cost, and audits that repeat one."""
     tests: dict[str, list[float]] = defaultdict(list)
     audits: dict[str, list[float]] = defaultdict(list)
-    alike: dict[str, list[str]] = defaultdict(list)
+    tests_by_audit: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         file = row["test"].partition("::")[0]
         (audits if "audit" in row else tests)[file].append(row["seconds"])
         if "audit" in row:
-            alike[json.dumps(row["audit"])].append(row["test"])
+            tests_by_audit[json.dumps(row["audit"])].append(row["test"])
     yield (
         f"{sum(map(sum, tests.values())):.0f} s of processor time, {sum(map(len, tests.values()))} tests, "
         f"{sum(map(len, audits.values()))} audits of {sum(map(sum, audits.values())):.0f} s"
     )
     for file in sorted(tests, key=lambda file: -sum(tests[file])):
         yield f"{sum(tests[file]):8.1f} s {len(audits[file]):4} audits  {file}"
-    for names in alike.values():
+    for names in tests_by_audit.values():
         if len(names) > 1:
             yield f"{len(names)} equal audits: {', '.join(names)}"
 

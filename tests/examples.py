@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-FEWEST = 2
+MIN_EXAMPLES = 2
 
 
 def examples(percent: int) -> int:
@@ -13,4 +13,4 @@ def examples(percent: int) -> int:
     300 is for a property on which much rests, 20 for a slow one. Call it where the test is defined: the
     profile is chosen before tests are collected.
     """
-    return max(FEWEST, settings().max_examples * percent // 100)
+    return max(MIN_EXAMPLES, settings().max_examples * percent // 100)

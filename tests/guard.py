@@ -97,8 +97,8 @@ class Guard:
         begin = subprocess.Popen.__init__
 
         @wraps(begin)
-        def noted(popen: Any, args: Any, *more: Any, **options: Any) -> None:
+        def noted(popen: Any, args: Any, *positional: Any, **options: Any) -> None:
             self.note(args)
-            begin(popen, args, *more, **options)
+            begin(popen, args, *positional, **options)
 
         patch.setattr(subprocess.Popen, "__init__", noted)

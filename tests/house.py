@@ -25,7 +25,7 @@ PACKAGE, TESTS = "auditor", ("tests", "proofs")
 GENERATED = "auditor/codecs/protobuf/pb"
 FRAGMENT_LINES = 60
 """A module below this many lines has two importers, or is a row of a registry."""
-LONGEST_FUNCTION = 60
+MAX_FUNCTION_LINES = 60
 REGISTRIES = {
     f"{PACKAGE}.{name}"
     for name in (
@@ -45,7 +45,7 @@ Texts = Mapping[str, str]
 """The text of each Python file, by its path below the top of the repository."""
 
 
-def here() -> dict[str, str]:
+def read_tree() -> dict[str, str]:
     """The files as they lie here."""
     return {
         path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
@@ -54,7 +54,7 @@ def here() -> dict[str, str]:
     }
 
 
-def at(revision: str) -> dict[str, str]:
+def read_git(revision: str) -> dict[str, str]:
     """The files of a revision that git knows."""
     # git archive refuses a folder that the revision does not have.
     listing = ["git", "ls-tree", "-d", "--name-only", revision, PACKAGE, *TESTS]
@@ -100,7 +100,7 @@ class Module:
             typing_only = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
             if not typing_only and not isinstance(node, (ast.Import, ast.ImportFrom)):
                 decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-                return min(node.lineno, *(each.lineno for each in decorators), self.lines) - 1
+                return min(node.lineno, *(decorator.lineno for decorator in decorators), self.lines) - 1
         return self.lines
 
     @cached_property
@@ -136,7 +136,7 @@ class Module:
         }
 
 
-class House:
+class Repo:
     """The package and its tests, as texts say it."""
 
     def __init__(self, texts: Texts) -> None:
@@ -150,22 +150,22 @@ class House:
         self.tests = {path: text for path, text in ours.items() if path.partition("/")[0] in TESTS}
 
     @cached_property
-    def arrows(self) -> dict[str, Counter[str]]:
+    def imports(self) -> dict[str, Counter[str]]:
         """For each module those that it imports, and in how many places."""
-        found: dict[str, Counter[str]] = {}
+        counts: dict[str, Counter[str]] = {}
         for name, module in self.modules.items():
-            asked = (each if each in self.modules else each.rpartition(".")[0] for each in module.imported)
-            found[name] = Counter(each for each in asked if each in self.modules and each != name)
-        return found
+            targets = (path if path in self.modules else path.rpartition(".")[0] for path in module.imported)
+            counts[name] = Counter(path for path in targets if path in self.modules and path != name)
+        return counts
 
     @cached_property
     def importers(self) -> dict[str, set[str]]:
         """For each module those that import it, or name it in a text."""
-        found: dict[str, set[str]] = defaultdict(set)
-        for name, others in self.arrows.items():
-            for other in (*others, *(self.modules[name].words & self.modules.keys() - {name})):
-                found[other].add(name)
-        return found
+        by_module: dict[str, set[str]] = defaultdict(set)
+        for name, targets in self.imports.items():
+            for target in (*targets, *(self.modules[name].words & self.modules.keys() - {name})):
+                by_module[target].add(name)
+        return by_module
 
     def is_row(self, module: Module) -> bool:
         """Whether a registry has a row for it, or it is a program."""
@@ -189,31 +189,31 @@ class House:
         """Parts of a package that import each other, and in how many places of both."""
         below = f"{PACKAGE}.{package}."
         places: Counter[tuple[str, str]] = Counter()
-        for name, others in self.arrows.items():
-            for other, count in others.items():
-                if name.startswith(below) and other.startswith(below):
-                    ends = [each.removeprefix(below).split(".")[0] for each in (name, other)]
+        for name, targets in self.imports.items():
+            for target, count in targets.items():
+                if name.startswith(below) and target.startswith(below):
+                    ends = [module.removeprefix(below).split(".")[0] for module in (name, target)]
                     if ends[0] != ends[1]:
                         places[ends[0], ends[1]] += count
         return {
-            (one, two): count + places[two, one]
-            for (one, two), count in places.items()
-            if one < two and (two, one) in places
+            (first, second): count + places[second, first]
+            for (first, second), count in places.items()
+            if first < second and (second, first) in places
         }
 
     def header_share(self) -> float:
         """How much of all lines stands before first statements."""
-        return sum(each.header for each in self.modules.values()) / self.lines()
+        return sum(module.header for module in self.modules.values()) / self.lines()
 
     def lines(self) -> int:
         """Of the package."""
-        return sum(each.lines for each in self.modules.values())
+        return sum(module.lines for module in self.modules.values())
 
     def figures(self) -> Iterator[tuple[str, str]]:
         """All of it: what is counted, and the number."""
-        sizes = [each.lines for each in self.modules.values()]
+        sizes = [value.lines for value in self.modules.values()]
         lone = [name for name in self.modules if len(self.importers[name]) == 1]
-        lengths = [length for each in self.modules.values() for length in each.functions.values()]
+        lengths = [length for value in self.modules.values() for length in value.functions.values()]
         yield "modules", f"{len(sizes):,}"
         yield "lines", f"{sum(sizes):,}"
         yield "median file", f"{median(sizes):g}"
@@ -222,8 +222,8 @@ class House:
         yield f"modules below {FRAGMENT_LINES} lines, one importer, no row", f"{len(self.fragments())}"
         yield "modules with exactly one importer", f"{len(lone)}"
         yield (
-            f"functions over {LONGEST_FUNCTION} lines",
-            f"{sum(each > LONGEST_FUNCTION for each in lengths)}",
+            f"functions over {MAX_FUNCTION_LINES} lines",
+            f"{sum(value > MAX_FUNCTION_LINES for value in lengths)}",
         )
         yield "longest function", f"{max(lengths, default=0)}"
         for package in PAIRED:
@@ -235,12 +235,12 @@ class House:
 
     def packages(self) -> Iterator[tuple[str, str]]:
         """Each package: modules, lines, share of lines before first statements."""
-        rooms: dict[str, list[Module]] = defaultdict(list)
+        by_package: dict[str, list[Module]] = defaultdict(list)
         for name, module in self.modules.items():
-            rooms[name.split(".")[1] if "." in name else name].append(module)
-        for room, inside in sorted(rooms.items()):
-            lines = sum(each.lines for each in inside)
-            yield room, f"{len(inside)} / {lines:,} / {sum(each.header for each in inside) / lines:.0%}"
+            by_package[name.split(".")[1] if "." in name else name].append(module)
+        for package, inside in sorted(by_package.items()):
+            lines = sum(part.lines for part in inside)
+            yield package, f"{len(inside)} / {lines:,} / {sum(part.header for part in inside) / lines:.0%}"
 
 
 def _tests(text: str) -> int:
@@ -269,10 +269,10 @@ def table(columns: Mapping[str, Iterable[tuple[str, str]]]) -> list[str]:
 
 def main(revisions: list[str]) -> None:
     """Print the figures of revisions, and of what lies here."""
-    houses = {revision: House(at(revision)) for revision in revisions} | {"here": House(here())}
-    print(*table({title: house.figures() for title, house in houses.items()}), sep="\n")
+    repos = {revision: Repo(read_git(revision)) for revision in revisions} | {"here": Repo(read_tree())}
+    print(*table({title: house.figures() for title, house in repos.items()}), sep="\n")
     print("\nmodules / lines / share before first statements")
-    print(*table({title: house.packages() for title, house in houses.items()}), sep="\n")
+    print(*table({title: house.packages() for title, house in repos.items()}), sep="\n")
 
 
 if __name__ == "__main__":

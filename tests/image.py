@@ -24,7 +24,7 @@ import click
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = ROOT / "conf" / "Dockerfile"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_OF_PIP = ("PIP_CERT", "PIP_DEFAULT_TIMEOUT", "PIP_INDEX_URL", "SSL_CERT_FILE")
+_PIP_VARIABLES = ("PIP_CERT", "PIP_DEFAULT_TIMEOUT", "PIP_INDEX_URL", "SSL_CERT_FILE")
 """What says where a registry is here; not what the image says."""
 
 
@@ -52,24 +52,24 @@ def stages(text: str) -> list[Stage]:
     >>> stage.name, stage.instructions
     ('one', [Instruction(word='RUN', text='a &&     b')])
     """
-    found: list[Stage] = []
+    result: list[Stage] = []
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     for line in re.sub(r"\\\n", "", "\n".join(lines)).splitlines():
-        word, _, rest = line.strip().partition(" ")
+        word, _, operands = line.strip().partition(" ")
         if word == "FROM":
-            base, _, name = rest.partition(" AS ")
-            found.append(Stage(base, name or None))
+            base, _, name = operands.partition(" AS ")
+            result.append(Stage(base, name or None))
         elif word:
-            found[-1].instructions.append(Instruction(word, rest))
-    return found
+            result[-1].instructions.append(Instruction(word, operands))
+    return result
 
 
-class Built:
+class StageBuild:
     """A stage that is being built in a directory."""
 
-    def __init__(self, place: Path, others: dict[str, Path]) -> None:
-        self.place, self.others = place, others
-        self.at, self.user, self.environment = "/", "0", {"PATH": _PATH}
+    def __init__(self, place: Path, stage_roots: dict[str, Path]) -> None:
+        self.place, self.others = place, stage_roots
+        self.directory, self.user, self.environment = "/", "0", {"PATH": _PATH}
 
     def do(self, instruction: Instruction) -> None:
         """Carry it out.
@@ -80,8 +80,8 @@ class Built:
         words = instruction.text.split()
         match instruction.word:
             case "WORKDIR":
-                self.at = instruction.text
-                self.inside(self.at).mkdir(parents=True, exist_ok=True)
+                self.directory = instruction.text
+                self.inside(self.directory).mkdir(parents=True, exist_ok=True)
             case "USER":
                 self.user = instruction.text
             case "ARG" | "ENV":
@@ -93,14 +93,14 @@ class Built:
                 source = ROOT
                 if words[0].startswith("--from="):
                     source = self.others[words.pop(0).removeprefix("--from=")]
-                self.copy([source / each.lstrip("/") for each in words[:-1]], words[-1])
+                self.copy([source / path.lstrip("/") for path in words[:-1]], words[-1])
             case "ENTRYPOINT" | "CMD":
                 self.environment[instruction.word] = instruction.text
             case _:
                 raise ValueError(f"{instruction.word} is not known here")
 
     def inside(self, path: str) -> Path:
-        return self.place / Path(self.at, path).as_posix().lstrip("/")
+        return self.place / Path(self.directory, path).as_posix().lstrip("/")
 
     def copy(self, sources: list[Path], target: str) -> None:
         to = self.inside(target)
@@ -114,8 +114,8 @@ class Built:
     def run(self, command: list[str]) -> None:
         """Run a command in it, as its user."""
         print(f"{self.place.name}: {' '.join(command)}", file=sys.stderr)
-        kept = {name: os.environ[name] for name in _OF_PIP if name in os.environ}
-        inner = f'cd {self.at} && exec "$@"'
+        pip_environment = {name: os.environ[name] for name in _PIP_VARIABLES if name in os.environ}
+        inner = f'cd {self.directory} && exec "$@"'
         subprocess.run(
             [
                 "/usr/sbin/chroot",
@@ -127,7 +127,7 @@ class Built:
                 "sh",
                 *command,
             ],
-            env={**kept, **self.environment, "HOME": self.at},
+            env={**pip_environment, **self.environment, "HOME": self.directory},
             check=True,
         )
 
@@ -138,7 +138,7 @@ class Built:
 def main(root: Path, work: Path) -> None:
     """Build all stages, then run the image."""
     work.mkdir(parents=True)
-    others: dict[str, Path] = {}
+    stage_roots: dict[str, Path] = {}
     for stage in stages(DOCKERFILE.read_text("utf-8")):
         place = work / (stage.name or "image")
         subprocess.run(["cp", "-a", str(root), str(place)], check=True)
@@ -146,11 +146,11 @@ def main(root: Path, work: Path) -> None:
             shutil.copy(file, place / file.lstrip("/"))
         subprocess.run(["mount", "--bind", "/proc", str(place / "proc")], check=True)
         try:
-            built = Built(place, others)
+            built = StageBuild(place, stage_roots)
             for instruction in stage.instructions:
                 built.do(instruction)
             if stage.name is not None:
-                others[stage.name] = place
+                stage_roots[stage.name] = place
                 continue
             entry = json.loads(built.environment["ENTRYPOINT"])
             built.run([*entry, *json.loads(built.environment["CMD"])])

@@ -20,9 +20,9 @@ def lowest_versions(lines: list[str]) -> list[str]:
     ['click==8.5']
     """
     ends = {
-        each.name: bound.version
-        for each in map(Requirement, lines)
-        for bound in each.specifier
+        requirement.name: bound.version
+        for requirement in map(Requirement, lines)
+        for bound in requirement.specifier
         if bound.operator == ">="
     }
     return [f"{name}=={version}" for name, version in ends.items()]

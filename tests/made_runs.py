@@ -90,7 +90,7 @@ def finding_row(finding: Finding) -> dict[str, Any]:
     }
 
 
-def change_row(finding: Finding, first_seen: int, change: str = "same", **more: Any) -> dict[str, Any]:
+def change_row(finding: Finding, first_seen: int, change: str = "same", **columns: Any) -> dict[str, Any]:
     """A finding's row of the table changes."""
     return {
         "fingerprint": finding.fingerprint,
@@ -98,7 +98,7 @@ def change_row(finding: Finding, first_seen: int, change: str = "same", **more: 
         "severity": str(finding.severity),
         "change": change,
         "first_seen": first_seen,
-        **more,
+        **columns,
     }
 
 

@@ -90,11 +90,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package as its wheel carries it, unpacked outside the checkout."""
     place = tmp_path_factory.mktemp("wheel")
     # Without hatchling here, pip fetches it for the build.
-    here = ["--no-build-isolation"] if find_spec("hatchling") else []
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *here]
+    build_options = ["--no-build-isolation"] if find_spec("hatchling") else []
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *build_options]
     subprocess.run([*pip, "--wheel-dir", str(place), str(ROOT)], check=True)
-    [made] = place.glob("*.whl")
-    with zipfile.ZipFile(made) as archive:
+    [wheel_file] = place.glob("*.whl")
+    with zipfile.ZipFile(wheel_file) as archive:
         archive.extractall(place / "site")
     return place / "site"
 
@@ -129,39 +129,39 @@ LONGEST_FIRST = (
 """Directories with whole clusters and whole audits."""
 
 
-def mark(item: pytest.Item) -> None:
+def mark(test_item: pytest.Item) -> None:
     """Set the markers of a test.
 
     Its tier; `proof` below proofs/; `long` if tests/long.toml names it; and `property` if Hypothesis draws
     its examples.
     """
-    tier = tier_of(item).name.lower()
-    if item.get_closest_marker(tier) is None:
-        item.add_marker(tier)
-    if item.path.is_relative_to(PROOFS):
-        item.add_marker("proof")
-    if is_long(item.nodeid):
-        item.add_marker("long")
-    if is_hypothesis_test(getattr(item, "obj", None)):
-        item.add_marker("property")
+    tier = tier_of(test_item).name.lower()
+    if test_item.get_closest_marker(tier) is None:
+        test_item.add_marker(tier)
+    if test_item.path.is_relative_to(PROOFS):
+        test_item.add_marker("proof")
+    if is_long(test_item.nodeid):
+        test_item.add_marker("long")
+    if is_hypothesis_test(getattr(test_item, "obj", None)):
+        test_item.add_marker("property")
 
 
-def in_turn(paths: Iterable[Path]) -> list[Path]:
+def interleave_paths(paths: Iterable[Path]) -> list[Path]:
     """Files in the order in which processes side by side begin them.
 
     Those of `LONGEST_FIRST` come first, one of each directory in turn: what waits for its servers is
     beside what does not. All others keep their order.
     """
     of_directory: dict[str, list[Path]] = {name: [] for name in LONGEST_FIRST}
-    others: list[Path] = []
+    other_paths: list[Path] = []
     for path in paths:
         top = "/".join(path.relative_to(ROOT).parts[:2]) if path.is_relative_to(ROOT) else ""
-        of_directory.get(top, others).append(path)
+        of_directory.get(top, other_paths).append(path)
     turns = zip_longest(*of_directory.values())
-    return [path for turn in turns for path in turn if path is not None] + others
+    return [path for turn in turns for path in turn if path is not None] + other_paths
 
 
-TOGETHER = (
+FILE_GROUPS = (
     ("tests/corpora/test_asked_of.py", "tests/corpora/test_gc.py"),
     (
         "tests/test_house.py",
@@ -182,17 +182,17 @@ trees of the whole package (tests/syntax.py).
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each process a file at a time, or those of `TOGETHER`."""
+    """Give each process a file at a time, or those of `FILE_GROUPS`."""
     if config.getvalue("dist") != "loadfile":
         return None
-    made = import_module("xdist.scheduler").LoadFileScheduling(config, log)
-    made._split_scope = lambda test: unit_of(test.partition("::")[0])
-    return made
+    scheduler = import_module("xdist.scheduler").LoadFileScheduling(config, log)
+    scheduler._split_scope = lambda test: unit_of(test.partition("::")[0])
+    return scheduler
 
 
 def unit_of(file: str) -> str:
     """What a file is handed out as: itself, or the first of those that it is run with."""
-    return next((each[0] for each in TOGETHER if file in each), file)
+    return next((group[0] for group in FILE_GROUPS if file in group), file)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -201,11 +201,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     A run in one process begins with the quick tests.
     """
-    for item in items:
-        mark(item)
+    for test_item in items:
+        mark(test_item)
     if hasattr(config, "workerinput"):
-        places = {path: at for at, path in enumerate(in_turn(dict.fromkeys(item.path for item in items)))}
-        items.sort(key=lambda item: places[item.path])
+        places = {
+            path: position
+            for position, path in enumerate(
+                interleave_paths(dict.fromkeys(test_item.path for test_item in items))
+            )
+        }
+        items.sort(key=lambda test_item: places[test_item.path])
 
 
 @dataclass(frozen=True)
@@ -247,7 +252,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not skipped and not (missing and terminalreporter.getreports("failed")):
         return
     reasons = [
-        each.longrepr[2] if isinstance(each.longrepr, tuple) else str(each.longrepr) for each in skipped
+        report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        for report in skipped
     ]
     terminalreporter.write_sep("=", f"skipped tests: {len(skipped)}")
     for line in skipped_for(reasons, missing):
@@ -261,14 +267,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     Processes side by side have a session each, all of one Java process (`tests.servers.shared_spark`). Tables
     of tests are small, so it plans as an audit of small tables does (`large_plans`: as one of large).
     """
-    from tests.corpora.shared import made_once, shared_root
+    from tests.corpora.shared import make_once, shared_root
     from tests.servers import shared_spark
 
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     # Linux alone tells the server of Spark when the tests have ended.
     if processes > 1 and hasattr(os, "pidfd_open"):
         root = shared_root(tmp_path_factory)
-        yield shared_spark.attach(made_once(root, "spark", lambda at: shared_spark.launch(at, processes)))
+        yield shared_spark.attach(
+            make_once(root, "spark", lambda place: shared_spark.launch(place, processes))
+        )
     else:
         session = shared_spark.start()
         yield session

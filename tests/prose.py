@@ -52,7 +52,7 @@ _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _LABEL = re.compile(r"^\*\*[^*]+\*\*\s*")
 _CODE = re.compile(r"(`+).+?\1", re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)[\"')*]*\s+")
-_ITEM = re.compile(r"^\s*(?:[-*]|\d+\.) ")
+_LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+\.) ")
 _WORD = re.compile(r"[\w'-]*\w[\w'-]*")
 
 
@@ -103,7 +103,7 @@ def _texts(page: str) -> Iterator[str]:
 
 
 def _is_code(line: str) -> bool:
-    return line.startswith("    ") and not _ITEM.match(line)
+    return line.startswith("    ") and not _LIST_ITEM.match(line)
 
 
 def _parts(lines: Iterable[str]) -> Iterator[str]:
@@ -113,10 +113,10 @@ def _parts(lines: Iterable[str]) -> Iterator[str]:
         if line.lstrip().startswith("|"):
             yield from re.split(r"(?<!\\)\||;", line)
             continue
-        if _ITEM.match(line):
+        if _LIST_ITEM.match(line):
             yield " ".join(joined)
             joined = []
-        joined.append(_ITEM.sub("", line, count=1) if not joined else line.strip())
+        joined.append(_LIST_ITEM.sub("", line, count=1) if not joined else line.strip())
     yield " ".join(joined)
 
 

@@ -31,46 +31,48 @@ SOURCES = Path(__file__).parents[1] / "auditor"
 PAGE = (Path(__file__).parents[1] / "docs" / "adding.md").read_text("utf-8")
 
 
-def told(name: str) -> dict[str, Any]:
+def run_page_code(name: str) -> dict[str, Any]:
     """What the page's code of this name defines."""
     defined: dict[str, Any] = {}
     exec(compile(code_of(name), "docs/adding.md", "exec"), defined)
     return defined
 
 
-def test_the_check_of_the_page_finds_and_leaves_alone(spark: SparkSession) -> None:
-    made = told("check")["ledger_unreplicated"]
-    assert isinstance(made, TableCheck)
-    asked = tables(
+def test_check_of_the_page_reports_only_unreplicated_ledger(spark: SparkSession) -> None:
+    check = run_page_code("check")["ledger_unreplicated"]
+    assert isinstance(check, TableCheck)
+    audit_tables = tables(
         spark,
         ledgers=[ledger(1, "bk1", write_quorum=1, ack_quorum=1), ledger(2, "bk1", "bk2", write_quorum=2)],
     )
-    rows = ask_table_checks([made], asked).collect()
+    rows = ask_table_checks([check], audit_tables).collect()
     assert [(row["id"], row["ledger_id"], row["severity"]) for row in rows] == [
         ("ledger-unreplicated", 1, "note")
     ]
 
 
-def test_the_table_of_the_page_arrives_in_a_run(
+def test_table_of_the_page_is_written_to_a_run(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = eval(code_of("table row"), {"Table": Table, **told("table")})
+    row = eval(code_of("table row"), {"Table": Table, **run_page_code("table")})
     run = made_run(tmp_path / "run")
     monkeypatch.setitem(TABLES, row.name, row)
     cache = TableCache(Execution(spark), RunStore(RunDirectory(run.path)), SilentProgress())
     single = [ledger(1, "bk1", write_quorum=1, ensemble_size=1), ledger(2, "bk1", "bk2", write_quorum=2)]
-    asked = with_declared_tables(cache, tables(spark, ledgers=single))
+    audit_tables = with_declared_tables(cache, tables(spark, ledgers=single))
     rows = [{"scope_id": 0, "ledger_id": 1, "ensemble_size": 1}]
-    assert [each.asDict() for each in asked.single_copies.collect()] == rows
+    assert [record.asDict() for record in audit_tables.single_copies.collect()] == rows
     assert run.table(row.name).to_pylist() == rows
     assert run.views(spark, "page_")[f"page_{row.name}"] == row.row
-    said = {each["col_name"]: each["comment"] for each in spark.sql("DESCRIBE page_single_copies").collect()}
-    assert said == {name: each["comment"] for name, each in json.loads(to_json())[row.name].items()}
+    comments = {
+        record["col_name"]: record["comment"] for record in spark.sql("DESCRIBE page_single_copies").collect()
+    }
+    assert comments == {name: record["comment"] for name, record in json.loads(to_json())[row.name].items()}
     assert f"- `{row.name}`: {row.row}" in tables_page()
 
 
-def test_a_check_is_not_asked_of_a_table_without_rows(spark: SparkSession, tmp_path: Path) -> None:
-    row = eval(code_of("table row"), {"Table": Table, **told("table")})
+def test_table_of_the_page_without_rows_is_known_as_empty(spark: SparkSession, tmp_path: Path) -> None:
+    row = eval(code_of("table row"), {"Table": Table, **run_page_code("table")})
     cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path))), SilentProgress())
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(TABLES, row.name, row)
@@ -82,7 +84,7 @@ def code_of(name: str) -> str:
     return str(code)
 
 
-def test_a_basis_is_one_row() -> None:
+def test_every_basis_has_a_data_kind_and_an_optional_table() -> None:
     assert f"    {code_of('basis')}" in (SOURCES / "checks" / "check.py").read_text("utf-8")
     for basis in Basis:
         assert basis.data_kind in get_args(DataKind)
@@ -90,16 +92,18 @@ def test_a_basis_is_one_row() -> None:
             assert basis.table in OPTIONAL_TABLES, basis
 
 
-def test_a_need_is_said_in_one_place() -> None:
+def test_every_need_is_in_the_needs_module() -> None:
     text = (SOURCES / "checks" / "needs.py").read_text("utf-8")
     assert indent(code_of("need"), "    ") in text
     for need in Need:
         assert f"Need.{need.name}" in text, f"{need} is never lacking"
 
 
-def test_the_form_of_the_page_is_written_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_form_of_the_page_can_be_written_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("auditor.reports.forms.FORMS", dict(FORMS))
-    told("form")
+    run_page_code("form")
     run = open_run(made_run(tmp_path / "run").path)
     run.write("ids", tmp_path / "file")
     lines = (tmp_path / "file").read_text("utf-8").splitlines()

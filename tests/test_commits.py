@@ -67,7 +67,7 @@ def test_commits_have_an_area_a_verb_and_an_object() -> None:
         pytest.param("x: " + "y" * 67 + " z", id="72 characters"),
     ],
 )
-def test_a_right_subject_has_no_fault(subject: str) -> None:
+def test_valid_subject_has_no_fault(subject: str) -> None:
     assert faults(subject) == []
 
 
@@ -83,5 +83,5 @@ def test_a_right_subject_has_no_fault(subject: str) -> None:
         pytest.param("x: " + "y" * 68 + " z", id="73 characters"),
     ],
 )
-def test_a_wrong_subject_has_a_fault(subject: str) -> None:
+def test_invalid_subject_has_a_fault(subject: str) -> None:
     assert faults(subject)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 BUSY = "import time\nwhile time.process_time() < 0.5: pass\nprint('busy', flush=True)\ninput()"
 
 
-def test_the_time_of_a_child_counts_while_it_lives_and_afterwards() -> None:
+def test_processor_seconds_include_running_and_ended_children() -> None:
     before = processor_seconds()
     command = [sys.executable, "-c", BUSY]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
@@ -25,20 +25,20 @@ def test_the_time_of_a_child_counts_while_it_lives_and_afterwards() -> None:
     assert processor_seconds() - before >= 0.4
 
 
-def test_equal_files_have_one_digest_wherever_they_are(tmp_path: Path) -> None:
+def test_equal_files_have_equal_digests_in_any_directory(tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name / "current").mkdir(parents=True)
         (tmp_path / name / "current" / "0.log").write_bytes(b"BKLO")
         (tmp_path / name / "metadata.jsonl").write_text("{}")
-    one, other = (
+    first, second = (
         [f"dump://{tmp_path / name}/metadata.jsonl?root=/l", str(tmp_path / name)]
         for name in ("one", "other")
     )
-    assert digest_of(one) == digest_of(other)
+    assert digest_of(first) == digest_of(second)
     (tmp_path / "other" / "current" / "0.log").write_bytes(b"BKLP")
-    assert digest_of(one) != digest_of(other)
+    assert digest_of(first) != digest_of(second)
     shutil.rmtree(tmp_path / "one")
-    assert digest_of(one) != digest_of(other)
+    assert digest_of(first) != digest_of(second)
 
 
 def test_costs_are_added_up_by_file_and_equal_audits_are_named() -> None:
@@ -57,7 +57,7 @@ def test_costs_are_added_up_by_file_and_equal_audits_are_named() -> None:
     ]
 
 
-def test_a_run_of_tests_writes_a_line_for_each(tmp_path: Path) -> None:
+def test_run_writes_a_cost_line_for_each_test(tmp_path: Path) -> None:
     (tmp_path / "test_x.py").write_text(
         "from auditor import Audit\n\n\ndef test_audit():\n    try:\n"
         "        Audit('dump:///none.jsonl', ['/none'], '/none/run').run()\n"

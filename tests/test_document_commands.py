@@ -30,7 +30,7 @@ PROGRAM = re.compile(
     r"(?:\$ )?(?:nice .* )?"
     r"((?:bkaudit|python3?|pip|eval|spark-submit|etcdctl|cp|zip|docker|\S*/python|\S*/run) .*)"
 )
-ELSEWHERE = {
+OTHER_TESTS = {
     "python3 run.py demo": "tests/test_run.py",
     "python3 run.py test": "tests/test_run.py",
     "pip install .": "tests/test_packaging.py",
@@ -44,10 +44,10 @@ PULSAR = ROOT / "tests" / "data" / "pulsar-a"
 
 TOPIC = "fleet/telemetry/gps"
 
-MAKES_RUNS = ("README", "getting-started", "space")
+AUDIT_PAGES = ("README", "getting-started", "space")
 """The pages that show an audit which is run; those come first."""
 
-MAY_FIND = {"audit": (0, 1, 3), "collect": (0, 3), "doctor": (0, 3)}
+EXIT_CODES = {"audit": (0, 1, 3), "collect": (0, 3), "doctor": (0, 3)}
 """Exit codes of commands that say something of the cluster with them; 0 is that of all others."""
 
 
@@ -107,47 +107,49 @@ def words_of(command: str, page: Path, cluster: dict[str, str]) -> list[str]:
 
     A page that makes a run has it to itself; others speak of the README's.
     """
-    run = f"runs/{page.stem if page.stem in MAKES_RUNS else 'README'}"
+    run = f"runs/{page.stem if page.stem in AUDIT_PAGES else 'README'}"
     words = shlex.split(command.partition("bkaudit")[2])
     if "FINGERPRINT" in words:
         cluster = cluster | {"FINGERPRINT": next(iter(RunReader(run).findings)).fingerprint}
     return [cluster.get(word, run if word in ("RUN", "run-1") else word) for word in words]
 
 
-def test_what_documents_show_runs(
+def test_commands_in_documents_run_successfully(
     cluster: dict[str, str], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for page in sorted(RUN, key=lambda page: page.stem not in MAKES_RUNS):
+    for page in sorted(RUN, key=lambda page: page.stem not in AUDIT_PAGES):
         for command in RUN[page]:
-            if command.startswith(tuple(ELSEWHERE)):
+            if command.startswith(tuple(OTHER_TESTS)):
                 continue
             words = words_of(command, page, cluster)
             done = CliRunner().invoke(main, words, prog_name="bkaudit")
-            assert done.exit_code in MAY_FIND.get(words[0], (0,)), f"{page}: {command}\n{done.output}"
+            assert done.exit_code in EXIT_CODES.get(words[0], (0,)), f"{page}: {command}\n{done.output}"
 
 
-def test_a_command_that_is_not_run_is_marked_as_an_example() -> None:
-    known = ("bkaudit ", *ELSEWHERE)
+def test_command_that_is_not_run_is_marked_as_an_example() -> None:
+    prefixes = ("bkaudit ", *OTHER_TESTS)
     shown = [
-        f"{page.name}: {command}" for page in RUN for command in RUN[page] if not command.startswith(known)
+        f"{page.name}: {command}" for page in RUN for command in RUN[page] if not command.startswith(prefixes)
     ]
     assert shown == []
 
 
-def test_what_other_tests_run_is_there() -> None:
-    assert [file for file in ELSEWHERE.values() if not (ROOT / file).exists()] == []
+def test_files_that_run_other_commands_exist() -> None:
+    assert [file for file in OTHER_TESTS.values() if not (ROOT / file).exists()] == []
 
 
-def test_examples_are_marked_and_commands_are_run() -> None:
-    assert all(any("bkaudit audit " in each for each in RUN[page]) for page in RUN if page.stem in MAKES_RUNS)
+def test_documents_have_commands_to_run_and_examples() -> None:
+    assert all(
+        any("bkaudit audit " in command for command in RUN[page]) for page in RUN if page.stem in AUDIT_PAGES
+    )
     assert sum(len(shown) for shown in RUN.values()) > 20
     assert sum(len(commands(page)[1]) for page in PAGES) > 10
 
 
-def test_a_block_is_indented_or_fenced() -> None:
+def test_code_block_is_indented_or_fenced() -> None:
     text = "words\n\n    bkaudit a \\\n      --b   # why\n\nmore\n\n```console example\nbkaudit c\n```\n"
-    assert [each for each in blocks(text) if each[1]] == [
+    assert [block for block in blocks(text) if block[1]] == [
         ("", ["bkaudit a --b   # why"]),
         ("console example", ["bkaudit c"]),
     ]

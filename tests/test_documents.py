@@ -14,13 +14,13 @@ import pytest
 from click.testing import CliRunner
 
 from auditor.cli import main
-from tests.command_lines import whole_context
+from tests.command_lines import program_context
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def shown(page: Path) -> list[str]:
+def document_commands(page: Path) -> list[str]:
     """The commands of a page: lines of code that begin with ``bkaudit``, and code in the text that does."""
     text = re.sub(r"\\\n\s*", " ", page.read_text("utf-8"))
     lines = re.findall(r"^(?:    )?(?:\$ )?(bkaudit .*)$", text, re.MULTILINE)
@@ -29,36 +29,38 @@ def shown(page: Path) -> list[str]:
     )
 
 
-COMMANDS = sorted({(page.name, command) for page in PAGES for command in shown(page)})
+COMMANDS = sorted({(page.name, command) for page in PAGES for command in document_commands(page)})
 
 
-@pytest.mark.parametrize(("page", "command"), COMMANDS, ids=[" ".join(each) for each in COMMANDS])
-def test_a_command_that_a_document_shows_is_taken(page: str, command: str) -> None:
+@pytest.mark.parametrize(("page", "command"), COMMANDS, ids=[" ".join(pair) for pair in COMMANDS])
+def test_command_in_document_is_accepted_by_the_program(page: str, command: str) -> None:
     words = shlex.split(re.split(r" (?:\||>|&&) ", command)[0])[1:]
-    context = whole_context()
+    context = program_context()
     group: click.Command = main
     while isinstance(group, click.Group) and words and not words[0].startswith("-"):
         name = words.pop(0)
-        found = group.get_command(context, name)
-        if found is None:
+        subcommand = group.get_command(context, name)
+        if subcommand is None:
             assert name.isupper() or name == "...", f"{page}: no command {name!r} in {command}"
             return
-        group = found
-    known = {option for parameter in group.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    given = {word.split("=")[0] for word in words if word.startswith("--")}
-    assert given <= known | {"--help"}, f"{page}: {command}"
+        group = subcommand
+    options = {
+        option for parameter in group.params for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    used_options = {word.split("=")[0] for word in words if word.startswith("--")}
+    assert used_options <= options | {"--help"}, f"{page}: {command}"
 
 
-def test_documents_show_commands() -> None:
+def test_documents_contain_many_commands() -> None:
     assert len(COMMANDS) > 40
 
 
-def test_the_program_says_its_version() -> None:
-    said = CliRunner().invoke(main, ["--version"]).output
-    assert re.fullmatch(r"bkaudit, version \d+\.\d+\.\d+\n", said)
+def test_version_option_prints_the_version() -> None:
+    output = CliRunner().invoke(main, ["--version"]).output
+    assert re.fullmatch(r"bkaudit, version \d+\.\d+\.\d+\n", output)
 
 
-def test_a_shell_gets_its_completion() -> None:
+def test_shell_completion_script_is_printed() -> None:
     environment = {**os.environ, "_BKAUDIT_COMPLETE": "zsh_source"}
     program = [str(Path(sys.executable).with_name("bkaudit"))]
     done = subprocess.run(program, capture_output=True, text=True, check=True, env=environment)
@@ -74,7 +76,7 @@ FILE = re.compile(
 BASES = (ROOT, ROOT / "auditor", ROOT / "tests", ROOT / "proofs", ROOT / "conf")
 """What paths of documents are relative to, besides the page itself."""
 
-OF_READERS = ("RUN/", "checkout/")
+READER_PATHS = ("RUN/", "checkout/")
 """How paths begin that are not of the project: in a run, or wherever a reader has the checkout."""
 
 DOTTED = re.compile(r"`((?:auditor|tests|proofs|benchmarks)(?:\.\w+)+)")
@@ -90,15 +92,15 @@ def is_module_or_in_one(name: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_files_and_modules_that_a_page_names_are_there(page: Path) -> None:
+def test_files_and_modules_named_in_a_page_exist(page: Path) -> None:
     text = page.read_text("utf-8")
-    named = [name for name in FILE.findall(text) if not name.startswith(OF_READERS)]
+    paths = [name for name in FILE.findall(text) if not name.startswith(READER_PATHS)]
     bases = (*BASES, page.parent)
-    assert [name for name in named if not any((base / name).is_file() for base in bases)] == []
+    assert [name for name in paths if not any((base / name).is_file() for base in bases)] == []
     assert [name for name in DOTTED.findall(text) if not is_module_or_in_one(name)] == []
 
 
-def test_the_packages_that_the_architecture_lists_are_there() -> None:
+def test_packages_listed_in_architecture_page_exist() -> None:
     """The list of docs/architecture.md: a path and what it has, in lines of code."""
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     _, _, house = page.partition("## Packages\n")
@@ -113,20 +115,20 @@ def test_the_packages_that_the_architecture_lists_are_there() -> None:
 
 
 INSTALL = re.compile(r"(?:pip3?|pipx|uv tool|uv pip) install (.*)|\b(?:uvx|pipx run) (.*)")
-SHOWN = (
+INSTALL_DOCUMENTS = (
     *PAGES,
     *(path for folder in ("conf", "notebooks", "auditor") for path in sorted((ROOT / folder).rglob("*"))),
 )
 TEXT_ENDINGS = {".md", ".py", ".ipynb", ".toml", ".yaml", ".yml", ".service", ".timer", ".j2", ".conf", ""}
 
 
-def test_no_install_line_takes_this_project_from_an_index() -> None:
+def test_no_install_line_installs_this_project_from_an_index() -> None:
     """The project is in no index: whoever takes its name there would be installed."""
     lines = [
-        (path.relative_to(ROOT), found[0])
-        for path in SHOWN
+        (path.relative_to(ROOT), match[0])
+        for path in INSTALL_DOCUMENTS
         if path.is_file() and path.suffix in TEXT_ENDINGS and "__pycache__" not in path.parts
-        for found in INSTALL.finditer(path.read_text("utf-8", "replace"))
+        for match in INSTALL.finditer(path.read_text("utf-8", "replace"))
     ]
     assert len(lines) > 5
     by_name = re.compile(r"(?<![\w./-])(?:bookkeeper[-_.]auditor|bkaudit)(?![\w/-]|\.whl)", re.IGNORECASE)

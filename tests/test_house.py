@@ -16,7 +16,7 @@ from importlinter.cli import lint_imports
 
 from auditor.checks import ALL_CHECKS, SECTIONS
 from auditor.cli import COMMAND_HELP_TEXTS
-from tests.house import House, here
+from tests.house import Repo, read_tree
 from tests.made_runs import made_run
 from tests.syntax import syntax_tree
 
@@ -58,7 +58,7 @@ def floor_of(module: Path) -> str:
     return module.relative_to(HOUSE).parts[0].removesuffix(".py")
 
 
-def named(module: Path) -> str:
+def module_path(module: Path) -> str:
     return str(module.relative_to(HOUSE))
 
 
@@ -84,18 +84,18 @@ def imported_anywhere(module: Path) -> set[str]:
     return imported(list(ast.walk(parsed(module))))
 
 
-def at_import_time(module: Path) -> list[ast.AST]:
+def import_time_nodes(module: Path) -> list[ast.AST]:
     """The statements that run when the module is imported: no function bodies, nothing for type checkers."""
-    found: list[ast.AST] = []
+    nodes: list[ast.AST] = []
     waiting: list[ast.AST] = [parsed(module)]
     while waiting:
         node = waiting.pop()
-        found.append(node)
+        nodes.append(node)
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             waiting += node.orelse
         elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             waiting += ast.iter_child_nodes(node)
-    return found
+    return nodes
 
 
 def test_layering_contracts_hold(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +104,7 @@ def test_layering_contracts_hold(capsys: pytest.CaptureFixture[str]) -> None:
     assert not is_broken, capsys.readouterr().out
 
 
-def test_no_module_imports_itself_by_a_detour() -> None:
+def test_no_module_imports_itself_indirectly() -> None:
     """In functions too. The short public surface imports all packages, for type checkers alone."""
     for is_run_time, surface in ((True, set()), (False, {"auditor"})):
         graph = grimp.build_graph("auditor", exclude_type_checking_imports=is_run_time, cache_dir=None)
@@ -127,19 +127,19 @@ def test_no_test_imports_a_proof() -> None:
     ] == []
 
 
-def test_spark_is_imported_when_it_is_called() -> None:
+def test_spark_is_not_imported_at_module_level() -> None:
     lazy = [module for module in MODULES if floor_of(module) in SPARK_WHEN_CALLED]
     assert [
-        named(module)
+        module_path(module)
         for module in lazy
-        if any(name.split(".")[0] == "pyspark" for name in imported(at_import_time(module)))
+        if any(name.split(".")[0] == "pyspark" for name in imported(import_time_nodes(module)))
     ] == []
 
 
 def test_no_function_is_longer_than_sixty_lines() -> None:
     """Its docstring aside, which for a check is its manual page."""
     lengths = {
-        f"{named(module)}: {node.name}": sum(
+        f"{module_path(module)}: {node.name}": sum(
             (part.end_lineno or 0) - part.lineno + 1 for part in node.body[bool(ast.get_docstring(node)) :]
         )
         for module in MODULES
@@ -149,14 +149,14 @@ def test_no_function_is_longer_than_sixty_lines() -> None:
     assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
 
 
-def test_a_module_is_one_idea_that_says_what_it_is() -> None:
-    lengths = {named(module): len(module.read_text("utf-8").splitlines()) for module in MODULES}
+def test_module_is_short_and_has_a_docstring() -> None:
+    lengths = {module_path(module): len(module.read_text("utf-8").splitlines()) for module in MODULES}
     assert {name: length for name, length in lengths.items() if length > MODULE_LINES} == {}
-    assert [named(module) for module in MODULES if not ast.get_docstring(parsed(module))] == []
+    assert [module_path(module) for module in MODULES if not ast.get_docstring(parsed(module))] == []
     assert not {module.name for module in MODULES} & {"utils.py", "helpers.py", "common.py", "misc.py"}
 
 
-LEAN = {
+UNWANTED_MODULES = {
     "import auditor": ("pyspark", "pandas", "pyarrow", "numpy", "kazoo"),
     "from auditor.cli import main; main(['--help'], standalone_mode=False)": (
         "pyspark",
@@ -207,8 +207,10 @@ LEAN = {
 }
 
 
-@pytest.mark.parametrize(("program", "unwanted"), LEAN.items())
-def test_quick_commands_load_nothing_heavy(program: str, unwanted: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("program", "unwanted"), UNWANTED_MODULES.items())
+def test_quick_commands_do_not_load_heavy_libraries(
+    program: str, unwanted: tuple[str, ...], tmp_path: Path
+) -> None:
     (tmp_path / "mark").write_bytes(bytes(16))
     (tmp_path / "value").write_bytes(bytes(64))
     (tmp_path / "dump.jsonl").write_text(
@@ -248,18 +250,18 @@ def test_the_documents_describe_every_command() -> None:
         assert f"| `bkaudit {command}" in page, command
 
 
-def test_the_readme_is_short_and_leads_to_every_document() -> None:
+def test_readme_is_short_and_links_every_document() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     assert len(readme.splitlines()) <= 150
-    there = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
-    assert there - set(re.findall(r"\]\((docs/[\w.-]+)\)", readme)) <= {"docs/dumps.md"}
+    pages = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+    assert pages - set(re.findall(r"\]\((docs/[\w.-]+)\)", readme)) <= {"docs/dumps.md"}
 
 
-def test_every_link_of_a_document_leads_somewhere() -> None:
+def test_every_document_link_leads_to_a_file() -> None:
     links = {page: re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")) for page in DOCUMENTS}
     assert sum(map(len, links.values())) > len(DOCUMENTS)
     nowhere = [
-        (page.name, each) for page in links for each in links[page] if not (page.parent / each).exists()
+        (page.name, link) for page in links for link in links[page] if not (page.parent / link).exists()
     ]
     assert nowhere == []
 
@@ -270,7 +272,7 @@ def test_the_readme_opens_with_the_two_commands() -> None:
     assert any("python3 run.py test" in line for line in first_screen)
 
 
-def test_no_file_knows_the_machine_that_it_was_written_on() -> None:
+def test_no_file_contains_a_machine_specific_path() -> None:
     place = re.compile(r"/(root|work|home)/\w|/tmp/\w")
     assert [str(path.relative_to(ROOT)) for path in TEXTS if place.search(path.read_text("utf-8"))] == []
 
@@ -281,37 +283,37 @@ FRAGMENTS = 0
 
 
 @pytest.fixture(scope="module")
-def house() -> House:
-    return House(here())
+def house() -> Repo:
+    return Repo(read_tree())
 
 
-def test_little_stands_before_first_statements(house: House) -> None:
+def test_header_share_is_within_limit(house: Repo) -> None:
     assert house.header_share() <= HEADER_SHARE
 
 
-def test_a_small_module_has_two_importers_or_is_a_row_of_a_registry(house: House) -> None:
+def test_small_module_has_two_importers_or_a_registry_row(house: Repo) -> None:
     fragments = house.fragments()
     assert len(fragments) <= FRAGMENTS, fragments
 
 
-def test_what_a_store_keeps_is_asked_of_the_store_and_not_told_from_its_layout() -> None:
+def test_store_features_are_not_derived_from_etcd_layout() -> None:
     asking = ("checks", "findings", "reports", "runs", "doctor", "notebook", "cli")
     compared = re.compile(r"layout\b[^\n]*(==|!=|\bis\b|\bin\b)[^\n]*(\"etcd\"|LayoutKind\.ETCD)")
-    found = [
-        named(module)
+    modules = [
+        module_path(module)
         for module in MODULES
         if floor_of(module) in asking and compared.search(module.read_text("utf-8"))
     ]
-    assert found == []
+    assert modules == []
 
 
-def test_the_tree_of_the_architecture_has_every_package() -> None:
+def test_architecture_tree_lists_every_package() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     tree = page.partition("## Packages")[2].partition("\n## ")[0]
     packages = [
-        each.name
+        directory.name
         for room in (HOUSE, HOUSE / "codecs", HOUSE / "sources")
-        for each in room.iterdir()
-        if (each / "__init__.py").exists() and each.name != "shipped"
+        for directory in room.iterdir()
+        if (directory / "__init__.py").exists() and directory.name != "shipped"
     ]
     assert [name for name in packages if f"{name}/" not in tree] == []

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.house import ROOT, House, at, here, table
+from tests.house import ROOT, Repo, read_git, read_tree, table
 
 HEAD = '"""An idea."""\n\nfrom __future__ import annotations\n\nimport ast\n'
 TYPED = "\nif TYPE_CHECKING:\n    from auditor.sources.metadata.two import two\n"
@@ -28,34 +28,34 @@ TEXTS = {
 
 
 def figures(texts: dict[str, str]) -> dict[str, str]:
-    return dict(House(texts).figures())
+    return dict(Repo(texts).figures())
 
 
-def test_figures_of_a_house_that_is_made_up() -> None:
-    house, found = House(TEXTS), figures(TEXTS)
-    assert found["modules"] == "7"
-    assert found["lines"] == "112"
-    assert found["largest file"] == "70"
-    assert found["functions over 60 lines"] == "1"
-    assert found["longest function"] == "62"
-    assert (found["test files"], found["all files of tests"], found["lines of tests"]) == ("1", "2", "5")
-    assert found["test functions"] == "1"
+def test_figures_of_a_sample_package_are_counted() -> None:
+    house, values = Repo(TEXTS), figures(TEXTS)
+    assert values["modules"] == "7"
+    assert values["lines"] == "112"
+    assert values["largest file"] == "70"
+    assert values["functions over 60 lines"] == "1"
+    assert values["longest function"] == "62"
+    assert (values["test files"], values["all files of tests"], values["lines of tests"]) == ("1", "2", "5")
+    assert values["test functions"] == "1"
     assert house.fragments() == ["auditor/sources/bookies/one.py", "auditor/sources/metadata/named.py"]
 
 
-def test_lines_before_the_first_statement_end_at_its_decorator() -> None:
-    modules = House(TEXTS).modules
+def test_header_lines_end_at_decorator_of_first_statement() -> None:
+    modules = Repo(TEXTS).modules
     assert modules["auditor.checks.row"].header == 7
     assert modules["auditor.sources.bookies.one"].header == 10
     assert modules["auditor.checks"].header == 3
 
 
-def test_parts_that_import_each_other_are_pairs_for_type_checkers_and_in_functions_too() -> None:
-    assert House(TEXTS).pairs("sources") == {("bookies", "metadata"): 2}
+def test_mutual_imports_of_parts_are_counted_as_pairs() -> None:
+    assert Repo(TEXTS).pairs("sources") == {("bookies", "metadata"): 2}
 
 
-def test_a_module_is_imported_by_whoever_names_it() -> None:
-    assert House(TEXTS).importers["auditor.checks.row"] == {
+def test_importers_include_modules_that_name_the_module() -> None:
+    assert Repo(TEXTS).importers["auditor.checks.row"] == {
         "auditor.checks",
         "auditor.sources.metadata.named",
     }
@@ -65,10 +65,10 @@ def test_a_revision_is_read_without_a_checkout() -> None:
     inside = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, check=False)
     if inside.returncode:
         pytest.skip("no git repository")
-    assert at("HEAD").keys() & here().keys() >= {"auditor/__init__.py", "tests/test_house.py"}
+    assert read_git("HEAD").keys() & read_tree().keys() >= {"auditor/__init__.py", "tests/test_house.py"}
 
 
-def test_houses_stand_side_by_side() -> None:
+def test_figures_of_two_revisions_are_tabulated_side_by_side() -> None:
     assert table({"then": [("modules", "7"), ("gone", "1")], "here": [("modules", "12")]}) == [
         "         then  here",
         "modules     7    12",

@@ -7,11 +7,11 @@ import pytest
 import auditor
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     for name in auditor.__all__:
         assert getattr(auditor, name).__name__ == name
 
 
-def test_another_name_is_an_error() -> None:
+def test_unknown_public_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         auditor.Nothing  # noqa: B018

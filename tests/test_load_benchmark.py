@@ -12,16 +12,16 @@ import pytest
 from benchmarks import load
 
 
-def test_requests_are_sent_when_they_are_due_and_timed_from_then() -> None:
+def test_requests_are_sent_on_schedule_and_timed_from_due_time() -> None:
     begun = time.perf_counter()
-    found = load.run_steady_phase(lambda: time.sleep(0.05), lambda: None, seconds=0.2, rate=100)
-    assert {kind: len(each) for kind, each in found.items()} == {"reads": 15, "writes": 5}
-    assert min(found["reads"]) >= 0.05
+    latencies = load.run_steady_phase(lambda: time.sleep(0.05), lambda: None, seconds=0.2, rate=100)
+    assert {kind: len(times) for kind, times in latencies.items()} == {"reads": 15, "writes": 5}
+    assert min(latencies["reads"]) >= 0.05
     # One after the other they would have taken 0.75 s.
     assert 0.2 <= time.perf_counter() - begun < 0.7
 
 
-def test_each_way_is_compared_with_none_round_by_round(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_audit_is_compared_with_no_audit_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "SETTLE_SECONDS", 0)
     at_work: list[str] = []
     order: list[str] = []
@@ -46,17 +46,17 @@ def test_each_way_is_compared_with_none_round_by_round(monkeypatch: pytest.Monke
     assert median.note == "3000.00 ms, 1000.00 with no audit; 300 reads, 0 answers a second to the audit"
 
 
-def ends(answers: int) -> Iterator[int]:
+def end_at_once(answers: int) -> Iterator[int]:
     """Whoever asks breaks off."""
     yield answers
 
 
-def test_no_phase_counts_in_which_nobody_asked() -> None:
+def test_benchmark_exits_if_its_process_has_ended() -> None:
     with pytest.raises(SystemExit, match="has ended"):
         _wait_until_it_ends()
 
 
 def _wait_until_it_ends() -> None:
-    with load.run_processes(ends, [(1,)]):
+    with load.run_processes(end_at_once, [(1,)]):
         for process in active_children():
             process.join(30)

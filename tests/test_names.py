@@ -42,22 +42,22 @@ def test_no_two_types_have_one_name() -> None:
     assert [name for name, count in public(ast.ClassDef).items() if count > 1] == []
 
 
-def test_no_two_functions_of_one_name_mean_two_things() -> None:
+def test_no_two_functions_of_one_name_have_different_meanings() -> None:
     twice = {name for name, count in public(ast.FunctionDef).items() if count > 1}
     assert sorted(twice - SAME_MEANING.keys()) == []
 
 
-def test_what_may_be_there_twice_is() -> None:
+def test_every_allowed_duplicate_name_is_duplicated() -> None:
     twice = {name for name, count in public(ast.FunctionDef).items() if count > 1}
     assert SAME_MEANING.keys() <= twice
 
 
-TABLES_THEMSELVES = {"judged"}
+PARTICIPLE_TABLES = {"judged"}
 """Modules called after the published table that they make."""
 
 
-def test_no_module_is_called_by_a_bare_participle() -> None:
+def test_no_module_name_is_a_bare_participle() -> None:
     """A participle does not say of what: ``accepted_gaps`` does, ``accepted`` does not."""
     participle = re.compile(r"[a-z]+ed|found|told|shown|seen|made|held")
     bare = {module.stem for module in MODULES if participle.fullmatch(module.stem)}
-    assert bare - {"wellformed"} == TABLES_THEMSELVES  # an adjective of XML's, not what was done to it
+    assert bare - {"wellformed"} == PARTICIPLE_TABLES  # an adjective of XML's, not what was done to it

@@ -25,11 +25,11 @@ from tests.servers.java import SHORT_LIVED
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HERE = Path(__file__).parents[1]
-NOTEBOOK = HERE / "notebooks" / "investigate.ipynb"
-OF_OWNERS = HERE / "notebooks" / "owners.ipynb"
-PULSAR = HERE / "tests" / "data" / "pulsar-a" / "zookeeper" / "version-2"
-LIMIT_S = 600
+REPOSITORY = Path(__file__).parents[1]
+NOTEBOOK = REPOSITORY / "notebooks" / "investigate.ipynb"
+OWNERS_NOTEBOOK = REPOSITORY / "notebooks" / "owners.ipynb"
+PULSAR = REPOSITORY / "tests" / "data" / "pulsar-a" / "zookeeper" / "version-2"
+CELL_TIMEOUT_SECONDS = 600
 """For one cell: a loaded machine takes a minute to start Spark."""
 
 
@@ -52,9 +52,9 @@ def executed(runs: Path, wheel: Path, tmp_path_factory: pytest.TempPathFactory) 
 def owned(spark: SparkSession, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The notebook of owners with its outputs, on the run that its first cell would make."""
     runs = tmp_path_factory.mktemp("pulsar") / "runs"
-    made = owners_run(runs, spark)
-    assert owners_run(runs) == made
-    return execute(OF_OWNERS, runs, wheel, tmp_path_factory.mktemp("kernel"))
+    run_path = owners_run(runs, spark)
+    assert owners_run(runs) == run_path
+    return execute(OWNERS_NOTEBOOK, runs, wheel, tmp_path_factory.mktemp("kernel"))
 
 
 def execute(path: Path, runs: Path, wheel: Path, private: Path) -> Any:
@@ -70,8 +70,8 @@ def execute(path: Path, runs: Path, wheel: Path, private: Path) -> Any:
     client = NotebookClient(
         notebook,
         km=manager,
-        timeout=LIMIT_S,
-        startup_timeout=LIMIT_S,
+        timeout=CELL_TIMEOUT_SECONDS,
+        startup_timeout=CELL_TIMEOUT_SECONDS,
         resources={"metadata": {"path": place}},
     )
     own = {"PYTHONPATH": str(wheel), "IPYTHONDIR": str(private), "JDK_JAVA_OPTIONS": " ".join(SHORT_LIVED)}
@@ -79,15 +79,15 @@ def execute(path: Path, runs: Path, wheel: Path, private: Path) -> Any:
     return notebook
 
 
-def shown(notebook: Any, code: str, kind: str = "text/plain") -> str:
+def cell_output(notebook: Any, code: str, kind: str = "text/plain") -> str:
     """What the one cell with this code in it shows, as one type."""
-    [cell] = [each for each in notebook.cells if each.cell_type == "code" and code in each.source]
-    [output] = [each for each in cell.outputs if each.output_type == "execute_result"]
+    [cell] = [part for part in notebook.cells if part.cell_type == "code" and code in part.source]
+    [output] = [part for part in cell.outputs if part.output_type == "execute_result"]
     return str(output.data[kind])
 
 
-@pytest.mark.parametrize("path", [NOTEBOOK, OF_OWNERS], ids=lambda path: path.stem)
-def test_a_notebook_is_committed_without_what_a_run_of_it_leaves(path: Path) -> None:
+@pytest.mark.parametrize("path", [NOTEBOOK, OWNERS_NOTEBOOK], ids=lambda path: path.stem)
+def test_notebook_is_committed_without_outputs(path: Path) -> None:
     text = path.read_text("utf-8")
     notebook = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
     nbformat.validate(notebook)
@@ -102,59 +102,59 @@ def test_a_notebook_is_committed_without_what_a_run_of_it_leaves(path: Path) -> 
 def test_every_cell_of_the_notebook_runs(executed: Any) -> None:
     cells = [cell for cell in executed.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
-    said = [output for cell in cells for output in cell.outputs if output.output_type == "stream"]
-    assert not [each.text for each in said if each.name == "stdout"]
+    streams = [output for cell in cells for output in cell.outputs if output.output_type == "stream"]
+    assert not [stream.text for stream in streams if stream.name == "stdout"]
 
 
 def test_the_notebook_begins_with_the_verdict(executed: Any, runs: Path) -> None:
-    assert "NOT HEALTHY" in shown(executed, "open_run(", "text/html")
+    assert "NOT HEALTHY" in cell_output(executed, "open_run(", "text/html")
     assert str(sample_run(runs)).endswith("20261121T050000Z")
 
 
-def test_what_the_notebook_says_of_the_findings_is_so(executed: Any) -> None:
-    critical = shown(executed, "critical = ")
+def test_notebook_outputs_about_findings_are_as_described(executed: Any) -> None:
+    critical = cell_output(executed, "critical = ")
     assert critical.count("entry-lost") == 8
     assert (critical.count("instance-mismatch"), critical.count("metadata-suspect")) == (1, 1)
-    about = shown(executed, "frames.findings_of(suspect)", "text/html")
+    about = cell_output(executed, "frames.findings_of(suspect)", "text/html")
     assert re.findall(r"<th>(\d+)</th>", about) == list("012345")
-    bookie = shown(executed, "run.bookie(suspect)", "text/html")
+    bookie = cell_output(executed, "run.bookie(suspect)", "text/html")
     assert ">10.9.8.7:3181</td>" in bookie
     assert "width:300px" in bookie
 
 
-def test_what_the_notebook_says_of_the_lost_ledgers_is_so(executed: Any) -> None:
-    days = shown(executed, "run.frames.ledgers_by_day()")
+def test_notebook_outputs_about_lost_ledgers_are_as_described(executed: Any) -> None:
+    days = cell_output(executed, "run.frames.ledgers_by_day()")
     first, *later = [int(line.split()[2]) for line in days.splitlines() if re.match(r"20\d\d-", line)]
     assert first > 0
     assert sum(later) > 0
-    lost = shown(executed, "WHERE c.class = 'entry-lost'")
+    lost = cell_output(executed, "WHERE c.class = 'entry-lost'")
     quorums = [int(line.split()[2]) for line in lost.splitlines() if re.match(r"\d+ +\d+ +\d+ ", line)]
     assert quorums == [1, 1, 1, 1, 2, 2, 2, 3]
-    assert "XX..XX..XX..XX..XX" in shown(executed, "run.ledger(51)")
-    gone = shown(executed, "copies[copies == 0]")
-    assert [int(line.split()[0]) for line in gone.splitlines()[1:-1]] == [21, 25, 29, 33, 37]
+    assert "XX..XX..XX..XX..XX" in cell_output(executed, "run.ledger(51)")
+    no_copies = cell_output(executed, "copies[copies == 0]")
+    assert [int(line.split()[0]) for line in no_copies.splitlines()[1:-1]] == [21, 25, 29, 33, 37]
 
 
-def test_the_notebook_of_owners_shows_who_loses_and_what_leaks(owned: Any) -> None:
+def test_owners_notebook_shows_losses_and_leaks(owned: Any) -> None:
     cells = [cell for cell in owned.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
-    namespaces = shown(owned, 'owners("namespace")')
+    namespaces = cell_output(owned, 'owners("namespace")')
     assert {"fleet/telemetry", "shop/billing", "shop/orders"} <= set(re.findall(r"\w+/\w+", namespaces))
     assert {"fleet/telemetry/door", "shop/orders/catalog"} <= set(
-        re.findall(r"\w+/\w+/\w+", shown(owned, "topics["))
+        re.findall(r"\w+/\w+/\w+", cell_output(owned, "topics["))
     )
-    lost = shown(owned, "dangling = ", "text/html")
-    known = json.loads(gzip.decompress((PULSAR.parents[1] / "oracle.json.gz").read_bytes()))["faults"]
-    dangling = {each["ledger"] for each in known if each["expect"] == "owner-dangling"}
+    lost = cell_output(owned, "dangling = ", "text/html")
+    faults = json.loads(gzip.decompress((PULSAR.parents[1] / "oracle.json.gz").read_bytes()))["faults"]
+    dangling = {fault["ledger"] for fault in faults if fault["expect"] == "owner-dangling"}
     # One is named only by an entry of a cursor's ledger: without the bookies' disks nobody sees it.
     assert {int(id) for id in re.findall(r"<td>(\d+)</td>", lost)} == dangling - {58}
-    leaks = shown(owned, "run.leaks.totals()")
-    unowned = [each["ledger"] for each in known if each["expect"] == "ledger-unowned"]
+    leaks = cell_output(owned, "run.leaks.totals()")
+    unowned = [fault["ledger"] for fault in faults if fault["expect"] == "ledger-unowned"]
     assert f"ledgers={len(unowned)}, " in leaks
-    assert "topic fleet/telemetry/route-plans" in shown(owned, "groupby")
+    assert "topic fleet/telemetry/route-plans" in cell_output(owned, "groupby")
 
 
-def test_every_plot_of_the_notebook_is_a_picture(executed: Any) -> None:
+def test_every_plot_of_the_notebook_is_an_image_with_alt_text(executed: Any) -> None:
     cells = [cell for cell in executed.cells if cell.cell_type == "code" and "run.plot." in cell.source]
     assert len(cells) >= 4
     assert all(cell.outputs[-1].data["image/png"] for cell in cells)
@@ -165,16 +165,14 @@ def test_every_plot_of_the_notebook_is_a_picture(executed: Any) -> None:
     assert all('<img alt="' in cell.outputs[-1].data["text/html"] for cell in cells)
 
 
-def test_a_run_of_the_sample_is_made_only_where_there_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[str] = []
-    monkeypatch.setattr("auditor.demo.sample.show", lambda out, *_: made.append(out))
-    assert sample_run(tmp_path / "runs") == made[0]
-    assert Path(made[0]).parent == tmp_path / "runs"
+def test_sample_run_is_made_if_no_run_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_paths: list[str] = []
+    monkeypatch.setattr("auditor.demo.sample.show", lambda out, *_: run_paths.append(out))
+    assert sample_run(tmp_path / "runs") == run_paths[0]
+    assert Path(run_paths[0]).parent == tmp_path / "runs"
 
 
-def test_the_sample_of_owners_is_what_pulsar_wrote() -> None:
+def test_owners_sample_equals_files_written_by_pulsar() -> None:
     packed = files("auditor.demo") / "sample" / "pulsar-zookeeper.tar.gz"
     with packed.open("rb") as file, tarfile.open(fileobj=file) as archive:
         for name in archive.getnames():
@@ -183,5 +181,5 @@ def test_the_sample_of_owners_is_what_pulsar_wrote() -> None:
             assert member.read() == (PULSAR.parent / name).read_bytes()
 
 
-def test_the_sample_is_known_by_its_instance_id(tmp_path: Path) -> None:
+def test_sample_has_the_expected_instance_id(tmp_path: Path) -> None:
     assert unpack_sample(tmp_path, 0).znodes[f"{ROOT}/INSTANCEID"].decode() == INSTANCE_ID

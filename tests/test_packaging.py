@@ -35,34 +35,36 @@ def declared(*extras: str) -> list[Requirement]:
         *PROJECT["dependencies"],
         *(line for extra in extras for line in PROJECT["optional-dependencies"][extra]),
     ]
-    return [each for each in map(Requirement, lines) if each.name != PROJECT["name"]]
+    return [requirement for requirement in map(Requirement, lines) if requirement.name != PROJECT["name"]]
 
 
 def test_every_dependency_has_one_exact_version() -> None:
-    names = {each.name for each in declared("java", "notebook", "kerberos", "dev")}
+    names = {requirement.name for requirement in declared("java", "notebook", "kerberos", "dev")}
     assert names == {*PINS}
     assert all(str(pin.specifier).startswith("==") for pin in PINS.values())
 
 
-@pytest.mark.parametrize("each", declared("java", "notebook", "kerberos"), ids=lambda each: each.name)
-def test_what_is_installed_with_the_package_is_a_range_that_holds_the_exact_version(
-    each: Requirement,
+@pytest.mark.parametrize(
+    "requirement", declared("java", "notebook", "kerberos"), ids=lambda requirement: requirement.name
+)
+def test_runtime_dependency_range_contains_the_exact_version(
+    requirement: Requirement,
 ) -> None:
-    [exact] = PINS[each.name].specifier
-    assert each.specifier.contains(exact.version)
-    assert {bound.operator for bound in each.specifier} == {">=", "<"}
+    [exact] = PINS[requirement.name].specifier
+    assert requirement.specifier.contains(exact.version)
+    assert {bound.operator for bound in requirement.specifier} == {">=", "<"}
 
 
-def test_versions_stand_in_no_other_place() -> None:
+def test_dev_dependencies_have_no_version_specifier() -> None:
     assert not [
-        each.name
-        for each in declared("dev")
-        if each.name not in {x.name for x in declared()} and each.specifier
+        requirement.name
+        for requirement in declared("dev")
+        if requirement.name not in {x.name for x in declared()} and requirement.specifier
     ]
 
 
-@pytest.mark.parametrize("name", sorted(each.name for each in declared()))
-def test_the_tests_run_with_the_exact_versions(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(requirement.name for requirement in declared()))
+def test_installed_versions_equal_exact_versions(name: str) -> None:
     [exact] = PINS[name].specifier
     assert version(name) == exact.version
 
@@ -80,7 +82,7 @@ def test_a_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     assert files_of(wheel) - shipped == files_of(ROOT)
 
 
-def test_a_wheel_says_where_to_read_on_and_what_it_is_for(wheel: Path) -> None:
+def test_wheel_metadata_has_urls_keywords_and_classifier(wheel: Path) -> None:
     [file] = wheel.glob("*.dist-info/METADATA")
     about = message_from_string(file.read_text("utf-8"))
     urls = dict(url.split(", ", 1) for url in about.get_all("Project-URL", []))
@@ -96,12 +98,12 @@ def build(source: Path, target: str, place: Path) -> bytes:
     command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(place)]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "1767225600"}
     subprocess.run(command, cwd=source, env=environment, capture_output=True, check=True)
-    [made] = place.iterdir()
-    return made.read_bytes()
+    [artifact] = place.iterdir()
+    return artifact.read_bytes()
 
 
 @pytest.mark.skipif(find_spec("hatchling") is None, reason="needs hatchling")
-def test_a_build_is_the_same_to_the_byte_wherever_and_whenever_it_is_made(tmp_path: Path) -> None:
+def test_builds_of_equal_sources_are_byte_identical(tmp_path: Path) -> None:
     sdist = build(ROOT, "sdist", tmp_path / "sdist")
     with tarfile.open(fileobj=BytesIO(sdist)) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -121,7 +123,7 @@ def test_a_wheel_installs_the_manual_page(wheel: Path) -> None:
 def test_jobs_and_documents_are_in_a_wheel(wheel: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(wheel)}
 
-    def said(*arguments: str) -> str:
+    def run_python(*arguments: str) -> str:
         done = subprocess.run(
             [sys.executable, *arguments],
             capture_output=True,
@@ -133,12 +135,12 @@ def test_jobs_and_documents_are_in_a_wheel(wheel: Path, tmp_path: Path) -> None:
         return done.stdout
 
     for name in ("audit", "collect", "scan"):
-        assert said("-m", f"auditor.jobs.{name}", "-h").startswith(f"Usage: bkaudit {name} [OPTIONS]")
+        assert run_python("-m", f"auditor.jobs.{name}", "-h").startswith(f"Usage: bkaudit {name} [OPTIONS]")
     program = "from auditor.cli import main; main(['conf', 'show', {!r}])"
     pages = [*sorted((ROOT / "docs").rglob("*.md"))[:2], *(ROOT / "notebooks").iterdir()]
     for page in (*pages, ROOT / "docs" / "checks" / "storage.md"):
         name = page.relative_to(ROOT).as_posix()
-        assert said("-c", program.format(name)) == page.read_text("utf-8")
+        assert run_python("-c", program.format(name)) == page.read_text("utf-8")
 
 
 def test_a_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:

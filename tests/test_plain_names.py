@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -16,6 +16,7 @@ pytestmark = pytest.mark.files
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("auditor", "jobs", "benchmarks")
+TEST_FOLDERS = ("tests", "proofs")
 SCRIPT = "run.py"
 MAX_VAGUE_SHARE = 0.01
 """Published names and words of Spark, click and Python stay, so that the share is not zero."""
@@ -58,9 +59,12 @@ def is_vague(name: str) -> bool:
 
 
 def source_files() -> list[Path]:
-    """Return every Python file whose names are counted."""
-    folders = (sorted((ROOT / folder).rglob("*.py")) for folder in FOLDERS)
-    return [*chain.from_iterable(folders), ROOT / SCRIPT]
+    """Return every Python file of the product and of the benchmarks."""
+    return [*_python_files(FOLDERS), ROOT / SCRIPT]
+
+
+def _python_files(folders: Sequence[str]) -> list[Path]:
+    return [*chain.from_iterable(sorted((ROOT / folder).rglob("*.py")) for folder in folders)]
 
 
 def worst_modules(vague: Mapping[str, list[str]]) -> str:
@@ -75,8 +79,9 @@ def _counts(names: list[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in Counter(names).most_common())
 
 
-def test_assigned_names_say_what_they_hold() -> None:
-    names = {str(path.relative_to(ROOT)): [*assigned_names(syntax_tree(path))] for path in source_files()}
+@pytest.mark.parametrize("files", [source_files(), _python_files(TEST_FOLDERS)], ids=["product", "tests"])
+def test_assigned_names_are_rarely_vague(files: list[Path]) -> None:
+    names = {str(path.relative_to(ROOT)): [*assigned_names(syntax_tree(path))] for path in files}
     vague = {path: [name for name in of_module if is_vague(name)] for path, of_module in names.items()}
     total, vague_total = (sum(map(len, by_module.values())) for by_module in (names, vague))
     assert vague_total <= MAX_VAGUE_SHARE * total, (
@@ -114,7 +119,7 @@ def function(found, /, said, *told, wanted=1, **held):
 """
 
 
-def test_the_counter_finds_every_way_to_bind_a_name() -> None:
+def test_assigned_names_include_every_kind_of_binding() -> None:
     names = Counter(assigned_names(ast.parse(MADE_SOURCE)))
     # Not "named", "gone" and "of", which are only read.
     assert names == Counter((
@@ -124,16 +129,16 @@ def test_the_counter_finds_every_way_to_bind_a_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["each", "_each", "EACH", "__Held_", "its"])
-def test_underscores_and_case_do_not_matter(name: str) -> None:
+def test_vague_words_match_regardless_of_underscores_and_case(name: str) -> None:
     assert is_vague(name)
 
 
 @pytest.mark.parametrize("name", ["ledger", "each_ledger", "founder", "is_known", "_", "others_count"])
-def test_a_name_that_contains_a_word_is_not_that_word(name: str) -> None:
+def test_name_that_only_contains_a_vague_word_is_not_vague(name: str) -> None:
     assert not is_vague(name)
 
 
-def test_the_message_lists_the_modules_with_the_most() -> None:
+def test_message_lists_modules_with_most_vague_names() -> None:
     vague = {"a.py": ["each"], "b.py": ["found", "each", "found"], "c.py": []}
     assert worst_modules(vague) == "3 in b.py: found 2, each 1\n1 in a.py: each 1"
     many = {f"{number:02}.py": ["each"] for number in range(MODULES_SHOWN + 1)}

@@ -11,7 +11,7 @@ from tests.prose import MAX_WORDS, MIN_SHORT_SHARE, PAGES, ROOT, Sentence, count
 TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in PAGES}
 
 
-def test_all_pages_together_keep_the_limit_of_words() -> None:
+def test_all_pages_together_are_within_word_limit() -> None:
     words = {page: count_words(text) for page, text in TEXTS.items()}
     longest = sorted(words.items(), key=lambda row: -row[1])[:10]
     assert sum(words.values()) <= MAX_WORDS, longest
@@ -35,10 +35,10 @@ def test_no_page_has_a_vague_phrase(page: str) -> None:
     assert [(part.vague_phrases, part.text) for part in parts if part.vague_phrases] == []
 
 
-def test_every_page_is_read() -> None:
+def test_every_page_is_in_the_list_of_pages() -> None:
     docs = ROOT / "docs"
-    others = {path.name for path in docs.iterdir() if path.suffix != ".md"}
-    assert others == {"bkaudit.1", "checks", "pictures"}
+    other_names = {path.name for path in docs.iterdir() if path.suffix != ".md"}
+    assert other_names == {"bkaudit.1", "checks", "pictures"}
     assert {ROOT / "README.md", ROOT / "CONTRIBUTING.md", docs / "checks.md"} <= {*PAGES}
     assert all(isinstance(path, Path) and path.is_file() for path in PAGES)
 

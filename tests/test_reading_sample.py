@@ -12,7 +12,7 @@ from tests.reading_sample import COUNTS, KINDS, main, module_names
 pytestmark = pytest.mark.files
 
 
-def test_a_seed_draws_the_same_texts_of_each_kind(tmp_path: Path) -> None:
+def test_equal_seeds_draw_equal_texts_of_each_kind(tmp_path: Path) -> None:
     for name in ("first", "second"):
         main(7, tmp_path / name)
     for kind, count in COUNTS.items():
@@ -22,7 +22,7 @@ def test_a_seed_draws_the_same_texts_of_each_kind(tmp_path: Path) -> None:
     assert {*KINDS} == {*COUNTS}
 
 
-def test_names_stand_below_the_class_and_function_that_bind_them() -> None:
+def test_names_are_listed_below_their_class_and_function() -> None:
     source = """
 LIMIT = 1
 class Reader:

@@ -26,11 +26,11 @@ def run(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[tuple[str, ...]]]:
     spec.loader.exec_module(module)
     ran: list[tuple[str, ...]] = []
 
-    def noted(*command: str) -> int:
+    def record_command(*command: str) -> int:
         ran.append(command)
         return 0
 
-    monkeypatch.setattr(module, "_run", noted)
+    monkeypatch.setattr(module, "_run", record_command)
     monkeypatch.setattr(module, "_prepare_environment", lambda *_: True)
     return module, ran
 
@@ -54,13 +54,13 @@ def test_linters_come_first_and_arguments_go_to_pytest(
     assert module.main() == 0
     assert [command[0] for command in ran[:2]] == ["ruff", "ruff"]
     assert sorted(command[0] for command in ran[2:]) == ["mypy", "pytest"]
-    assert list(of_pytest(ran)) == last
+    assert list(pytest_arguments(ran)) == last
 
 
-def of_pytest(ran: list[tuple[str, ...]]) -> tuple[str, ...]:
+def pytest_arguments(ran: list[tuple[str, ...]]) -> tuple[str, ...]:
     """What pytest was run with; types are looked at beside it."""
-    (asked,) = (words for program, *words in ran if program == "pytest")
-    return tuple(asked)
+    (arguments,) = (words for program, *words in ran if program == "pytest")
+    return tuple(arguments)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def of_pytest(ran: list[tuple[str, ...]]) -> tuple[str, ...]:
         ("pytest", {"ruff", "mypy", "pytest"}),
     ],
 )
-def test_whatever_fails_is_the_exit_code(
+def test_exit_code_is_that_of_the_failing_program(
     failing: str,
     programs: set[str],
     run: tuple[Any, list[tuple[str, ...]]],
@@ -90,29 +90,29 @@ def test_whatever_fails_is_the_exit_code(
     assert (f"{failing} " in capsys.readouterr().err) == (failing != "pytest")
 
 
-@pytest.mark.parametrize("found", [None, "/usr/bin/bkaudit"])
-def test_after_the_demonstration_its_commands_can_be_typed(
-    found: str | None,
+@pytest.mark.parametrize("bkaudit_path", [None, "/usr/bin/bkaudit"])
+def test_demo_prints_path_if_bkaudit_is_not_on_it(
+    bkaudit_path: str | None,
     run: tuple[Any, list[tuple[str, ...]]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     module, ran = run
-    monkeypatch.setattr("shutil.which", lambda _: found)
+    monkeypatch.setattr("shutil.which", lambda _: bkaudit_path)
     monkeypatch.setattr("sys.argv", ["run.py", "demo", "--all"])
     assert (module.main(), ran) == (0, [("bkaudit", "demo", "--all")])
-    assert (f'PATH="{module._scripts_directory()}' in capsys.readouterr().err) == (found is None)
+    assert (f'PATH="{module._scripts_directory()}' in capsys.readouterr().err) == (bkaudit_path is None)
 
 
-def test_the_first_command_and_the_rest_run_every_test(run: tuple[Any, list[tuple[str, ...]]]) -> None:
+def test_default_and_rest_options_run_every_test(run: tuple[Any, list[tuple[str, ...]]]) -> None:
     """Whatever markers a test has, one of the two commands of .ci/run takes it."""
     module, _ = run
-    first, rest = (module.TEST_OPTIONS[option][1] for option in ("", "--rest"))
+    first, rest_expression = (module.TEST_OPTIONS[option][1] for option in ("", "--rest"))
     names = ("unit", "files", "process", "spark", "server", "cluster", "proof", "long", "property")
     for count in range(len(names) + 1):
         for markers in combinations(names, count):
             is_set = {name: name in markers for name in names}
-            assert eval(first, {}, is_set) or eval(rest, {}, is_set)
+            assert eval(first, {}, is_set) or eval(rest_expression, {}, is_set)
     script = (ROOT / ".ci" / "run").read_text("utf-8")
     assert re.findall(r"^    run_tests \w+ ?(.*?) \|\|", script, re.MULTILINE) == ["", "--rest"]
 
@@ -124,7 +124,7 @@ def test_the_first_command_and_the_rest_run_every_test(run: tuple[Any, list[tupl
         ("--quick", "unit and not proof and not long", "2", "quick"),
     ],
 )
-def test_quick_tests_and_the_rest_are_without_linters(
+def test_quick_and_rest_options_run_without_linters(
     option: str,
     expression: str,
     processes: str,
@@ -137,7 +137,7 @@ def test_quick_tests_and_the_rest_are_without_linters(
     assert module.main() == 0
     assert [command[0] for command in ran] == ["pytest"]
     parallel = ("-n", processes, *SIDE_BY_SIDE[2:])
-    assert of_pytest(ran) == (*parallel, "-m", expression, "--hypothesis-profile", profile)
+    assert pytest_arguments(ran) == (*parallel, "-m", expression, "--hypothesis-profile", profile)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_quick_tests_and_the_rest_are_without_linters(
         ),
     ],
 )
-def test_the_last_line_counts_both_parts(parts: list[str], last: str, tmp_path: Path) -> None:
+def test_summary_line_counts_both_parts(parts: list[str], last: str, tmp_path: Path) -> None:
     script = (ROOT / ".ci" / "run").read_text("utf-8")
     [function] = re.findall(r"^summary\(\) \{.*?^\}$", script, re.MULTILINE | re.DOTALL)
     for name, line in zip(("first", "rest"), parts, strict=True):

@@ -41,7 +41,7 @@ def source_of(server: Etcd, spark: SparkSession, out: Path) -> Iterator[Metadata
         yield source
 
 
-def test_both_scans_begin_anew_at_a_revision_that_is_kept(
+def test_both_scans_restart_at_a_revision_that_is_not_compacted(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
@@ -74,10 +74,10 @@ def test_both_scans_begin_anew_at_a_revision_that_is_kept(
         assert again.count() == 25
         assert metadata.positions() == [f"revision {first.nodes.revision}", f"revision {server.revision()}"]
         text = "etcd compacted a revision during the scan: 2 scans restarted"
-        assert text in [each["text"] for each in metadata.remarks()]
+        assert text in [remark["text"] for remark in metadata.remarks()]
 
 
-def test_a_scan_that_never_gets_to_its_end_says_so(
+def test_scan_that_never_finishes_raises_compacted_error(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
@@ -86,13 +86,15 @@ def test_a_scan_that_never_gets_to_its_end_says_so(
     ):
         read, tries = metadata_scan._ledger_table, []
 
-        def lost(source: MetadataSource, earlier: EarlierRun, at: ClusterNodes) -> PartTable:
-            tries.append(at.revision)
+        def compact_before_read(
+            source: MetadataSource, earlier: EarlierRun, nodes: ClusterNodes
+        ) -> PartTable:
+            tries.append(nodes.revision)
             server.load([(f"{SCOPE}/buckets/001", b"")])
             server.compact(server.revision())
-            return read(source, earlier, at)
+            return read(source, earlier, nodes)
 
-        monkeypatch.setattr(metadata_scan, "_ledger_table", lost)
+        monkeypatch.setattr(metadata_scan, "_ledger_table", compact_before_read)
         with pytest.raises(CompactedError):
             scan_first(source, EVERYTHING)
         assert len(tries) == MAX_RESTARTS + 1

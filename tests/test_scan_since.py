@@ -64,13 +64,15 @@ def since(run: Path) -> EarlierRun:
     return EarlierRun(str(run), manifest[REUSABLE_KEY], is_usable=True)
 
 
-def test_an_earlier_table_is_used(server: Etcd, spark: SparkSession, first: Path, tmp_path: Path) -> None:
+def test_earlier_ledger_table_is_reused(
+    server: Etcd, spark: SparkSession, first: Path, tmp_path: Path
+) -> None:
     with scan(server, spark, tmp_path / "2", since(first)) as second:
         rows = second.ledgers
     assert (rows.count(), rows.where("reused").count(), second.notes) == (LEDGERS, LEDGERS - 7, ())
 
 
-def test_a_damaged_table_is_done_without_and_a_resumed_run_says_so_too(
+def test_damaged_earlier_table_is_not_reused_and_resumed_run_reports_that(
     server: Etcd, spark: SparkSession, first: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(first, tmp_path / "spoiled")
@@ -87,7 +89,7 @@ def test_a_damaged_table_is_done_without_and_a_resumed_run_says_so_too(
         assert file.name in note
 
 
-def test_damage_that_only_the_tasks_find_starts_the_scan_again_without_the_earlier_run(
+def test_damage_found_by_tasks_restarts_scan_without_earlier_run(
     server: Etcd, spark: SparkSession, first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scans = iter([RunError("1/tables/ledgers: damaged")])
@@ -103,13 +105,13 @@ def test_damage_that_only_the_tasks_find_starts_the_scan_again_without_the_earli
     assert second.notes == ("no ledger was reused from run 1: 1/tables/ledgers: damaged",)
 
 
-def test_a_store_that_does_not_say_where_it_stands_is_read_and_nothing_begins_with_that(
+def test_store_without_history_is_scanned_fully_and_its_run_is_not_reused(
     server: Etcd, spark: SparkSession, first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def silent(store: EtcdStore) -> History:
+    def fail_history(store: EtcdStore) -> History:
         raise StoreError("no word of it")
 
-    monkeypatch.setattr(EtcdStore, "history", silent)
+    monkeypatch.setattr(EtcdStore, "history", fail_history)
     with scan(server, spark, tmp_path / "2", since(first)) as second:
         assert second.ledgers.where("reused").count() == 0
     assert second.notes == ("no ledger was reused from run 1: no word of it",)

@@ -49,21 +49,21 @@ def first_scan(spark: SparkSession, uri: str, out: Path) -> Iterator[FirstScan]:
         yield scan_first(source, EarlierRun(None))
 
 
-def stood_still(second: SecondScan) -> int:
+def count_reused(second: SecondScan) -> int:
     assert second.ledgers is not None
     return second.ledgers.where("reused").count()
 
 
-def hold(first: FirstScan, second: SecondScan) -> set[int]:
+def check_second_scan(first: FirstScan, second: SecondScan) -> set[int]:
     """The second scan has the rows, the columns and the types of a full one; which ledgers it has."""
     assert second.ledgers is not None
     full = as_frame(first.source.cache.spark, first.source.table(LedgerRereadSource, second.nodes))
     assert second.ledgers.dtypes == full.dtypes
-    assert said(second.ledgers) == said(full)
+    assert sorted_rows(second.ledgers) == sorted_rows(full)
     return {row["ledger_id"] for row in second.ledgers.select("ledger_id").collect()}
 
 
-def said(rows: DataFrame) -> list[dict[str, Any]]:
+def sorted_rows(rows: DataFrame) -> list[dict[str, Any]]:
     names = [name for name in REREAD_LEDGERS.names if name != "reused"]
     return sorted((row.asDict() for row in rows.select(*names).collect()), key=lambda row: str(row["path"]))
 
@@ -83,7 +83,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, A
         yield f"zk://{server.hosts}{SCOPE}", client
 
 
-def test_of_zookeeper_only_what_moved_is_read_again(
+def test_second_scan_of_zookeeper_rereads_only_changed_ledgers(
     spark: SparkSession, zookeeper: tuple[str, Any], tmp_path: Path
 ) -> None:
     uri, client = zookeeper
@@ -95,11 +95,11 @@ def test_of_zookeeper_only_what_moved_is_read_again(
         client.create(znode(20_001), OPEN, makepath=True)
         client.create(f"{SCOPE}/00/0000/Lodd", b"")
         second = scan_second(first)
-        assert hold(first, second) == {*range(LEDGERS), 20_001} - {3}
-        assert (stood_still(second), second.notes) == (LEDGERS - 3, ())
+        assert check_second_scan(first, second) == {*range(LEDGERS), 20_001} - {3}
+        assert (count_reused(second), second.notes) == (LEDGERS - 3, ())
 
 
-def test_where_zookeeper_cannot_tell_all_is_read_again_and_the_report_says_why(
+def test_second_scan_of_zookeeper_without_watch_or_with_gap_rereads_all_ledgers(
     spark: SparkSession, zookeeper: tuple[str, Any], tmp_path: Path
 ) -> None:
     uri, client = zookeeper
@@ -107,16 +107,16 @@ def test_where_zookeeper_cannot_tell_all_is_read_again_and_the_report_says_why(
         client.set(znode(11), OPEN)  # and then this run breaks off
     with first_scan(spark, uri, tmp_path / "run") as resumed:
         second = scan_second(resumed)
-        hold(resumed, second)
+        check_second_scan(resumed, second)
         why = "the second scan read all ledgers: no watch was set before the first scan"
-        assert (stood_still(second), second.notes) == (0, (why,))
+        assert (count_reused(second), second.notes) == (0, (why,))
     client.create(znode(12_000), CLOSED, makepath=True)
     client.set_acls(znode(12_000), NOT_TO_READ)
     with first_scan(spark, uri, tmp_path / "gap") as first:
         second = scan_second(first)
-        assert None in hold(first, second)
+        assert None in check_second_scan(first, second)
         why = "the second scan read all ledgers: the first scan could not read all ledgers"
-        assert (stood_still(second), second.notes) == (0, (why,))
+        assert (count_reused(second), second.notes) == (0, (why,))
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
         yield server
 
 
-def test_of_etcd_only_what_moved_is_read_again_compacted_or_not(
+def test_second_scan_of_etcd_rereads_only_changed_ledgers_after_compaction(
     spark: SparkSession, etcd: Etcd, tmp_path: Path
 ) -> None:
     with first_scan(spark, f"etcd://{etcd.host}{SCOPE}", tmp_path / "run") as first:
@@ -139,12 +139,12 @@ def test_of_etcd_only_what_moved_is_read_again_compacted_or_not(
         etcd.load([(key(SCOPE, LEDGERS), OPEN)])
         etcd.compact(etcd.revision())
         second = scan_second(first)
-        assert hold(first, second) == {*range(LEDGERS + 1)} - {3}
+        assert check_second_scan(first, second) == {*range(LEDGERS + 1)} - {3}
         assert second.notes == ()
-        assert stood_still(second) >= LEDGERS - 3 - READ_TO_SAY
+        assert count_reused(second) >= LEDGERS - 3 - READ_TO_SAY
 
 
-def restored(etcd: Etcd, run: Path, home: Path) -> str:
+def restore_snapshot(etcd: Etcd, run: Path, home: Path) -> str:
     etcd.save(home / "snapshot.db")
     for _ in range(4):
         etcd.load([(f"{SCOPE}/other", b"")])
@@ -152,7 +152,7 @@ def restored(etcd: Etcd, run: Path, home: Path) -> str:
     return "etcd was restored after that run read it at revision "
 
 
-def damaged(etcd: Etcd, run: Path, home: Path) -> str:
+def damage_table(etcd: Etcd, run: Path, home: Path) -> str:
     for file in (run / "tables/ledgers").glob("*.parquet"):
         content = bytearray(file.read_bytes())
         content[content.index(b"/ledgers/", 4)] ^= 1
@@ -160,14 +160,14 @@ def damaged(etcd: Etcd, run: Path, home: Path) -> str:
     return f"{run}/tables/ledgers"
 
 
-@pytest.mark.parametrize("spoil", [damaged, restored])
-def test_where_etcd_cannot_tell_all_is_read_again_and_the_report_says_why(
+@pytest.mark.parametrize("spoil", [damage_table, restore_snapshot])
+def test_second_scan_of_restored_etcd_or_damaged_table_rereads_all_ledgers(
     spark: SparkSession, etcd: Etcd, tmp_path: Path, spoil: Callable[[Etcd, Path, Path], str]
 ) -> None:
     with first_scan(spark, f"etcd://{etcd.host}{SCOPE}", tmp_path / "run") as first:
         why = spoil(etcd, tmp_path / "run", tmp_path)
         second = scan_second(first)
-        hold(first, second)
+        check_second_scan(first, second)
         [note] = second.notes
         assert note.startswith(f"the second scan read all ledgers: {why}"), note
-        assert stood_still(second) == 0
+        assert count_reused(second) == 0

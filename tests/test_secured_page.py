@@ -26,12 +26,12 @@ ANSWERS = {
 
 
 @pytest.mark.process
-def test_key_stores_of_java_become_files_that_the_credentials_name(tmp_path: Path) -> None:
-    made = certificates(tmp_path / "made")
+def test_documented_commands_convert_java_key_stores_for_credentials(tmp_path: Path) -> None:
+    pem_files = certificates(tmp_path / "made")
     run(
         tmp_path,
-        *("openssl", "pkcs12", "-export", "-name", "client", "-in", str(made.client)),
-        *("-inkey", str(made.client_key), "-passout", f"pass:{PASSWORD}", "-out", "made.p12"),
+        *("openssl", "pkcs12", "-export", "-name", "client", "-in", str(pem_files.client)),
+        *("-inkey", str(pem_files.client_key), "-passout", f"pass:{PASSWORD}", "-out", "made.p12"),
     )
     run(
         tmp_path,
@@ -40,7 +40,7 @@ def test_key_stores_of_java_become_files_that_the_credentials_name(tmp_path: Pat
     )
     run(
         tmp_path,
-        *("keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", str(made.ca)),
+        *("keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", str(pem_files.ca)),
         *("-keystore", "truststore.jks", "-storetype", "JKS", "-storepass", PASSWORD),
     )
     [commands] = [

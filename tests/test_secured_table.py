@@ -37,7 +37,7 @@ def rows() -> list[Row]:
     lines = text.partition("## Stores and servers\n\n")[2].partition("\n\n")[0].splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     assert cells[0] == COLUMNS
-    return [Row(*each) for each in cells[2:]]
+    return [Row(*row_cells) for row_cells in cells[2:]]
 
 
 def _zookeeper() -> set[str]:
@@ -56,11 +56,11 @@ def _etcd() -> set[str]:
 def _packaged(name: str) -> str:
     """The version of what a Debian package has."""
     command = ["dpkg-query", "--show", "--showformat=${Version}", name]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return re.split(r"[-+]", said)[0]
+    version_text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return re.split(r"[-+]", version_text)[0]
 
 
-KNOWN: dict[str, Callable[[], set[str]]] = {
+STARTED_RELEASES: dict[str, Callable[[], set[str]]] = {
     "ZooKeeper": _zookeeper,
     "etcd": _etcd,
     "Oxia": lambda: {oxia.RELEASE},
@@ -70,10 +70,10 @@ KNOWN: dict[str, Callable[[], set[str]]] = {
 """The releases that the tests of a server start."""
 
 
-def test_no_row_is_there_twice_and_every_server_has_one() -> None:
+def test_rows_are_unique_and_every_server_has_a_row() -> None:
     ways = [(row.server, row.secured) for row in rows()]
     assert len(set(ways)) == len(ways)
-    assert {row.server for row in rows()} == {*KNOWN}
+    assert {row.server for row in rows()} == {*STARTED_RELEASES}
 
 
 def tier_of_test(file: str, name: str) -> Tier:
@@ -102,6 +102,6 @@ def test_a_row_names_a_test_and_the_releases_that_it_starts(row: Row) -> None:
     file, _, name = row.test.strip("`").partition("::")
     assert re.search(rf"^def {name}\(", (ROOT / file).read_text("utf-8"), re.MULTILINE), row.test
     releases = set(row.releases.split(", "))
-    assert releases <= KNOWN[row.server]()
+    assert releases <= STARTED_RELEASES[row.server]()
     if row.server == "bookies":
         assert releases == {RELEASES[0], RELEASES[-1]}

@@ -8,10 +8,10 @@ import pytest
 
 from auditor.model.progress import SilentProgress
 from auditor.sources.metadata.ledger_rows import REREAD_LEDGERS
-from tests.corpora.audited import Audited, Row, audit
+from tests.corpora.audited import FinishedRun, Row, audit
 from tests.corpora.corpora import unpack
 from tests.servers.etcd import Etcd, running
-from tests.sources.earlier_etcd import CLOSED, GARBAGE, OPEN, key, opened, whole
+from tests.sources.earlier_etcd import CLOSED, GARBAGE, OPEN, key, open_etcd_store, read_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +20,7 @@ SCOPE = "/bk/cluster1"
 LATER = "2200-01-01T00:00:00Z"
 """Every ledger of a live etcd may have changed up to the moment at which it is read."""
 
-OF_THE_MOMENT = {"mtime", "reused", "stamp"}
+VOLATILE_COLUMNS = {"mtime", "reused", "stamp"}
 
 
 class StoppedError(Exception):
@@ -39,8 +39,8 @@ class StopAt(SilentProgress):
 
 
 class Runs(NamedTuple):
-    first: Audited
-    since: Audited
+    first: FinishedRun
+    since: FinishedRun
     read: list[Row]
     deleted: list[int]
 
@@ -57,24 +57,24 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
         for number in range(100, 200):
             server.load([(key(SCOPE, number), CLOSED)])
 
-        def again(name: str, **options: Any) -> Audited:
+        def run_audit(name: str, **options: Any) -> FinishedRun:
             uri = f"etcd://{server.host}{SCOPE}"
             return audit(spark, uri, bookies, home / name, index_time=LATER, **options)
 
         with pytest.raises(StoppedError):
-            again("runs/1", progress=StopAt("members"))
+            run_audit("runs/1", progress=StopAt("members"))
         # Between a run's beginning and its end: what it read first is older than what it reads now.
         change(server, range(100, 110))
-        first = again("runs/1")
+        first = run_audit("runs/1")
         change(server, range(110, 120))
         server.load([(key(SCOPE, 200), OPEN), (key(SCOPE, 120), GARBAGE)])
         listed = [100 + number for number in (21, 99)]
         for ledger in listed:
             server.delete(key(SCOPE, ledger))
-        since = again("runs/2", since=str(home / "runs/1"))
-        store = opened(server, SCOPE)
+        since = run_audit("runs/2", since=str(home / "runs/1"))
+        store = open_etcd_store(server, SCOPE)
         store.cluster()
-        read = whole(store).to_pylist()
+        read = read_whole(store).to_pylist()
         store.close()
         return Runs(first, since, read, listed)
 
@@ -83,27 +83,30 @@ def change(server: Etcd, ledgers: range) -> None:
     server.load([(key(SCOPE, ledger), OPEN) for ledger in ledgers])
 
 
-def lasting(rows: list[Row]) -> list[str]:
-    return sorted(repr({name: row[name] for name in row if name not in OF_THE_MOMENT}) for row in rows)
+def stable_rows(rows: list[Row]) -> list[str]:
+    return sorted(repr({name: row[name] for name in row if name not in VOLATILE_COLUMNS}) for row in rows)
 
 
-def test_the_ledgers_and_the_findings_are_those_of_what_etcd_has_now(runs: Runs) -> None:
-    assert lasting(runs.since.table("ledgers")) == lasting(runs.read)
+def test_ledgers_and_findings_match_current_content_of_etcd(runs: Runs) -> None:
+    assert stable_rows(runs.since.table("ledgers")) == stable_rows(runs.read)
     again = [{name: row[name] for name in REREAD_LEDGERS.names} for row in runs.read]
-    assert lasting(runs.since.table("ledgers_again")) == lasting(again)
-    new = {(each.id, each.ledger) for each in {*runs.since.seen()} - {*runs.first.seen()}}
+    assert stable_rows(runs.since.table("ledgers_again")) == stable_rows(again)
+    new = {
+        (finding.id, finding.ledger)
+        for finding in {*runs.since.finding_keys()} - {*runs.first.finding_keys()}
+    }
     # No member of these ledgers is registered. Those that changed during the first run were not judged there.
     unavailable = {("ledger-unavailable", ledger) for ledger in (*range(100, 110), 200)}
     assert new == {("metadata-unreadable", 120)} | unavailable
     assert not {*runs.deleted} & {*runs.since.verdicts()}
 
 
-def test_the_report_says_how_many_ledgers_were_not_read_again(runs: Runs) -> None:
-    taken = runs.since.report.run.reused
+def test_report_counts_ledgers_that_were_not_read_again(runs: Runs) -> None:
+    reuse = runs.since.report.run.reused
     table = runs.since.table("ledgers")
     reused = {row["ledger_id"] for row in table if row["reused"]}
-    assert taken["ledgers"] == {"reused": len(reused), "read": len(table) - len(reused)}
-    assert taken["notes"] == []
+    assert reuse["ledgers"] == {"reused": len(reused), "read": len(table) - len(reused)}
+    assert reuse["notes"] == []
     assert len(reused) > 80
     # What changed after the earlier run had read it was changed before that run was at its end.
     assert not reused & {*range(100, 121), *runs.deleted, 200}

@@ -11,10 +11,10 @@ from tests.test_house import HOUSE, MODULES, floor_of
 
 pytestmark = pytest.mark.files
 
-ACTING = {"audit", "collect", "compare", "doctor", "spark"}
+JOB_PACKAGES = {"audit", "collect", "compare", "doctor", "spark"}
 """The packages that may run Spark actions; `auditor.spark` has the query of several numbers at once."""
 
-ALWAYS = {
+JOB_METHODS = {
     *("collect", "isEmpty", "toArrow", "toLocalIterator", "toPandas", "show", "take"),
     *("foreach", "foreachPartition", "saveAsTable", "insertInto", "checkpoint", "localCheckpoint"),
 }
@@ -38,11 +38,13 @@ def actions(source: str) -> Iterator[int]:
                 yield node.lineno
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             verb, bare = node.func.attr, not node.args and not node.keywords
-            if verb in ALWAYS or (verb in WITHOUT_ARGUMENTS and bare and not grouped(node.func.value)):
+            if verb in JOB_METHODS or (
+                verb in WITHOUT_ARGUMENTS and bare and not is_grouped(node.func.value)
+            ):
                 yield node.lineno
 
 
-def grouped(receiver: ast.expr) -> bool:
+def is_grouped(receiver: ast.expr) -> bool:
     """Whether rows are grouped, so that a count of them is a table and no job."""
     return (
         isinstance(receiver, ast.Call)
@@ -51,19 +53,19 @@ def grouped(receiver: ast.expr) -> bool:
     )
 
 
-def test_only_packages_that_are_named_run_jobs() -> None:
-    found = [
+def test_only_listed_packages_run_spark_jobs() -> None:
+    places = [
         f"{module.relative_to(HOUSE)}:{line}"
         for module in MODULES
-        if floor_of(module) not in ACTING
+        if floor_of(module) not in JOB_PACKAGES
         for line in actions(module.read_text("utf-8"))
     ]
-    assert found == []
+    assert places == []
 
 
-def test_each_package_that_is_named_does_run_jobs() -> None:
-    found = {floor_of(module) for module in MODULES if any(actions(module.read_text("utf-8")))}
-    assert found == ACTING
+def test_every_listed_package_runs_spark_jobs() -> None:
+    packages = {floor_of(module) for module in MODULES if any(actions(module.read_text("utf-8")))}
+    assert packages == JOB_PACKAGES
 
 
 KNOWS_SPARK = "from pyspark.sql import functions as F\n"
@@ -79,7 +81,7 @@ KNOWS_SPARK = "from pyspark.sql import functions as F\n"
         "rows.isEmpty()",
     ],
 )
-def test_what_runs_a_job_is_seen(line: str) -> None:
+def test_spark_job_call_is_detected(line: str) -> None:
     assert list(actions(KNOWS_SPARK + line)) == [2]
 
 
@@ -93,9 +95,9 @@ def test_what_runs_a_job_is_seen(line: str) -> None:
         "words.count('a')",
     ],
 )
-def test_what_only_describes_one_is_not(line: str) -> None:
+def test_call_that_only_describes_a_query_is_no_spark_job(line: str) -> None:
     assert list(actions(KNOWS_SPARK + line)) == []
 
 
-def test_a_module_that_knows_nothing_of_spark_runs_none() -> None:
+def test_module_without_spark_import_runs_no_spark_job() -> None:
     assert list(actions("values.collect()")) == []

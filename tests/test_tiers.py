@@ -59,7 +59,7 @@ def test_a_property_draws_a_share_of_the_examples_of_its_profile() -> None:
         (living_cluster, Tier.CLUSTER),
     ],
 )
-def test_a_tier_follows_from_the_functions_that_are_named(code: Callable[..., object], tier: Tier) -> None:
+def test_tier_follows_from_functions_that_code_can_reach(code: Callable[..., object], tier: Tier) -> None:
     """In a body, in a class, in an import within a function, through a module, in a context manager."""
     assert tier_reached(code) == tier
 
@@ -88,7 +88,7 @@ def test_a_tier_follows_from_the_functions_that_are_named(code: Callable[..., ob
         (["java", "-cp", "x.jar", "org.apache.bookkeeper.client.PlacementOracle"], Tier.SERVER),
     ],
 )
-def test_a_command_has_a_tier(command: list[str], tier: Tier) -> None:
+def test_command_has_expected_tier(command: list[str], tier: Tier) -> None:
     assert tier_of_command(command) == tier
 
 
@@ -101,7 +101,7 @@ def test_a_test_without_fixtures_is_of_unit(request: pytest.FixtureRequest) -> N
     assert tier_of(request.node) == Tier.UNIT
 
 
-def test_the_guard_notes_what_is_above_the_tier_of_a_test() -> None:
+def test_guard_records_commands_above_the_tier_of_a_test() -> None:
     guard = Guard()
     with guard.watching(Tier.SPARK):
         guard.note([Path("/bin/spark-submit"), b"job.py"])
@@ -137,7 +137,7 @@ def test_a_test_that_starts_a_server_without_the_marker_fails(tmp_path: Path) ->
     assert "1 failed, 2 passed" in run.stdout.splitlines()[-1]
 
 
-def test_long_group_leaves_out_its_exceptions() -> None:
+def test_long_group_excludes_its_exceptions() -> None:
     group = LongTests(
         "slow", frozenset({"tests/a", "tests/b.py::test_c[1]"}), frozenset({"tests/a/d.py::test_e"})
     )

@@ -7,22 +7,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.plugin import LONGEST_FIRST, TOGETHER, Tool, in_turn, skipped_for, tools, unit_of
+from tests.plugin import FILE_GROUPS, LONGEST_FIRST, Tool, interleave_paths, skipped_for, tools, unit_of
 
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_list_has_every_tool_that_a_test_is_skipped_for() -> None:
-    named = {tool.name for tool in tools()} | {tool.package for tool in tools()}
-    wanted: set[str] = set()
+def test_tool_list_contains_every_tool_in_skip_reasons() -> None:
+    listed_names = {tool.name for tool in tools()} | {tool.package for tool in tools()}
+    needed_names: set[str] = set()
     for path in [path for folder in ("tests", "proofs") for path in (ROOT / folder).rglob("*.py")]:
         for reason in re.findall(r"skip\(\"needs (?:Debian's )?([^\"{]+)\"", path.read_text("utf-8")):
-            wanted |= set(reason.split(" and "))
-    assert {"promtool", "libzookeeper-java", "mvn", "javac", "chromium", "cc"} <= wanted
-    assert wanted <= named
+            needed_names |= set(reason.split(" and "))
+    assert {"promtool", "libzookeeper-java", "mvn", "javac", "chromium", "cc"} <= needed_names
+    assert needed_names <= listed_names
 
 
-def test_reasons_are_counted_and_packages_named() -> None:
+def test_skip_reasons_are_counted_and_missing_packages_named() -> None:
     reasons = ["Skipped: needs etcd", "Skipped: needs promtool", "Skipped: needs etcd"]
     lines = skipped_for(reasons, [Tool("etcd", "etcd-server"), Tool("promtool", "prometheus")])
     assert lines[:2] == ["    2  needs etcd", "    1  needs promtool"]
@@ -31,7 +31,7 @@ def test_reasons_are_counted_and_packages_named() -> None:
     assert skipped_for(["Skipped: on a whim"], []) == ["    1  on a whim"]
 
 
-def test_the_last_lines_say_what_was_skipped(tmp_path: Path) -> None:
+def test_last_output_lines_list_skip_reasons_and_missing_tools(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("from tests.plugin import *\n")
     (tmp_path / "test_x.py").write_text("import pytest\n\n\ndef test_x():\n    pytest.skip('needs wings')\n")
     program = [
@@ -55,7 +55,7 @@ def test_the_last_lines_say_what_was_skipped(tmp_path: Path) -> None:
     assert last.startswith("1 skipped")
 
 
-def test_long_files_are_begun_first_and_directories_take_turns() -> None:
+def test_long_test_files_start_first_and_directories_alternate() -> None:
     names = [
         "test_house.py",
         "corpora/test_a.py",
@@ -66,13 +66,13 @@ def test_long_files_are_begun_first_and_directories_take_turns() -> None:
     outside = ROOT / "auditor" / "keys" / "paths.py"
     paths = [outside, *(ROOT / "tests" / name for name in names)]
     first = ["clusters/test_c.py", "corpora/test_a.py", "corpora/test_b.py"]
-    others = [outside, ROOT / "tests" / "test_house.py", ROOT / "tests" / "keys" / "test_k.py"]
-    assert in_turn(paths) == [*(ROOT / "tests" / name for name in first), *others]
+    other_paths = [outside, ROOT / "tests" / "test_house.py", ROOT / "tests" / "keys" / "test_k.py"]
+    assert interleave_paths(paths) == [*(ROOT / "tests" / name for name in first), *other_paths]
     assert all((ROOT / name).is_dir() for name in LONGEST_FIRST)
 
 
-def test_files_that_share_what_one_process_has_are_one_unit() -> None:
-    files = [file for each in TOGETHER for file in each]
+def test_files_that_share_a_process_are_one_unit() -> None:
+    files = [file for group in FILE_GROUPS for file in group]
     assert [file for file in files if not (ROOT / file).exists()] == []
     assert len(files) == len(set(files))
     assert unit_of("tests/corpora/test_gc.py") == unit_of("tests/corpora/test_asked_of.py")

@@ -75,33 +75,36 @@ PLAIN_TYPES = {str, bytes, int, float, bool, type(None), ModuleType}
 """Types of values that start nothing; nearly all values are of these."""
 
 
-def tier_of(item: pytest.Item) -> Tier:
+def tier_of(pytest_item: pytest.Item) -> Tier:
     """Return the tier of a collected test."""
-    explicit = [MARKERS[marker.name] for marker in item.iter_markers() if marker.name in MARKERS]
-    if not isinstance(item, pytest.Function):
+    explicit = [MARKERS[marker.name] for marker in pytest_item.iter_markers() if marker.name in MARKERS]
+    if not isinstance(pytest_item, pytest.Function):
         return max(explicit, default=Tier.UNIT)
-    definitions = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009  # pytest has no public way
+    definitions = getattr(pytest_item, "_fixtureinfo").name2fixturedefs  # noqa: B009  # pytest has no public way
     if not FILE_FIXTURES.isdisjoint(definitions):
         explicit.append(Tier.FILES)
-    roots = [item.function, *(definition.func for each in definitions.values() for definition in each)]
-    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    found = [tier_reached(root) for root in roots]
-    found += [tier_reached(value) for value in _functions(parameters)]
-    return max([*explicit, *found], default=Tier.UNIT)
+    roots = [
+        pytest_item.function,
+        *(definition.func for overrides in definitions.values() for definition in overrides),
+    ]
+    parameters = pytest_item.callspec.params.values() if hasattr(pytest_item, "callspec") else ()
+    tiers = [tier_reached(root) for root in roots]
+    tiers += [tier_reached(value) for value in _functions(parameters)]
+    return max([*explicit, *tiers], default=Tier.UNIT)
 
 
 @cache
 def tier_reached(root: Any) -> Tier:
     """Return the highest tier of the starters that a function or class can reach."""
     highest = Tier.UNIT
-    waiting, seen = [root], {id(root)}
+    waiting, visited_ids = [root], {id(root)}
     while waiting:
         value = waiting.pop()
         highest = max(highest, _started(value))
-        for other in _named_by(value):
-            if id(other) not in seen:
-                seen.add(id(other))
-                waiting.append(other)
+        for target in _named_by(value):
+            if id(target) not in visited_ids:
+                visited_ids.add(id(target))
+                waiting.append(target)
     return highest
 
 

@@ -24,18 +24,18 @@ def main() -> None:
     parser.add_argument("version")
     parser.add_argument("--out", type=Path, required=True, help="a directory for the packed files")
     parser.add_argument("--keep", type=Path, help="a new directory for what the cluster leaves behind")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bookkeeper-") as scratch:
-        root = given.keep or Path(scratch)
-        oracle = make(given.version, root)
-        given.out.mkdir(parents=True, exist_ok=True)
-        pack(root / "bookies", given.out / "bookies.tar.xz")
+        root = options.keep or Path(scratch)
+        oracle = make(options.version, root)
+        options.out.mkdir(parents=True, exist_ok=True)
+        pack(root / "bookies", options.out / "bookies.tar.xz")
         log = (root / "several-maps" / "current" / "0.log").read_bytes()
-        (given.out / "several-maps.log.xz").write_bytes(lzma.compress(log))
-        shutil.copy(root / "dump.jsonl.gz", given.out)
+        (options.out / "several-maps.log.xz").write_bytes(lzma.compress(log))
+        shutil.copy(root / "dump.jsonl.gz", options.out)
         text = json.dumps(oracle, separators=(",", ":"), sort_keys=True)
-        (given.out / "oracle.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
-    for file in sorted(given.out.iterdir()):
+        (options.out / "oracle.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    for file in sorted(options.out.iterdir()):
         print(f"{file.stat().st_size:>8} {file.name}")
 
 

@@ -33,15 +33,15 @@ from tests.servers.bookies.driver import free_ports
 from tests.servers.bookies.jars import compiled_classpath, pom_of
 from tests.servers.java import SHORT_LIVED
 
-HERE = Path(__file__).parent
+PACKAGE_DIR = Path(__file__).parent
 LIMIT_S = 120.0
-OPENS = (
+OPENED_PACKAGES = (
     "java.base/java.nio",
     "java.base/java.util.zip",
     "java.base/jdk.internal.misc",
     "java.base/java.lang",
 )
-LEFT_OUT = ("LOCK", "LOG", "LOG.old", "OPTIONS")
+UNPACKED_FILES = ("LOCK", "LOG", "LOG.old", "OPTIONS")
 """Files that RocksDB writes beside its data. They are not packed."""
 
 COMMON = """\
@@ -109,13 +109,13 @@ class Version:
 
     def __init__(self, version: str, scratch: Path) -> None:
         self.version = version
-        sources = sorted((HERE / "java").glob("*.java"))
+        sources = sorted((PACKAGE_DIR / "java").glob("*.java"))
         self._class_path = compiled_classpath("bookkeeper", pom_of(version, scratch), sources)
         self._scratch = scratch
 
     def command(self, main: str, *arguments: str) -> list[str]:
         """Return the command line that starts a main class of this version."""
-        opens = [f"--add-opens={name}=ALL-UNNAMED" for name in OPENS]
+        opens = [f"--add-opens={name}=ALL-UNNAMED" for name in OPENED_PACKAGES]
         memory = ("-Xmx256m", "-XX:MaxDirectMemorySize=256m", f"-Djava.io.tmpdir={self._scratch}")
         java = [str(find_java().executable), *memory, *SHORT_LIVED, *opens]
         return [*java, "-cp", self._class_path, main, *arguments]
@@ -163,7 +163,7 @@ def pack(source: Path, target: Path) -> None:
     """Pack a directory as an xz-compressed tar file, without owners."""
     with tarfile.open(target, "w:xz") as archive:
         for path in sorted(source.rglob("*")):
-            if path.is_file() and not path.name.startswith(LEFT_OUT):
+            if path.is_file() and not path.name.startswith(UNPACKED_FILES):
                 status = archive.gettarinfo(path, f"{source.name}/{path.relative_to(source)}")
                 status.uid = status.gid = 0
                 status.uname = status.gname = ""
@@ -172,7 +172,7 @@ def pack(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def _running(java: Version, bookies: Path, uri: str, end: signal.Signals, more: str = "") -> Iterator[None]:
+def _running(java: Version, bookies: Path, uri: str, end: signal.Signals, extra: str = "") -> Iterator[None]:
     """Run all bookies until the block ends, then send each the signal ``end``."""
     processes: list[subprocess.Popen[bytes]] = []
     try:
@@ -182,7 +182,7 @@ def _running(java: Version, bookies: Path, uri: str, end: signal.Signals, more: 
             directory.mkdir(parents=True, exist_ok=True)
             conf = bookies.parent / f"{name}.conf"
             text = COMMON.format(uri=uri, name=name, port=port)
-            lines = (text + STORAGE[name] + more).splitlines()
+            lines = (text + STORAGE[name] + extra).splitlines()
             values = dict(line.split("=", 1) for line in lines)  # Java makes a list of repeated keys
             conf.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
             with (bookies.parent / f"{name}.log").open("ab") as log:
@@ -199,8 +199,8 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     """Wait until a bookie listens on its port. Raise RuntimeError if it does not."""
     until = time.monotonic() + LIMIT_S
     while time.monotonic() < until and process.poll() is None:
-        with socket.socket() as asked:
-            if asked.connect_ex(("127.0.0.1", port)) == 0:
+        with socket.socket() as connection:
+            if connection.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.2)
     raise RuntimeError(f"no bookie listens on {port}: {process.poll()}")

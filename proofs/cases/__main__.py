@@ -11,13 +11,13 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from proofs.cases.entry_logs import drop_behind_a_bit, keep_log_per_ledger, lose_log_on_all_copies
+from proofs.cases.entry_logs import collect_damaged_log, keep_log_per_ledger, lose_log_on_all_copies
 from proofs.cases.session import CaseSession
 from proofs.cases.starts import damage_journal, remove_all_members, upgrade_index_directories
 from tests.servers.bookies.jars import RELEASE
 
 CASES = {
-    "gc-drops-behind-a-bit": drop_behind_a_bit,  # bookkeeper #2264, #2373
+    "gc-drops-behind-a-bit": collect_damaged_log,  # bookkeeper #2264, #2373
     "log-gone-on-all-copies": lose_log_on_all_copies,  # the workaround of bookkeeper #2264; pulsar #9114
     "all-members-removed": remove_all_members,  # pulsar #21751, bookkeeper #2273
     "journal-damaged-no-start": damage_journal,  # bookkeeper #2220, #2176, #3956

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from proofs.cases.session import CaseSession
 from tests.clusters.idle import idle_cluster
-from tests.clusters.living import CALM, LivingBookies, living_cluster
+from tests.clusters.living import IDLE_SETTINGS, LivingBookies, living_cluster
 from tests.servers.bookies.driver import Bookies
 
 FLUSHED_S = 5
@@ -17,7 +17,7 @@ COLLECTED_S = 25
 ENTRIES = 20
 
 
-def drop_behind_a_bit(case: CaseSession) -> None:
+def collect_damaged_log(case: CaseSession) -> None:
     """Flip one bit of a record's length.
 
     Garbage collection then deletes the log, with the live ledgers behind that record.
@@ -25,7 +25,7 @@ def drop_behind_a_bit(case: CaseSession) -> None:
     conf = case.root / "bk_server.conf"
     conf.write_text("gcWaitTime=900000\n")
     with living_cluster(
-        case.root, case.storage, bookies=3, settings=CALM, flush_interval_s=2, release=case.release
+        case.root, case.storage, bookies=3, settings=IDLE_SETTINGS, flush_interval_s=2, release=case.release
     ) as cluster:
         for ledger in range(1, 13):
             cluster.write(ledger, cluster.ids, 3, 3, ENTRIES)
@@ -36,33 +36,33 @@ def drop_behind_a_bit(case: CaseSession) -> None:
         cluster.write(20, cluster.ids, 3, 3, ENTRIES)
         time.sleep(FLUSHED_S)
         cluster.stop(bookie)
-        log, at = _flip_bit(cluster.place(bookie) / "ledgers0/current")
-        cluster.settings({**CALM, "gcWaitTime": 600_000})
+        log, offset = _flip_bit(cluster.place(bookie) / "ledgers0/current")
+        cluster.settings({**IDLE_SETTINGS, "gcWaitTime": 600_000})
         cluster.start(bookie)
         cluster.write(21, cluster.ids, 3, 3, ENTRIES)
         time.sleep(FLUSHED_S)
-        print(f"{log} is damaged at byte {at}; served: {_served(cluster, bookie)}")
+        print(f"{log} is damaged at byte {offset}; served: {_count_served_entries(cluster, bookie)}")
         for ledger in range(1, 8):
             cluster.delete(ledger)
         options = ("--entry-logs", "--deep", "--bookie-conf", conf)
         case.print_findings(run := case.audit(cluster.store.uri, "before", *options))
         case.run("space", run)
-        cluster.settings({**CALM, "gcWaitTime": 3_000})
+        cluster.settings({**IDLE_SETTINGS, "gcWaitTime": 3_000})
         cluster.stop(bookie)
         cluster.start(bookie)
         cluster.write(22, cluster.ids, 3, 3, ENTRIES)
         time.sleep(COLLECTED_S)
-        print(f"after collections; served: {_served(cluster, bookie)}")
+        print(f"after collections; served: {_count_served_entries(cluster, bookie)}")
 
 
 def _flip_bit(directory: Path) -> tuple[str, int]:
     """Flip the sign bit of one record's length in the log with ledger 7; return its name and the offset."""
     for log in sorted(directory.glob("*.log")):
-        data, at, of_ledger_7 = bytearray(log.read_bytes()), 1024, []
-        while at + 12 <= len(data) and (size := int.from_bytes(data[at : at + 4], "big", signed=True)) > 0:
-            if int.from_bytes(data[at + 4 : at + 12], "big") == 7:
-                of_ledger_7.append(at)
-            at += 4 + size
+        data, pos, of_ledger_7 = bytearray(log.read_bytes()), 1024, []
+        while pos + 12 <= len(data) and (size := int.from_bytes(data[pos : pos + 4], "big", signed=True)) > 0:
+            if int.from_bytes(data[pos + 4 : pos + 12], "big") == 7:
+                of_ledger_7.append(pos)
+            pos += 4 + size
         if len(of_ledger_7) > ENTRIES // 2:
             data[of_ledger_7[ENTRIES // 2]] ^= 0x80
             log.write_bytes(data)
@@ -70,7 +70,7 @@ def _flip_bit(directory: Path) -> tuple[str, int]:
     raise AssertionError("no log has ledger 7")
 
 
-def _served(cluster: LivingBookies, bookie: str) -> dict[int, int]:
+def _count_served_entries(cluster: LivingBookies, bookie: str) -> dict[int, int]:
     answers = cluster.read(dict.fromkeys(range(1, 13), ENTRIES - 1), [bookie])
     return {ledger: of_bookies[bookie].count("1") for ledger, of_bookies in answers.items()}
 
@@ -81,7 +81,7 @@ def lose_log_on_all_copies(case: CaseSession) -> None:
         case.root,
         case.storage,
         bookies=3,
-        settings={**CALM, "logSizeLimit": 12_000},
+        settings={**IDLE_SETTINGS, "logSizeLimit": 12_000},
         flush_interval_s=2,
         release=case.release,
     ) as cluster:

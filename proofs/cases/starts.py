@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from proofs.cases.session import CaseSession
 from tests.clusters.idle import idle_cluster
-from tests.clusters.living import CALM, TICK_MS, LivingBookies, living_cluster
+from tests.clusters.living import IDLE_SETTINGS, TICK_MS, LivingBookies, living_cluster
 from tests.clusters.store import ROOT, Store
 
 ENTRIES = 20
@@ -23,20 +23,20 @@ NEGATIVE_LENGTH = -448_299_468
 def remove_all_members(case: CaseSession) -> None:
     """Stop all bookies of some ledgers, and then remove them for good."""
     with idle_cluster(case.root, case.storage, 4, release=case.release) as (bookies, store):
-        gone, left = bookies.ids[:2], bookies.ids[2:]
+        removed_bookies, other_bookies = bookies.ids[:2], bookies.ids[2:]
         for ledgers, members in (
-            (range(1, 6), gone),
-            (range(6, 9), [gone[0], left[0]]),
-            (range(9, 12), left),
+            (range(1, 6), removed_bookies),
+            (range(6, 9), [removed_bookies[0], other_bookies[0]]),
+            (range(9, 12), other_bookies),
         ):
             for ledger in ledgers:
                 bookies.write(ledger, members, 2, 2, 10)
-        bookies.create(30, [left[0], gone[1]], 2, 2)  # open, and never written
+        bookies.create(30, [other_bookies[0], removed_bookies[1]], 2, 2)  # open, and never written
         bookies.flush()
-        for bookie in gone:
+        for bookie in removed_bookies:
             bookies.stop(bookie)
         down = case.audit(store.uri, "down")
-        for bookie in gone:
+        for bookie in removed_bookies:
             store.client.delete(f"{ROOT}/cookies/{bookie}")
             shutil.rmtree(bookies.place(bookie))
         case.print_findings(run := case.audit(store.uri, "gone"))
@@ -52,20 +52,25 @@ def damage_journal(case: CaseSession) -> None:
     The length ends the journal's replay, so the bookie does not start.
     """
     with living_cluster(
-        case.root, case.storage, bookies=3, settings=CALM, flush_interval_s=3600, release=case.release
+        case.root,
+        case.storage,
+        bookies=3,
+        settings=IDLE_SETTINGS,
+        flush_interval_s=3600,
+        release=case.release,
     ) as cluster:
         for ledger in range(1, 9):
             cluster.write(ledger, cluster.ids, 3, 2, ENTRIES)
         bookie = cluster.ids[0]
         cluster.kill(bookie)
         path = max((cluster.place(bookie) / "journal/current").glob("*.txn"))
-        data, at, records = bytearray(path.read_bytes()), FIRST_RECORD, []
-        while (size := int.from_bytes(data[at : at + 4], "big", signed=True)) != 0:
+        data, offset, records = bytearray(path.read_bytes()), FIRST_RECORD, []
+        while (size := int.from_bytes(data[offset : offset + 4], "big", signed=True)) != 0:
             if size > 0:
-                records.append(at)
-                at += 4 + size
+                records.append(offset)
+                offset += 4 + size
             else:  # padding
-                at += 8 + int.from_bytes(data[at + 4 : at + 8], "big")
+                offset += 8 + int.from_bytes(data[offset + 4 : offset + 8], "big")
         middle = records[len(records) // 2]
         data[middle : middle + 4] = NEGATIVE_LENGTH.to_bytes(4, "big", signed=True)
         path.write_bytes(data)
@@ -99,7 +104,7 @@ def _cluster_of_4_14(case: CaseSession) -> Iterator[tuple[LivingBookies, Store]]
         Store(server.hosts) as store,
         LivingBookies(
             store, case.root, case.storage, 3,
-            release="4.14.7", index_apart=True, flush_interval_s=1, settings=CALM,
+            release="4.14.7", index_apart=True, flush_interval_s=1, settings=IDLE_SETTINGS,
         ) as cluster,
     ):  # fmt: skip
         yield cluster, store

@@ -27,17 +27,17 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from proofs.executors.audits import COMPARISON, CORPUS, Bookies, corpus, differing, made_up
+from proofs.executors.audits import COMPARISON, CORPUS, Bookies, corpus, find_differences, generated_cluster
 from proofs.executors.cluster import (
-    THE_DRIVERS,
+    DRIVER_DIRECTORIES,
     Cluster,
-    Ended,
+    JobResult,
     cluster,
     lost_executors,
     namespaces,
     packed_environment,
 )
-from tests.corpora.corpora import laid_out
+from tests.corpora.corpora import open_corpus
 from tests.servers import s3
 
 PARTS = ("executors", "killed", "unseen", "made-up")
@@ -62,21 +62,21 @@ def main() -> int:
         folder = Path(scratch)
         server = running.enter_context(s3.running(folder / "s3"))
         os.environ |= server.environment
-        started = cluster(folder / "spark", server, MEMORY, packed_environment(), THE_DRIVERS)
+        started = cluster(folder / "spark", server, MEMORY, packed_environment(), DRIVER_DIRECTORIES)
         executors = running.enter_context(started)
         same = []
         if {*parts} - {"made-up"}:
             with corpus(folder, server) as bookies:
-                same += [shown(row) for row in audits(bookies, executors, parts)]
-                for row in unseen(bookies, executors, folder) if "unseen" in parts else ():
-                    shown(row)
+                same += [print_row(row) for row in audits(bookies, executors, parts)]
+                for row in audit_hidden_paths(bookies, executors, folder) if "unseen" in parts else ():
+                    print_row(row)
         if "made-up" in parts:
-            with made_up(options.ledgers, folder, server) as bookies:
-                same += [shown(row) for row in audits(bookies, executors, ["executors"])]
+            with generated_cluster(options.ledgers, folder, server) as bookies:
+                same += [print_row(row) for row in audits(bookies, executors, ["executors"])]
     return int(any(row[-1] not in ("", SAME) for row in same))
 
 
-def shown(row: list[str]) -> list[str]:
+def print_row(row: list[str]) -> list[str]:
     """Print a row in the form of a table of docs/truth.md, and return it."""
     print(f"    {json.dumps(row)},", flush=True)
     return row
@@ -87,45 +87,45 @@ def audits(bookies: Bookies, executors: Cluster, parts: Sequence[str]) -> Iterat
     if not {"executors", "killed"} & {*parts}:
         return
 
-    def row(by: str, ended: Ended, run: str) -> list[str]:
+    def row(by: str, ended: JobResult, run: str) -> list[str]:
         if ended.exit_code not in (0, 1, 3) or "Traceback" in ended.said:
             compared = f"failed: {ended.said[-3000:]}"
         else:
-            compared = "" if run == alone else "; ".join(differing(alone, run)) or SAME
+            compared = "" if run == basis else "; ".join(find_differences(basis, run)) or SAME
         return [bookies.name, by, f"{ended.seconds:.0f}", str(ended.exit_code), compared]
 
     name = bookies.name.replace(" ", "-").replace(",", "")
     # Each run has its own parent directory. Beside another run, an audit would report changes.
-    alone, run, killed = (f"s3a://{s3.BUCKET}/{name}-{each}/run" for each in ("alone", "executors", "killed"))
-    ended = executors.submit(bookies.arguments(bookies.uploaded, alone), local=True)
-    yield row("one process", ended, alone)
+    basis, run, killed = (f"s3a://{s3.BUCKET}/{name}-{part}/run" for part in ("alone", "executors", "killed"))
+    ended = executors.submit(bookies.arguments(bookies.uploaded, basis), local=True)
+    yield row("one process", ended, basis)
     if "executors" in parts:
         ended = executors.submit(bookies.arguments(bookies.uploaded, run))
         yield row("two executors", ended, run)
     if "killed" in parts:
         arguments = bookies.arguments(bookies.uploaded, killed)
-        ended = executors.submit(arguments, at=COMPARISON, deed=lambda: executors.kill_workers(1))
+        ended = executors.submit(arguments, stage=COMPARISON, action=lambda: executors.kill_workers(1))
         lost = lost_executors(ended.said)
         yield row(f"a worker killed in the comparison, {lost} executor lost", ended, killed)
         executors.start_workers()
 
 
-def unseen(bookies: Bookies, executors: Cluster, folder: Path) -> Iterator[list[str]]:
+def audit_hidden_paths(bookies: Bookies, executors: Cluster, folder: Path) -> Iterator[list[str]]:
     """Yield a row for each kind of local path that only the driver can see, with the job's messages."""
-    there = laid_out(CORPUS, folder / CORPUS)
-    saved = replace(bookies, metadata=f"dump://{there.dump}")
-    some = {
+    corpus_files = open_corpus(CORPUS, folder / CORPUS)
+    saved = replace(bookies, metadata=f"dump://{corpus_files.dump}")
+    arguments_by_kind = {
         "run directory": bookies.arguments(bookies.uploaded, str(folder / "run")),
-        "bookies' disks": bookies.arguments(str(there.bookies), f"s3a://{s3.BUCKET}/disks/run"),
+        "bookies' disks": bookies.arguments(str(corpus_files.bookies), f"s3a://{s3.BUCKET}/disks/run"),
         "collection": bookies.arguments(str(bookies.collection), f"s3a://{s3.BUCKET}/collection/run"),
         "dump of the metadata": saved.arguments(bookies.uploaded, f"s3a://{s3.BUCKET}/dump/run"),
     }
-    for what, arguments in some.items():
+    for path_kind, arguments in arguments_by_kind.items():
         ended = executors.submit(arguments)
-        said = (
+        messages = (
             "; ".join(SAYS.findall(ended.said)).replace(str(folder), "DIR").replace(executors.url, "MASTER")
         )
-        yield [f"{what} of the driver's", f"{ended.seconds:.0f}", str(ended.exit_code), said]
+        yield [f"{path_kind} of the driver's", f"{ended.seconds:.0f}", str(ended.exit_code), messages]
 
 
 if __name__ == "__main__":

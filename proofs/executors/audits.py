@@ -49,31 +49,31 @@ class Bookies:
 @contextmanager
 def corpus(folder: Path, server: S3) -> Iterator[Bookies]:
     """Yield the corpus that real bookies with DbLedgerStorage wrote, with its ZooKeeper running."""
-    there = unpack(CORPUS, folder / CORPUS)
-    collected = Path(collect([str(there.bookies)], str(folder / "collected")).path)
-    with EmbeddedZooKeeper(there.zookeeper) as store:
+    corpus_files = unpack(CORPUS, folder / CORPUS)
+    collected = Path(collect([str(corpus_files.bookies)], str(folder / "collected")).path)
+    with EmbeddedZooKeeper(corpus_files.zookeeper) as store:
         uploaded = server.upload(collected, CORPUS)
-        yield Bookies(CORPUS, f"zk://{store.hosts}/ledgers", collected, uploaded, there.scan_time)
+        yield Bookies(CORPUS, f"zk://{store.hosts}/ledgers", collected, uploaded, corpus_files.scan_time)
 
 
 @contextmanager
-def made_up(ledgers: int, folder: Path, server: S3) -> Iterator[Bookies]:
+def generated_cluster(ledgers: int, folder: Path, server: S3) -> Iterator[Bookies]:
     """Yield a generated cluster. Its findings are known, and the benchmarks check audits against them."""
-    made = MadeUp(ledgers, BOOKIES)
-    collected = write_collection(made, folder / "made-up")
-    write_snapshot(made, folder / "made-up" / "zookeeper", session_id=0)
+    generated = MadeUp(ledgers, BOOKIES)
+    collected = write_collection(generated, folder / "made-up")
+    write_snapshot(generated, folder / "made-up" / "zookeeper", session_id=0)
     name = f"{ledgers:,} made-up ledgers"
     with EmbeddedZooKeeper(folder / "made-up" / "zookeeper", heap="3g") as store:
         uploaded = server.upload(collected, "made-up")
         yield Bookies(name, f"zk://{store.hosts}/ledgers", collected, uploaded, INDEX_TIME_MS)
 
 
-def differing(run: str, other: str) -> list[str]:
+def find_differences(run: str, second: str) -> list[str]:
     """Return the differences of two runs: findings, names of tables, and tables with different rows."""
-    one, two = findings_of(run), findings_of(other)
-    found = [line[:300] for line in sorted({*one} ^ {*two})]
-    names = sorted({line for line in one if line.isidentifier()} & {*two})
-    return [*found, *(f"table {name}" for name in names if not _rows(run, name).equals(_rows(other, name)))]
+    lines, other_lines = findings_of(run), findings_of(second)
+    diffs = [line[:300] for line in sorted({*lines} ^ {*other_lines})]
+    names = sorted({line for line in lines if line.isidentifier()} & {*other_lines})
+    return [*diffs, *(f"table {name}" for name in names if not _rows(run, name).equals(_rows(second, name)))]
 
 
 def _rows(run: str, name: str) -> pa.Table:

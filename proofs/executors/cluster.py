@@ -30,12 +30,12 @@ from tests.servers.zookeeper import free_ports
 
 ROOT = Path(__file__).parents[2]
 JOB = Path(__file__).with_name("job.py")
-THE_DRIVERS = (ROOT, Path(sys.prefix), user_cache(), Path(tempfile.gettempdir()))
+DRIVER_DIRECTORIES = (ROOT, Path(sys.prefix), user_cache(), Path(tempfile.gettempdir()))
 """Directories that another machine would not have: checkout, environment, cache and temporary files."""
 WORKERS = 2
 """Number of workers, with one core each."""
 JOB_LIMIT_S = 400.0
-OWN = (*IN_A_NAMESPACE, "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
+OWN_NAMESPACE = (*IN_A_NAMESPACE, "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
 PLACE = "/mnt"
 CLASS = "org.apache.spark.deploy.worker.Worker"
 WORKER = f"""
@@ -52,7 +52,7 @@ exec {PLACE}/spark/bin/spark-class {CLASS} --work-dir {PLACE}/work "$@"
 
 
 @dataclass(frozen=True)
-class Ended:
+class JobResult:
     """The exit code, seconds and output of an ended job. spark-submit merges standard output and error."""
 
     exit_code: int
@@ -93,17 +93,17 @@ class Cluster:
         arguments: Sequence[str],
         local: bool = False,
         job: Path = JOB,
-        at: str = "",
-        deed: Callable[[], object] = lambda: None,
-    ) -> Ended:
+        stage: str = "",
+        action: Callable[[], object] = lambda: None,
+    ) -> JobResult:
         """Run a job on the cluster, or in one process with as many cores.
 
         Args:
             arguments: The arguments of the job.
             local: Run the job in one process.
             job: The program to submit.
-            at: The stage at which to call ``deed``. Empty if none.
-            deed: Called once, when the job's output names the stage.
+            stage: The stage at which to call ``action``. Empty if none.
+            action: Called once, when the job's output names the stage.
         """
         master = ["--master", f"local[{WORKERS}]"] if local else ["--master", self.url, *self.sent]
         settings = {
@@ -120,11 +120,11 @@ class Cluster:
         command += ["--properties-file", str(ROOT / "conf" / "spark-defaults.conf")]
         for name, value in settings.items():
             command += ["--conf", f"{name}={value}"]
-        known = {**environment(), **self.server.environment, "PYTHONPATH": str(ROOT)}
-        began, said, done = time.monotonic(), "", False
+        variables = {**environment(), **self.server.environment, "PYTHONPATH": str(ROOT)}
+        began, output, done = time.monotonic(), "", False
         with subprocess.Popen(
             [*command, str(job), *arguments, "-v"],
-            env=known,
+            env=variables,
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -135,12 +135,12 @@ class Cluster:
             # A job that gets no executors waits for them for ever.
             with end_within(process, JOB_LIMIT_S):
                 for line in process.stdout:
-                    said += line
-                    if at and f"({at})" in line and not done:
+                    output += line
+                    if stage and f"({stage})" in line and not done:
                         done = True
-                        deed()
-        assert done or not at, f"no {at}: {said[-3000:]}"
-        return Ended(process.returncode, time.monotonic() - began, said)
+                        action()
+        assert done or not stage, f"no {stage}: {output[-3000:]}"
+        return JobResult(process.returncode, time.monotonic() - began, output)
 
     def _worker(self) -> subprocess.Popen[bytes]:
         number = len(list(self.folder.glob("worker*.log")))
@@ -149,19 +149,19 @@ class Cluster:
         [ui] = free_ports(1)
         # Each worker has its own address. Executors on one host would read shuffle files from disk.
         host = f"127.0.0.{2 + number}"
-        own = ["--host", host, "--webui-port", str(ui), "--cores", "1", "--memory", self.memory, self.url]
+        options = ["--host", host, "--webui-port", str(ui), "--cores", "1", "--memory", self.memory, self.url]
         if self.hidden:
             spark = Path(PLACE, "spark")
             hiding = ["sh", "-c", WORKER, "worker", str(SPARK), str(work), *map(str, self.hidden), "--"]
-            command = [*OWN, *hiding, *own]
+            command = [*OWN_NAMESPACE, *hiding, *options]
         else:
             spark = SPARK
-            command = [str(spark / "bin" / "spark-class"), CLASS, "--work-dir", str(work), *own]
-        known = {"PATH": os.defpath, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(spark)}
-        known |= {"SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"}
-        known |= {"JDK_JAVA_OPTIONS": environment()["JDK_JAVA_OPTIONS"]}
+            command = [str(spark / "bin" / "spark-class"), CLASS, "--work-dir", str(work), *options]
+        variables = {"PATH": os.defpath, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(spark)}
+        variables |= {"SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"}
+        variables |= {"JDK_JAVA_OPTIONS": environment()["JDK_JAVA_OPTIONS"]}
         with (self.folder / f"worker{number}.log").open("wb") as log:
-            return subprocess.Popen(command, env=known, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            return subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
 @contextmanager
@@ -185,15 +185,15 @@ def cluster(
         ending.enter_context(daemon(folder, *master))
         wait_for(port, folder / "Master.log")
         url = f"spark://{LOOPBACK}:{port}"
-        made = Cluster(url, folder, memory, sent, server, hidden if namespaces() else ())
-        ending.callback(made.kill_workers)
-        made.start_workers()
-        yield made
+        spark_cluster = Cluster(url, folder, memory, sent, server, hidden if namespaces() else ())
+        ending.callback(spark_cluster.kill_workers)
+        spark_cluster.start_workers()
+        yield spark_cluster
 
 
 def namespaces() -> bool:
     """Return whether this process may create mount namespaces."""
-    mount = [*OWN, "mount", "-t", "tmpfs", "tmpfs", PLACE]
+    mount = [*OWN_NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", PLACE]
     return subprocess.run(mount, capture_output=True, check=False).returncode == 0
 
 
@@ -208,12 +208,12 @@ def packed_environment() -> Path:
 
 def _pack(target: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    wanted = [each for each in project["dependencies"] if not re.match("pyspark", each)]
-    made = target / "environment"
-    pip = ["-m", "pip", "--python", str(made / "bin" / "python"), "install", "-qq", "--no-compile"]
+    packages = [dependency for dependency in project["dependencies"] if not re.match("pyspark", dependency)]
+    venv_dir = target / "environment"
+    pip = ["-m", "pip", "--python", str(venv_dir / "bin" / "python"), "install", "-qq", "--no-compile"]
     for command in (
-        ["-m", "venv", "--without-pip", str(made)],
-        [*pip, "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt"), *wanted],
+        ["-m", "venv", "--without-pip", str(venv_dir)],
+        [*pip, "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt"), *packages],
         [
             "-m",
             "venv_pack",
@@ -221,13 +221,13 @@ def _pack(target: Path) -> None:
             "--compress-level",
             "1",
             "-p",
-            str(made),
+            str(venv_dir),
             "-o",
             str(target / "environment.tar.gz"),
         ],
     ):
         subprocess.run([sys.executable, *command], check=True)
-    shutil.rmtree(made)
+    shutil.rmtree(venv_dir)
 
 
 def s3_classes() -> Path:
@@ -235,6 +235,6 @@ def s3_classes() -> Path:
     return jars_of("s3a", Path(__file__).with_name("pom.xml"))
 
 
-def lost_executors(said: str) -> int:
+def lost_executors(output: str) -> int:
     """Count the lost executors that Spark's output reports."""
-    return len(re.findall("Lost executor", said))
+    return len(re.findall("Lost executor", output))

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from auditor.cli import main
-from proofs.executors.audits import corpus, differing
+from proofs.executors.audits import corpus, find_differences
 from proofs.executors.cluster import ROOT, WORKERS, Cluster, cluster
 from tests.corpora.corpora import unpack
 from tests.servers import s3
@@ -38,9 +38,9 @@ def executors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("executors")
     with (
         s3.running(folder / "s3") as server,
-        cluster(folder, server, MEMORY, imports(folder), [ROOT / "auditor"]) as made,
+        cluster(folder, server, MEMORY, imports(folder), [ROOT / "auditor"]) as spark_cluster,
     ):
-        yield made
+        yield spark_cluster
 
 
 def imports(folder: Path) -> Path:
@@ -55,28 +55,28 @@ def imports(folder: Path) -> Path:
     return folder / "environment.tar.gz"
 
 
-def test_an_audit_finds_what_one_process_finds(
+def test_audit_on_two_executors_equals_an_audit_of_one_process(
     executors: Cluster, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in executors.server.environment.items():
         monkeypatch.setenv(name, value)
-    alone, run = str(executors.folder / "run"), f"s3a://{s3.BUCKET}/run"
+    single_run, run = str(executors.folder / "run"), f"s3a://{s3.BUCKET}/run"
     with corpus(executors.folder, executors.server) as bookies:
         ended = executors.submit(bookies.arguments(str(bookies.collection), run))
-        arguments = ["audit", *bookies.arguments(str(bookies.collection), alone)]
-        here = CliRunner().invoke(main, arguments, obj=lambda: spark)
-    assert ended.exit_code == here.exit_code == 1, ended.said[-4000:] + here.output
+        arguments = ["audit", *bookies.arguments(str(bookies.collection), single_run)]
+        result = CliRunner().invoke(main, arguments, obj=lambda: spark)
+    assert ended.exit_code == result.exit_code == 1, ended.said[-4000:] + result.output
     assert "Traceback" not in ended.said
-    assert differing(alone, run) == []
+    assert find_differences(single_run, run) == []
     started = executors.folder.glob("work*/app-*/*/started")
-    assert len({found.relative_to(executors.folder).parts[0] for found in started}) == WORKERS
+    assert len({path.relative_to(executors.folder).parts[0] for path in started}) == WORKERS
 
 
-def test_a_collection_is_made_by_tasks(executors: Cluster) -> None:
+def test_collect_job_on_a_cluster_writes_a_collection(executors: Cluster) -> None:
     bookies = unpack("flat-v1", executors.folder / "bookies").bookies
-    made = executors.folder / "made"
-    arguments = ["--bookies", str(bookies), "--out", str(made)]
+    out = executors.folder / "made"
+    arguments = ["--bookies", str(bookies), "--out", str(out)]
     ended = executors.submit(arguments, job=ROOT / "jobs" / "collect.py")
     assert ended.exit_code == 0, ended.said[-4000:]
-    assert (made / "collection.json").is_file()
-    assert (made / "availability" / "_SUCCESS").is_file()
+    assert (out / "collection.json").is_file()
+    assert (out / "availability" / "_SUCCESS").is_file()

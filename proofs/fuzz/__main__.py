@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from proofs.fuzz.corpus import KEPT, keep
+from proofs.fuzz.corpus import CORPUS, write_corpus
 from proofs.fuzz.targets import BY_NAME
 
 TIMEOUT_S = 10
@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=600, help="how long a target may take at most")
     parser.add_argument("--only", nargs="+", choices=BY_NAME, default=list(BY_NAME), metavar="TARGET")
     parser.add_argument("--home", type=Path, default=Path(".fuzz"))
-    parser.add_argument("--keep", action="store_true", help=f"write the smallest inputs into {KEPT.name}")
+    parser.add_argument("--keep", action="store_true", help=f"write the smallest inputs into {CORPUS.name}")
     chosen = parser.parse_args()
     if chosen.keep:
         print(keep_corpora(chosen.home), "inputs are kept")
@@ -41,22 +41,22 @@ def main() -> int:
 
 def fuzz(name: str, home: Path, runs: int, seconds: int) -> int:
     """Fuzz a target, add its executions to the total, and print a line; return 1 if it failed."""
-    corpus, found = home / "corpus" / name, home / "found" / name
-    for directory in (corpus, found):
+    corpus, failures_dir = home / "corpus" / name, home / "found" / name
+    for directory in (corpus, failures_dir):
         directory.mkdir(parents=True, exist_ok=True)
-    before = len(list(found.iterdir()))
+    before = len(list(failures_dir.iterdir()))
     limits = (f"-timeout={TIMEOUT_S}", f"-rss_limit_mb={MEMORY_MB}", f"-max_total_time={seconds}")
-    options = (f"-runs={runs}", *limits, f"-artifact_prefix={found}/", "-print_final_stats=1")
+    options = (f"-runs={runs}", *limits, f"-artifact_prefix={failures_dir}/", "-print_final_stats=1")
     command = [sys.executable, "-m", "proofs.fuzz.guided", name, str(corpus), *options]
     log = home / f"{name}.log"
     with log.open("wb") as out:
         done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False)
     text = log.read_text("utf-8", "replace")
     stats = re.search(r"number_of_executed_units: (\d+)", text)
-    more = len(list(found.iterdir())) - before
+    new_failures = len(list(failures_dir.iterdir())) - before
     total = _add(home / "executions.json", name, int(stats[1]) if stats else 0)
-    said = "" if not done.returncode else f"  exit {done.returncode}, {more} found: {log}"
-    print(f"{name:28} {total:>10,} executions  {len(list(corpus.iterdir())):>6,} inputs{said}", flush=True)
+    suffix = "" if not done.returncode else f"  exit {done.returncode}, {new_failures} found: {log}"
+    print(f"{name:28} {total:>10,} executions  {len(list(corpus.iterdir())):>6,} inputs{suffix}", flush=True)
     return int(done.returncode != 0)
 
 
@@ -70,7 +70,7 @@ def _add(file: Path, name: str, runs: int) -> int:
 def keep_corpora(home: Path) -> int:
     """Write the smallest inputs of every target with a corpus below ``home``; return their number."""
     inputs = {name: [file.read_bytes() for file in (home / "corpus" / name).glob("*")] for name in BY_NAME}
-    return keep(inputs)
+    return write_corpus(inputs)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from auditor.errors import RuleError
 from auditor.spark.java import find_java
-from proofs.fuzz.corpus import kept
-from proofs.fuzz.target import mutated
+from proofs.fuzz.corpus import kept_inputs
+from proofs.fuzz.target import mutate
 from proofs.fuzz.targets import BY_NAME
 from tests.servers.bookies.jars import classpath
 
@@ -34,33 +34,33 @@ Difference = tuple[str, str, str]
 
 def answers(inputs: list[tuple[str, bytes]]) -> list[str]:
     """Return the answer of the server's class to each input: ``read``, or the name of an exception."""
-    command = [str(find_java().executable), "-cp", classpath(more=[SOURCE]), MAIN]
+    command = [str(find_java().executable), "-cp", classpath(java_files=[SOURCE]), MAIN]
     lines = "".join(f"{kind} {data.hex()}\n" for kind, data in inputs)
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
-    said = [line.removeprefix("ANSWER ") for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
-    assert len(said) == len(inputs), done.stderr[-2000:]
-    return said
+    texts = [line.removeprefix("ANSWER ") for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
+    assert len(texts) == len(inputs), done.stderr[-2000:]
+    return texts
 
 
 def differences(runs: int, seed: str) -> dict[Difference, list[bytes]]:
     """Return the inputs that only one side reads, of ``runs`` mutated inputs of each kind."""
     inputs: list[tuple[str, bytes]] = []
     for kind in KINDS:
-        golden = [*BY_NAME[kind].beginnings(), *kept().get(kind, ())]
+        golden = [*BY_NAME[kind].beginnings(), *kept_inputs().get(kind, ())]
         chance = random.Random(f"{seed} {kind}")
         inputs += [(kind, data) for data in golden if len(data) <= MOST_BYTES]
-        inputs += [(kind, mutated(golden, chance, MOST_BYTES)) for _ in range(runs)]
-    found: dict[Difference, list[bytes]] = {}
-    for (kind, data), there in zip(inputs, answers(inputs), strict=True):
-        here = BY_NAME[kind].execute(data)
+        inputs += [(kind, mutate(golden, chance, MOST_BYTES)) for _ in range(runs)]
+    cases: dict[Difference, list[bytes]] = {}
+    for (kind, data), java_answer in zip(inputs, answers(inputs), strict=True):
+        refusal = BY_NAME[kind].execute(data)
         # A RuleError comes with the value: the reader accepts such bytes and reports a finding.
-        refused = here is not None and not isinstance(here, RuleError)
-        if refused and there == "read":
-            words = re.sub(r"'[^']*'|-?\d+|[0-9a-f]{6,}", "N", str(here).partition(" (at byte")[0])
-            found.setdefault((kind, "here", words), []).append(data)
-        elif here is None and there != "read":
-            found.setdefault((kind, "there", there), []).append(data)
-    return found
+        refused = refusal is not None and not isinstance(refusal, RuleError)
+        if refused and java_answer == "read":
+            words = re.sub(r"'[^']*'|-?\d+|[0-9a-f]{6,}", "N", str(refusal).partition(" (at byte")[0])
+            cases.setdefault((kind, "here", words), []).append(data)
+        elif refusal is None and java_answer != "read":
+            cases.setdefault((kind, "there", java_answer), []).append(data)
+    return cases
 
 
 def main() -> None:
@@ -69,11 +69,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10_000, help="inputs of each kind")
     parser.add_argument("--seed", default="0")
     chosen = parser.parse_args()
-    found = differences(chosen.runs, chosen.seed)
-    for (kind, who, words), inputs in sorted(found.items()):
+    cases = differences(chosen.runs, chosen.seed)
+    for (kind, who, words), inputs in sorted(cases.items()):
         shortest = min(inputs, key=len)
         print(f"{kind:18} refused {who:5} {len(inputs):6}  {words}\n{'':20}{shortest[:60]!r}")
-    print(dict(Counter({kind: sum(len(found[key]) for key in found if key[0] == kind) for kind in KINDS})))
+    print(dict(Counter({kind: sum(len(cases[key]) for key in cases if key[0] == kind) for kind in KINDS})))
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def deflated(mebibytes: int) -> bytes:
     return bytes.fromhex("1f8b0800000000000003") + piece * mebibytes
 
 
-def put(path: Path, data: bytes, size: int = 0) -> Path:
+def write_file(path: Path, data: bytes, size: int = 0) -> Path:
     """Write a file and return its path. If ``size`` is not 0, extend it to a sparse file of that size."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
@@ -72,14 +72,14 @@ def put(path: Path, data: bytes, size: int = 0) -> Path:
 def run(home: Path, name: str, data: bytes, size: int = 0) -> None:
     """Read a finished run in which one file is replaced by ``data``."""
     made_run(home / "run")
-    put(home / "run" / name, data, size)
+    write_file(home / "run" / name, data, size)
     with translate_damage(str(home / "run")):
         run_view(RunReader(home / "run"))
 
 
 def collection(home: Path, rows: int) -> None:
     """Read a collection with one table whose rows have only nulls."""
-    path = put(home / "directories/part-00000.parquet", b"")
+    path = write_file(home / "directories/part-00000.parquet", b"")
     table = pa.table({"path": pa.nulls(rows // 4, pa.string())})
     with pq.ParquetWriter(path, table.schema, compression="zstd") as writer:
         for _ in range(4):
@@ -96,29 +96,29 @@ def collection(home: Path, rows: int) -> None:
         "sources": [],
         "tables": tables | {"directories": {"rows": rows, "files": files}},
     }
-    put(home / MANIFEST, json.dumps(manifest).encode())
+    write_file(home / MANIFEST, json.dumps(manifest).encode())
     opened = Collection(str(home))
     list(opened.read_rows("directories", opened.manifest()))
 
 
 def manifest(home: Path) -> None:
     """Read a collection with a deeply nested manifest."""
-    put(home / MANIFEST, NESTED)
+    write_file(home / MANIFEST, NESTED)
     Collection(str(home)).manifest()
 
 
-def log(_: Path) -> None:
+def read_huge_header(_: Path) -> None:
     """Read an entry log whose header claims more ledgers than fit in memory."""
     head = struct.pack(">4siqi", b"BKLO", 1, 1024, 2**31 - 1).ljust(1024, b"\0")
-    found = contents_of(lambda at, length: head[at:] or bytes(length), HUGE, scan=False)
-    assert found.map_damage is not None
-    raise found.map_damage
+    contents = contents_of(lambda offset, length: head[offset:] or bytes(length), HUGE, scan=False)
+    assert contents.map_damage is not None
+    raise contents.map_damage
 
 
 def transactions(home: Path) -> None:
     """Read a ZooKeeper log with 128 MiB of zeros between a damaged record and its last byte."""
     head = b"ZKLG" + struct.pack(">iq", 2, 0) + struct.pack(">qi", 5, 1) + b"aa"
-    path = put(home / "version-2/log.1", head, 128 << 20)
+    path = write_file(home / "version-2/log.1", head, 128 << 20)
     with path.open("ab") as file:
         file.write(b"a")
     with map_file(path) as data:
@@ -135,29 +135,29 @@ BOMBS: dict[str, Callable[[Path], object]] = {
     "protobuf-groups": lambda home: managed_ledger.decode(b"\x7b" * DEPTH),
     "snappy-stream": lambda home: list(
         encodings.decompress(
-            put(home / "s", encodings.MAGIC + bytes(8) + b"\0\0\0\5\xff\xff\xff\xff\x0f").open("rb")
+            write_file(home / "s", encodings.MAGIC + bytes(8) + b"\0\0\0\5\xff\xff\xff\xff\x0f").open("rb")
         )
     ),
-    "dump-zstd": lambda home: read_store(f"dump://{put(home / 'd', zstd(HUGE >> 17))}"),
+    "dump-zstd": lambda home: read_store(f"dump://{write_file(home / 'd', zstd(HUGE >> 17))}"),
     "snapshot-gzip": lambda home: read_store(
-        f"zk-snapshot://{put(home / 'version-2/snapshot.0.gz', deflated(128)).parents[1]}"
+        f"zk-snapshot://{write_file(home / 'version-2/snapshot.0.gz', deflated(128)).parents[1]}"
     ),
-    "dump-nested": lambda home: read_store(f"dump://{put(home / 'd', NESTED)}"),
+    "dump-nested": lambda home: read_store(f"dump://{write_file(home / 'd', NESTED)}"),
     "racks-nested": lambda home: bookie_racks.decode(NESTED),
-    "toml-nested": lambda home: read_toml(put(home / "a", b"a=" + NESTED)),
-    "toml-tables": lambda home: read_toml(put(home / "a", b"a=" + b"{a=" * DEPTH)),
-    "toml-dotted": lambda home: read_toml(put(home / "a", b"a" + b'. "b"' * DEPTH + b"=1")),
-    "toml-number": lambda home: read_toml(put(home / "a", b"a=" + b"9" * 5000)),
-    "toml-sparse": lambda home: read_toml(put(home / "a", b"", HUGE)),
-    "inventory-nested": lambda home: read_inventory(put(home / "a", b"a=" + NESTED)),
-    "credentials-nested": lambda home: read_credentials(str(put(home / "a", b"a=" + NESTED))),
+    "toml-nested": lambda home: read_toml(write_file(home / "a", b"a=" + NESTED)),
+    "toml-tables": lambda home: read_toml(write_file(home / "a", b"a=" + b"{a=" * DEPTH)),
+    "toml-dotted": lambda home: read_toml(write_file(home / "a", b"a" + b'. "b"' * DEPTH + b"=1")),
+    "toml-number": lambda home: read_toml(write_file(home / "a", b"a=" + b"9" * 5000)),
+    "toml-sparse": lambda home: read_toml(write_file(home / "a", b"", HUGE)),
+    "inventory-nested": lambda home: read_inventory(write_file(home / "a", b"a=" + NESTED)),
+    "credentials-nested": lambda home: read_credentials(str(write_file(home / "a", b"a=" + NESTED))),
     "report-nested": lambda home: run(home, "report.json", NESTED),
     "report-sparse": lambda home: run(home, "report.json", b"", HUGE),
     "manifest-nested": lambda home: run(home, "manifest.json", NESTED),
     "collection-nested": manifest,
     "collection-rows": lambda home: collection(home, 2_000_000),
     "collection-row-group": lambda home: collection(home, 40_000_000),
-    "entry-log-map": log,
+    "entry-log-map": read_huge_header,
     "zookeeper-log-tail": transactions,
 }
 
@@ -177,10 +177,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as home:
             try:
                 bomb(Path(home))
-                said = "nothing was refused"
+                outcome = "nothing was refused"
             except AuditorError as error:
-                said = f"{type(error).__name__}: {str(error).replace(home, '.')[:120]}"
-        print(f"{name:22} {peak() - before:5} MB {time.monotonic() - begun:6.2f} s  {said}", flush=True)
+                outcome = f"{type(error).__name__}: {str(error).replace(home, '.')[:120]}"
+        print(f"{name:22} {peak() - before:5} MB {time.monotonic() - begun:6.2f} s  {outcome}", flush=True)
 
 
 if __name__ == "__main__":

@@ -62,26 +62,26 @@ def _transaction(data: bytes) -> None:
 
 def _transactions() -> Iterator[bytes]:
     for data in golden("codecs/zookeeper/txnlog.py"):
-        at = txnlog.HEADER_BYTES
-        while (length := int.from_bytes(data[at + 8 : at + 12], "big")) > 0:
-            yield data[at + 12 : at + 12 + length]
-            at += 13 + length
+        offset = txnlog.HEADER_BYTES
+        while (length := int.from_bytes(data[offset + 8 : offset + 12], "big")) > 0:
+            yield data[offset + 12 : offset + 12 + length]
+            offset += 13 + length
 
 
 def _snapshot(data: bytes) -> None:
     """Read the znodes of a snapshot, and then its checksums: once correct ones, once those of the input."""
     view = memoryview(data)
-    at = snapshot.find_nodes(view)
+    offset = snapshot.find_nodes(view)
     ended = False
     while not ended:
-        found = snapshot.find_record_offsets(view, at, NODES_AT_ONCE, 1 << 20)
-        if len(found.tail_starts):
-            snapshot.session_owners(snapshot.read_tails(view, found.tail_starts))
-        at, ended = found.next_record, found.has_end_mark
-    sealed = data[: at + 5]
+        bounds = snapshot.find_record_offsets(view, offset, NODES_AT_ONCE, 1 << 20)
+        if len(bounds.tail_starts):
+            snapshot.session_owners(snapshot.read_tails(view, bounds.tail_starts))
+        offset, ended = bounds.next_record, bounds.has_end_mark
+    sealed = data[: offset + 5]
     sealed += zlib.adler32(sealed).to_bytes(8, "big") + (1).to_bytes(4, "big") + b"/"
-    snapshot.check_checksums(memoryview(sealed), at)
-    snapshot.check_checksums(view, at)
+    snapshot.check_checksums(memoryview(sealed), offset)
+    snapshot.check_checksums(view, offset)
 
 
 def _bbolt(data: bytes) -> None:
@@ -92,10 +92,10 @@ def _bbolt(data: bytes) -> None:
         if root is None:
             continue
         spans = [span for span in bbolt.leaves(view, meta, root) if not isinstance(span, DecodeError)]
-        at, end = np.array([(span.start, span.end) for span in spans], np.int64).reshape(-1, 2).T
-        found = bbolt.elements(view, at, end)
-        mvcc.revisions(view, found)
-        mvcc.key_spans(view, found)
+        starts, end = np.array([(span.start, span.end) for span in spans], np.int64).reshape(-1, 2).T
+        elements = bbolt.elements(view, starts, end)
+        mvcc.revisions(view, elements)
+        mvcc.key_spans(view, elements)
         for key, value in bbolt.items(view, meta, root):
             if name == b"key":
                 mvcc.decode_key_value(value)
@@ -136,8 +136,8 @@ def _packed(data: bytes) -> None:
 
 
 def _extraction(data: bytes) -> None:
-    def part(at: int, length: int) -> bytes:
-        return data[at : at + length]
+    def part(offset: int, length: int) -> bytes:
+        return data[offset : offset + length]
 
     if len(data) >= entry_log.HEADER_BYTES:
         header = entry_log.decode_unchecked_header(data)

@@ -8,30 +8,30 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-KEPT = Path(__file__).parents[2] / "tests" / "data" / "fuzz" / "corpus.tar.xz"
+CORPUS = Path(__file__).parents[2] / "tests" / "data" / "fuzz" / "corpus.tar.xz"
 MOST_INPUTS, MOST_BYTES = 60, 400
 """Limits per target: the number of inputs, and the length of each in bytes."""
 
 
 @cache
-def kept() -> Mapping[str, tuple[bytes, ...]]:
+def kept_inputs() -> Mapping[str, tuple[bytes, ...]]:
     """Return the kept inputs by target."""
-    found: dict[str, list[bytes]] = {}
-    with tarfile.open(KEPT) as archive:
-        for each in archive:
-            content = archive.extractfile(each)
+    inputs_by_target: dict[str, list[bytes]] = {}
+    with tarfile.open(CORPUS) as archive:
+        for member in archive:
+            content = archive.extractfile(member)
             assert content is not None
-            found.setdefault(each.name.partition("/")[0], []).append(content.read())
-    return {name: tuple(inputs) for name, inputs in found.items()}
+            inputs_by_target.setdefault(member.name.partition("/")[0], []).append(content.read())
+    return {name: tuple(inputs) for name, inputs in inputs_by_target.items()}
 
 
-def keep(inputs: Mapping[str, Iterable[bytes]]) -> int:
+def write_corpus(inputs: Mapping[str, Iterable[bytes]]) -> int:
     """Write the smallest inputs of each target; return their number."""
     count = 0
-    with tarfile.open(KEPT, "w:xz", preset=9) as archive:
-        for name, some in sorted(inputs.items()):
+    with tarfile.open(CORPUS, "w:xz", preset=9) as archive:
+        for name, values in sorted(inputs.items()):
             small = sorted(
-                {data for data in some if len(data) <= MOST_BYTES}, key=lambda data: (len(data), data)
+                {data for data in values if len(data) <= MOST_BYTES}, key=lambda data: (len(data), data)
             )
             step = max(1, -(-len(small) // MOST_INPUTS))
             for number, data in enumerate(small[::step]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-FOUND: tuple[tuple[str, bytes, str | None], ...] = (
+FUZZ_FINDINGS: tuple[tuple[str, bytes, str | None], ...] = (
     # The offset in the error was beyond the end, because invalid characters had been replaced before.
     (
         "cookie",

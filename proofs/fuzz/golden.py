@@ -25,10 +25,10 @@ _UNPACK = {".gz": gzip.decompress, ".xz": lzma.decompress}
 
 def golden(reader: str) -> list[bytes]:
     """Return all values that `tests/truth/formats.toml` lists for a reader, the shortest first."""
-    found = {
+    values = {
         data for row in formats() if reader in row.readers for where in row.bytes for data in octets_of(where)
     }
-    return sorted((data for data in found if len(data) <= LARGEST), key=lambda data: (len(data), data))
+    return sorted((data for data in values if len(data) <= LARGEST), key=lambda data: (len(data), data))
 
 
 def spread(values: Iterable[bytes], most: int) -> list[bytes]:
@@ -37,22 +37,22 @@ def spread(values: Iterable[bytes], most: int) -> list[bytes]:
     for data in values:
         by_length.setdefault(len(data), []).append(data)
     turns = max(map(len, by_length.values()), default=0)
-    return [some[turn] for turn in range(turns) for some in by_length.values() if turn < len(some)][:most]
+    return [group[turn] for turn in range(turns) for group in by_length.values() if turn < len(group)][:most]
 
 
 @cache
 def octets_of(where: str) -> tuple[bytes, ...]:
     """Return the values at a place in the table of formats: ``PATH``, a glob, or ``PATH!PART``."""
     path, _, part = where.partition("!")
-    return tuple(data for file in sorted(ROOT.glob(path)) if file.is_file() for data in _of(file, part))
+    return tuple(data for file in sorted(ROOT.glob(path)) if file.is_file() for data in _values(file, part))
 
 
-def _of(file: Path, part: str) -> Iterator[bytes]:
+def _values(file: Path, part: str) -> Iterator[bytes]:
     if ".tar" in file.suffixes:
         with tarfile.open(file) as archive:
-            for each in archive:
-                if each.isfile() and each.size <= LARGEST and fnmatch.fnmatch(each.name, part):
-                    content = archive.extractfile(each)
+            for member in archive:
+                if member.isfile() and member.size <= LARGEST and fnmatch.fnmatch(member.name, part):
+                    content = archive.extractfile(member)
                     assert content is not None
                     yield content.read()
     elif file.suffix == ".py":
@@ -81,11 +81,11 @@ def octets_in(value: Any) -> Iterator[bytes]:
     elif isinstance(value, str):
         yield _octets(value)
     elif isinstance(value, dict):
-        for each in value.values():
-            yield from octets_in(each)
+        for element in value.values():
+            yield from octets_in(element)
     elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from octets_in(each)
+        for element in value:
+            yield from octets_in(element)
 
 
 def _octets(text: str) -> bytes:

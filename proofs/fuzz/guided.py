@@ -17,14 +17,14 @@ def main(name: str, corpus: str, *options: str) -> None:
     # This must be the first import of the package: atheris cannot follow modules imported before.
     with atheris.instrument_imports(include=["auditor"]):
         from proofs.fuzz.targets import TARGETS
-    target = next(each for each in TARGETS if each.name == name)
+    target = next(candidate for candidate in TARGETS if candidate.name == name)
     for number, data in enumerate(target.beginnings()):
         Path(corpus, f"golden-{number:03}").write_bytes(data)
 
-    def one(data: bytes) -> None:
+    def run_input(data: bytes) -> None:
         target.execute(data)
 
-    atheris.Setup([sys.argv[0], corpus, f"-max_len={target.most}", *options], one)
+    atheris.Setup([sys.argv[0], corpus, f"-max_len={target.most}", *options], run_input)
     atheris.Fuzz()
 
 

@@ -43,7 +43,7 @@ from auditor.sources.metadata.stores import choose_layout, open_store, recognise
 from auditor.sources.racks import read_racks
 from auditor.sources.regular_file import read_toml
 from proofs.fuzz.golden import golden, octets_of
-from proofs.fuzz.target import Target, fresh, place, scratch
+from proofs.fuzz.target import Target, make_empty, place, scratch
 from tests.made_runs import change_row, made_run
 from tests.plan.test_plan_file import plan, step
 from tests.reports.samples import LOST, report, tally
@@ -83,7 +83,7 @@ def _snapshots() -> tuple[bytes, ...]:
 def _zookeeper(data: bytes) -> None:
     if data:
         name, _ = _SNAPSHOTS[data[0] % len(_SNAPSHOTS)]
-        fresh("zookeeper")
+        make_empty("zookeeper")
         if name == "log.1":
             place("zookeeper/version-2/snapshot.0", _snapshots()[0])
         place(f"zookeeper/version-2/{name}", data[1:])
@@ -106,9 +106,9 @@ def _dumps() -> Iterator[bytes]:
     for home in ("flat-v1", "interleaved-hier", "limbo"):
         [dump] = octets_of(f"tests/data/{home}/metadata.jsonl.gz")
         lines = dump.splitlines(keepends=True)
-        some = lines[:: max(1, len(lines) // 20)]
-        yield b"".join(line for line in lines if re.search(rb"LAYOUT|INSTANCEID", line)) + b"".join(some[:12])
-        yield b'{"begin":{"time":5}}\n' + some[0] + b'{"end":{"nodes":1}}\n'
+        body = lines[:: max(1, len(lines) // 20)]
+        yield b"".join(line for line in lines if re.search(rb"LAYOUT|INSTANCEID", line)) + b"".join(body[:12])
+        yield b'{"begin":{"time":5}}\n' + body[0] + b'{"end":{"nodes":1}}\n'
 
 
 def _packed_dumps() -> Iterator[bytes]:
@@ -144,9 +144,9 @@ def _journal(data: bytes) -> None:
 
 
 def _sha256(data: bytes) -> str:
-    found = IndexDirectory.from_version("", data).version_sha256
-    assert found is not None
-    return found
+    digest = IndexDirectory.from_version("", data).version_sha256
+    assert digest is not None
+    return digest
 
 
 def _entry_log(data: bytes) -> None:
@@ -224,10 +224,12 @@ def _read_collection() -> None:
     for table in manifest.tables:
         if table != "availability":
             list(collection.read_rows(table, manifest))
-    taken = [found for found in collected.directories.values() if found.piece_id is not None]
-    pieces = {str(found.piece_id): PieceOwner("bk1", (found.path,)) for found in taken}
-    for lot in make_shares([(collection, manifest)], pieces, 2):
-        list(CopiedRowsReader(pieces).read(lot))
+    directories = [
+        directory for directory in collected.directories.values() if directory.piece_id is not None
+    ]
+    pieces = {str(directory.piece_id): PieceOwner("bk1", (directory.path,)) for directory in directories}
+    for share in make_shares([(collection, manifest)], pieces, 2):
+        list(CopiedRowsReader(pieces).read(share))
 
 
 def _collection_parts() -> Iterator[bytes]:
@@ -265,7 +267,7 @@ def _run_parts() -> Iterator[bytes]:
     return _parts_of(_run())
 
 
-def _of_run(data: bytes) -> None:
+def _damaged_run(data: bytes) -> None:
     if data:
         _with_part(_run(), data, _read_run)
 
@@ -282,9 +284,9 @@ def _earlier_files() -> Iterator[bytes]:
 
     table = AVAILABILITY.empty_table()
     nulls = pa.table({field.name: pa.nulls(5, field.type) for field in AVAILABILITY}, AVAILABILITY)
-    for each in (table, nulls):
+    for content in (table, nulls):
         out = io.BytesIO()
-        pq.write_table(each, out, write_page_checksum=True)
+        pq.write_table(content, out, write_page_checksum=True)
         yield out.getvalue()
 
 
@@ -366,7 +368,7 @@ READERS: tuple[Target, ...] = (
     Target("entry-log-directory", lambda: [*golden("decode:entry-log"), bytes(HEADER_BYTES)], _entry_log, ()),
     Target("rocksdb-directory", _databases, _rocksdb, ()),
     Target("collection", _collection_parts, _collected, (UnreadError, OSError)),
-    Target("run", _run_parts, _of_run, (RunError,)),
+    Target("run", _run_parts, _damaged_run, (RunError,)),
     Target("earlier-rows", _earlier_files, _earlier, (RunError,)),
     *(
         Target(f"toml-{name}", partial(_seeds_of, texts), _toml(f"{name}.toml", read), (UsageError,))

@@ -63,11 +63,11 @@ def scratch() -> Path:
     """Return a temporary directory of this process for readers of files, in memory if possible."""
     shared = Path("/dev/shm")
     home = tempfile.TemporaryDirectory(prefix="fuzz-", dir=shared if shared.is_dir() else None)
-    _KEPT.append(home)
+    _DIRECTORIES.append(home)
     return Path(home.name)
 
 
-_KEPT: list[tempfile.TemporaryDirectory[str]] = []
+_DIRECTORIES: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def place(name: str, data: bytes) -> Path:
@@ -78,7 +78,7 @@ def place(name: str, data: bytes) -> Path:
     return path
 
 
-def fresh(name: str) -> Path:
+def make_empty(name: str) -> Path:
     """Make an empty directory in the scratch directory, in place of an existing one."""
     path = scratch() / name
     shutil.rmtree(path, ignore_errors=True)
@@ -86,31 +86,31 @@ def fresh(name: str) -> Path:
     return path
 
 
-def mutated(corpus: Sequence[bytes], chance: random.Random, most: int) -> bytes:
+def mutate(corpus: Sequence[bytes], chance: random.Random, most: int) -> bytes:
     """Return a random input of the corpus with one to four random changes."""
     data = bytearray(chance.choice(corpus))
     for _ in range(chance.randint(1, 4)):
-        at = chance.randint(0, len(data))
+        offset = chance.randint(0, len(data))
         way = chance.randrange(6)
         if way == 0:
-            del data[at : at + chance.choice((1, 2, 4, 8, 64, len(data)))]
-        elif way == 1 and at < len(data):
-            data[at] ^= 1 << chance.randrange(8)
+            del data[offset : offset + chance.choice((1, 2, 4, 8, 64, len(data)))]
+        elif way == 1 and offset < len(data):
+            data[offset] ^= 1 << chance.randrange(8)
         elif way == 2:
             number = chance.choice(_NUMBERS)
             width = chance.choice((1, 2, 4, 8))
             octets = (number % (1 << 8 * width)).to_bytes(width, chance.choice(("big", "little")))
-            data[at : at + width] = octets
+            data[offset : offset + width] = octets
         elif way == 3:
-            data[at:at] = chance.choice(_PIECES) * chance.choice((1, 1, 40))
+            data[offset:offset] = chance.choice(_PIECES) * chance.choice((1, 1, 40))
         elif way == 4:
-            other = chance.choice(corpus)
-            start = chance.randint(0, len(other))
-            data[at : at + chance.choice((0, 16, len(data)))] = other[
-                start : start + chance.choice((8, 64, len(other)))
+            other_input = chance.choice(corpus)
+            start = chance.randint(0, len(other_input))
+            data[offset : offset + chance.choice((0, 16, len(data)))] = other_input[
+                start : start + chance.choice((8, 64, len(other_input)))
             ]
-        elif at < len(data):
-            data[at] = chance.randrange(256)
+        elif offset < len(data):
+            data[offset] = chance.randrange(256)
     return bytes(data[:most])
 
 

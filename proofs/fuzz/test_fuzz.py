@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from proofs.fuzz.corpus import kept
-from proofs.fuzz.found import FOUND
-from proofs.fuzz.target import Target, mutated, scratch
+from proofs.fuzz.corpus import kept_inputs
+from proofs.fuzz.found import FUZZ_FINDINGS
+from proofs.fuzz.target import Target, mutate, scratch
 from proofs.fuzz.targets import BY_NAME, TARGETS
 
 SHARE_S = 0.1
@@ -31,21 +31,21 @@ def execute(target: Target, data: bytes) -> Exception | None:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_a_reader_gives_a_value_or_refuses(target: Target) -> None:
-    inputs = [*target.beginnings(), *kept().get(target.name, ())]
+def test_reader_returns_a_value_or_raises_a_declared_error(target: Target) -> None:
+    inputs = [*target.beginnings(), *kept_inputs().get(target.name, ())]
     assert any(execute(target, data) is None for data in inputs), "nothing is read"
     chance, end, runs = random.Random(target.name), time.process_time() + SHARE_S, 0
     while time.process_time() < end:
-        execute(target, mutated(inputs, chance, target.most))
+        execute(target, mutate(inputs, chance, target.most))
         runs += 1
     assert runs > 1
 
 
-@pytest.mark.parametrize(("name", "data", "said"), FOUND)
-def test_what_was_found_is_refused_as_it_should_be(name: str, data: bytes, said: str | None) -> None:
+@pytest.mark.parametrize(("name", "data", "message"), FUZZ_FINDINGS)
+def test_fuzz_finding_gives_its_recorded_message(name: str, data: bytes, message: str | None) -> None:
     refused = execute(BY_NAME[name], data)
-    assert (None if refused is None else str(refused).replace(str(scratch()), ".")) == said
+    assert (None if refused is None else str(refused).replace(str(scratch()), ".")) == message
 
 
-def test_what_is_kept_is_of_targets() -> None:
-    assert kept().keys() <= BY_NAME.keys()
+def test_kept_inputs_belong_to_known_targets() -> None:
+    assert kept_inputs().keys() <= BY_NAME.keys()

@@ -15,7 +15,7 @@ from auditor.model.ledger_id import LayoutKind
 from auditor.sources.metadata.uri import parse_metadata_uri, redact
 from auditor.sources.owners.applications import parse_owners_uri
 from proofs.fuzz.target import Target
-from tests.command_lines import whole_context
+from tests.command_lines import program_context
 
 _URIS = (
     "zk+hierarchical://h1:2181;h2:2181/ledgers",
@@ -74,15 +74,15 @@ def _arguments(text: str) -> None:
     """Parse the words of a command line and their options, without calling the command."""
     words = text.replace("\0", " ").split()  # no argument contains a zero byte
     command: click.Command = main
-    context = whole_context()
+    context = program_context()
     while isinstance(command, click.Group) and words:
-        name, found, words = command.resolve_command(context, words)
-        if found is None:
+        name, subcommand, words = command.resolve_command(context, words)
+        if subcommand is None:
             return
-        if not isinstance(found, click.Group):
-            found.make_context(name or "", words, parent=context)
+        if not isinstance(subcommand, click.Group):
+            subcommand.make_context(name or "", words, parent=context)
             return
-        command, context = found, click.Context(found, context, name)
+        command, context = subcommand, click.Context(subcommand, context, name)
 
 
 WORDS: tuple[Target, ...] = (

@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from proofs.killed.cells import STAGES, Cell, diagonal, matrix, run_cells, unbroken
-from proofs.killed.ground import IN_A_NAMESPACE, ground
+from proofs.killed.cells import STAGES, Cell, audit_undisturbed, diagonal, matrix, run_cells
+from proofs.killed.ground import IN_A_NAMESPACE, audit_setup
 from proofs.killed.victims import VICTIMS
 
-OWN = "BKAUDIT_TEST_NAMESPACE"
+NAMESPACE_VARIABLE = "BKAUDIT_TEST_NAMESPACE"
 
 
 def main() -> int:
@@ -41,21 +41,21 @@ def main() -> int:
         "--out", type=Path, help="a file that keeps results; what stands in it is not run again"
     )
     options = parser.parse_args()
-    if OWN not in os.environ:  # the mounts vanish with this namespace
-        os.environ[OWN] = "yes"
+    if NAMESPACE_VARIABLE not in os.environ:  # the mounts vanish with this namespace
+        os.environ[NAMESPACE_VARIABLE] = "yes"
         os.execvp(IN_A_NAMESPACE[0], [*IN_A_NAMESPACE, sys.executable, "-m", "proofs.killed", *sys.argv[1:]])
-    cells = kept(options.out)
+    cells = read_results(options.out)
     done = {(cell.stage, cell.victim) for cell in cells}
-    with tempfile.TemporaryDirectory() as root, ground(Path(root) / "ground") as there:
-        whole = unbroken(there)
+    with tempfile.TemporaryDirectory() as root, audit_setup(Path(root) / "ground") as setup:
+        whole = audit_undisturbed(setup)
         print(f"unbroken: exit code {whole.exit_code}, {len(whole.findings)} findings and tables", flush=True)
-        wanted = [
+        selection = [
             (stage, piece, victim)
             for stage, piece, victim in (diagonal if options.diagonal else matrix)(whole)
             if any(text in f"{stage}/{piece}/{victim.name}" for text in options.only or [""])
             and (stage, victim.name) not in done
         ]
-        for cell in run_cells(there, whole, wanted, chained=options.diagonal):
+        for cell in run_cells(setup, whole, selection, chained=options.diagonal):
             cells.append(cell)
             print(line(cell), flush=True)
             if options.out is not None:
@@ -67,7 +67,7 @@ def main() -> int:
     return int(bool(failed))
 
 
-def kept(out: Path | None) -> list[Cell]:
+def read_results(out: Path | None) -> list[Cell]:
     """Return the results of earlier calls in the file ``out``."""
     if out is None or not out.exists():
         return []
@@ -83,9 +83,9 @@ def line(cell: Cell) -> str:
 def table(cells: Sequence[Cell]) -> list[str]:
     """Return the rows for `tests/truth/proofs.toml`: one row per stage, one column per victim."""
     victims = [victim.name for victim in VICTIMS]
-    of = {(cell.stage, cell.victim): "FAILED" if cell.faults else cell.outcome for cell in cells}
+    outcomes = {(cell.stage, cell.victim): "FAILED" if cell.faults else cell.outcome for cell in cells}
     rows = [["stage", *victims]]
-    rows += [[stage, *(of.get((stage, victim), "") for victim in victims)] for stage in STAGES]
+    rows += [[stage, *(outcomes.get((stage, victim), "") for victim in victims)] for stage in STAGES]
     return ["rows = [", *(f"    {json.dumps(row)}," for row in rows), "]"]
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from proofs.killed.ground import At, Ended, Ground, findings_of
+from proofs.killed.ground import AuditSetup, ProgressTrigger, Result, findings_of
 from proofs.killed.victims import VICTIMS, Victim
 
 UNDISTURBED, RESUMED, NOT_AT_WORK = "went on", "again", "not at work"
 """Outcomes: the first command finished, the second finished, or the victim was not running any more."""
-SAYS_SO = (2, 4)
+EXPLAINED_CODES = (2, 4)
 """Exit codes of a command that prints why it stopped."""
 
 STAGES: dict[str, tuple[str, ...]] = {
@@ -30,7 +30,7 @@ STAGES: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Whole:
+class Baseline:
     """An undisturbed audit: its pieces of work in order, its exit code, findings and tables.
 
     A piece of work is a stage or a table that the audit reports to its progress. ``pieces`` has each with its
@@ -59,17 +59,17 @@ class Cell:
     seconds: float
 
 
-def unbroken(ground: Ground) -> Whole:
+def audit_undisturbed(setup: AuditSetup) -> Baseline:
     """Audit once without disturbance."""
-    out, at = ground.new_run(), At()
-    ended = ground.here(out, at)
+    out, progress = setup.new_run(), ProgressTrigger()
+    ended = setup.audit_in_process(out, progress)
     assert (out / "report.json").exists(), ended.stderr
-    whole = Whole(tuple(dict.fromkeys(at.begun)), ended.exit_code, findings_of(out))
-    ground.clear(out)
+    whole = Baseline(tuple(dict.fromkeys(progress.begun)), ended.exit_code, findings_of(out))
+    setup.clear(out)
     return whole
 
 
-def matrix(whole: Whole) -> list[tuple[str, str, Victim]]:
+def matrix(whole: Baseline) -> list[tuple[str, str, Victim]]:
     """Return every stage with every victim. The victims take a stage's pieces of work in turn."""
     return [
         (stage, pieces[(row + number) % len(pieces)], victim)
@@ -79,7 +79,7 @@ def matrix(whole: Whole) -> list[tuple[str, str, Victim]]:
     ]
 
 
-def diagonal(whole: Whole) -> list[tuple[str, str, Victim]]:
+def diagonal(whole: Baseline) -> list[tuple[str, str, Victim]]:
     """Return cells that have every stage at least once and each victim once.
 
     Their order makes the chains in `run_cells` long.
@@ -87,16 +87,16 @@ def diagonal(whole: Whole) -> list[tuple[str, str, Victim]]:
     cells = matrix(whole)
     rows = len(cells) // len(VICTIMS)
     chosen = [cells[number * rows + number % rows] for number in range(len(VICTIMS))]
-    return sorted(chosen, key=lambda cell: (not cell[2].takes_run, cell[2].more))
+    return sorted(chosen, key=lambda cell: (not cell[2].takes_run, cell[2].arguments))
 
 
 def run_cells(
-    ground: Ground, whole: Whole, cells: Sequence[tuple[str, str, Victim]], chained: bool
+    setup: AuditSetup, whole: Baseline, cells: Sequence[tuple[str, str, Victim]], chained: bool
 ) -> Iterator[Cell]:
     """Interrupt an audit for each cell and repeat its command; yield the results.
 
     Args:
-        ground: The store, the disks and the session.
+        setup: The store, the disks and the session.
         whole: The undisturbed audit to compare with.
         cells: Stage, piece of work and victim of each cell.
         chained: Let the next victim interrupt the repeated command, until one finishes. The findings of that
@@ -104,47 +104,53 @@ def run_cells(
     """
     out: Path | None = None
     for (stage, piece, victim), following in zip_longest(cells, cells[1:]):
-        began, out = time.monotonic(), out or ground.new_run()
-        broken = victim.strike(ground, out, piece)
+        began, out = time.monotonic(), out or setup.new_run()
+        broken = victim.strike(setup, out, piece)
         last = not chained or following is None or not victim.can_precede(following[2])
         faults: list[str] = []
         if broken is None:
-            outcome, said = NOT_AT_WORK, ""
+            outcome, message = NOT_AT_WORK, ""
         else:
-            outcome, said = _came_of(ground, whole, victim, broken, out, faults, last)
+            outcome, message = _judge_outcome(setup, whole, victim, broken, out, faults, last)
         if last or _is_whole(out):
-            ground.clear(out)
+            setup.clear(out)
             out = None
-        yield Cell(stage, piece, victim.name, outcome, said, tuple(faults), time.monotonic() - began)
+        yield Cell(stage, piece, victim.name, outcome, message, tuple(faults), time.monotonic() - began)
 
 
-def _came_of(
-    ground: Ground, whole: Whole, victim: Victim, broken: Ended, out: Path, faults: list[str], last: bool
+def _judge_outcome(
+    setup: AuditSetup,
+    whole: Baseline,
+    victim: Victim,
+    broken: Result,
+    out: Path,
+    faults: list[str],
+    last: bool,
 ) -> tuple[str, str]:
-    said = last_line(broken.stderr)
+    message = last_line(broken.stderr)
     if "Traceback" in broken.stderr:
         faults.append(f"a traceback: {broken.stderr[-1500:]}")
     if _is_whole(out):
         ended, outcome = broken, UNDISTURBED
     else:
-        if broken.exit_code >= 0 and broken.exit_code not in SAYS_SO:
+        if broken.exit_code >= 0 and broken.exit_code not in EXPLAINED_CODES:
             faults.append(f"ended with {broken.exit_code} and without a report: {broken.stderr[-1500:]}")
         if not last:
-            return RESUMED, said
-        ended, outcome = victim.again(ground, out), RESUMED
+            return RESUMED, message
+        ended, outcome = victim.repeat(setup, out), RESUMED
     if ended.exit_code != whole.exit_code:
         faults.append(f"exit code {ended.exit_code}, not {whole.exit_code}: {ended.stderr[-1500:]}")
     elif findings_of(out) != whole.findings:
         faults.append(f"other findings: {_differ(findings_of(out), whole.findings)}")
-    return outcome, said
+    return outcome, message
 
 
 def _is_whole(out: Path) -> bool:
     return (out / "report.json").exists()
 
 
-def _differ(one: Sequence[str], other: Sequence[str]) -> str:
-    return "; ".join(line[:800] for line in sorted({*one} ^ {*other})[:4])
+def _differ(first: Sequence[str], second: Sequence[str]) -> str:
+    return "; ".join(line[:800] for line in sorted({*first} ^ {*second})[:4])
 
 
 def last_line(stderr: str) -> str:

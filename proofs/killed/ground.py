@@ -52,9 +52,9 @@ class Disk:
     def fill(self) -> None:
         """Shrink the disk until it has no free space."""
         for _ in range(50):  # an audit may write meanwhile, so try again
-            now = os.statvfs(self.place)
-            used = (now.f_blocks - now.f_bfree) * now.f_frsize
-            if self._resize(str(max(used, now.f_frsize))):
+            status = os.statvfs(self.place)
+            used = (status.f_blocks - status.f_bfree) * status.f_frsize
+            if self._resize(str(max(used, status.f_frsize))):
                 return
         raise AssertionError(f"{self.place} cannot be filled")
 
@@ -72,14 +72,14 @@ class Disk:
 
 
 @dataclass(frozen=True)
-class Ended:
+class Result:
     """The exit code and standard error of a command. The exit code is negative if a signal ended it."""
 
     exit_code: int
     stderr: str
 
 
-class At(SilentProgress):
+class ProgressTrigger(SilentProgress):
     """A progress listener that calls ``deed`` once, when a given piece of work begins.
 
     A piece of work is a stage or a table. ``begun`` lists all of them that began, each with its stage.
@@ -107,7 +107,7 @@ class At(SilentProgress):
 
 
 @dataclass
-class Ground:
+class AuditSetup:
     """The surroundings of the audits.
 
     ``arguments`` are the arguments of every audit except ``--out``. Audits in this process use ``session``.
@@ -118,42 +118,42 @@ class Ground:
     store: EmbeddedZooKeeper
     disks: dict[str, Disk]
     arguments: Sequence[str]
-    made: int = field(default=0)
+    run_count: int = field(default=0)
 
     def new_run(self) -> Path:
         """Return the path of a new run directory on the small disk."""
-        self.made += 1
-        return self.disks["run"].place / f"audit{self.made}" / "run"
+        self.run_count += 1
+        return self.disks["run"].place / f"audit{self.run_count}" / "run"
 
-    def here(self, out: Path, at: Progress, more: Sequence[str] = ()) -> Ended:
+    def audit_in_process(self, out: Path, progress: Progress, extra_args: Sequence[str] = ()) -> Result:
         """Audit in this process."""
 
         @contextmanager
         def shown() -> Iterator[Progress]:
-            yield at
+            yield progress
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("auditor.cli.audit.shown_progress", shown)
-            arguments = ["audit", *self.arguments, *more, "--out", str(out)]
+            arguments = ["audit", *self.arguments, *extra_args, "--out", str(out)]
             result = CliRunner().invoke(main, arguments, obj=lambda: self.session)
-        return Ended(result.exit_code, result.stderr)
+        return Result(result.exit_code, result.stderr)
 
-    def apart(
-        self, out: Path, piece: str, deed: Callable[[int], object], more: Sequence[str] = ()
-    ) -> tuple[Ended, bool]:
+    def audit_child(
+        self, out: Path, piece: str, deed: Callable[[int], object], extra_args: Sequence[str] = ()
+    ) -> tuple[Result, bool]:
         """Audit in a new process.
 
         Args:
             out: The run directory.
             piece: The piece of work at which to call ``deed``.
             deed: Called once with the process id.
-            more: Further arguments of the audit.
+            extra_args: Further arguments of the audit.
 
         Returns:
             How the command ended, and whether the piece of work began.
         """
-        command = [*COMMAND, "audit", *self.arguments, *more, "--out", str(out), "-v"]
-        said, began = "", False
+        command = [*COMMAND, "audit", *self.arguments, *extra_args, "--out", str(out), "-v"]
+        stderr, began = "", False
         with subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
         ) as process:
@@ -161,11 +161,11 @@ class Ground:
             # Its child processes share its standard error, so the loop below ends when all have ended.
             with end_within(process, AUDIT_LIMIT_S):
                 for line in process.stderr:
-                    said += line
+                    stderr += line
                     if re.search(rf"[(]{re.escape(piece)}[)]|: {re.escape(piece)},", line) and not began:
                         began = True
                         deed(process.pid)
-        return Ended(process.returncode, said), began
+        return Result(process.returncode, stderr), began
 
     def clear(self, out: Path) -> None:
         """Delete a run, because the disk is small."""
@@ -181,7 +181,7 @@ def findings_of(run: Path | str) -> list[str]:
 
 
 @contextmanager
-def ground(root: Path) -> Iterator[Ground]:
+def audit_setup(root: Path) -> Iterator[AuditSetup]:
     """Set everything up below ``root``. This process must be in a mount namespace of its own."""
     with ExitStack() as ending:
         disks = {}
@@ -197,4 +197,4 @@ def ground(root: Path) -> Iterator[Ground]:
         arguments = ["--metadata", f"zk://{store.hosts}/ledgers", "--timeout", "2"]
         arguments += ["--bookies", str(corpus.bookies), "--bookies", "rpc:"]
         arguments += ["--scan-time", str(corpus.scan_time)]
-        yield Ground(root, session, store, disks, arguments)
+        yield AuditSetup(root, session, store, disks, arguments)

@@ -26,17 +26,17 @@ MARK = "BKAUDIT_TEST_MARK"
 PROGRAM = "from auditor.cli import main; main(prog_name='bkaudit')"
 
 
-def marked(mark: str) -> list[int]:
+def marked_processes(mark: str) -> list[int]:
     """Return the ids of the processes whose environment contains ``mark``."""
-    found = []
+    process_ids = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             environment = (process / "environ").read_bytes()
         except OSError:
             continue  # the process has ended, or belongs to another user
         if mark.encode() in environment:
-            found.append(int(process.name))
-    return found
+            process_ids.append(int(process.name))
+    return process_ids
 
 
 def interrupt(arguments: list[str], place: Path, seconds: float) -> tuple[float, int, list[int], str]:
@@ -59,13 +59,13 @@ def interrupt(arguments: list[str], place: Path, seconds: float) -> tuple[float,
     )
     time.sleep(seconds)
     os.killpg(process.pid, signal.SIGINT)  # like Ctrl-C in a terminal: Java gets it too
-    _, said = process.communicate(timeout=120)
+    _, stderr = process.communicate(timeout=120)
     deadline = time.monotonic() + ENDED_LIMIT_SECONDS
-    while (left := marked(mark)) and time.monotonic() < deadline:
+    while (process_ids := marked_processes(mark)) and time.monotonic() < deadline:
         time.sleep(0.2)
-    for pid in left:
+    for pid in process_ids:
         os.kill(pid, signal.SIGKILL)
-    return seconds, process.returncode, left, said.decode()
+    return seconds, process.returncode, process_ids, stderr.decode()
 
 
 @pytest.mark.spark
@@ -75,8 +75,8 @@ def test_interrupt_at_any_moment_leaves_no_process(tmp_path: Path) -> None:
     arguments = ["audit", "--metadata", f"dump://{corpus.dump}", "--bookies", str(corpus.bookies)]
     with ThreadPoolExecutor(4) as pool:
         ends = [*pool.map(lambda seconds: interrupt(arguments, tmp_path, seconds), MOMENTS_SECONDS)]
-    for seconds, code, left, said in ends:
-        assert not left, (seconds, said)
+    for seconds, code, process_ids, stderr in ends:
+        assert not process_ids, (seconds, stderr)
         # Before the program has begun, the signal ends Python itself.
-        assert code in (130, -signal.SIGINT), (seconds, code, said)
-        assert "internal error" not in said, (seconds, said)
+        assert code in (130, -signal.SIGINT), (seconds, code, stderr)
+        assert "internal error" not in stderr, (seconds, stderr)

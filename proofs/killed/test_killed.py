@@ -15,7 +15,7 @@ from proofs.killed.victims import VICTIMS
 
 
 @pytest.mark.server
-def test_a_broken_audit_given_again_finds_the_same_at_every_stage(tmp_path: Path) -> None:
+def test_interrupted_audit_has_the_same_findings_when_repeated_at_every_stage(tmp_path: Path) -> None:
     mount = [*IN_A_NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", str(tmp_path)]
     tried = subprocess.run(mount, capture_output=True, text=True, check=False)
     if tried.returncode:

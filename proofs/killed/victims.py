@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from proofs.killed.ground import At, Ended, Ground
+from proofs.killed.ground import AuditSetup, ProgressTrigger, Result
 from tests.servers.shared_spark import SETTINGS
 
 DAEMON = SETTINGS["spark.python.daemon.module"]
 """The module that forks the Python workers of audits in this process."""
-APART = ("--master", "local-cluster[1,2,1024]")
+MASTER = ("--master", "local-cluster[1,2,1024]")
 """Arguments of an audit whose executors are separate processes."""
 
 
-Strike = Callable[[Ground, Path, str], Ended | None]
+Strike = Callable[[AuditSetup, Path, str], Result | None]
 
 
 @dataclass(frozen=True)
@@ -30,74 +30,74 @@ class Victim:
     """One victim and the way to take it away.
 
     ``strike`` audits into a directory and takes the victim away when a piece of work begins. It returns how
-    the command ended, or None if the victim was not running from that piece of work on. ``more`` are
+    the command ended, or None if the victim was not running from that piece of work on. ``arguments`` are
     arguments of the first and the repeated command. If ``again_apart`` is true, the repeated command is a
     new process. If ``takes_run`` is true, nothing is left of the run.
     """
 
     name: str
     strike: Strike
-    more: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
     again_apart: bool = False
     takes_run: bool = False
 
-    def can_precede(self, other: Victim) -> bool:
-        """Return whether ``other`` can interrupt this victim's repeated command.
+    def can_precede(self, next_victim: Victim) -> bool:
+        """Return whether ``next_victim`` can interrupt this victim's repeated command.
 
-        Both need the same arguments, and ``other`` must not delete the run directory.
+        Both need the same arguments, and ``next_victim`` must not delete the run directory.
         """
-        return self.more == other.more and not other.takes_run
+        return self.arguments == next_victim.arguments and not next_victim.takes_run
 
-    def again(self, ground: Ground, out: Path) -> Ended:
+    def repeat(self, setup: AuditSetup, out: Path) -> Result:
         """Repeat the command."""
         if self.again_apart:
-            return ground.apart(out, "", lambda _: None, self.more)[0]
-        return ground.here(out, At(), self.more)
+            return setup.audit_child(out, "", lambda _: None, self.arguments)[0]
+        return setup.audit_in_process(out, ProgressTrigger(), self.arguments)
 
 
-def _apart(
-    kill: Callable[[Ground, int], bool],
-    more: tuple[str, ...] = (),
-    undo: Callable[[Ground], None] = lambda _: None,
+def _spawn(
+    kill: Callable[[AuditSetup, int], bool],
+    extra: tuple[str, ...] = (),
+    undo: Callable[[AuditSetup], None] = lambda _: None,
 ) -> Strike:
     """Return a strike on an audit in a new process.
 
     Args:
         kill: Gets the process id, takes the victim away, and returns whether it was there.
-        more: Further arguments of the audit.
+        extra: Further arguments of the audit.
         undo: Called after the audit has ended.
     """
 
-    def strike(ground: Ground, out: Path, piece: str) -> Ended | None:
+    def strike(setup: AuditSetup, out: Path, piece: str) -> Result | None:
         struck: list[bool] = []
         try:
-            ended, began = ground.apart(out, piece, lambda pid: struck.append(kill(ground, pid)), more)
+            ended, began = setup.audit_child(out, piece, lambda pid: struck.append(kill(setup, pid)), extra)
         finally:
-            undo(ground)
+            undo(setup)
         assert began, f"no {piece}: {ended.stderr[-2000:]}"
         return ended if any(struck) else None
 
     return strike
 
 
-def _here(deed: Callable[[Ground, Path], object], undo: Callable[[Ground], None]) -> Strike:
+def _inline(deed: Callable[[AuditSetup, Path], object], undo: Callable[[AuditSetup], None]) -> Strike:
     """Return a strike on an audit in this process, or in a new one if Spark has not started at that point."""
 
-    def strike(ground: Ground, out: Path, piece: str) -> Ended | None:
+    def strike(setup: AuditSetup, out: Path, piece: str) -> Result | None:
         try:
             if piece == "starting Spark":
-                return ground.apart(out, piece, lambda _: deed(ground, out))[0]
-            at = At(piece, lambda: deed(ground, out))
-            ended = ground.here(out, at)
-            assert piece in [begun for _, begun in at.begun], f"no {piece}: {ended.stderr[-2000:]}"
+                return setup.audit_child(out, piece, lambda _: deed(setup, out))[0]
+            progress = ProgressTrigger(piece, lambda: deed(setup, out))
+            ended = setup.audit_in_process(out, progress)
+            assert piece in [begun for _, begun in progress.begun], f"no {piece}: {ended.stderr[-2000:]}"
             return ended
         finally:
-            undo(ground)
+            undo(setup)
 
     return strike
 
 
-def _strike_worker(ground: Ground, out: Path, piece: str) -> Ended | None:
+def _strike_worker(setup: AuditSetup, out: Path, piece: str) -> Result | None:
     """Kill the first Python worker that runs after the piece of work began.
 
     Until then, tasks read all tables, however small, so that there are workers.
@@ -119,7 +119,7 @@ def _strike_worker(ground: Ground, out: Path, piece: str) -> Ended | None:
     with large_plans() as plans:
         watcher.start()
         try:
-            ended = ground.here(out, At(piece, begun.set))
+            ended = setup.audit_in_process(out, ProgressTrigger(piece, begun.set))
         finally:
             begun.set()
             over.set()
@@ -142,20 +142,20 @@ def large_plans() -> Iterator[pytest.MonkeyPatch]:
         yield patch
 
 
-def workers(of: int) -> list[int]:
+def workers(process_id: int) -> list[int]:
     """Return the ids of the Python workers below a process: the processes that Spark's daemon forked."""
     # A forked worker has the command line of its daemon.
-    daemons = [pid for pid in below(of) if f"-m {DAEMON}" in command(pid)]
+    daemons = [pid for pid in subtree(process_id) if f"-m {DAEMON}" in command(pid)]
     return [pid for pid in daemons if parent(pid) in daemons]
 
 
-def below(pid: int) -> list[int]:
+def subtree(pid: int) -> list[int]:
     """Return the ids of all descendants of a process."""
     names = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    found, parents = [pid], {each: parent(each) for each in map(int, names)}
-    for each in found:
-        found += [child for child, of in parents.items() if of == each]
-    return found[1:]
+    process_ids, parents = [pid], {process: parent(process) for process in map(int, names)}
+    for process in process_ids:
+        process_ids += [child for child, parent_id in parents.items() if parent_id == process]
+    return process_ids[1:]
 
 
 def parent(pid: int) -> int:
@@ -182,32 +182,32 @@ def _kill(pid: int) -> bool:
     return False
 
 
-def _kill_below(word: str) -> Callable[[Ground, int], bool]:
-    return lambda _, pid: [_kill(each) for each in below(pid) if word in command(each)].count(True) > 0
+def _kill_below(word: str) -> Callable[[AuditSetup, int], bool]:
+    return lambda _, pid: [_kill(child) for child in subtree(pid) if word in command(child)].count(True) > 0
 
 
 def _full(disk: str) -> Victim:
     """Return a victim that fills a disk from the piece of work until the command ends."""
 
-    def fill(ground: Ground, _: object) -> bool:
-        ground.disks[disk].fill()
+    def fill(setup: AuditSetup, _: object) -> bool:
+        setup.disks[disk].fill()
         return True
 
-    def empty(ground: Ground) -> None:
-        ground.disks[disk].empty()
+    def empty(setup: AuditSetup) -> None:
+        setup.disks[disk].empty()
 
     # Java writes the cache when it ends, so this audit needs its own process.
-    return Victim(f"room for {disk}", _apart(fill, undo=empty) if disk == "cache" else _here(fill, empty))
+    return Victim(f"room for {disk}", _spawn(fill, undo=empty) if disk == "cache" else _inline(fill, empty))
 
 
 VICTIMS = (
-    Victim("driver", _apart(lambda _, pid: _kill(pid))),
-    Victim("store", _here(lambda ground, _: ground.store.stop(), lambda ground: ground.store.start())),
-    Victim("run directory", _here(lambda _, out: shutil.rmtree(out), lambda _: None), takes_run=True),
+    Victim("driver", _spawn(lambda _, pid: _kill(pid))),
+    Victim("store", _inline(lambda ground, _: ground.store.stop(), lambda ground: ground.store.start())),
+    Victim("run directory", _inline(lambda _, out: shutil.rmtree(out), lambda _: None), takes_run=True),
     Victim("Python worker", _strike_worker),
-    Victim("Java", _apart(_kill_below("SparkSubmit"))),
+    Victim("Java", _spawn(_kill_below("SparkSubmit"))),
     _full("run"),
     _full("scratch"),
-    Victim("executor", _apart(_kill_below("CoarseGrainedExecutorBackend"), APART), APART, again_apart=True),
+    Victim("executor", _spawn(_kill_below("CoarseGrainedExecutorBackend"), MASTER), MASTER, again_apart=True),
     _full("cache"),
 )

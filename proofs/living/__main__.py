@@ -39,18 +39,18 @@ def main() -> int:
     parser.add_argument("--way", action="append", choices=sorted(ALL_WAYS))
     parser.add_argument("--keep", type=Path, help="a new directory for what the clusters leave behind")
     parser.add_argument("--results", type=Path, help="a file that each cluster adds a line to")
-    given = parser.parse_args()
-    ways = [ALL_WAYS[name] for name in given.way or ALL_WAYS]
-    kinds = [(store, storage) for storage in given.storage or STORAGES for store in given.store or STORES]
+    options = parser.parse_args()
+    ways = [ALL_WAYS[name] for name in options.way or ALL_WAYS]
+    kinds = [(store, storage) for storage in options.storage or STORAGES for store in options.store or STORES]
     spark = build_session("local[2]", {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"})
-    deadline = time.monotonic() + 60 * given.minutes
+    deadline = time.monotonic() + 60 * options.minutes
     number = 0
     with tempfile.TemporaryDirectory(prefix="living-") as scratch:
-        root = given.keep or Path(scratch)
-        results = given.results or root / "results.jsonl"
+        root = options.keep or Path(scratch)
+        results = options.results or root / "results.jsonl"
         wrong: list[str] = []
         while not number or time.monotonic() < deadline:
-            (store, storage), seed = kinds[number % len(kinds)], given.seed + number
+            (store, storage), seed = kinds[number % len(kinds)], options.seed + number
             order = random.Random(seed).sample(ways, len(ways))
             place = root / f"{number}-{storage}-{store}"
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def main() -> int:
                 storage,
                 seed=seed,
                 ways=order,
-                audits=given.audits,
+                audits=options.audits,
                 say=_say,
                 on_etcd=store == "etcd",
             )
@@ -75,10 +75,10 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def record(results: Path, outcome: Outcome, **named: str | int) -> None:
+def record(results: Path, outcome: Outcome, **labels: str | int) -> None:
     """Append the line of a cluster to the results file."""
     with results.open("a") as file:
-        file.write(json.dumps({"storage": outcome.storage, **named, **counts(outcome)}) + "\n")
+        file.write(json.dumps({"storage": outcome.storage, **labels, **counts(outcome)}) + "\n")
 
 
 def counts(outcome: Outcome) -> dict[str, int]:

@@ -56,28 +56,28 @@ class Chaos:
             while not self._end.wait(self._random.uniform(*QUIET_S)):
                 with self.pause:
                     bookie = self._random.choice(self._cluster.ids)
-                    deed = self._random.choice((self._kill, self._freeze, self._slow, self._kill))
-                    for other in self._cluster.ids:
-                        self._revive(other)
-                deed(bookie)
+                    disturb = self._random.choice((self._kill, self._freeze, self._slow, self._kill))
+                    for member in self._cluster.ids:
+                        self._revive(member)
+                disturb(bookie)
         except BaseException as error:  # the waiting thread raises it
             self._error = error
 
     def _kill(self, bookie: str) -> None:
         down = self._random.uniform(*DOWN_S)
-        outage = self._out(bookie, f"kill -9, {down:.1f} s")
+        outage = self._begin_outage(bookie, f"kill -9, {down:.1f} s")
         self._cluster.kill(bookie)
         self._end.wait(down)
         self._cluster.start(bookie)
-        self._back(outage)
+        self._end_outage(outage)
 
     def _freeze(self, bookie: str) -> None:
         stopped = self._random.uniform(*STOPPED_S)
-        outage = self._out(bookie, f"SIGSTOP, {stopped:.1f} s")
+        outage = self._begin_outage(bookie, f"SIGSTOP, {stopped:.1f} s")
         self._cluster.freeze(bookie)
         self._end.wait(stopped)
         self._cluster.thaw(bookie)
-        self._back(outage)
+        self._end_outage(outage)
 
     def _slow(self, bookie: str) -> None:
         length, sync = self._random.uniform(*SLOW_S), self._random.uniform(*SYNC_S)
@@ -89,17 +89,17 @@ class Chaos:
     def _revive(self, bookie: str) -> None:
         """Start a bookie that ended by itself. BookKeeper ends a bookie that lost its session."""
         if not self._cluster.running(bookie):
-            outage = self._out(bookie, "ended by itself")
+            outage = self._begin_outage(bookie, "ended by itself")
             self._cluster.kill(bookie)
             self._cluster.start(bookie)
-            self._back(outage)
+            self._end_outage(outage)
 
-    def _out(self, bookie: str, what: str) -> int:
-        now = time.time()
-        self.log.append(f"{now:.1f} {bookie} {what}")
-        self.outages.append(Outage(bookie, now, float("inf")))
+    def _begin_outage(self, bookie: str, what: str) -> int:
+        now_s = time.time()
+        self.log.append(f"{now_s:.1f} {bookie} {what}")
+        self.outages.append(Outage(bookie, now_s, float("inf")))
         return len(self.outages) - 1
 
-    def _back(self, at: int) -> None:
-        outage = self.outages[at]
-        self.outages[at] = Outage(outage.bookie, outage.began, time.time() + SETTLED_S)
+    def _end_outage(self, index: int) -> None:
+        outage = self.outages[index]
+        self.outages[index] = Outage(outage.bookie, outage.began, time.time() + SETTLED_S)

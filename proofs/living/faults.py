@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from proofs.living.rules import Finding
-from tests.clusters.living import CALM, LivingBookies, wait_until
+from tests.clusters.living import IDLE_SETTINGS, LivingBookies, wait_until
 from tests.clusters.store import ROOT, Store
 
 LAST = 11
@@ -30,7 +30,7 @@ class Fault(NamedTuple):
     ledger: int | None
     bookie: str | None
 
-    def found(self, findings: Sequence[Finding]) -> bool:
+    def is_confirmed_by(self, findings: Sequence[Finding]) -> bool:
         """Return whether a finding confirms the fault.
 
         For an orphan on a bookie with so many orphans that the audit suspects its metadata, any finding
@@ -48,23 +48,23 @@ class Fault(NamedTuple):
         )
 
 
-def quiet(cluster: LivingBookies) -> None:
+def settle_cluster(cluster: LivingBookies) -> None:
     """Flush and restart all bookies, without automatic garbage collection and re-replication."""
-    cluster.settings(CALM)
+    cluster.settings(IDLE_SETTINGS)
     cluster.stop(*filter(cluster.running, cluster.ids))
     cluster.start(*cluster.ids)
     wait_until(lambda: cluster.store.registered() >= set(cluster.ids), "all bookies are registered")
 
 
 def damage_ledgers(cluster: LivingBookies) -> list[Fault]:
-    """Write new ledgers to a `quiet` cluster and damage each in another way; return the faults."""
+    """Write new ledgers to a `settle_cluster` cluster and damage each in another way; return the faults."""
     a, b, c, _ = cluster.ids
     store = cluster.store
     first = max(store.snapshot().versions, default=0) + 1
     lost, below_ack, below_write, cut, orphan, unreadable, extra, surplus, ghost, twice = range(
         first, first + 10
     )
-    gone = first + 10
+    missing_ledger = first + 10
     for ledger in (lost, below_ack, extra, surplus):
         cluster.write(ledger, [a, b], 2, 2, LAST + 1)
     for ledger in (below_write, cut, orphan, unreadable):
@@ -85,7 +85,7 @@ def damage_ledgers(cluster: LivingBookies) -> list[Fault]:
     store.put(store.path(unreadable), b"BookieMetadataFormatVersion\t3\n\xff\xff\xff")
     marks = []
     if isinstance(store, Store):
-        mark(store, gone, c, age_ms=DAY_MS // 2)
+        mark(store, missing_ledger, c, age_ms=DAY_MS // 2)
         mark(store, below_write, c, age_ms=2 * DAY_MS)
         marks = [Fault("mark-of-deleted-ledger", None, c), Fault("mark-stuck", below_write, None)]
     wait_until(lambda: cluster.store.registered() >= set(cluster.ids), "all bookies are registered")
@@ -149,7 +149,7 @@ def _spoil(cluster: LivingBookies, ledger: int, bookie: str) -> str:
 def mark(store: Store, ledger: int, replica: str, age_ms: int) -> None:
     """Create an under-replication mark of the given age, as BookKeeper's auditor does."""
     digits = f"{ledger:016x}"
-    parts = "/".join(digits[at : at + 4] for at in range(0, 16, 4))
-    made = round(time.time() * 1000) - age_ms
+    parts = "/".join(digits[start : start + 4] for start in range(0, 16, 4))
+    created_ms = round(time.time() * 1000) - age_ms
     path = f"{ROOT}/underreplication/ledgers/{parts}/urL{ledger:010}"
-    store.client.create(path, f'replica: "{replica}"\nctime: {made}\n'.encode(), makepath=True)
+    store.client.create(path, f'replica: "{replica}"\nctime: {created_ms}\n'.encode(), makepath=True)

@@ -23,7 +23,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.report import exit_code
 from proofs.living.chaos import Chaos
 from proofs.living.matrix import Matrix
-from proofs.living.rules import Around, Finding, Verdict, verdict
+from proofs.living.rules import AuditContext, Finding, Verdict, verdict
 from proofs.living.truth import look
 from proofs.living.ways import RPC, Way
 from tests.clusters.living import LivingBookies
@@ -47,13 +47,13 @@ class Run:
     moved: frozenset[int] = frozenset()
     failure: str = ""
 
-    def of(self, id: str) -> list[Finding]:
+    def by_id(self, id: str) -> list[Finding]:
         return [finding for finding in self.findings if finding["id"] == id]
 
     def summary(self) -> str:
         counts = Counter(f"{row['id']} {row['confidence']}" for row in self.findings)
-        said = ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or self.failure
-        return f"{self.name:<18} exit {self.exit_code} after {self.seconds:5.1f} s: {said or 'nothing'}"
+        text = ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or self.failure
+        return f"{self.name:<18} exit {self.exit_code} after {self.seconds:5.1f} s: {text or 'nothing'}"
 
 
 def audit(cluster: LivingBookies, spark: SparkSession, way: Way, name: str, **options: Any) -> Run:
@@ -69,9 +69,9 @@ def audit(cluster: LivingBookies, spark: SparkSession, way: Way, name: str, **op
     path = cluster.root / "runs" / name
     began = time.monotonic()
     sources = way.sources(cluster, cluster.root / "sources" / name)
-    given = AuditOptions(**{"timeout": 5.0, **way.options, **options})
+    audit_options = AuditOptions(**{"timeout": 5.0, **way.options, **options})
     try:
-        report = Audit(cluster.store.uri, sources, str(path), given).run(spark)
+        report = Audit(cluster.store.uri, sources, str(path), audit_options).run(spark)
     except AuditorError as error:
         return Run(name, path, error.exit_code, time.monotonic() - began, failure=str(error))
     seconds = time.monotonic() - began
@@ -79,7 +79,7 @@ def audit(cluster: LivingBookies, spark: SparkSession, way: Way, name: str, **op
     moved = pq.read_table(path / "tables" / "moved").to_pylist()
     # A ledger without a version was not in the first scan, so it cannot have moved.
     ids = frozenset(row["ledger_id"] for row in moved if row["version"] is not None)
-    return Run(name, path, exit_code(report, given.fail_on), seconds, findings, ids)
+    return Run(name, path, exit_code(report, audit_options.fail_on), seconds, findings, ids)
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Loop:
     errors_logged: Counter[str] = field(default_factory=Counter)
     excused: set[str] = field(default_factory=set)
 
-    def busy(self, ways: Sequence[Way], audits: int, chaos: Chaos) -> None:
+    def audit_under_load(self, ways: Sequence[Way], audits: int, chaos: Chaos) -> None:
         """Make ``audits`` audits under load and chaos, and judge their findings."""
         with chaos.pause:
             before = look(self.cluster)
@@ -107,22 +107,22 @@ class Loop:
             with chaos.pause:
                 after = look(self.cluster)
             unlisted = self.cluster.ids if way is RPC and self.cluster.storage == "DbLedgerStorage" else ()
-            around = Around(before, after, tuple(chaos.outages), run.moved, frozenset(unlisted))
+            around = AuditContext(before, after, tuple(chaos.outages), run.moved, frozenset(unlisted))
             self.judge(run, around)
             before = after
 
-    def judge(self, run: Run, around: Around) -> None:
+    def judge(self, run: Run, around: AuditContext) -> None:
         """Judge each finding of a run, and count the ledgers that the run overlooked."""
         self.runs.append(run)
         self.say(run.summary())
         true_errors = False
         for finding in run.findings:
-            said = self._hold(run, finding, around)
+            judgement = self._judge_finding(run, finding, around)
             severe = finding["severity"] in ("critical", "error") and finding["confidence"] == "confirmed"
-            true_errors |= severe and said is Verdict.TRUE
+            true_errors |= severe and judgement is Verdict.TRUE
         if true_errors:
             self.excused.add(run.name)
-        for ledger, name in overlooked(run, around):
+        for ledger, name in overlooked_ledgers(run, around):
             self.matrix.miss(name)
             self.say(f"  OVERLOOKED {name} {ledger}")
 
@@ -134,20 +134,20 @@ class Loop:
         before = look(self.cluster)
         run = audit(self.cluster, self.spark, way, name)
         self.say(run.summary())
-        around = Around(before, look(self.cluster), moved=run.moved)
+        around = AuditContext(before, look(self.cluster), moved=run.moved)
         for id in REPLICATION:
-            for finding in run.of(id):
-                self._hold(run, finding, around)
+            for finding in run.by_id(id):
+                self._judge_finding(run, finding, around)
         return run.findings
 
-    def _hold(self, run: Run, finding: Finding, around: Around) -> Verdict:
+    def _judge_finding(self, run: Run, finding: Finding, around: AuditContext) -> Verdict:
         """Judge one finding and count it. Print it if it is confirmed and false."""
-        said = verdict(finding, around)
-        self.matrix.add(run.name, finding, said)
-        if said is Verdict.FALSE and finding["confidence"] == "confirmed":
+        judgement = verdict(finding, around)
+        self.matrix.add(run.name, finding, judgement)
+        if judgement is Verdict.FALSE and finding["confidence"] == "confirmed":
             name = f"{finding['id']} {finding['ledger_id']} {finding['bookie_id']}"
-            self.say(f"  FALSE {name}: {why(finding, around)}")
-        return said
+            self.say(f"  FALSE {name}: {describe_finding(finding, around)}")
+        return judgement
 
     def bad_exits(self) -> list[str]:
         """Return the audits that ended with another code than 0 or 3 without a true error."""
@@ -158,17 +158,17 @@ class Loop:
         ]
 
 
-def overlooked(run: Run, around: Around) -> list[tuple[int, str]]:
+def overlooked_ledgers(run: Run, around: AuditContext) -> list[tuple[int, str]]:
     """Return the ledgers without enough copies about which the audit reported nothing, with their class.
 
     Only ledgers count that lacked copies before and after the audit and kept the same metadata version.
     """
     if run.failure:
         return []
-    said = {row["ledger_id"] for id in (*REPLICATION, "replication-undecided") for row in run.of(id)}
+    reported = {row["ledger_id"] for id in (*REPLICATION, "replication-undecided") for row in run.by_id(id)}
     # One finding about a bookie without a journal covers all of its ledgers.
-    old_indexes = {row["bookie_id"] for row in run.of("replication-undecided")} - {None}
-    said |= {
+    old_indexes = {row["bookie_id"] for row in run.by_id("replication-undecided")} - {None}
+    reported |= {
         row["ledger_id"]
         for row in pq.read_table(run.path / "tables" / "judged", columns=["ledger_id", "unknown"]).to_pylist()
         if old_indexes & {copy["bookie_id"] for copy in row["unknown"]}
@@ -187,11 +187,11 @@ def overlooked(run: Run, around: Around) -> list[tuple[int, str]]:
         if name in REPLICATION
         and after.get(ledger) == name
         and around.still(ledger)
-        and ledger not in said | undecided | run.moved
+        and ledger not in reported | undecided | run.moved
     ]
 
 
-def why(finding: Finding, around: Around) -> str:
+def describe_finding(finding: Finding, around: AuditContext) -> str:
     """Return one line with all known facts about a false finding."""
     ledger = finding["ledger_id"]
     looks = [

@@ -57,7 +57,7 @@ class Outage:
 
 
 @dataclass(frozen=True)
-class Around:
+class AuditContext:
     """The facts around an audit: the states before and after it, and the events during it.
 
     ``moved`` has the ledgers whose metadata version changed between the two scans of the audit. ``unlisted``
@@ -87,10 +87,10 @@ class Around:
         )
 
 
-Rule = Callable[[Finding, Around], Verdict]
+Rule = Callable[[Finding, AuditContext], Verdict]
 
 
-def verdict(finding: Finding, around: Around) -> Verdict:
+def verdict(finding: Finding, around: AuditContext) -> Verdict:
     """Return whether a finding is true. No confirmed finding may be about a ledger that moved."""
     ledger = finding["ledger_id"]
     if finding["confidence"] == "confirmed" and ledger in around.moved and finding["id"] not in MAY_MOVE:
@@ -98,18 +98,18 @@ def verdict(finding: Finding, around: Around) -> Verdict:
     return RULES.get(finding["id"], _never)(finding, around)
 
 
-def _never(_: Finding, __: Around) -> Verdict:
+def _never(_: Finding, __: AuditContext) -> Verdict:
     return Verdict.FALSE
 
 
-def _missing(finding: Finding, around: Around) -> Verdict:
+def _missing(finding: Finding, around: AuditContext) -> Verdict:
     """Check every entry that the finding reports as missing, on the bookie that should have it."""
     ledger = finding["ledger_id"]
     claims = [(part["bookie_id"], entry) for part in finding["missing"] for entry in entries(part["groups"])]
     letters = [_letters(ledger, bookie, entry, around) for bookie, entry in claims]
-    if any(said == {SERVED} for said in letters):
+    if any(answers == {SERVED} for answers in letters):
         return Verdict.FALSE
-    if not around.still(ledger) or any(not said or SERVED in said for said in letters):
+    if not around.still(ledger) or any(not answers or SERVED in answers for answers in letters):
         return Verdict.OPEN
     classes = {look.classes.get(ledger) for look in around.looks} - {None}
     return Verdict.TRUE if not classes or classes & _possible_classes(finding) else Verdict.FALSE
@@ -126,51 +126,51 @@ def _possible_classes(finding: Finding) -> set[str]:
     return set(CLASSES[CLASSES.index(finding["id"]) :])
 
 
-def _letters(ledger: int, bookie: str, entry: int, around: Around) -> set[str]:
-    said = [look.letter(ledger, bookie, entry) for look in around.looks]
+def _letters(ledger: int, bookie: str, entry: int, around: AuditContext) -> set[str]:
+    letters = [look.letter(ledger, bookie, entry) for look in around.looks]
     # If the ledger did not change, one answer is enough. Otherwise both states must have answers.
-    known = {letter for letter in said if letter is not None}
-    return known if around.still(ledger) or None not in said else set()
+    answers = {letter for letter in letters if letter is not None}
+    return answers if around.still(ledger) or None not in letters else set()
 
 
-def _over_replicated(finding: Finding, around: Around) -> Verdict:
-    return _outside(finding["ledger_id"], finding["bookie_id"], around)
+def _over_replicated(finding: Finding, around: AuditContext) -> Verdict:
+    return _judge_nonmember_copy(finding["ledger_id"], finding["bookie_id"], around)
 
 
-def _in_flight(finding: Finding, around: Around) -> Verdict:
+def _in_flight(finding: Finding, around: AuditContext) -> Verdict:
     """Check each copy of the ledger that the finding covers."""
     copies = json.loads(finding["evidence"])["copies"]
-    found = {_outside(finding["ledger_id"], copy["bookie_id"], around) for copy in copies}
-    return next(each for each in (Verdict.FALSE, Verdict.OPEN, Verdict.TRUE) if each in found)
+    verdicts = {_judge_nonmember_copy(finding["ledger_id"], copy["bookie_id"], around) for copy in copies}
+    return next(choice for choice in (Verdict.FALSE, Verdict.OPEN, Verdict.TRUE) if choice in verdicts)
 
 
-def _outside(ledger: int, bookie: str, around: Around) -> Verdict:
-    known = [look for look in around.looks if ledger in look.store.ledgers]
-    if not known:
+def _judge_nonmember_copy(ledger: int, bookie: str, around: AuditContext) -> Verdict:
+    looks = [look for look in around.looks if ledger in look.store.ledgers]
+    if not looks:
         return Verdict.OPEN
     if not around.still(ledger):
         return Verdict.OPEN  # a bookie may leave an ensemble and return between two looks
-    member = any(bookie in members(look.store.ledgers[ledger]) for look in known)
-    held = any(look.holds_any(ledger, bookie) for look in known)
-    return Verdict.FALSE if member or not held else Verdict.TRUE
+    member = any(bookie in members(look.store.ledgers[ledger]) for look in looks)
+    is_holder = any(look.holds_any(ledger, bookie) for look in looks)
+    return Verdict.FALSE if member or not is_holder else Verdict.TRUE
 
 
 def _extra(where: Callable[[Look], set[tuple[int, str]]]) -> Rule:
     """Return a rule for extra entries of one ledger on a bookie, or of a whole bookie."""
 
-    def rule(finding: Finding, around: Around) -> Verdict:
+    def rule(finding: Finding, around: AuditContext) -> Verdict:
         ledger, bookie = finding["ledger_id"], finding["bookie_id"]
-        there = [
+        has_extra = [
             any(on == bookie and ledger in (None, id) for id, on in where(look)) for look in around.looks
         ]
-        if any(there):
+        if any(has_extra):
             return Verdict.TRUE
         return Verdict.OPEN if ledger is None or not around.still(ledger) else Verdict.FALSE
 
     return rule
 
 
-def _without_metadata(finding: Finding, around: Around) -> Verdict:
+def _without_metadata(finding: Finding, around: AuditContext) -> Verdict:
     """Check that the ledger has no metadata after the audit.
 
     Ledger ids are never reused. A ledger with metadata afterwards had them all the time.
@@ -178,43 +178,43 @@ def _without_metadata(finding: Finding, around: Around) -> Verdict:
     return Verdict.FALSE if finding["ledger_id"] in around.after.store.versions else Verdict.TRUE
 
 
-def _mark_without_metadata(finding: Finding, around: Around) -> Verdict:
+def _mark_without_metadata(finding: Finding, around: AuditContext) -> Verdict:
     sample = {int(ledger) for ledger in json.loads(finding["evidence"])["sample"]}
     return Verdict.FALSE if sample & around.after.store.versions.keys() else Verdict.TRUE
 
 
-def _past_end(finding: Finding, around: Around) -> Verdict:
+def _past_end(finding: Finding, around: AuditContext) -> Verdict:
     ledger = finding["ledger_id"]
     if ledger is None or not around.still(ledger) or ledger not in around.after.store.closed():
         return Verdict.OPEN
-    there = [look.acknowledged_past_end(ledger) for look in around.looks]
-    return Verdict.TRUE if all(there) else Verdict.OPEN if any(there) else Verdict.FALSE
+    past_end = [look.acknowledged_past_end(ledger) for look in around.looks]
+    return Verdict.TRUE if all(past_end) else Verdict.OPEN if any(past_end) else Verdict.FALSE
 
 
-def _lagging(finding: Finding, around: Around) -> Verdict:
+def _lagging(finding: Finding, around: AuditContext) -> Verdict:
     ledger = finding["ledger_id"]
     closed = [ledger in look.store.closed() for look in around.looks]
     return Verdict.FALSE if all(closed) else Verdict.TRUE
 
 
-def _marked(finding: Finding, around: Around) -> Verdict:
+def _marked(finding: Finding, around: AuditContext) -> Verdict:
     ledger = finding["ledger_id"]
     marks = around.before.store.marks | around.after.store.marks
-    there = ledger in marks if ledger is not None else bool(marks)
-    return Verdict.TRUE if there else Verdict.OPEN  # a mark may appear and vanish during the audit
+    has_mark = ledger in marks if ledger is not None else bool(marks)
+    return Verdict.TRUE if has_mark else Verdict.OPEN  # a mark may appear and vanish during the audit
 
 
-def _out(finding: Finding, around: Around) -> Verdict:
+def _out(finding: Finding, around: AuditContext) -> Verdict:
     bookie = finding["bookie_id"]
     out = around.was_out(bookie) or (finding["id"] == "bookie-unread" and bookie in around.unlisted)
     return Verdict.TRUE if out else Verdict.FALSE
 
 
-def _any_out(_: Finding, around: Around) -> Verdict:
+def _any_out(_: Finding, around: AuditContext) -> Verdict:
     """Check that a bookie was down. Only then can a healthy cluster lack bookies, an auditor or workers."""
-    known = {outage.bookie for outage in around.outages}
-    known |= {bookie for look in around.looks for bookie in look.store.registered}
-    return Verdict.TRUE if any(map(around.was_out, known)) else Verdict.FALSE
+    bookies = {outage.bookie for outage in around.outages}
+    bookies |= {bookie for look in around.looks for bookie in look.store.registered}
+    return Verdict.TRUE if any(map(around.was_out, bookies)) else Verdict.FALSE
 
 
 MAY_MOVE = ("orphan-ledger-deleting",)

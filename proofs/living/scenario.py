@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proofs.living.chaos import Chaos
-from proofs.living.faults import Fault, damage_bookies, damage_ledgers, quiet
+from proofs.living.faults import Fault, damage_bookies, damage_ledgers, settle_cluster
 from proofs.living.loop import Loop
 from proofs.living.ways import DISK, Way
 from tests.clusters.living import living_cluster
@@ -57,7 +57,7 @@ class Outcome:
             for run, row in matrix.wrong
         ]
         wrong += [f"overlooked: {id} {count}" for id, count in matrix.overlooked.items()]
-        wrong += [f"exit code: {said}" for said in self.loop.bad_exits()]
+        wrong += [f"exit code: {summary}" for summary in self.loop.bad_exits()]
         return wrong + [f"missed: {fault}" for fault in self.missed]
 
 
@@ -72,7 +72,7 @@ def play(
     ledgers: int = 120,
     say: Callable[[str], None] = print,
     faults: bool = True,
-    **given: Any,
+    **options: Any,
 ) -> Outcome:
     """Run one cluster: audits under load, then the faults.
 
@@ -86,30 +86,30 @@ def play(
         ledgers: Largest number of closed ledgers that each writer keeps. With more of them it deletes fewer.
         say: Prints a line of progress.
         faults: Whether to make faults after the load.
-        given: Further arguments of `living_cluster`.
+        options: Further arguments of `living_cluster`.
     """
-    with living_cluster(root, storage, **given) as cluster:
+    with living_cluster(root, storage, **options) as cluster:
         loop = Loop(cluster, spark, say)
         cluster.load(seed, ledgers=ledgers)
         with Chaos(cluster, seed) as chaos:
             time.sleep(WARM_UP_S)
-            loop.busy(ways, audits, chaos)
-        outcome = Outcome(storage, loop, cluster.rest(), chaos.log)
+            loop.audit_under_load(ways, audits, chaos)
+        outcome = Outcome(storage, loop, cluster.end_load(), chaos.log)
         if faults:
-            quiet(cluster)
+            settle_cluster(cluster)
             for name, damage in (("ledgers", damage_ledgers), ("bookies", damage_bookies)):
-                made = damage(cluster)
-                outcome.faults += made
-                outcome.missed += _hunt(loop, name, made)
+                new_faults = damage(cluster)
+                outcome.faults += new_faults
+                outcome.missed += _confirm_faults(loop, name, new_faults)
     return outcome
 
 
-def _hunt(loop: Loop, name: str, faults: list[Fault]) -> list[Fault]:
+def _confirm_faults(loop: Loop, name: str, faults: list[Fault]) -> list[Fault]:
     """Audit at most twice until each fault is confirmed; return the unconfirmed faults."""
-    left = faults
+    open_faults = faults
     for number in range(AUDITS_FOR_A_FAULT):
         findings = loop.after_faults(DISK, f"9{number}-{name}")
-        left = [fault for fault in left if not fault.found(findings)]
-        if not left:
+        open_faults = [fault for fault in open_faults if not fault.is_confirmed_by(findings)]
+        if not open_faults:
             break
-    return left
+    return open_faults

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proofs.living.scenario import KEPT_LEDGERS, play
-from proofs.living.ways import BOTH, DISK, RPC, Way
+from proofs.living.ways import DISK, DISK_AND_RPC, RPC, Way
 from tests.servers.bookies.jars import RELEASE, RELEASES
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("storage", "on_etcd", "ways", "release"),
     [
-        ("SortedLedgerStorage", False, (RPC, BOTH), RELEASES[0]),
+        ("SortedLedgerStorage", False, (RPC, DISK_AND_RPC), RELEASES[0]),
         ("DbLedgerStorage", False, (DISK,), RELEASES[-1]),
         ("DbLedgerStorage", True, (DISK,), RELEASE),
     ],
 )
-def test_a_living_cluster_gets_no_false_alarm_and_every_fault_is_confirmed(
+def test_live_cluster_gets_no_false_finding_and_every_fault_is_confirmed(
     storage: str, on_etcd: bool, ways: tuple[Way, ...], release: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     outcome = play(

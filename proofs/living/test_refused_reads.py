@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from proofs.living.loop import audit
 from proofs.living.ways import DISK
-from tests.clusters.living import CALM, living_cluster
+from tests.clusters.living import IDLE_SETTINGS, living_cluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,23 +19,23 @@ LEDGER, ENTRIES, LOST = 1, 10, range(4)
 CLASSES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
 
 
-def test_a_bookie_that_refuses_reads_makes_no_finding_less_certain(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    with living_cluster(tmp_path / "cluster", "DbLedgerStorage", bookies=2, settings=CALM) as cluster:
-        locked, other = cluster.ids
-        cluster.write(LEDGER, [locked, other], 2, 2, ENTRIES)
-        cluster.stop(locked)
-        cluster.forget_entries(locked, LEDGER, LOST)
-        cluster.settings({**CALM, "bookieAuthProviderFactoryClass": "RefusingAuth"})
-        cluster.start(locked)
-        asked = audit(cluster, spark, DISK, "asked", grace=0)
-        unasked = audit(cluster, spark, DISK, "unasked", grace=0, witness="no")
-    answers = pq.read_table(asked.path / "tables" / "witness").to_pylist()
-    assert {row["answer"] for row in answers if row["bookie_id"] == locked} == {"refused"}
-    assert all("EUA" in row["reason"] for row in answers if row["bookie_id"] == locked)
-    found, known = (
-        [(row["id"], row["ledger_id"], row["confidence"]) for id in CLASSES for row in run.of(id)]
-        for run in (asked, unasked)
+def test_refused_reads_make_no_finding_less_certain(spark: SparkSession, tmp_path: Path) -> None:
+    with living_cluster(
+        tmp_path / "cluster", "DbLedgerStorage", bookies=2, settings=IDLE_SETTINGS
+    ) as cluster:
+        refusing_bookie, other_bookie = cluster.ids
+        cluster.write(LEDGER, [refusing_bookie, other_bookie], 2, 2, ENTRIES)
+        cluster.stop(refusing_bookie)
+        cluster.forget_entries(refusing_bookie, LEDGER, LOST)
+        cluster.settings({**IDLE_SETTINGS, "bookieAuthProviderFactoryClass": "RefusingAuth"})
+        cluster.start(refusing_bookie)
+        witness_run = audit(cluster, spark, DISK, "asked", grace=0)
+        plain_run = audit(cluster, spark, DISK, "unasked", grace=0, witness="no")
+    answers = pq.read_table(witness_run.path / "tables" / "witness").to_pylist()
+    assert {row["answer"] for row in answers if row["bookie_id"] == refusing_bookie} == {"refused"}
+    assert all("EUA" in row["reason"] for row in answers if row["bookie_id"] == refusing_bookie)
+    witness_rows, plain_rows = (
+        [(row["id"], row["ledger_id"], row["confidence"]) for id in CLASSES for row in run.by_id(id)]
+        for run in (witness_run, plain_run)
     )
-    assert found == known == [("below-ack-quorum", LEDGER, "confirmed")]
+    assert witness_rows == plain_rows == [("below-ack-quorum", LEDGER, "confirmed")]

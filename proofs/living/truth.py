@@ -36,8 +36,8 @@ class Look:
     def letter(self, ledger: int, bookie: str, entry: int) -> str | None:
         """Return the bookie's answer for an entry. None if it was not asked or did not answer."""
         letters = self.served.get(ledger, {}).get(bookie, "")
-        said = letters[entry] if entry < len(letters) else UNKNOWN
-        return None if said == UNKNOWN else said
+        answer = letters[entry] if entry < len(letters) else UNKNOWN
+        return None if answer == UNKNOWN else answer
 
     def holds_any(self, ledger: int, bookie: str) -> bool:
         """Return whether the bookie has the ledger or may have it, even without entries."""
@@ -51,10 +51,10 @@ class Look:
                 frozenset(entry for entry, letter in enumerate(letters) if letter == SERVED),
                 readable=UNKNOWN not in letters,
             )
-            for ledger, said in self.served.items()
-            for bookie, letters in said.items()
+            for ledger, by_bookie in self.served.items()
+            for bookie, letters in by_bookie.items()
         }
-        bookies = {bookie for said in self.served.values() for bookie in said}
+        bookies = {bookie for by_bookie in self.served.values() for bookie in by_bookie}
         return World(self.store.ledgers, set(), indexes, bookies, {}, set())
 
     @cached_property
@@ -91,11 +91,11 @@ def look(cluster: LivingBookies) -> Look:
     """Read the metadata store, then all entries of its ledgers."""
     began = time.time()
     store = cluster.store.snapshot()
-    wanted = {
+    last_entries = {
         id: (
             ledger.segments[-1][0] + OPEN_LEDGERS_TO if ledger.last is None else ledger.last + BEYOND_THE_END
         )
         for id, ledger in store.ledgers.items()
     }
-    served = cluster.read(wanted) if wanted else {}
+    served = cluster.read(last_entries) if last_entries else {}
     return Look(began, time.time(), store, served)

@@ -50,10 +50,10 @@ def _collected(cluster: LivingBookies, out: Path) -> list[str]:
 
 DISK = Way("disk", _directories)
 RPC = Way("rpc", lambda *_: ["rpc:"])
-BOTH = Way("disk-and-rpc", lambda *given: [*_directories(*given), "rpc:"])
+DISK_AND_RPC = Way("disk-and-rpc", lambda *values: [*_directories(*values), "rpc:"])
 COPIED = Way("copies", _copied)
 COLLECTED = Way("collected", _collected)
-SINCE = Way("since-last", _directories, {"since": "last"})
+SINCE_LAST = Way("since-last", _directories, {"since": "last"})
 
-WAYS = (DISK, RPC, BOTH)
-MORE_WAYS = (SINCE, COLLECTED, COPIED)
+WAYS = (DISK, RPC, DISK_AND_RPC)
+MORE_WAYS = (SINCE_LAST, COLLECTED, COPIED)

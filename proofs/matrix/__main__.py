@@ -16,7 +16,7 @@ from pathlib import Path
 
 from proofs.matrix.bench import Bench
 from proofs.matrix.cells import pairwise
-from proofs.matrix.matrix import Record, Result, run_cell, summary, wanted
+from proofs.matrix.matrix import Record, Result, run_cell, select_cells, summary
 from tests.servers import shared_spark
 
 
@@ -29,19 +29,19 @@ def main() -> int:
         out = options.out or Path(scratch)
         out.mkdir(parents=True, exist_ok=True)
         record = Record(out / "results.jsonl")
-        done = {} if options.again else record.done()
-        cells = wanted(pairwise(options.seed), options.only, options.cells)
+        done = {} if options.again else record.read_results()
+        cells = select_cells(pairwise(options.seed), options.only, options.cells)
         results = [done[cell.name] for cell in cells if cell.name in done]
         session = shared_spark.start()
         bench = Bench(session, out)
         try:
-            for cell in [each for each in cells if each.name not in done]:
+            for cell in [candidate for candidate in cells if candidate.name not in done]:
                 if signals:
                     break  # leaves the loop, so that the servers end too
                 result = run_cell(bench, cell)
                 record.add(result)
                 results.append(result)
-                tell(result, f"{len(results)}/{len(cells)}")
+                print_result(result, f"{len(results)}/{len(cells)}")
         finally:
             bench.close()
             session.stop()
@@ -62,7 +62,7 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def tell(result: Result, where: str) -> None:
+def print_result(result: Result, where: str) -> None:
     """Print the result of a cell in one line. After a failure, print how to repeat it."""
     ends = "ok" if not result.failures else f"FAILED: {', '.join(result.failures)}"
     print(f"{where} {result.seconds} s, exit code {result.exit_code}: {result.cell}: {ends}", flush=True)

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from auditor.cli import main
 from auditor.notebook.run import Run, open_run
-from proofs.matrix.cells import NONE, OPTIONS, SOURCES, Cell
+from proofs.matrix.cells import NO_VALUE, OPTIONS, SOURCES, Cell
 from proofs.matrix.damage import SOUND, Damage, damage_file
 from proofs.matrix.places import Place, Places, served
 
@@ -99,7 +99,7 @@ class Bench:
     spark: SparkSession
     root: Path
     audits: dict[Cell, Audit] = field(default_factory=dict)
-    made: int = 0
+    count: int = 0
 
     def __post_init__(self) -> None:
         self.places = Places(self.root / "places")
@@ -122,7 +122,7 @@ class Bench:
         """Return the audit of a cell. The first call makes it, later calls reuse it."""
         if cell not in self.audits:
             self.audits[cell] = self._audit(cell)
-            self.made += 1
+            self.count += 1
         return self.audits[cell]
 
     def command(self, *arguments: str, in_spark: bool = True) -> Outcome:
@@ -147,8 +147,8 @@ class Bench:
                 sources.append(str(inventory(place)))
             else:
                 logs = part == "collection-with-logs"
-                made, spoilt = self._collection(place, logs, cell.damage)
-                sources.append(str(made))
+                directory, spoilt = self._collection(place, logs, cell.damage)
+                sources.append(str(directory))
                 damage |= spoilt
         return place, uri, sources, damage
 
@@ -157,7 +157,7 @@ class Bench:
         flags: list[str] = []
         for name, value in cell.options:
             flag = f"--{name.replace('_', '-')}"
-            if name == "offload_listing" and (cell.corpus not in OWNED or cell.option("owners") == NONE):
+            if name == "offload_listing" and (cell.corpus not in OWNED or cell.option("owners") == NO_VALUE):
                 continue  # wrong usage: there are no owners
             if name == "rack_script" and cell.option("racks") != OPTIONS["racks"][0]:
                 continue  # wrong usage: there is one mapping
@@ -192,8 +192,8 @@ class Bench:
         place, uri, sources, damage = self.sources(cell)
         out = self.root / "runs" / f"{crc32(cell.name.encode()):08x}" / "run"
         shutil.rmtree(out.parent, ignore_errors=True)
-        given = [argument for source in sources for argument in ("--bookies", source)]
-        arguments = ["audit", "--metadata", uri, *given, "--out", str(out), *self.arguments(cell, place)]
+        flags = [argument for source in sources for argument in ("--bookies", source)]
+        arguments = ["audit", "--metadata", uri, *flags, "--out", str(out), *self.arguments(cell, place)]
         outcome = self.command(*arguments)
         if not (out / "report.json").exists():
             return Audit(cell, place, outcome, out, None, damage=damage)
@@ -210,7 +210,7 @@ class Bench:
 
     def _collection(self, place: Place, logs: bool, damage: str) -> tuple[Path, Damage]:
         kind, _, target = damage.partition(":")
-        key = place.root, logs, damage if target == "collection" else NONE
+        key = place.root, logs, damage if target == "collection" else NO_VALUE
         if key not in self._collections:
             out = self.root / "collections" / f"{crc32(repr(key).encode()):08x}"
             shutil.rmtree(out, ignore_errors=True)
@@ -222,9 +222,9 @@ class Bench:
             if target == "collection":
                 random = Random(crc32(repr((place.corpus, damage)).encode()))
                 files = sorted(path for ending in ("json", "parquet") for path in out.rglob(f"*.{ending}"))
-                for each in random.sample(("empty", "cut", "missing"), 2) if kind == "mixed" else [kind]:
+                for way in random.sample(("empty", "cut", "missing"), 2) if kind == "mixed" else [kind]:
                     file = random.choice([path for path in files if path.exists()])
-                    damage_file(each, file, files[0] if file != files[0] else files[-1], random)
+                    damage_file(way, file, files[0] if file != files[0] else files[-1], random)
                     spoilt |= Damage(frozenset(place.ids()), paths=(str(file),))
             self._collections[key] = out, spoilt
         return self._collections[key]
@@ -263,8 +263,8 @@ def racks(place: Place, form: str) -> Path:
         lines = [f'"{id}" = "/z{number % 2}/u{number % 3}"' for number, id in enumerate(ids)]
         file, text = "racks.toml", "\n".join(["[bookies]", *lines, ""])
     else:
-        some = {id: {"rack": "east/r1" if number else "r2"} for number, id in enumerate(ids[:-1])}
-        file, text = "racks.json", json.dumps({"default": some})
+        rack_by_id = {id: {"rack": "east/r1" if number else "r2"} for number, id in enumerate(ids[:-1])}
+        file, text = "racks.json", json.dumps({"default": rack_by_id})
     (place.root / file).write_text(text)
     return place.root / file
 

@@ -12,7 +12,7 @@ from random import Random
 
 from allpairspy import AllPairs
 
-NONE = "none"
+NO_VALUE = "none"
 """The value for no damage or no source of bookies."""
 
 CORPORA: Mapping[str, frozenset[str]] = {
@@ -35,7 +35,7 @@ Two of them have running bookies. Three are the smallest clusters (`proofs.matri
 
 METADATA = ("dump", "packed", "snapshot", "live")
 SOURCES: Mapping[str, tuple[str, ...]] = {
-    NONE: (),
+    NO_VALUE: (),
     "directories": ("directories",),
     "inventory": ("inventory",),
     "collection": ("collection",),
@@ -85,7 +85,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 ``racks`` omits a bookie, and its racks have different depths.
 """
 
-APART: Mapping[str, str] = {
+UNUSED_OPTIONS: Mapping[str, str] = {
     "resume_within": "of a run that broke off: proofs/living",
     "timeout": "the matrix's own, for servers that are there",
     "credentials": "servers that ask who it is: tests/live",
@@ -105,7 +105,7 @@ SILENT = frozenset(
 )
 """Options that change no finding."""
 
-READING: Mapping[str, str] = {
+LEAST_READING: Mapping[str, str] = {
     "owners": "none",
     "offload_listing": "no",
     "witness": "no",
@@ -160,26 +160,26 @@ class Cell:
     def option(self, name: str) -> str:
         return dict(self.options).get(name, OPTIONS[name][0])
 
-    def having(self, **options: str) -> Cell:
+    def with_options(self, **options: str) -> Cell:
         """Return the same cell with other values of some options."""
-        given = {**dict(self.options), **options}
-        pairs = sorted((name, value) for name, value in given.items() if value != OPTIONS[name][0])
+        values = {**dict(self.options), **options}
+        pairs = sorted((name, value) for name, value in values.items() if value != OPTIONS[name][0])
         return replace(self, options=tuple(pairs))
 
-    def loud(self) -> Cell:
+    def shared_cell(self) -> Cell:
         """Return the same cell with defaults for all options that change no finding.
 
         Cells that are compared can then share its audit.
         """
-        return replace(self.having(**{name: OPTIONS[name][0] for name in SILENT}), command=COMMANDS[0])
+        return replace(self.with_options(**{name: OPTIONS[name][0] for name in SILENT}), command=COMMANDS[0])
 
     def plain(self) -> Cell:
         """Return the same cell without damage."""
-        return replace(self.loud(), damage=NONE).having(since="no")
+        return replace(self.shared_cell(), damage=NO_VALUE).with_options(since="no")
 
     def reads_less(self) -> Cell:
         """Return the same cell without the options that let an audit read more."""
-        return self.loud().having(**READING)
+        return self.shared_cell().with_options(**LEAST_READING)
 
     def single(self) -> list[Cell]:
         """Return one cell for each part of a combined source, if its second part is ``rpc``.
@@ -188,7 +188,7 @@ class Cell:
         bookie's, so it reads neither.
         """
         parts = SOURCES[self.bookies]
-        return [replace(self.loud(), bookies=part) for part in parts] if parts[1:] == ("rpc",) else []
+        return [replace(self.shared_cell(), bookies=part) for part in parts] if parts[1:] == ("rpc",) else []
 
 
 def makes_sense(row: Sequence[str]) -> bool:
@@ -196,7 +196,7 @@ def makes_sense(row: Sequence[str]) -> bool:
     corpus, metadata, bookies, kind, target = (*row[:5], *[None] * 5)[:5]
     if bookies is not None and "rpc" in SOURCES[bookies] and metadata != "live":
         return False
-    if target is None or kind == NONE or target == "run":
+    if target is None or kind == NO_VALUE or target == "run":
         return True
     if target == "store":
         return metadata != "live"
@@ -205,14 +205,14 @@ def makes_sense(row: Sequence[str]) -> bool:
     if target == "collection":
         return "collection" in str(bookies)
     has = {"cookie", "mark", *CORPORA[str(corpus)]}
-    return target in has and bookies not in (NONE, "rpc")
+    return target in has and bookies not in (NO_VALUE, "rpc")
 
 
 DIMENSIONS = (
     tuple(CORPORA),
     METADATA,
     tuple(SOURCES),
-    (NONE, *KINDS),
+    (NO_VALUE, *KINDS),
     TARGETS,
     *OPTIONS.values(),
     COMMANDS,
@@ -221,19 +221,19 @@ DIMENSIONS = (
 
 def pairwise(seed: int, corpora: Sequence[str] = DIMENSIONS[0]) -> list[Cell]:
     """Return cells that contain every pair of values that can be combined, in an order given by the seed."""
-    values = [list(each) for each in (corpora, *DIMENSIONS[1:])]
+    values = [list(dimension) for dimension in (corpora, *DIMENSIONS[1:])]
     random = Random(seed)
     rows = [list(row) for row in AllPairs(values, filter_func=makes_sense)]
     # AllPairs omits a pair if the other values that it chose for the row make no sense.
-    seen = {pair for row in rows for pair in _pairs_of(row)}
-    for one, other in combinations(range(len(values)), 2):
-        for pair in product(((one, value) for value in values[one]), ((other, v) for v in values[other])):
-            if pair not in seen:
-                drawn = [_drawn(values, pair, random) for _ in range(TRIES)]
+    known_pairs = {pair for row in rows for pair in _pairs_of(row)}
+    for low, high in combinations(range(len(values)), 2):
+        for pair in product(((low, value) for value in values[low]), ((high, v) for v in values[high])):
+            if pair not in known_pairs:
+                drawn = [_draw_row(values, pair, random) for _ in range(TRIES)]
                 possible = [row for row in drawn if makes_sense(row)]
                 if possible:
-                    rows.append(max(possible, key=lambda row: len({*_pairs_of(row)} - seen)))
-                    seen |= {*_pairs_of(rows[-1])}
+                    rows.append(max(possible, key=lambda row: len({*_pairs_of(row)} - known_pairs)))
+                    known_pairs |= {*_pairs_of(rows[-1])}
     cells = [_cell(row) for row in rows]
     random.shuffle(cells)
     return list(dict.fromkeys(cells))
@@ -250,15 +250,15 @@ def _pairs_of(row: Sequence[str]) -> Iterator[tuple[_Place, _Place]]:
     return combinations(enumerate(row), 2)
 
 
-def _drawn(values: Sequence[Sequence[str]], pair: tuple[_Place, _Place], random: Random) -> list[str]:
-    row = [random.choice(each) for each in values]
-    for at, value in pair:
-        row[at] = value
+def _draw_row(values: Sequence[Sequence[str]], pair: tuple[_Place, _Place], random: Random) -> list[str]:
+    row = [random.choice(choices) for choices in values]
+    for index, value in pair:
+        row[index] = value
     return row
 
 
 def _cell(row: Sequence[str]) -> Cell:
     corpus, metadata, bookies, kind, target, *options, command = row
-    damage = NONE if kind == NONE else f"{kind}:{target}"
-    given = dict(zip(OPTIONS, options, strict=True))
-    return Cell(corpus, metadata, bookies, damage, (), command).having(**given)
+    damage = NO_VALUE if kind == NO_VALUE else f"{kind}:{target}"
+    settings = dict(zip(OPTIONS, options, strict=True))
+    return Cell(corpus, metadata, bookies, damage, (), command).with_options(**settings)

@@ -17,7 +17,7 @@ from proofs.matrix.cells import KINDS
 from proofs.matrix.damage import damage_file
 from proofs.matrix.facts import PARSERS, Facts, of_notebook, of_parquet
 
-APART = {
+UNUSED_COMMANDS = {
     "audit": "the cell itself",
     "demo": "it has a cluster of its own",
     "conf": "it asks no data",
@@ -56,12 +56,12 @@ def on_run(bench: Bench, audit: Audit) -> Iterator[Outcome]:
     yield bench.command("report", run, "--all", "--show-suppressed")
     ledgers = [row for row in audit.findings if row["ledger_id"] is not None]
     for row in list({row["id"]: row for row in ledgers}.values())[:SHOWN]:
-        named = (
+        ledger_args = (
             ["--ledger-id", str(row["ledger_id"]), "--ledger-scope-id", str(row["scope_id"])]
             if row["scope_id"]
             else ["--ledger-id", str(row["ledger_id"])]
         )
-        yield bench.command("explain", "ledger", *named, "--run", run)
+        yield bench.command("explain", "ledger", *ledger_args, "--run", run)
         yield bench.command("report", run, "--ledger", str(row["ledger_id"]))
     for bookie in sorted(audit.place.ids())[:SHOWN]:
         yield bench.command("explain", "bookie", bookie, "--run", run)
@@ -81,16 +81,16 @@ def on_run(bench: Bench, audit: Audit) -> Iterator[Outcome]:
     yield from failures(bench, run, sorted(audit.place.ids()))
     yield from repairs(bench, run)
     plain = bench.audits.get(cell.plain(), audit)
-    other = str(plain.path) if plain.run is not None else run
+    baseline = str(plain.path) if plain.run is not None else run
     for form in ("text", "json", "jsonl", "markdown"):
-        yield bench.command("diff", other, run, "--format", form)
+        yield bench.command("diff", baseline, run, "--format", form)
 
 
 def failures(bench: Bench, run: str, bookies: Sequence[str]) -> Iterator[Outcome]:
     """Run ``simulate`` and ``decommission`` on a run."""
-    for asked in ([], ["--lose", "bookie", bookies[0]], ["--lose", "rack", "r1"], ["--any", "2", "bookie"]):
+    for losses in ([], ["--lose", "bookie", bookies[0]], ["--lose", "rack", "r1"], ["--any", "2", "bookie"]):
         for form in ("text", "json"):
-            yield bench.command("simulate", run, *asked, "--format", form)
+            yield bench.command("simulate", run, *losses, "--format", form)
     for going in (bookies[:1], bookies[-2:]):
         for form in ("text", "json"):
             yield bench.command("decommission", run, *going, "--rate", "20M", "--format", form)
@@ -109,28 +109,28 @@ def repairs(bench: Bench, run: str) -> Iterator[Outcome]:
 
 def topics(audit: Audit) -> list[str]:
     """Return the topics that findings name."""
-    found = []
+    names = []
     for row in audit.findings:
         owner = json.loads(row["evidence"]).get("owner") or json.loads(row["evidence"]).get("topic")
         if isinstance(owner, str) and owner.count("/") >= 2:
-            found.append(owner)
-    return list(dict.fromkeys(found))
+            names.append(owner)
+    return list(dict.fromkeys(names))
 
 
 def on_sources(bench: Bench, audit: Audit) -> Outcome:
     """Run the cell's command on the sources of its audit."""
     cell = audit.cell
     _, uri, sources, _ = bench.sources(cell)
-    given = [argument for source in sources for argument in ("--bookies", source)]
+    flags = [argument for source in sources for argument in ("--bookies", source)]
     out = audit.path.parent
-    named = next((str(row["ledger_id"]) for row in audit.findings if row["ledger_id"] is not None), "1")
+    ledger_id = next((str(row["ledger_id"]) for row in audit.findings if row["ledger_id"] is not None), "1")
     arguments = {
-        "doctor": ["doctor", "--metadata", uri, *given, "--timeout", "3"],
+        "doctor": ["doctor", "--metadata", uri, *flags, "--timeout", "3"],
         "scan": ["scan", "--metadata", uri, "--out", str(out / "scan"), "--timeout", "3"],
-        "collect": ["collect", *given, "--out", str(out / "collected"), "--entry-logs"],
+        "collect": ["collect", *flags, "--out", str(out / "collected"), "--entry-logs"],
         "dump": ["dump", uri, str(out / "dumped.jsonl"), "--timeout", "3"],
         "compare": ["compare", audit.place.uri("dump"), uri, "--timeout", "3"],
-        "ledger": ["ledger", "show", named, "--metadata", uri],
+        "ledger": ["ledger", "show", ledger_id, "--metadata", uri],
     }[cell.command]
     return bench.command(*arguments)
 
@@ -144,7 +144,7 @@ def on_damaged_run(bench: Bench, audit: Audit) -> Iterator[Outcome]:
     files = sorted(
         path for path in copy.rglob("*") if path.is_file() and path.suffix in (".json", ".parquet")
     )
-    kinds = [each for each in KINDS if each not in ("mixed", "older")]
+    kinds = [candidate for candidate in KINDS if candidate not in ("mixed", "older")]
     for kind in random.sample(kinds, 2) if audit.cell.kind == "mixed" else [audit.cell.kind]:
         file = random.choice([path for path in files if path.is_file()])
         damage_file(kind, file, files[0] if files[0].is_file() else file, random)
@@ -165,7 +165,7 @@ def on_damaged_run(bench: Bench, audit: Audit) -> Iterator[Outcome]:
 
 def printed(run: Run, outcomes: list[Outcome]) -> dict[str, str]:
     """Return the texts that a terminal of `WIDTH` columns shows, by name."""
-    found = {
+    texts = {
         "screen": first_screen.render(run.report, "RUN", WIDTH),
         "text": text.render(run.report, "RUN", WIDTH, run.statuses()),
     }
@@ -175,11 +175,11 @@ def printed(run: Run, outcomes: list[Outcome]) -> dict[str, str]:
             "show",
         )
         if shown and outcome.writes("text"):
-            found[" ".join(outcome.arguments[:1] + outcome.arguments[2:])] = outcome.stdout
+            texts[" ".join(outcome.arguments[:1] + outcome.arguments[2:])] = outcome.stdout
         # The picture and the paths of a ledger are not wrapped.
         if outcome.arguments[0] == "explain" and outcome.arguments[1] != "ledger":
-            found[" ".join(outcome.arguments[:3])] = outcome.stdout
-    return found
+            texts[" ".join(outcome.arguments[:3])] = outcome.stdout
+    return texts
 
 
 def blindness(run: Run, junit: str) -> tuple[set[str], set[str]]:

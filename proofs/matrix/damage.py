@@ -49,29 +49,29 @@ class Damage:
 SOUND = Damage()
 
 
-def damaged_bytes(kind: str, data: bytes, other: bytes, random: Random) -> bytes:
+def damaged_bytes(kind: str, data: bytes, replacement: bytes, random: Random) -> bytes:
     """Damage a value with a kind of damage that leaves a value; return the damaged one.
 
-    The kind ``swapped`` returns ``other``, another value of the same type.
+    The kind ``swapped`` returns ``replacement``, another value of the same type.
     """
     if kind == "byte":
-        at = random.randrange(len(data)) if data else 0
-        return data[:at] + bytes([data[at] ^ 1 << random.randrange(8)]) + data[at + 1 :] if data else data
-    made: Mapping[str, Callable[[], bytes]] = {
+        pos = random.randrange(len(data)) if data else 0
+        return data[:pos] + bytes([data[pos] ^ 1 << random.randrange(8)]) + data[pos + 1 :] if data else data
+    results: Mapping[str, Callable[[], bytes]] = {
         "empty": lambda: b"",
         "cut": lambda: data[: len(data) * 3 // 5],
         "foreign": lambda: FOREIGN,
-        "swapped": lambda: other,
+        "swapped": lambda: replacement,
         "older": lambda: data[: len(data) // 2],
         "huge": lambda: data + b"\0" * HUGE_VALUE,
     }
-    return made[kind]()
+    return results[kind]()
 
 
-def damage_file(kind: str, path: Path, other: Path, random: Random) -> None:
+def damage_file(kind: str, path: Path, partner: Path, random: Random) -> None:
     """Damage a file.
 
-    The kind ``swapped`` exchanges it with ``other``, which may be the same file. The kind ``unreadable``
+    The kind ``swapped`` exchanges it with ``partner``, which may be the same file. The kind ``unreadable``
     makes a link to itself, which even root cannot open.
     """
     stat = path.stat()
@@ -85,9 +85,9 @@ def damage_file(kind: str, path: Path, other: Path, random: Random) -> None:
     elif kind == "swapped":
         scratch = path.with_name(f"{path.name}.swapped")
         path.rename(scratch)
-        if other != path:
-            other.rename(path)
-            scratch.rename(other)
+        if partner != path:
+            partner.rename(path)
+            scratch.rename(partner)
         else:
             scratch.rename(path)
     else:
@@ -101,32 +101,32 @@ def damage_file(kind: str, path: Path, other: Path, random: Random) -> None:
 def damage_dump(kind: str, dump: Path, paths: Sequence[str], random: Random) -> list[str]:
     """Damage the line of one ledger in a dump; return the paths whose lines changed."""
     lines = dump.read_bytes().splitlines(keepends=True)
-    at = {_record(line).get("path"): number for number, line in enumerate(lines)}
-    path, other = random.sample([path for path in paths if path in at], 2)
-    record, another = json.loads(lines[at[path]]), json.loads(lines[at[other]])
+    index = {_record(line).get("path"): number for number, line in enumerate(lines)}
+    path, partner = random.sample([path for path in paths if path in index], 2)
+    record, another = json.loads(lines[index[path]]), json.loads(lines[index[partner]])
     key = "data" if "data" in record else "value"
     if kind == "missing":
-        lines[at[path]] = b""
+        lines[index[path]] = b""
     elif kind == "unreadable":
-        lines[at[path]] = lines[at[path]][: len(lines[at[path]]) // 2] + b"\n"
+        lines[index[path]] = lines[index[path]][: len(lines[index[path]]) // 2] + b"\n"
     else:
         if kind == "swapped":
             another[key], own = record[key], another[key]
-            lines[at[other]] = _line(another)
+            lines[index[partner]] = _line(another)
             record[key] = own
         else:
             data = damaged_bytes(kind, base64.b64decode(record[key]), b"", random)
             record[key] = base64.b64encode(data).decode()
-        lines[at[path]] = _line(record)
+        lines[index[path]] = _line(record)
     stat = dump.stat()
     dump.write_bytes(b"".join(lines))
     os.utime(dump, (stat.st_atime, stat.st_mtime))
-    return [path, other] if kind == "swapped" else [path]
+    return [path, partner] if kind == "swapped" else [path]
 
 
 def damage_znode(kind: str, client: Any, paths: Sequence[str], random: Random) -> list[str]:
     """Damage the znode of one ledger in a running ZooKeeper; return the paths that changed."""
-    path, other = random.sample(list(paths), 2)
+    path, partner = random.sample(list(paths), 2)
     data, _ = client.get(path)
     if kind == "missing":
         client.delete(path)
@@ -135,10 +135,10 @@ def damage_znode(kind: str, client: Any, paths: Sequence[str], random: Random) -
 
         client.set_acls(path, [make_digest_acl("nobody", "else", all=True)])
     elif kind == "swapped":
-        another, _ = client.get(other)
+        another, _ = client.get(partner)
         client.set(path, another)
-        client.set(other, data)
-        return [path, other]
+        client.set(partner, data)
+        return [path, partner]
     else:
         client.set(path, damaged_bytes(kind, data, b"", random)[:HUGE_VALUE])
     return [path]

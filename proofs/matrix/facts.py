@@ -62,38 +62,38 @@ def number(text: str) -> int:
     return int(text.replace(",", ""))
 
 
-def counted(rows: Iterable[Mapping[str, Any]], *names: str) -> Counts:
+def count_rows(rows: Iterable[Mapping[str, Any]], *names: str) -> Counts:
     return Counter(tuple(str(row[name]) for name in names) for row in rows)
 
 
-def tallied(rows: Iterable[Mapping[str, Any]], *names: str) -> Counts:
+def sum_rows(rows: Iterable[Mapping[str, Any]], *names: str) -> Counts:
     """Sum the column ``count`` of rows by the named columns."""
-    found: Counter[tuple[str, ...]] = Counter()
+    counts: Counter[tuple[str, ...]] = Counter()
     for row in rows:
-        found[tuple(str(row[name]) for name in names)] += row["count"]
-    return +found
+        counts[tuple(str(row[name]) for name in names)] += row["count"]
+    return +counts
 
 
 def of_rows(rows: list[dict[str, Any]]) -> Facts:
     """Return the facts of a format that lists every finding."""
     return Facts(
         findings=frozenset(row["fingerprint"] for row in rows),
-        full=counted(rows, "severity", "id", "confidence"),
+        full=count_rows(rows, "severity", "id", "confidence"),
     )
 
 
 def of_json(text: str) -> Facts:
     report = json.loads(text)
-    seen, tally = report["coverage"], report["run"]["tally"]
+    coverage, tally = report["coverage"], report["run"]["tally"]
     return Facts(
         verdict=report["verdict"],
         samples=frozenset(finding["fingerprint"] for finding in report["findings"]),
-        full=tallied(tally, "severity", "id", "confidence"),
+        full=sum_rows(tally, "severity", "id", "confidence"),
         by_id={(id,): count for id, count in report["counts"].items()},
         shares={
-            "ledgers": (seen["ledgers"]["decided"], seen["ledgers"]["total"]),
-            "replicas": (seen["replicas"]["decided"], seen["replicas"]["expected"]),
-            "bookies": (seen["bookies"]["read"], seen["bookies"]["expected"]),
+            "ledgers": (coverage["ledgers"]["decided"], coverage["ledgers"]["total"]),
+            "replicas": (coverage["replicas"]["decided"], coverage["replicas"]["expected"]),
+            "bookies": (coverage["bookies"]["read"], coverage["bookies"]["expected"]),
         },
         gaps=len(report["run"]["gaps"]),
     )
@@ -114,18 +114,18 @@ def of_parquet(data: bytes) -> Facts:
 def of_sarif(text: str) -> Facts:
     [run] = json.loads(text)["runs"]
     rows = [
-        {"id": each["ruleId"], "fingerprint": next(iter(each["fingerprints"].values())), **each["properties"]}
-        for each in run["results"]
+        {"id": row["ruleId"], "fingerprint": next(iter(row["fingerprints"].values())), **row["properties"]}
+        for row in run["results"]
     ]
-    said = run["properties"]
+    properties = run["properties"]
     notes = [note["message"]["text"] for note in run["invocations"][0]["toolExecutionNotifications"]]
     listed = of_rows(rows)
     return Facts(
-        verdict=said["verdict"],
-        complete=said["complete"],
+        verdict=properties["verdict"],
+        complete=properties["complete"],
         findings=listed.findings,
         full=listed.full,
-        by_id={(id,): count for id, count in said["counts"].items()},
+        by_id={(id,): count for id, count in properties["counts"].items()},
         gaps=sum(note.startswith("not read: ") for note in notes),
     )
 
@@ -133,18 +133,18 @@ def of_sarif(text: str) -> Facts:
 def of_junit(text: str) -> Facts:
     suite = ET.fromstring(text).find("testsuite")
     assert suite is not None
-    said = {each.get("name", ""): each.get("value", "") for each in suite.iter("property")}
+    properties = {element.get("name", ""): element.get("value", "") for element in suite.iter("property")}
     full: Counter[tuple[str, ...]] = Counter()
     for case in suite.iter("testcase"):
         for part in (case.find("failure"), case.find("system-out")):
             for line in (part.text or "" if part is not None else "").splitlines():
-                if found := re.match(rf"([\d,]+) ({'|'.join(SEVERITIES)}), (\w+)", line):
-                    full[found[2], case.get("name", ""), found[3]] += number(found[1])
+                if match := re.match(rf"([\d,]+) ({'|'.join(SEVERITIES)}), (\w+)", line):
+                    full[match[2], case.get("name", ""), match[3]] += number(match[1])
     shares = {
-        name: _share(said[f"{name} {how}"])
+        name: _share(properties[f"{name} {how}"])
         for name, how in (("ledgers", "checked"), ("replicas", "checked"), ("bookies", "read"))
     }
-    return Facts(verdict=said["verdict"], full=full, shares=shares)
+    return Facts(verdict=properties["verdict"], full=full, shares=shares)
 
 
 def of_markdown(text: str) -> Facts:
@@ -170,15 +170,15 @@ def of_openmetrics(text: str) -> Facts:
     families = parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
     values = {family.name: family.samples for family in families}
     full = _added(
-        ((each.labels["severity"], each.labels["id"], each.labels["confidence"]), int(each.value))
-        for each in values["bkaudit_findings"]
+        ((sample.labels["severity"], sample.labels["id"], sample.labels["confidence"]), int(sample.value))
+        for sample in values["bkaudit_findings"]
     )
     shares = {}
     for name in ("ledgers", "replicas", "bookies"):
-        states = {each.labels["state"]: int(each.value) for each in values[f"bkaudit_{name}"]}
+        states = {sample.labels["state"]: int(sample.value) for sample in values[f"bkaudit_{name}"]}
         shares[name] = (states["read" if name == "bookies" else "decided"], sum(states.values()))
     return Facts(
-        verdict=next(each.labels["verdict"] for each in values["bkaudit_verdict"] if each.value),
+        verdict=next(sample.labels["verdict"] for sample in values["bkaudit_verdict"] if sample.value),
         complete=values["bkaudit_run_complete"][0].value == 1,
         full=full,
         shares=shares,
@@ -194,11 +194,11 @@ def of_html(text: str) -> Facts:
     for row in re.findall(r'<tr role="row"><td role="cell" data-v="\d+"><span class="badge.*?</tr>', text):
         severity = re.search(r'class="badge (\w+)"', row)
         id = re.search(r'<td role="cell" class="nowrap">(?:<a [^>]*>)?([a-z-]+)', row)
-        found, doubtful = (
+        finding_count, doubtful = (
             re.search(rf'data-label="{label}" data-v="(\d+)"', row) for label in ("Findings", "Not sure")
         )
-        if severity and id and found and doubtful:
-            by_check[severity[1], id[1]] += int(found[1])
+        if severity and id and finding_count and doubtful:
+            by_check[severity[1], id[1]] += int(finding_count[1])
             unsure.append((id[1], int(doubtful[1])))
     bars = re.search(r'<table class="bars">.*?</table>', text, re.DOTALL)
     shares = {
@@ -231,13 +231,13 @@ def of_text(text: str) -> Facts:
         if not re.match(r"[a-z][a-z ]*  +[\d,]+   ", line):  # not a line of an urgency
             continue
         cut |= bool(re.search(r"[\d,]+ (more )?checks?(;|$)", line))
-        for id, count, more in re.findall(r"([a-z]+(?:-[a-z]+)+) ([\d,]+)(?: \(([^)]*)\))?", line):
+        for id, count, parts in re.findall(r"([a-z]+(?:-[a-z]+)+) ([\d,]+)(?: \(([^)]*)\))?", line):
             by_id[id,] += number(count)
-            unsure += [(id, number(each)) for each in re.findall(r"([\d,]+) (?:suspect|unknown)", more)]
+            unsure += [(id, number(amount)) for amount in re.findall(r"([\d,]+) (?:suspect|unknown)", parts)]
     shares = {
-        name: _share(found[1])
+        name: _share(match[1])
         for name, pattern in _SHARES_OF_TEXT.items()
-        if (found := re.search(pattern, text, re.MULTILINE))
+        if (match := re.search(pattern, text, re.MULTILINE))
     }
     if only_metadata := re.search(r"^bookies +([\d,]+), none read", text, re.MULTILINE):
         shares["bookies"] = (0, number(only_metadata[1]))
@@ -300,9 +300,9 @@ PARSERS: Mapping[str, Callable[[str], Facts]] = {
 
 
 def _share(text: str) -> tuple[int, int]:
-    found = _SHARE.search(text)
-    assert found is not None, text
-    return number(found[1]), number(found[2])
+    match = _SHARE.search(text)
+    assert match is not None, text
+    return number(match[1]), number(match[2])
 
 
 def _summed(pairs: Iterable[tuple[str, int]]) -> Counts:
@@ -311,7 +311,7 @@ def _summed(pairs: Iterable[tuple[str, int]]) -> Counts:
 
 def _added(pairs: Iterable[tuple[tuple[str, ...], int]]) -> Counts:
     """Sum counts by key. A check and severity can have several rows, one for each urgency."""
-    found: Counter[tuple[str, ...]] = Counter()
+    sums: Counter[tuple[str, ...]] = Counter()
     for key, count in pairs:
-        found[key] += count
-    return +found
+        sums[key] += count
+    return +sums

@@ -19,7 +19,7 @@ from auditor.cli import main
 from auditor.demo.sample import extract
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.sources.metadata.stores import open_store
-from proofs.matrix.cells import CORPORA, KINDS, NONE
+from proofs.matrix.cells import CORPORA, KINDS, NO_VALUE
 from proofs.matrix.damage import SOUND, Damage, damage_dump, damage_file, damage_znode
 from proofs.matrix.smallest import SMALLEST, lay_out_smallest
 from tests.corpora.cluster import set_clocks
@@ -90,7 +90,7 @@ class Places:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._made: dict[tuple[str, ...], Place] = {}
+        self._places: dict[tuple[str, ...], Place] = {}
         self._running = ExitStack()
 
     def close(self) -> None:
@@ -98,21 +98,21 @@ class Places:
 
     def sound(self, corpus: str) -> Place:
         """Return a corpus without damage."""
-        if (corpus,) not in self._made:
-            self._made[corpus,] = self._lay_out(corpus, self._root / corpus / "sound")
-        return self._made[corpus,]
+        if (corpus,) not in self._places:
+            self._places[corpus,] = self._lay_out(corpus, self._root / corpus / "sound")
+        return self._places[corpus,]
 
     def damaged(self, corpus: str, metadata: str, damage: str) -> Place:
         """Return a corpus with damaged files. Damage to a collection or a run happens later."""
         sound = self.sound(corpus)
         target = damage.partition(":")[2]
         key = (corpus, metadata if target in ("store", "record") else "", damage)
-        if damage == NONE or target in ("collection", "run"):
+        if damage == NO_VALUE or target in ("collection", "run"):
             return sound
-        if key not in self._made:
+        if key not in self._places:
             root = self._root / corpus / "-".join(key[1:]).strip("-").replace(":", "-")
-            self._made[key] = spoil(copy_place(sound, root), metadata, damage)
-        return self._made[key]
+            self._places[key] = spoil(copy_place(sound, root), metadata, damage)
+        return self._places[key]
 
     def _lay_out(self, corpus: str, root: Path) -> Place:
         shutil.rmtree(root, ignore_errors=True)
@@ -195,10 +195,10 @@ def spoil(place: Place, metadata: str, damage: str) -> Place:
     """Do the named damage to a place that nobody else reads."""
     kind, _, target = damage.partition(":")
     random = Random(crc32(f"{place.corpus} {damage}".encode()))
-    kinds = random.sample([each for each in KINDS if each != "mixed"], 3) if kind == "mixed" else [kind]
+    kinds = random.sample([name for name in KINDS if name != "mixed"], 3) if kind == "mixed" else [kind]
     done = Damage()
-    for each in kinds:
-        done |= _spoil_once(place, metadata, each, target, random)
+    for name in kinds:
+        done |= _spoil_once(place, metadata, name, target, random)
     return replace(place, damage=done)
 
 
@@ -208,27 +208,27 @@ def _spoil_once(place: Place, metadata: str, kind: str, target: str, random: Ran
     if target == "record":
         return _spoil_record(place, metadata, kind, random)
     bookies = place.ids()
-    having = [each for each in bookies.items() if _files(each[1], target)]
+    having = [pick for pick in bookies.items() if _files(pick[1], target)]
     if not having:
         return SOUND  # an earlier damage deleted the last such file
     id, directory = random.choice(having)
     file = random.choice(_files(directory, target))
-    other = file
+    partner = file
     if kind == "swapped":
-        others = [each for each in _files(directory, target) if each.suffix == file.suffix and each != file]
-        other = others[-1] if others else file
-    damage_file(kind, file, other, random)
+        partners = [pick for pick in _files(directory, target) if pick.suffix == file.suffix and pick != file]
+        partner = partners[-1] if partners else file
+    damage_file(kind, file, partner, random)
     return Damage(frozenset({id}), paths=(str(file),))
 
 
 def _files(directory: Path, target: str) -> list[Path]:
-    found = [
+    paths = [
         path
         for pattern in FILES[target]
         for path in directory.glob(f"*/{pattern}")
         if path.is_file() and not path.is_symlink()
     ]
-    return sorted(dict.fromkeys(found))
+    return sorted(dict.fromkeys(paths))
 
 
 def _spoil_store(place: Place, metadata: str, kind: str, random: Random) -> Damage:

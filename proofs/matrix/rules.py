@@ -12,7 +12,7 @@ from typing import Any
 from auditor.checks.finding_rows import FALLBACK_MESSAGE
 from auditor.reports.plain_text import columns_of
 from proofs.matrix.bench import Outcome, Row
-from proofs.matrix.cells import NONE, Cell
+from proofs.matrix.cells import NO_VALUE, Cell
 from proofs.matrix.damage import Damage
 from proofs.matrix.facts import Counts, Facts
 
@@ -71,8 +71,8 @@ def ends(outcome: Outcome, damaged: bool) -> Iterator[str]:
 def no_nulls(findings: Iterable[Row], outcomes: Iterable[Outcome]) -> Iterator[str]:
     """Check that no message and no line contains a null. JSON, CSV and an HTML page's script may."""
     for row in findings:
-        if found := NULL.search(row["message"]):
-            yield f"{row['id']} has {found[0].strip()!r} in its message: {_short(row['message'])}"
+        if match := NULL.search(row["message"]):
+            yield f"{row['id']} has {match[0].strip()!r} in its message: {_short(row['message'])}"
     for outcome in outcomes:
         if outcome.writes("html"):
             continue
@@ -81,8 +81,8 @@ def no_nulls(findings: Iterable[Row], outcomes: Iterable[Outcome]) -> Iterator[s
                 continue  # null in a JSON list
             if line.lstrip()[:1] in ("{", "}", '"', "[", "]") or PICTURE.search(line):
                 continue
-            if found := NULL.search(line):
-                yield f"{found[0].strip()!r} in a line of {outcome.command}: {_short(line)}"
+            if match := NULL.search(line):
+                yield f"{match[0].strip()!r} in a line of {outcome.command}: {_short(line)}"
                 break
 
 
@@ -97,24 +97,24 @@ def no_sure_doubt(findings: Iterable[Row]) -> Iterator[str]:
             yield f"{row['id']} is confirmed and in doubt ({doubts or 'message'}): {_short(row['message'])}"
 
 
-def never_less(less: Sequence[Row], more: Sequence[Row], what: str) -> Iterator[str]:
+def never_less(base_rows: Sequence[Row], full_rows: Sequence[Row], what: str) -> Iterator[str]:
     """Check that reading more loses no certainty.
 
     A run that reads more must confirm or suspect everything that a run that reads less confirms.
     """
-    there = {row["fingerprint"]: row for row in more}
-    about = {_about(row) for row in more if row["id"] in COPY_CLASSES}
-    for row in less:
+    by_fingerprint = {row["fingerprint"]: row for row in full_rows}
+    about = {_about(row) for row in full_rows if row["id"] in COPY_CLASSES}
+    for row in base_rows:
         if row["confidence"] != "confirmed" or row["id"] in OF_COVERAGE:
             continue
         if row["id"] in COPY_CLASSES and _about(row) in about:
             continue
-        found = there.get(row["fingerprint"])
-        if found is None and row["id"] == "mark-stuck" and _is_stale(row["ledger_id"], more):
+        match = by_fingerprint.get(row["fingerprint"])
+        if match is None and row["id"] == "mark-stuck" and _is_stale(row["ledger_id"], full_rows):
             continue  # an audit that reads its copies reports it as healthy
-        if found is None:
+        if match is None:
             yield f"{what} loses {row['id']}: {_short(row['message'])}"
-        elif found["confidence"] == "unknown":
+        elif match["confidence"] == "unknown":
             yield f"{what} knows less of {row['id']}: {_short(row['message'])}"
 
 
@@ -131,7 +131,7 @@ def never_good_unseen(outcomes: Iterable[Outcome], gaps: bool) -> Iterator[str]:
             yield f"its own run says that a plan is no longer true: {outcome.command}"
         if outcome.arguments[0] == "simulate" and outcome.exit_code == 0 and outcome.writes("json"):
             for sure, possible in _bounds(json.loads(outcome.stdout)):
-                if any(one > other for one, other in zip(sure, possible, strict=True)):
+                if any(low > high for low, high in zip(sure, possible, strict=True)):
                     yield f"surely {sure}, at worst {possible}: {outcome.command}"
 
 
@@ -142,14 +142,14 @@ def _bounds(value: Any) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     and unrecoverable ledgers.
     """
     if isinstance(value, dict) and "possible" in value:
-        found = []
+        bounds = []
         for outcome in (value["sure"], value["possible"]):
             entries = (outcome[name]["entries"] for name in ("lost", "below_ack", "below_write"))
-            found.append((*accumulate(entries), outcome["unrecoverable"]))
-        yield found[0], found[1]
+            bounds.append((*accumulate(entries), outcome["unrecoverable"]))
+        yield bounds[0], bounds[1]
     elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _bounds(each)
+        for element in value.values() if isinstance(value, dict) else value:
+            yield from _bounds(element)
 
 
 def _is_stale(ledger: int, findings: Iterable[Row]) -> bool:
@@ -164,15 +164,15 @@ def forms_agree(forms: Mapping[str, Facts], findings: Sequence[Row]) -> Iterator
     for field in fields(Facts):
         if field.name == "samples":
             continue
-        said = {name: getattr(facts, field.name) for name, facts in widened.items()}
-        said = {name: value for name, value in said.items() if value is not None}
-        for name, value in said.items():
-            first, wanted = next(iter(said.items()))
+        values = {name: getattr(facts, field.name) for name, facts in widened.items()}
+        values = {name: value for name, value in values.items() if value is not None}
+        for name, value in values.items():
+            first, expected = next(iter(values.items()))
             if field.name == "shares":  # without bookies the first screen has no replicas
-                both = value.keys() & wanted.keys()
-                value, wanted = ({key: each[key] for key in both} for each in (value, wanted))
-            if _plain(value) != _plain(wanted):
-                yield f"{field.name} of {name} is not that of {first}: {_differ(value, wanted)}"
+                common_keys = value.keys() & expected.keys()
+                value, expected = ({key: side[key] for key in common_keys} for side in (value, expected))
+            if _plain(value) != _plain(expected):
+                yield f"{field.name} of {name} is not that of {first}: {_differ(value, expected)}"
     everything = {row["fingerprint"] for row in findings}
     for name, facts in forms.items():
         if facts.findings is not None and facts.findings != everything:
@@ -183,8 +183,8 @@ def forms_agree(forms: Mapping[str, Facts], findings: Sequence[Row]) -> Iterator
 
 def blind_is_not_passed(blind: Iterable[str], passed: Iterable[str]) -> Iterator[str]:
     """Check that no check without data counts as passed."""
-    if both := {*blind} & {*passed}:
-        yield f"blind altogether and passed: {', '.join(sorted(both))}"
+    if overlap := {*blind} & {*passed}:
+        yield f"blind altogether and passed: {', '.join(sorted(overlap))}"
 
 
 def accuses(
@@ -209,16 +209,16 @@ def accuses(
         if not same and not _concerns(row, damage, ledger_members) and _worse(row, earlier):
             yield f"accuses what is sound: {row['id']} ({row['confidence']}): {_short(row['message'])}"
         lacking = {part["bookie_id"]: part["count"] for part in row["missing"]}
-        known = {part["bookie_id"]: part["count"] for part in (earlier or {"missing": []})["missing"]}
+        old_counts = {part["bookie_id"]: part["count"] for part in (earlier or {"missing": []})["missing"]}
         for bookie in lacking.keys() - damage.bookies if damage.bookies else ():
-            if row["confidence"] == "confirmed" and lacking[bookie] > known.get(bookie, 0):
-                others = [each for each in plain if _about(each) == _about(row)]
-                if not any(bookie == part["bookie_id"] for each in others for part in each["missing"]):
+            if row["confidence"] == "confirmed" and lacking[bookie] > old_counts.get(bookie, 0):
+                peers = [peer for peer in plain if _about(peer) == _about(row)]
+                if not any(bookie == part["bookie_id"] for peer in peers for part in peer["missing"]):
                     yield f"{row['id']}: {bookie}, which is sound, lacks entries: {_short(row['message'])}"
     for row in plain:
-        gone = row["fingerprint"] not in after and row["confidence"] == "confirmed"
-        if gone and row["id"] not in OF_COVERAGE and not _concerns(row, damage, ledger_members):
-            changed = any(_about(each) == _about(row) and each["id"] in COPY_CLASSES for each in damaged)
+        is_hidden = row["fingerprint"] not in after and row["confidence"] == "confirmed"
+        if is_hidden and row["id"] not in OF_COVERAGE and not _concerns(row, damage, ledger_members):
+            changed = any(_about(peer) == _about(row) and peer["id"] in COPY_CLASSES for peer in damaged)
             if not (row["id"] in COPY_CLASSES and changed):
                 yield f"hides {row['id']} of what is sound: {_short(row['message'])}"
 
@@ -255,7 +255,7 @@ def fits(width: int, printed: Mapping[str, str], counts: Counts, verdict: str) -
             if (
                 severity in ("critical", "error")
                 and not cut
-                and sum(int(each.replace(",", "")) for each in shown) < count
+                and sum(int(number.replace(",", "")) for number in shown) < count
             ):
                 yield f"the first screen cuts {severity} {id} {count:,}"
         if " ".join(verdict.split()) not in screen:
@@ -287,8 +287,8 @@ def _concerns(row: Row, damage: Damage, members: Mapping[int, Iterable[str]]) ->
     evidence = json.loads(row["evidence"])
     if damage.bookies and evidence.get("kind") == COMPACTED:
         return True
-    sample = {int(each) for each in evidence.get("sample", ()) if str(each).lstrip("-").isdecimal()}
-    if sample & damage.ledgers or any({*members.get(each, ())} & damage.bookies for each in sample):
+    sample = {int(value) for value in evidence.get("sample", ()) if str(value).lstrip("-").isdecimal()}
+    if sample & damage.ledgers or any({*members.get(value, ())} & damage.bookies for value in sample):
         return True
     if any(re.search(rf"\b{ledger}\b", text) for ledger in damage.ledgers):
         return True
@@ -313,23 +313,23 @@ def _widened(facts: Facts) -> Facts:
 
 def summed(counts: Counts, key: Any) -> Counts:
     """Sum counts under coarser keys. ``key`` maps a key to its coarser key."""
-    found: dict[tuple[str, ...], int] = {}
+    sums: dict[tuple[str, ...], int] = {}
     for name, count in counts.items():
-        found[key(name)] = found.get(key(name), 0) + count
-    return found
+        sums[key(name)] = sums.get(key(name), 0) + count
+    return sums
 
 
 def _plain(value: Any) -> Any:
     return {key: count for key, count in value.items() if count != 0} if isinstance(value, Mapping) else value
 
 
-def _differ(one: Any, other: Any) -> str:
-    if isinstance(one, Mapping):
-        keys = sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
-        return "; ".join(f"{key}: {one.get(key)} / {other.get(key)}" for key in keys[:4])
-    if isinstance(one, frozenset):
-        return f"{len(one - other)} more, {len(other - one)} less"
-    return f"{one} / {other}"
+def _differ(first: Any, second: Any) -> str:
+    if isinstance(first, Mapping):
+        keys = sorted(key for key in {*first, *second} if first.get(key) != second.get(key))
+        return "; ".join(f"{key}: {first.get(key)} / {second.get(key)}" for key in keys[:4])
+    if isinstance(first, frozenset):
+        return f"{len(first - second)} more, {len(second - first)} less"
+    return f"{first} / {second}"
 
 
 def _short(text: str) -> str:
@@ -338,4 +338,4 @@ def _short(text: str) -> str:
 
 def is_spoilt(cell: Cell) -> bool:
     """Return whether an audit reads the damaged part."""
-    return cell.damage != NONE and cell.target != "run"
+    return cell.damage != NO_VALUE and cell.target != "run"

@@ -15,8 +15,8 @@ from tests.made_runs import change_row, made_run, numbered
 from tests.reports.samples import BELOW, LOST, ORPHAN, report, tally
 
 FIRST = replace(LOST, id="gc-would-delete-live", missing=())  # else the page draws its copies
-OTHER = replace(BELOW, id="quorum-invalid", missing=())
-SAYS = {
+SECOND = replace(BELOW, id="quorum-invalid", missing=())
+STATED_FACTS = {
     "text": {"verdict", "complete", "by_id", "unsure", "shares", "gaps"},
     "json": {"verdict", "samples", "full", "by_id", "shares", "gaps"},
     "jsonl": {"findings", "full"},
@@ -35,44 +35,44 @@ SAYS = {
 def facts_of_all(path: Path, findings: list[Finding]) -> dict[str, Facts]:
     tallies = [
         tally(FIRST.id, "critical"),
-        tally(OTHER.id, "error", 1, "suspect"),
+        tally(SECOND.id, "error", 1, "suspect"),
         tally("orphan-ledger", "note", 2),
     ]
     run = made_run(
         path / "run",
         findings,
         report(tallies, (FIRST, findings[1]), gaps=["/ledgers/00: no"], changes=None),
-        changes=[change_row(each, 1_795_237_689_000, "new") for each in findings],
+        changes=[change_row(finding, 1_795_237_689_000, "new") for finding in findings],
     )
-    found = {}
+    facts = {}
     for form, parse in PARSERS.items():
         outcome = CliRunner().invoke(main, ["report", run.path, "--format", form])
         assert outcome.exit_code == 0, outcome.output
-        found[form] = parse(outcome.stdout)
+        facts[form] = parse(outcome.stdout)
     file = path / "report.parquet"
     run.write("parquet", file)
-    return {**found, "parquet": of_parquet(file.read_bytes()), "notebook": of_notebook(run)}
+    return {**facts, "parquet": of_parquet(file.read_bytes()), "notebook": of_notebook(run)}
 
 
-def test_every_form_is_read_back_to_the_same_facts(tmp_path: Path) -> None:
-    findings = [FIRST, numbered(OTHER, 7), numbered(ORPHAN, 8), numbered(ORPHAN, 9)]
-    found = facts_of_all(tmp_path, findings)
-    said = {
+def test_every_report_format_parses_to_the_same_facts(tmp_path: Path) -> None:
+    findings = [FIRST, numbered(SECOND, 7), numbered(ORPHAN, 8), numbered(ORPHAN, 9)]
+    facts_by_form = facts_of_all(tmp_path, findings)
+    stated_fields = {
         form: {field.name for field in fields(Facts) if getattr(facts, field.name) is not None}
-        for form, facts in found.items()
+        for form, facts in facts_by_form.items()
     }
-    assert said == SAYS
-    rows = [{"fingerprint": each.fingerprint} for each in findings]
-    assert not [*forms_agree(found, rows)]
-    assert found["markdown"].by_check == {
+    assert stated_fields == STATED_FACTS
+    rows = [{"fingerprint": finding.fingerprint} for finding in findings]
+    assert not [*forms_agree(facts_by_form, rows)]
+    assert facts_by_form["markdown"].by_check == {
         ("critical", FIRST.id): 1,
-        ("error", OTHER.id): 1,
+        ("error", SECOND.id): 1,
         ("note", "orphan-ledger"): 2,
     }
-    assert found["html"].shares == {"ledgers": (118, 120), "replicas": (340, 360), "bookies": (2, 3)}
-    assert found["text"].gaps == 1
+    assert facts_by_form["html"].shares == {"ledgers": (118, 120), "replicas": (340, 360), "bookies": (2, 3)}
+    assert facts_by_form["text"].gaps == 1
 
 
-def test_a_look_at_the_metadata_alone_read_no_bookie() -> None:
+def test_text_report_of_a_metadata_audit_states_zero_read_bookies() -> None:
     screen = "bookies    1,203, none read: without --bookies\n\nHEALTHY: no finding\n"
     assert of_text(screen).shares == {"bookies": (0, 1203)}

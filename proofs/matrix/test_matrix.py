@@ -11,7 +11,7 @@ import pytest
 
 from proofs.matrix.bench import Bench
 from proofs.matrix.cells import Cell
-from proofs.matrix.matrix import Record, Result, run_cell, summary, wanted
+from proofs.matrix.matrix import Record, Result, run_cell, select_cells, summary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,13 +31,13 @@ CELLS = (
 
 @pytest.fixture(scope="module")
 def bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    made = Bench(spark, tmp_path_factory.mktemp("matrix"))
-    yield made
-    made.close()
+    new_bench = Bench(spark, tmp_path_factory.mktemp("matrix"))
+    yield new_bench
+    new_bench.close()
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_no_rule_is_broken(bench: Bench, name: str) -> None:
+def test_cell_breaks_no_rule(bench: Bench, name: str) -> None:
     result = run_cell(bench, Cell.parse(name))
     assert not result.failures, f"{result.failures}\n{result.reproduction}"
 
@@ -45,18 +45,18 @@ def test_no_rule_is_broken(bench: Bench, name: str) -> None:
 RESULT = Result(CELLS[0], 2.0, 3, 0, {}, "bkaudit audit")
 
 
-def test_what_was_run_is_not_run_again(tmp_path: Path) -> None:
+def test_recorded_result_is_read_back_by_the_name_of_its_cell(tmp_path: Path) -> None:
     record = Record(tmp_path / "results.jsonl")
-    assert record.done() == {}
+    assert record.read_results() == {}
     record.add(RESULT)
-    assert record.done() == {RESULT.cell: RESULT}
+    assert record.read_results() == {RESULT.cell: RESULT}
 
 
-def test_cells_are_chosen_by_name_by_a_part_of_it_or_by_number() -> None:
+def test_cells_are_selected_by_name_by_part_of_a_name_or_by_count() -> None:
     cells = [Cell.parse(name) for name in CELLS]
-    assert wanted(cells, CELLS[2], None) == [cells[2]]
-    assert wanted(cells, "/inventory/", None) == [cells[4]]
-    assert wanted(cells, None, 2) == cells[:2]
+    assert select_cells(cells, CELLS[2], None) == [cells[2]]
+    assert select_cells(cells, "/inventory/", None) == [cells[4]]
+    assert select_cells(cells, None, 2) == cells[:2]
 
 
 def test_a_summary_counts_cells_audits_and_broken_rules() -> None:

@@ -18,7 +18,7 @@ from proofs.matrix.facts import Facts
 A, B = "bk-a:3181", "bk-b:3181"
 
 
-def row(id: str = "orphan-ledger", fingerprint: str = "f", **given: Any) -> Row:
+def row(id: str = "orphan-ledger", fingerprint: str = "f", **values: Any) -> Row:
     return {
         "id": id,
         "fingerprint": fingerprint,
@@ -31,7 +31,7 @@ def row(id: str = "orphan-ledger", fingerprint: str = "f", **given: Any) -> Row:
         "unknown": [],
         "message": f"{A} holds ledger 7, which is gone",
         "evidence": "{}",
-        **given,
+        **values,
     }
 
 
@@ -41,7 +41,7 @@ def outcome(
     return Outcome(arguments, exit_code, stdout, stderr)
 
 
-def held(sentences: Iterable[str]) -> list[str]:
+def hits(sentences: Iterable[str]) -> list[str]:
     return [*sentences]
 
 
@@ -54,72 +54,72 @@ def held(sentences: Iterable[str]) -> list[str]:
         outcome(5, stderr="bkaudit: [Errno 2] Cannot list directory"),
     ],
 )
-def test_a_bug_is_a_code_or_a_class_that_nobody_promised(bad: Outcome) -> None:
-    assert held(rules.no_bug([bad]))
+def test_undocumented_exit_code_or_exception_class_is_a_bug(bad: Outcome) -> None:
+    assert hits(rules.no_bug([bad]))
 
 
-def test_an_error_in_a_sentence_is_no_bug() -> None:
-    assert not held(rules.no_bug([outcome(4, stderr="bkaudit: 127.0.0.1:1: connection refused")]))
+def test_plain_error_sentence_is_no_bug() -> None:
+    assert not hits(rules.no_bug([outcome(4, stderr="bkaudit: 127.0.0.1:1: connection refused")]))
 
 
-def test_an_audit_ends_with_a_result_but_of_damaged_metadata() -> None:
-    assert held(rules.ends(outcome(2, stderr="bkaudit: --since x: no run"), damaged=True))
-    assert held(rules.ends(outcome(4), damaged=False))
-    assert not held(rules.ends(outcome(4), damaged=True))
+def test_audit_may_end_without_a_result_only_if_metadata_are_damaged() -> None:
+    assert hits(rules.ends(outcome(2, stderr="bkaudit: --since x: no run"), damaged=True))
+    assert hits(rules.ends(outcome(4), damaged=False))
+    assert not hits(rules.ends(outcome(4), damaged=True))
 
 
 @pytest.mark.parametrize(
     "message", ["is gone; not sure: ?", "owner None", "nan bytes", "a null of it", FALLBACK_MESSAGE]
 )
-def test_a_null_in_a_message_or_a_line_is_seen(message: str) -> None:
-    assert held(rules.no_nulls([row(message=message)], []))
-    assert held(rules.no_nulls([], [outcome(stdout=message)]))
+def test_null_in_a_message_or_an_output_line_is_reported(message: str) -> None:
+    assert hits(rules.no_nulls([row(message=message)], []))
+    assert hits(rules.no_nulls([], [outcome(stdout=message)]))
 
 
-def test_a_name_with_a_question_mark_and_the_nulls_of_json_are_none() -> None:
+def test_question_mark_in_a_name_and_json_null_are_not_reported_as_nulls() -> None:
     rows = [row(message="bk?a:3181 says nothing; noneed, annulled")]
-    assert not held(rules.no_nulls(rows, [outcome(stdout='  "bookie_id": null,')]))
+    assert not hits(rules.no_nulls(rows, [outcome(stdout='  "bookie_id": null,')]))
     listed = outcome(stdout="  [\n    null,", arguments=("report", "RUN", "--format", "json"))
-    assert not held(rules.no_nulls(rows, [listed]))
+    assert not hits(rules.no_nulls(rows, [listed]))
 
 
-def test_what_is_confirmed_is_in_no_doubt() -> None:
-    assert held(rules.no_sure_doubt([row(evidence='{"doubts": ["clock"]}')]))
-    assert held(rules.no_sure_doubt([row(message="gone; not sure: it may be there")]))
-    assert not held(rules.no_sure_doubt([row(message="holds 3 ledgers; 2 of these ledgers are unconfirmed")]))
-    assert not held(rules.no_sure_doubt([row(confidence="suspect", message="gone; not sure: the clock")]))
+def test_confirmed_finding_that_states_a_doubt_is_reported() -> None:
+    assert hits(rules.no_sure_doubt([row(evidence='{"doubts": ["clock"]}')]))
+    assert hits(rules.no_sure_doubt([row(message="gone; not sure: it may be there")]))
+    assert not hits(rules.no_sure_doubt([row(message="holds 3 ledgers; 2 of these ledgers are unconfirmed")]))
+    assert not hits(rules.no_sure_doubt([row(confidence="suspect", message="gone; not sure: the clock")]))
 
 
-def test_who_reads_more_never_knows_less() -> None:
+def test_reading_more_must_not_lose_certainty() -> None:
     less = [row()]
-    assert held(rules.never_less(less, [], "reading more"))
-    assert held(rules.never_less(less, [row(confidence="unknown")], "reading more"))
-    assert not held(rules.never_less(less, [row(confidence="suspect")], "reading more"))
+    assert hits(rules.never_less(less, [], "reading more"))
+    assert hits(rules.never_less(less, [row(confidence="unknown")], "reading more"))
+    assert not hits(rules.never_less(less, [row(confidence="suspect")], "reading more"))
 
 
-def test_nobody_may_go_while_metadata_is_unread_and_what_is_sure_is_possible() -> None:
-    asked = ("decommission", "RUN", "bk1")
-    assert held(rules.never_good_unseen([outcome(0, arguments=asked)], gaps=True))
-    assert not held(rules.never_good_unseen([outcome(0, arguments=asked)], gaps=False))
-    assert not held(rules.never_good_unseen([outcome(3, arguments=asked)], gaps=True))
+def test_decommission_needs_whole_metadata_and_sure_effects_stay_within_possible() -> None:
+    command = ("decommission", "RUN", "bk1")
+    assert hits(rules.never_good_unseen([outcome(0, arguments=command)], gaps=True))
+    assert not hits(rules.never_good_unseen([outcome(0, arguments=command)], gaps=False))
+    assert not hits(rules.never_good_unseen([outcome(3, arguments=command)], gaps=True))
     amounts = {name: {"entries": 2} for name in ("lost", "below_ack", "below_write")}
-    less, more = {**amounts, "unrecoverable": 1}, {**amounts, "lost": {"entries": 3}, "unrecoverable": 1}
-    for sure, possible in ((less, more), (more, less)):
-        said = json.dumps({"levels": [{"sure": sure, "possible": possible}]})
-        seen = outcome(0, said, arguments=("simulate", "RUN", "--format", "json"))
-        assert bool(held(rules.never_good_unseen([seen], gaps=False))) == (sure is more)
+    less, worse = {**amounts, "unrecoverable": 1}, {**amounts, "lost": {"entries": 3}, "unrecoverable": 1}
+    for sure, possible in ((less, worse), (worse, less)):
+        output = json.dumps({"levels": [{"sure": sure, "possible": possible}]})
+        simulation = outcome(0, output, arguments=("simulate", "RUN", "--format", "json"))
+        assert bool(hits(rules.never_good_unseen([simulation], gaps=False))) == (sure is worse)
 
 
-def test_a_class_may_change_and_what_was_not_read_may_be_read() -> None:
+def test_reading_more_may_change_a_copy_class_and_drop_bookie_unread() -> None:
     less = [row("entry-lost"), row("bookie-unread", "g")]
-    assert not held(rules.never_less(less, [row("below-ack-quorum", "h")], "reading more"))
+    assert not hits(rules.never_less(less, [row("below-ack-quorum", "h")], "reading more"))
 
 
-def test_who_sees_that_a_ledger_is_healthy_calls_its_mark_stale() -> None:
+def test_reading_more_may_turn_mark_stuck_into_mark_stale() -> None:
     less = [row("mark-stuck", ledger_id=21)]
     stale = row("mark-stale", "g", ledger_id=None, evidence='{"sample": ["21"]}')
-    assert not held(rules.never_less(less, [stale], "reading more"))
-    assert held(rules.never_less(less, [{**stale, "evidence": '{"sample": ["2"]}'}], "reading more"))
+    assert not hits(rules.never_less(less, [stale], "reading more"))
+    assert hits(rules.never_less(less, [{**stale, "evidence": '{"sample": ["2"]}'}], "reading more"))
 
 
 FACTS = Facts(
@@ -133,7 +133,7 @@ FACTS = Facts(
 
 
 @pytest.mark.parametrize(
-    "other",
+    "facts",
     [
         replace(FACTS, verdict="incomplete"),
         replace(FACTS, complete=False),
@@ -147,89 +147,89 @@ FACTS = Facts(
         Facts(gaps=1),
     ],
 )
-def test_two_forms_that_say_different_things_are_seen(other: Facts) -> None:
-    assert held(rules.forms_agree({"json": FACTS, "other": other}, [row()]))
+def test_report_formats_with_different_facts_are_reported(facts: Facts) -> None:
+    assert hits(rules.forms_agree({"json": FACTS, "other": facts}, [row()]))
 
 
-def test_forms_that_say_less_say_the_same() -> None:
+def test_report_format_with_coarser_counts_agrees() -> None:
     coarse = Facts(by_check={("note", "orphan-ledger"): 1}, unsure={("orphan-ledger",): 1})
-    assert not held(rules.forms_agree({"json": FACTS, "markdown": coarse}, [row()]))
+    assert not hits(rules.forms_agree({"json": FACTS, "markdown": coarse}, [row()]))
 
 
-def test_what_is_blind_has_not_passed() -> None:
-    assert held(rules.blind_is_not_passed({"orphan-ledger"}, {"orphan-ledger"}))
-    assert not held(rules.blind_is_not_passed({"orphan-ledger"}, {"entry-lost"}))
+def test_check_without_data_must_not_count_as_passed() -> None:
+    assert hits(rules.blind_is_not_passed({"orphan-ledger"}, {"orphan-ledger"}))
+    assert not hits(rules.blind_is_not_passed({"orphan-ledger"}, {"entry-lost"}))
 
 
-def test_damage_accuses_its_bookie_and_no_other() -> None:
+def test_damage_may_change_only_findings_of_its_bookie_and_ensembles() -> None:
     harm = Damage(bookies=frozenset({A}))
-    assert not held(rules.accuses(harm, [], [row()], {}))
-    other = row(bookie_id=B, message=f"{B} holds ledger 7")
-    assert held(rules.accuses(harm, [], [other], {}))
-    assert held(rules.accuses(harm, [other], [], {}))
-    assert not held(rules.accuses(harm, [], [other], {7: [A, B]}))
+    assert not hits(rules.accuses(harm, [], [row()], {}))
+    other_row = row(bookie_id=B, message=f"{B} holds ledger 7")
+    assert hits(rules.accuses(harm, [], [other_row], {}))
+    assert hits(rules.accuses(harm, [other_row], [], {}))
+    assert not hits(rules.accuses(harm, [], [other_row], {7: [A, B]}))
 
 
-def test_what_a_cursors_ledger_names_rests_on_every_bookie_of_it() -> None:
+def test_damaged_bookie_may_change_compacted_but_not_data_owner_findings() -> None:
     harm = Damage(bookies=frozenset({A}))
-    named = row("owner-dangling", bookie_id=None, message="names ledger 7", evidence='{"kind": "compacted"}')
-    assert not held(rules.accuses(harm, [named], [], {}))
-    assert held(rules.accuses(harm, [{**named, "evidence": '{"kind": "data"}'}], [], {}))
+    owner = row("owner-dangling", bookie_id=None, message="names ledger 7", evidence='{"kind": "compacted"}')
+    assert not hits(rules.accuses(harm, [owner], [], {}))
+    assert hits(rules.accuses(harm, [{**owner, "evidence": '{"kind": "data"}'}], [], {}))
 
 
-def test_what_counts_ledgers_rests_on_every_bookie_of_them() -> None:
+def test_damage_may_change_a_finding_whose_sample_ledgers_use_the_bookie() -> None:
     counts = row("mark-stale", ledger_id=None, bookie_id=B, message=f"1 of {B}", evidence='{"sample": ["7"]}')
     harm = Damage(bookies=frozenset({A}))
-    assert not held(rules.accuses(harm, [counts], [], {7: [A, B]}))
-    assert held(rules.accuses(harm, [counts], [], {7: [B]}))
+    assert not hits(rules.accuses(harm, [counts], [], {7: [A, B]}))
+    assert hits(rules.accuses(harm, [counts], [], {7: [B]}))
 
 
-def test_a_sound_bookie_lacks_nothing_for_damage_of_another() -> None:
+def test_damage_must_not_add_missing_entries_on_a_sound_bookie() -> None:
     harm = Damage(bookies=frozenset({A}))
     lost = row("entry-lost", missing=[{"bookie_id": B, "count": 3}])
-    assert held(rules.accuses(harm, [], [lost], {7: [A, B]}))
-    assert not held(rules.accuses(harm, [lost], [lost], {7: [A, B]}))
+    assert hits(rules.accuses(harm, [], [lost], {7: [A, B]}))
+    assert not hits(rules.accuses(harm, [lost], [lost], {7: [A, B]}))
 
 
-def test_damage_of_a_record_accuses_its_ledger_and_lets_others_be_doubted() -> None:
+def test_damaged_record_may_add_its_ledger_and_suspect_cluster_findings() -> None:
     harm = Damage(ledgers=frozenset({8}))
-    assert held(rules.accuses(harm, [], [row("entry-lost")], {}))
-    assert not held(rules.accuses(harm, [], [row("entry-lost", ledger_id=8)], {}))
-    assert not held(rules.accuses(harm, [], [row(ledger_id=None, confidence="suspect")], {}))
+    assert hits(rules.accuses(harm, [], [row("entry-lost")], {}))
+    assert not hits(rules.accuses(harm, [], [row("entry-lost", ledger_id=8)], {}))
+    assert not hits(rules.accuses(harm, [], [row(ledger_id=None, confidence="suspect")], {}))
 
 
-def test_a_bookie_that_only_a_damaged_record_names_may_be_a_ghost() -> None:
+def test_bookie_named_only_by_a_damaged_record_may_be_a_ghost() -> None:
     ghost = row("ghost-bookie", ledger_id=None, bookie_id="half-of-an-i")
-    assert held(rules.accuses(Damage(ledgers=frozenset({8})), [], [ghost], {}))
+    assert hits(rules.accuses(Damage(ledgers=frozenset({8})), [], [ghost], {}))
     harm = Damage(ledgers=frozenset({8}), names=frozenset({"half-of-an-i"}))
-    assert not held(rules.accuses(harm, [], [ghost], {}))
+    assert not hits(rules.accuses(harm, [], [ghost], {}))
 
 
-def test_damage_of_the_whole_metadata_confirms_nothing_new_of_ledgers() -> None:
+def test_damaged_metadata_must_not_add_a_confirmed_entry_loss() -> None:
     harm = Damage(whole=True)
-    assert held(rules.accuses(harm, [], [row("entry-lost")], {}))
-    assert not held(rules.accuses(harm, [], [row("entry-lost", confidence="suspect")], {}))
-    assert not held(rules.accuses(harm, [], [row("metadata-unreadable")], {}))
+    assert hits(rules.accuses(harm, [], [row("entry-lost")], {}))
+    assert not hits(rules.accuses(harm, [], [row("entry-lost", confidence="suspect")], {}))
+    assert not hits(rules.accuses(harm, [], [row("metadata-unreadable")], {}))
 
 
-def test_damage_that_nobody_can_overlook_is_said() -> None:
-    assert held(rules.notices("empty", 1, 1))
-    assert not held(rules.notices("empty", 1, 2))
-    assert not held(rules.notices("byte", 1, 1))
+def test_obvious_damage_must_change_the_report() -> None:
+    assert hits(rules.notices("empty", 1, 1))
+    assert not hits(rules.notices("empty", 1, 2))
+    assert not hits(rules.notices("byte", 1, 1))
 
 
-def test_a_line_that_is_too_wide_is_seen_and_a_command_may_be() -> None:
+def test_too_wide_line_is_reported_unless_it_is_a_command() -> None:
     wide = "word " * 20
-    assert held(rules.fits(80, {"text": wide}, {}, ""))
-    assert not held(rules.fits(80, {"text": f"bkaudit explain {wide}"}, {}, ""))
+    assert hits(rules.fits(80, {"text": wide}, {}, ""))
+    assert not hits(rules.fits(80, {"text": f"bkaudit explain {wide}"}, {}, ""))
 
 
-def test_the_first_screen_has_what_is_bad_and_the_verdict() -> None:
+def test_first_screen_must_have_the_error_counts_and_the_verdict() -> None:
     screen = {"screen": "error  entry-lost 3\n\nNOT HEALTHY: 3\nerror"}
     counts: dict[tuple[str, ...], int] = {("error", "entry-lost"): 3, ("note", "stray-file"): 9}
-    assert not held(rules.fits(80, screen, counts, "NOT HEALTHY: 3 error"))
-    assert held(rules.fits(80, screen, {("error", "ghost-bookie"): 1}, "NOT HEALTHY: 3 error"))
-    assert held(rules.fits(80, screen, counts, "NOT HEALTHY: 3 error, 9 note"))
-    assert not held(
+    assert not hits(rules.fits(80, screen, counts, "NOT HEALTHY: 3 error"))
+    assert hits(rules.fits(80, screen, {("error", "ghost-bookie"): 1}, "NOT HEALTHY: 3 error"))
+    assert hits(rules.fits(80, screen, counts, "NOT HEALTHY: 3 error, 9 note"))
+    assert not hits(
         rules.fits(80, {"screen": "lost entry-lost 1\nerror entry-lost 2\nX: y\nnext z"}, counts, "X: y")
     )

@@ -35,18 +35,18 @@ def main() -> int:
     )
     parser.add_argument("--keep", type=Path, help="a directory for what all rounds leave behind")
     parser.add_argument("--verbose", action="store_true", help="print every instruction")
-    given = parser.parse_args()
-    root = given.keep or Path(tempfile.mkdtemp(prefix="obedient-"))
+    args = parser.parse_args()
+    root = args.keep or Path(tempfile.mkdtemp(prefix="obedient-"))
     root.mkdir(parents=True, exist_ok=True)
     spark = build_session("local[2]", {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"})
-    deadline = time.monotonic() + 60 * given.minutes
+    deadline = time.monotonic() + 60 * args.minutes
     results: list[RoundResult] = []
     broken = 0
-    seed = given.seed
-    while time.monotonic() < deadline and len(results) + broken < (given.rounds or sys.maxsize):
+    seed = args.seed
+    while time.monotonic() < deadline and len(results) + broken < (args.rounds or sys.maxsize):
         place = root / f"seed-{seed}"
         try:
-            result = play_round(spark, place, seed, given.fault, _say if given.verbose else lambda _: None)
+            result = play_round(spark, place, seed, args.fault, _say if args.verbose else lambda _: None)
         except Exception:
             traceback.print_exc()
             _say(f"seed {seed}: broken off; see {place}")
@@ -56,7 +56,7 @@ def main() -> int:
             _say(result.text())
             if result.wrong:
                 _say(f"seed {seed}: see {place}")
-            elif given.keep is None:
+            elif args.keep is None:
                 shutil.rmtree(place)
         seed += 1
     spark.stop()

@@ -120,9 +120,9 @@ class TrialCluster:
             info = PulsarManagedLedgerInfo()
             for ledger in self.ledgers.values():
                 if ledger.topic == topic and not _is_given_up(ledger):
-                    named = info.ledgerInfo.add(ledgerId=ledger.id)
+                    ledger_info = info.ledgerInfo.add(ledgerId=ledger.id)
                     if not ledger.is_open:
-                        named.entries, named.size = ledger.entries, ledger.entries * ENTRY_BYTES
+                        ledger_info.entries, ledger_info.size = ledger.entries, ledger.entries * ENTRY_BYTES
             path = f"/managed-ledgers/{topic}"
             self.store.client.ensure_path(path)
             self.store.client.set(path, info.SerializeToString())

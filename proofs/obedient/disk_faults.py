@@ -46,17 +46,17 @@ def empty_disks_but_version(cluster: TrialCluster) -> str:
 
 
 def exchange_disks(cluster: TrialCluster) -> str:
-    one, other = choose_several_running(cluster, 2)
-    for bookie in (one, other):
+    first, second = choose_several_running(cluster, 2)
+    for bookie in (first, second):
         cluster.bookies.stop(bookie)
-    places = [cluster.bookies.place(bookie) / "ledgers0" for bookie in (one, other)]
+    places = [cluster.bookies.place(bookie) / "ledgers0" for bookie in (first, second)]
     between = cluster.root / "between"
     places[0].rename(between)
     places[1].rename(places[0])
     between.rename(places[1])
-    for bookie in (one, other):
+    for bookie in (first, second):
         start_if_possible(cluster, bookie)
-    return f"the ledger directories of {one} and {other} are exchanged"
+    return f"the ledger directories of {first} and {second} are exchanged"
 
 
 def copy_directory(cluster: TrialCluster) -> str:
@@ -72,10 +72,12 @@ def lose_index_entries(cluster: TrialCluster) -> str:
     bookie = choose_running(cluster)
     ledgers = choose_ledgers_on(cluster, bookie)
     cluster.bookies.flush()
-    held = cluster.bookies.held()[bookie]  # must come before any damage: it reads all entry logs
+    entry_ids = cluster.bookies.stored_entries()[
+        bookie
+    ]  # must come before any damage: it reads all entry logs
     cluster.bookies.stop(bookie)
     for ledger in ledgers:
-        entries = sorted(held.get(ledger.id, ()))
+        entries = sorted(entry_ids.get(ledger.id, ()))
         if has_index_files(cluster, bookie):
             for path in _index_files(cluster, bookie, ledger):
                 path.unlink()

@@ -42,22 +42,22 @@ def entries_on_disks(places: Path) -> Disks:
         For every entry the bookie directories with its bytes in an entry log, or in a journal behind the
         last mark.
     """
-    found: dict[EntryBytes, set[Path]] = defaultdict(set)
+    directories: dict[EntryBytes, set[Path]] = defaultdict(set)
     for place in sorted(path for path in places.iterdir() if path.is_dir()):
         for log in place.glob("*/current/*.log"):
-            _collect(found, place, _entries_in(log.read_bytes()))
+            _collect(directories, place, _entries_in(log.read_bytes()))
         mark = _last_mark(place)
         for journal in place.glob("*/current/*.txn"):
             number = int(journal.stem, 16)
             if number >= mark[0]:
                 start = mark[1] if number == mark[0] else 0
-                _collect(found, place, _entries_in(journal.read_bytes()[start:]))
-    return {entry: frozenset(paths) for entry, paths in found.items()}
+                _collect(directories, place, _entries_in(journal.read_bytes()[start:]))
+    return {entry: frozenset(paths) for entry, paths in directories.items()}
 
 
-def _collect(found: dict[EntryBytes, set[Path]], place: Path, entries: Iterator[EntryBytes]) -> None:
+def _collect(directories: dict[EntryBytes, set[Path]], place: Path, entries: Iterator[EntryBytes]) -> None:
     for entry in entries:
-        found[entry].add(place)
+        directories[entry].add(place)
 
 
 def _entries_in(data: bytes) -> Iterator[EntryBytes]:

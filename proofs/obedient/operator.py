@@ -46,20 +46,20 @@ _WORDS = re.compile(r"\b[A-Z]{2,}\b")
 
 
 @dataclass
-class Obeyed:
+class OperatorResults:
     """The results of all instructions.
 
     Args:
         counts: Numbers of carried out instructions, by group and kind.
         failed: Instructions that could not be carried out, with their errors.
         wrong: Descriptions of instructions that must never be printed.
-        told: Every instruction in order.
+        instructions: Every instruction in order.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     failed: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    instructions: list[str] = field(default_factory=list)
 
 
 class Operator:
@@ -68,7 +68,7 @@ class Operator:
     def __init__(self, cluster: TrialCluster) -> None:
         self._cluster = cluster
         self._bookies = cluster.bookies
-        self.obeyed = Obeyed()
+        self.obeyed = OperatorResults()
         self._typed: set[str] = set()
 
     def obey(self, run: RunReader) -> list[str]:
@@ -77,14 +77,14 @@ class Operator:
             self._obey_plan, self._obey_actions, self._free_space, self._decommission, self._obey_pages,
         ]  # fmt: skip
         self._cluster.random.shuffle(groups)
-        before = len(self.obeyed.told)
+        before = len(self.obeyed.instructions)
         for group in groups:
             group(run)
-        return self.obeyed.told[before:]
+        return self.obeyed.instructions[before:]
 
     def _do(self, name: str, text: str, deed: Callable[[], object]) -> bool:
         """Carry out one instruction and record it; return whether it succeeded."""
-        self.obeyed.told.append(f"{name}: {text}")
+        self.obeyed.instructions.append(f"{name}: {text}")
         try:
             deed()
         except (AssertionError, RuntimeError, OSError) as error:
@@ -100,8 +100,8 @@ class Operator:
         write_plan(make_plan(run), str(path))
         plan = read_plan(str(path))
         for step in plan.steps:
-            now = check_plan(plan, read_store_state(self._cluster.store.uri, planned_ledger_ids(plan)))
-            state = now.steps[step.number - 1].state
+            check = check_plan(plan, read_store_state(self._cluster.store.uri, planned_ledger_ids(plan)))
+            state = check.steps[step.number - 1].state
             if state in (StepState.STILL_VALID, StepState.UNKNOWN):
                 self._check_deletion(step)
                 self._do(f"plan {step.kind}", step.about, partial(self._take, step))

@@ -84,7 +84,7 @@ def mark_without_need(cluster: TrialCluster) -> str:
     """Mark a ledger as under-replicated for a bookie that has its copy."""
     marked = cluster.random.choice(cluster.closed())
     digits = f"{marked.id:016x}"
-    parts = "/".join(digits[at : at + 4] for at in range(0, 16, 4))
+    parts = "/".join(digits[start : start + 4] for start in range(0, 16, 4))
     path = f"/ledgers/underreplication/ledgers/{parts}/urL{marked.id:010}"
     if not cluster.store.client.exists(path):
         value = f'replica: "{marked.ensemble[0]}"\nctime: 1700000000000\n'.encode()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("seed", "faults"), [(7, ["index-entries-lost", "cookie-left"]), (8, ["bookie-down", "metadata-lost"])]
 )
-def test_whoever_obeys_loses_no_entry(
+def test_obeying_all_instructions_loses_no_entry(
     seed: int, faults: Sequence[str], spark: SparkSession, tmp_path: Path
 ) -> None:
     result = play_round(spark, tmp_path / "cluster", seed, faults, print)
@@ -31,7 +31,7 @@ def test_whoever_obeys_loses_no_entry(
     assert result.counts.total() > 0
 
 
-def test_the_judge_sees_entries_in_journals_and_logs_and_their_loss(tmp_path: Path) -> None:
+def test_loss_search_finds_entries_in_journals_and_logs_and_reports_their_loss(tmp_path: Path) -> None:
     with trial_cluster(tmp_path / "cluster", 7) as cluster:
         bookies = cluster.bookies
         bookie = bookies.ids[0]

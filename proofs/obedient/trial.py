@@ -99,16 +99,16 @@ def play_round(
         result.judged = len(before)
         operator = Operator(cluster)
         auditing.run()
-        told_before: set[str] = set()
+        old_instructions: set[str] = set()
         for _ in range(MAX_AUDITS):
             run = auditing.run()
             result.runs += 1
-            told = operator.obey(run)
-            for instruction in told:
+            instructions = operator.obey(run)
+            for instruction in instructions:
                 say(f"  {result.runs}: {instruction}")
-            if {*told} <= told_before:
+            if {*instructions} <= old_instructions:
                 break  # no new instruction: the rest is done or waits for others
-            told_before = {*told}
+            old_instructions = {*instructions}
         for failed in operator.obeyed.failed:
             say(f"  failed: {failed}")
         result.counts, result.failed = operator.obeyed.counts, operator.obeyed.failed
@@ -117,14 +117,14 @@ def play_round(
 
 
 def _make_faults(cluster: TrialCluster, names: Sequence[str]) -> list[str]:
-    made = []
+    descriptions = []
     for name in sorted(names, key=order_of):
         try:
-            made.append(f"{name} ({FAULTS[name](cluster)})")
+            descriptions.append(f"{name} ({FAULTS[name](cluster)})")
         except TooFewBookiesError as error:
-            made.append(f"{name} (not made: {error})")
+            descriptions.append(f"{name} (not made: {error})")
         cluster.write_on()
-    return made
+    return descriptions
 
 
 def find_losses(cluster: TrialCluster, before: Disks) -> list[str]:

@@ -25,19 +25,19 @@ def main() -> int:
     parser.add_argument("--scene", action="append", choices=sorted(SCENES))
     parser.add_argument("--keep", type=Path, help="a new directory for what the clusters leave behind")
     parser.add_argument("--rows", type=Path, help="a file for the rows, as tests/truth/proofs.toml has them")
-    given = parser.parse_args()
+    options = parser.parse_args()
     spark = build_session("local[2]", {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"})
     scores, wrong = empty_scores(), []
     with tempfile.TemporaryDirectory(prefix="oracle-") as scratch:
-        for name in given.scene or SCENES:
+        for name in options.scene or SCENES:
             print(name, file=sys.stderr, flush=True)
-            for plants, findings in SCENES[name](spark, (given.keep or Path(scratch)) / name):
-                wrong += [f"{name}: {said}" for said in score(plants, findings, scores)]
+            for plants, findings in SCENES[name](spark, (options.keep or Path(scratch)) / name):
+                wrong += [f"{name}: {sentence}" for sentence in score(plants, findings, scores)]
     spark.stop()
-    rows = [HEAD, *(one.row(check) for check, one in scores.items() if one != Score())]
-    if given.rows:
+    rows = [HEAD, *(result.row(check) for check, result in scores.items() if result != Score())]
+    if options.rows:
         lines = [f"    {json.dumps(row, ensure_ascii=False)},\n" for row in rows]
-        given.rows.write_text(f"rows = [\n{''.join(lines)}]\n")
+        options.rows.write_text(f"rows = [\n{''.join(lines)}]\n")
     print("\n".join(" | ".join(row) for row in rows))
     print("\n".join(wrong) or "nothing false, nothing overlooked")
     return 1 if wrong else 0

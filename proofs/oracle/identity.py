@@ -95,9 +95,9 @@ def _disks(cluster: Bookies, plants: Plants) -> None:
         cluster.stop(id_of(name))
     _exchange(*(_version(cluster, name).parent for name in swapped))
     for directory in ("ledgers0", "ledgers1"):
-        one, other = (cluster.place(id_of(name)) / directory / "current" for name in exchanged)
-        _exchange(one, other)
-        _exchange(one / "VERSION", other / "VERSION")  # each keeps the cookie of its own bookie
+        first_dir, second_dir = (cluster.place(id_of(name)) / directory / "current" for name in exchanged)
+        _exchange(first_dir, second_dir)
+        _exchange(first_dir / "VERSION", second_dir / "VERSION")  # each keeps the cookie of its own bookie
     plants.follows("below-write-quorum", ledgers=STRIPED[0])
     plants.follows("surplus-entries", bookies=map(id_of, exchanged))
     # A bookie's journal lacks the position in the other bookie's lastMark.
@@ -134,23 +134,23 @@ def _disks(cluster: Bookies, plants: Plants) -> None:
 
 
 def _registrations(cluster: Bookies, store: Store, plants: Plants) -> None:
-    def at(name: str, mode: str = "") -> str:
+    def znode_path(name: str, mode: str = "") -> str:
         return f"{ROOT}/available/{mode}{id_of(name)}"
 
-    value, _ = store.client.get(at("both"))
+    value, _ = store.client.get(znode_path("both"))
     store.client.ensure_path(f"{ROOT}/available/readonly")
-    store.client.create(at("both", "readonly/"), value, ephemeral=True)
+    store.client.create(znode_path("both", "readonly/"), value, ephemeral=True)
     plants.plant(
         "registered-twice", "set in the store: a second registration, ephemeral", None, id_of("both")
     )
-    own, _ = store.client.get(at("persistent"))
+    own, _ = store.client.get(znode_path("persistent"))
     cluster.stop(id_of("persistent"))
-    store.client.create(at("persistent"), own)
+    store.client.create(znode_path("persistent"), own)
     deed = "set in the store: a registration without a session"
     plants.plant("registration-not-ephemeral", deed, None, id_of("persistent"))
-    store.put(at("mute"), b"")
+    store.put(znode_path("mute"), b"")
     plants.plant("endpoint-missing", "set in the store: an empty registration", None, id_of("mute"))
-    store.put(at("twin2"), store.client.get(at("twin1"))[0])
+    store.put(znode_path("twin2"), store.client.get(znode_path("twin1"))[0])
     plants.plant("endpoint-duplicate", "set in the store: another's registration", None, id_of("twin1"))
     plants.plant("endpoint-drift", "a bookie started with bookieId of another address", None, DRIFTED)
 
@@ -173,8 +173,8 @@ def _foreign(version: str) -> str:
     )
 
 
-def _exchange(one: Path, other: Path) -> None:
-    between = one.with_name("between")
-    one.rename(between)
-    other.rename(one)
-    between.rename(other)
+def _exchange(first: Path, second: Path) -> None:
+    between = first.with_name("between")
+    first.rename(between)
+    second.rename(first)
+    between.rename(second)

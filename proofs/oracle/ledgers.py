@@ -16,7 +16,7 @@ STORAGE = "InterleavedLedgerStorage"
 BOOKIES = 6
 LAST = 11
 RESERVED, NOBODY, WRONG = "10.255.255.8:0", "10.255.255.7:3181", "no bookie"
-GONE = 9_000
+UNUSED_ID = 9_000
 """The first of the ledger ids that no ledger ever had."""
 
 EMPTY_DIRECTORIES = 100
@@ -25,7 +25,7 @@ EMPTY_DIRECTORIES = 100
 def plant(cluster: Bookies, store: Store, plants: Plants) -> Callable[[], None]:
     """Make all faults of this module; return a function to call while the audit reads."""
     a, b, c, d, e, f = cluster.ids
-    ids = iter(range(1, GONE))
+    ids = iter(range(1, UNUSED_ID))
 
     def write(ensemble: list[str], write_quorum: int = 2) -> int:
         ledger = next(ids)
@@ -79,8 +79,8 @@ def plant(cluster: Bookies, store: Store, plants: Plants) -> Callable[[], None]:
         plants.plant("orphan-ledger-deleting", "its znode deleted during the audit", deleting, bookie)
 
     on_ghost, on_reserved = next(ids), next(ids)
-    for ledger, other in ((on_ghost, STRANGER), (on_reserved, RESERVED)):
-        cluster.record(ledger, [a, other], 2, 2, LAST)
+    for ledger, absent_id in ((on_ghost, STRANGER), (on_reserved, RESERVED)):
+        cluster.record(ledger, [a, absent_id], 2, 2, LAST)
         cluster.add(ledger, a, range(LAST + 1))
     plants.plant("ghost-bookie", "a client's ledger on a bookie that never was", None, STRANGER)
     plants.plant("bookie-id-reserved", "a client's ledger on a stand-in of port 0", None, RESERVED)
@@ -123,7 +123,7 @@ def plant(cluster: Bookies, store: Store, plants: Plants) -> Callable[[], None]:
     edit_metadata(store, recovering, _recovering)
     plants.plant("recovery-stuck", "set in the store: IN_RECOVERY, three days ago", recovering)
 
-    for ledger, replica in ((stale, d), (one_left, a), (GONE, d), (empty, f), (GONE + 1, NOBODY)):
+    for ledger, replica in ((stale, d), (one_left, a), (UNUSED_ID, d), (empty, f), (UNUSED_ID + 1, NOBODY)):
         mark(store, ledger, replica, age_ms=0)
     _leave(store, ledger_path.mark_to_path(unread_mark), b"\xff\xff")
     _leave(store, ledger_path.lock_to_path(locked), b'bookieId: "x"\n')

@@ -70,7 +70,7 @@ def _mapping(racks: dict[str, str], **groups: dict[str, str]) -> str:
     all_groups = {"default": racks, **groups}
     return json.dumps(
         {
-            name: {bookie: {"rack": rack, "hostname": None} for bookie, rack in each.items()}
-            for name, each in all_groups.items()
+            name: {bookie: {"rack": rack, "hostname": None} for bookie, rack in group_racks.items()}
+            for name, group_racks in all_groups.items()
         }
     )

@@ -12,7 +12,7 @@ from auditor.checks import CHECK_BY_ID
 Finding = dict[str, Any]
 
 
-class About(NamedTuple):
+class FindingKey(NamedTuple):
     """The subject of a finding. ``ledger`` or ``bookie`` is None if the finding names none."""
 
     check: str
@@ -28,8 +28,8 @@ class Plants:
     true as well, such as a ledger that a bookie's fault makes undecided. Every other finding is false.
     """
 
-    deeds: dict[About, str] = field(default_factory=dict)
-    followed: set[About] = field(default_factory=set)
+    deeds: dict[FindingKey, str] = field(default_factory=dict)
+    followed: set[FindingKey] = field(default_factory=set)
 
     def plant(self, check: str, deed: str, ledger: int | None = None, bookie: str | None = None) -> None:
         """Register a fault.
@@ -40,7 +40,7 @@ class Plants:
             ledger: The ledger of the finding. None if it names none.
             bookie: The bookie of the finding. None if it names none.
         """
-        self.deeds[About(check, ledger, bookie)] = deed
+        self.deeds[FindingKey(check, ledger, bookie)] = deed
 
     def follows(
         self, *checks: str, ledgers: Iterable[int | None] = (None,), bookies: Iterable[str | None] = (None,)
@@ -48,7 +48,7 @@ class Plants:
         """Register findings that are true as a consequence of the faults, for each ledger and bookie."""
         bookies = tuple(bookies)
         self.followed |= {
-            About(check, ledger, bookie) for check in checks for ledger in ledgers for bookie in bookies
+            FindingKey(check, ledger, bookie) for check in checks for ledger in ledgers for bookie in bookies
         }
 
 
@@ -68,16 +68,16 @@ class Score:
 
     def row(self, check: str) -> tuple[str, ...]:
         """Return the cells of the table. Precision and recall count findings of every confidence."""
-        said, found = self.found, sum(self.found.values())
-        right = found + self.true
+        counts, total = self.found, sum(self.found.values())
+        right = total + self.true
         wrong = self.false + self.false_suspects
         return (
             check,
             "; ".join(dict.fromkeys(self.deeds)),
-            *map(str, (self.planted, said["confirmed"], said["suspect"], said["unknown"])),
+            *map(str, (self.planted, counts["confirmed"], counts["suspect"], counts["unknown"])),
             *map(str, (self.true, self.false, self.false_suspects)),
             f"{right / (right + wrong):.2f}" if right + wrong else "-",
-            f"{found / self.planted:.2f}" if self.planted else "-",
+            f"{total / self.planted:.2f}" if self.planted else "-",
         )
 
 
@@ -93,23 +93,23 @@ def score(plants: Plants, findings: Sequence[Finding], scores: dict[str, Score])
     Returns a description of each false finding and each overlooked fault.
     """
     wrong = []
-    left = dict(plants.deeds)
+    expected = dict(plants.deeds)
     for about, deed in plants.deeds.items():
         scores[about.check].planted += 1
         scores[about.check].deeds.append(deed)
     for finding in findings:
-        about = About(finding["id"], finding["ledger_id"], finding["bookie_id"])
-        one = scores[about.check]
-        if about in left:
-            del left[about]
-            one.found[finding["confidence"]] += 1
+        about = FindingKey(finding["id"], finding["ledger_id"], finding["bookie_id"])
+        result = scores[about.check]
+        if about in expected:
+            del expected[about]
+            result.found[finding["confidence"]] += 1
         elif about in plants.followed or about in plants.deeds:
-            one.true += 1
+            result.true += 1
         else:
-            one.false += finding["confidence"] == "confirmed"
-            one.false_suspects += finding["confidence"] != "confirmed"
+            result.false += finding["confidence"] == "confirmed"
+            result.false_suspects += finding["confidence"] != "confirmed"
             wrong.append(f"false ({finding['confidence']}): {tuple(about)}: {finding['message']}")
-    return wrong + [f"overlooked: {tuple(about)}: {deed}" for about, deed in left.items()]
+    return wrong + [f"overlooked: {tuple(about)}: {deed}" for about, deed in expected.items()]
 
 
 def empty_scores() -> dict[str, Score]:

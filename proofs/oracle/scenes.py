@@ -17,9 +17,9 @@ from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.options import AuditOptions
 from proofs.oracle import identity, ledgers, owners, placement, repair, storage
 from proofs.oracle.plants import Finding, Plants
-from tests.clusters.idle import At, audit, idle_cluster
+from tests.clusters.idle import ProgressHook, audit, idle_cluster
 from tests.clusters.store import Store
-from tests.corpora.audited import Audited
+from tests.corpora.audited import FinishedRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +29,7 @@ Scene = Callable[["SparkSession", Path], Iterator[Outcome]]
 DAY_S = 86_400
 
 
-def _in(seconds: float) -> int:
+def _ms_in(seconds: float) -> int:
     return round((time.time() + seconds) * 1000)
 
 
@@ -44,31 +44,31 @@ def _ledgers(spark: SparkSession, root: Path) -> Iterator[Outcome]:
     """Plant faults of ledgers and audit with a time three days later."""
     plants = _without_autorecovery()
     with idle_cluster(root, ledgers.STORAGE, ledgers.BOOKIES) as (cluster, store):
-        meanwhile = At("ledgers_again", ledgers.plant(cluster, store, plants))
-        sources, later = [str(cluster.directory)], _in(3 * DAY_S)
+        meanwhile = ProgressHook("ledgers_again", ledgers.plant(cluster, store, plants))
+        sources, later = [str(cluster.directory)], _ms_in(3 * DAY_S)
         settings = root / "checks.toml"
         settings.write_text("[constants]\nopen_days = 1\n", "utf-8")
-        given: dict[str, Any] = {"scan_time": later, "grace": 0.0, "check_settings": str(settings)}
-        run = audit(spark, store, sources, root / "run", meanwhile, **given)
+        options: dict[str, Any] = {"scan_time": later, "grace": 0.0, "check_settings": str(settings)}
+        run = audit(spark, store, sources, root / "run", meanwhile, **options)
         assert meanwhile.done
     yield plants, run.findings()
 
 
 @contextmanager
-def _many(
-    root: Path, kind: str, ids: tuple[str, ...], **given: Any
+def _many_bookies(
+    root: Path, kind: str, ids: tuple[str, ...], **options: Any
 ) -> Iterator[tuple[identity.ManyBookies, Store]]:
     with (
         EmbeddedZooKeeper(root / "zookeeper") as server,
         Store(server.hosts) as store,
-        identity.ManyBookies(store.uri, root, kind, ids, ledger_dirs=2, **given) as cluster,
+        identity.ManyBookies(store.uri, root, kind, ids, ledger_dirs=2, **options) as cluster,
     ):
         yield cluster, store
 
 
 def _identity(spark: SparkSession, root: Path) -> Iterator[Outcome]:
     plants = _without_autorecovery()
-    with _many(root, identity.STORAGE, identity.IDS) as (cluster, store):
+    with _many_bookies(root, identity.STORAGE, identity.IDS) as (cluster, store):
         identity.plant(cluster, store, plants)
         run = audit(spark, store, [str(cluster.directory)], root / "run", grace=0.0)
     yield plants, run.findings()
@@ -77,12 +77,12 @@ def _identity(spark: SparkSession, root: Path) -> Iterator[Outcome]:
 def _storage(spark: SparkSession, root: Path) -> Iterator[Outcome]:
     """Plant faults of storage and audit twice, hours apart: checks for stuck data need two audits."""
     plants = _without_autorecovery()
-    with _many(root, storage.STORAGE, storage.IDS, settings=storage.SETTINGS) as (cluster, store):
+    with _many_bookies(root, storage.STORAGE, storage.IDS, settings=storage.SETTINGS) as (cluster, store):
         storage.plant(cluster, plants)
-        sources, given = [str(cluster.directory)], storage.options(root)
-        audit(spark, store, sources, root / "runs" / "1", grace=0.0, **given)
-        later = _in(storage.LATER_S)
-        run = audit(spark, store, sources, root / "runs" / "2", grace=0.0, scan_time=later, **given)
+        sources, options = [str(cluster.directory)], storage.options(root)
+        audit(spark, store, sources, root / "runs" / "1", grace=0.0, **options)
+        later = _ms_in(storage.LATER_S)
+        run = audit(spark, store, sources, root / "runs" / "2", grace=0.0, scan_time=later, **options)
     yield plants, run.findings()
 
 
@@ -92,15 +92,15 @@ def _placement(spark: SparkSession, root: Path) -> Iterator[Outcome]:
         placement.write(cluster)
         sources = [str(cluster.directory)]
         plants = _without_autorecovery()
-        given = placement.set_racks(cluster, store, plants)
-        yield plants, audit(spark, store, sources, root / "racks", **given).findings()
+        options = placement.set_racks(cluster, store, plants)
+        yield plants, audit(spark, store, sources, root / "racks", **options).findings()
         plants = _without_autorecovery()
-        given = placement.mix_racks(cluster, store, plants, root)
-        yield plants, audit(spark, store, sources, root / "mixed" / "run", **given).findings()
+        options = placement.mix_racks(cluster, store, plants, root)
+        yield plants, audit(spark, store, sources, root / "mixed" / "run", **options).findings()
         mixed, plants = plants, Plants()
         plants.followed |= mixed.deeds.keys()
         placement.restore_old_copy(cluster, plants)
-        yield plants, audit(spark, store, sources, root / "copied" / "run", **given).findings()
+        yield plants, audit(spark, store, sources, root / "copied" / "run", **options).findings()
 
 
 def _owners(spark: SparkSession, root: Path) -> Iterator[Outcome]:
@@ -112,13 +112,13 @@ def _owners(spark: SparkSession, root: Path) -> Iterator[Outcome]:
     shutil.copytree(owners.DATA / "zookeeper", root / "server")
     with EmbeddedZooKeeper(root / "server") as server:
         owners.plant(server.hosts, plants)
-        given: dict[str, Any] = {"owner_grace": 0.0}
+        settings: dict[str, Any] = {"owner_grace": 0.0}
         for name in ("first", "run"):
-            options = AuditOptions(**given)
+            options = AuditOptions(**settings)
             report = Audit(f"zk://{server.hosts}/ledgers", [], str(root / name / "run"), options).run(spark)
-            run = Audited(report, root / name / "run")
+            run = FinishedRun(report, root / name / "run")
             if name == "first":
-                given |= owners.list_objects(run.table("ownership"), root / "bucket.csv", plants)
+                settings |= owners.list_objects(run.table("ownership"), root / "bucket.csv", plants)
     yield plants, run.findings()
 
 
@@ -132,7 +132,7 @@ def _repair(spark: SparkSession, root: Path) -> Iterator[Outcome]:
             plants = Plants()
             deed(cluster, store, plants)
             sources, out = [str(cluster.directory)], root / name / "run"
-            yield plants, audit(spark, store, sources, out, grace=0.0, scan_time=_in(3 * DAY_S)).findings()
+            yield plants, audit(spark, store, sources, out, grace=0.0, scan_time=_ms_in(3 * DAY_S)).findings()
 
 
 SCENES: dict[str, Scene] = {

@@ -35,19 +35,19 @@ LEDGER_OF_NOBODY = 77_777
 
 def plant(cluster: ManyBookies, plants: Plants) -> None:
     """Make all faults of this module."""
-    healthy, other = id_of("healthy"), id_of("healthy2")
+    healthy, healthy2 = id_of("healthy"), id_of("healthy2")
     ledgers = {name: 2 * number for number, name in enumerate(NAMES, 1)}
     for name in ("limbo", "exchanged", "unindexed", "lostlog", "wrongmap", "flipped"):
         for ledger in (ledgers[name], ledgers[name] + 1):
-            cluster.write(ledger, [id_of(name), healthy, other], 3, 2, LONG)
+            cluster.write(ledger, [id_of(name), healthy, healthy2], 3, 2, LONG)
     _written_twice(cluster, plants, ledgers)
     _doomed(cluster, plants, ledgers["doomed"])
     waiting = id_of("waiting")
     for ledger in range(1_000, 1_000 + DELETED):
         cluster.write(ledger, [id_of("emptied")], 1, 1, 2)
-    for first, kept in ((2_000, 2), (2_010, 40)):  # of one log nearly all is deleted, of the other more stays
-        cluster.write(first, [waiting], 1, 1, LONG - kept)
-        cluster.write(first + 2, [waiting], 1, 1, kept + LONG)
+    for first, live in ((2_000, 2), (2_010, 40)):  # of one log nearly all is deleted, of the other more stays
+        cluster.write(first, [waiting], 1, 1, LONG - live)
+        cluster.write(first + 2, [waiting], 1, 1, live + LONG)
     cluster.flush()
     for ledger in (*range(1_000, 1_000 + DELETED), 2_000, 2_010):
         cluster.delete(ledger)
@@ -65,13 +65,13 @@ def plant(cluster: ManyBookies, plants: Plants) -> None:
 
 def _written_twice(cluster: ManyBookies, plants: Plants, ledgers: dict[str, int]) -> None:
     """Write an entry with another payload to one bookie, and a ledger with another password to another."""
-    healthy, other = id_of("healthy"), id_of("healthy2")
+    healthy, healthy2 = id_of("healthy"), id_of("healthy2")
     for name in ("differing", "rekeyed"):
         ledger, bookie = ledgers[name], id_of(name)
-        cluster.record(ledger, [bookie, healthy, other], 3, 2, SHORT - 1)
+        cluster.record(ledger, [bookie, healthy, healthy2], 3, 2, SHORT - 1)
         change = {"payload": "other"} if name == "differing" else {"password": "another"}
         cluster.add(ledger, bookie, range(SHORT), **change)
-        for sound in (healthy, other):
+        for sound in (healthy, healthy2):
             cluster.add(ledger, sound, range(SHORT))
     plants.plant("replica-mismatch", "a client that wrote an entry twice", ledgers["differing"])
     plants.plant("master-key-mismatch", "a client with another password", None, id_of("rekeyed"))
@@ -137,16 +137,16 @@ def _change_map(log: Path) -> None:
     """Replace a ledger id in the ledgers map of an entry log."""
     data = log.read_bytes()
     # The header of an entry log has the map's offset and its number of ledgers behind magic and version.
-    at, ledgers = struct.unpack_from(">qi", data, 8)
-    assert at, "the log has a map"
+    offset, ledgers = struct.unpack_from(">qi", data, 8)
+    assert offset, "the log has a map"
     assert ledgers
-    _overwrite(log, at + MAP_HEADER.size, struct.pack(">q", LEDGER_OF_NOBODY))
+    _overwrite(log, offset + MAP_HEADER.size, struct.pack(">q", LEDGER_OF_NOBODY))
 
 
-def _overwrite(file: Path, at: int, data: bytes) -> None:
+def _overwrite(file: Path, offset: int, data: bytes) -> None:
     stat = file.stat()
     with file.open("r+b") as opened:
-        opened.seek(at)
+        opened.seek(offset)
         opened.write(data)
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 

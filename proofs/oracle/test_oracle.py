@@ -14,35 +14,35 @@ from proofs.oracle.owners import FAULTS
 from proofs.oracle.plants import HEAD, Plants, empty_scores, score
 from tests.truth.table import Proof, proofs
 
-HERE = Path(__file__).parent
+PACKAGE_DIR = Path(__file__).parent
 
 
 def planted() -> set[str]:
     """Return the checks for which the scenes plant a fault, from their source code."""
     calls = [
         node
-        for file in HERE.glob("*.py")
+        for file in PACKAGE_DIR.glob("*.py")
         for node in ast.walk(ast.parse(file.read_text("utf-8")))
         if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in WORDS
     ]
-    named = {call.args[0].value for call in calls if call.args and isinstance(call.args[0], ast.Constant)}
-    return {*map(str, named), *EDITS, *(fault["expect"] for fault in FAULTS)} - {"none"}
+    checks = {call.args[0].value for call in calls if call.args and isinstance(call.args[0], ast.Constant)}
+    return {*map(str, checks), *EDITS, *(fault["expect"] for fault in FAULTS)} - {"none"}
 
 
 WORDS = ("plant", "planted")
 
 
-def test_every_check_has_a_fault_that_a_server_or_an_operator_makes() -> None:
+def test_scenes_plant_a_fault_for_every_check() -> None:
     assert planted() == set(CHECK_BY_ID)
 
 
-def published() -> Proof:
+def published_proof() -> Proof:
     [proof] = [proof for proof in proofs() if proof.command == "python -m proofs.oracle"]
     return proof
 
 
-def test_every_check_is_in_the_published_table_and_was_found() -> None:
-    head, *rows = published().rows
+def test_published_table_has_every_check_with_full_recall_and_no_false_finding() -> None:
+    head, *rows = published_proof().rows
     assert tuple(head) == HEAD
     by_check = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
     assert by_check.keys() == CHECK_BY_ID.keys()
@@ -72,7 +72,7 @@ def finding(check: str, ledger: int | None, confidence: str = "confirmed") -> di
         ),
     ],
 )
-def test_what_is_neither_planted_nor_follows_is_false(
+def test_score_counts_found_consequent_false_and_overlooked_findings(
     findings: list[dict[str, Any]], cells: tuple[str, ...], wrong: list[str]
 ) -> None:
     plants, scores = Plants(), empty_scores()

@@ -44,13 +44,13 @@ def main() -> int:
     parser.add_argument("--release", default=RELEASE, help="Pulsar's; another needs its jars of its own")
     parser.add_argument("--values", type=Path, help="a directory for the bytes of one value of each kind")
     parser.add_argument("--keep", type=Path, help="a new directory for what the cluster leaves behind")
-    given = parser.parse_args()
+    options = parser.parse_args()
     spark = build_session("local[2]", {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"})
     with tempfile.TemporaryDirectory(prefix="pulsar-") as scratch:
-        root = given.keep or Path(scratch)
-        facts = (max(given.topics, 3), given.compression, given.threshold, given.release)
-        pulsar = Pulsar(root / "pulsar", given.seed, *facts)
-        outcome = play(spark, pulsar, root / "run", _say, spoil=not given.unspoiled, values=given.values)
+        root = options.keep or Path(scratch)
+        facts = (max(options.topics, 3), options.compression, options.threshold, options.release)
+        pulsar = Pulsar(root / "pulsar", options.seed, *facts)
+        outcome = play(spark, pulsar, root / "run", _say, spoil=not options.unspoiled, values=options.values)
     spark.stop()
     print("\n".join(outcome) or "nothing false, nothing overlooked")
     return 1 if outcome else 0

@@ -27,7 +27,7 @@ from tests.servers.bookies.driver import free_ports
 from tests.servers.bookies.jars import compiled_classpath
 from tests.servers.java import SHORT_LIVED
 
-HERE = Path(__file__).parent
+PACKAGE_DIR = Path(__file__).parent
 BOOKIES = 3
 PORTS_LOOKED_AT = 5_000
 START_LIMIT_S = 400.0
@@ -132,7 +132,7 @@ class Pulsar:
             *(f"--add-opens={name}=ALL-UNNAMED" for name in OPENS),
             f"-Djava.io.tmpdir={self.root}",
             "-cp",
-            compiled_classpath("pulsar", self._pom(), sorted((HERE / "java").glob("*.java"))),
+            compiled_classpath("pulsar", self._pom(), sorted((PACKAGE_DIR / "java").glob("*.java"))),
             "PulsarRun",
             *(str(self.seed), str(self.topics), str(web), self.zookeeper),
             *("--config", str(conf)),
@@ -178,12 +178,12 @@ class Pulsar:
 
     def _pom(self) -> Path:
         """Return the Maven file that lists the jars of this release."""
-        pom = HERE / "pom.xml"
+        pom = PACKAGE_DIR / "pom.xml"
         if self.release == RELEASE:
             return pom
-        other = self.root / "pom.xml"
-        other.write_text(pom.read_text().replace(RELEASE, self.release))
-        return other
+        release_pom = self.root / "pom.xml"
+        release_pom.write_text(pom.read_text().replace(RELEASE, self.release))
+        return release_pom
 
     def _pack_offloader(self) -> None:
         """Pack `java/Offloader.java` as brokers expect it. Its class is on the process's own class path."""

@@ -56,47 +56,47 @@ def path_of_list(topic: str) -> str:
     return f"{LISTS}/{tenant}/{namespace}/persistent/{name}"
 
 
-def _delete_topic(client: KazooClient, topic: str, said: Any) -> set[Expected]:
+def _delete_topic(client: KazooClient, topic: str, topic_view: Any) -> set[Expected]:
     """Delete the ledger list of a topic and its cursors. The separate list of its schemas stays."""
     client.delete(path_of_list(topic), recursive=True)
-    leaked = [*(each["ledger"] for each in said["ledgers"]), *_cursors(said)]
+    leaked = [*(ledger["ledger"] for ledger in topic_view["ledgers"]), *_cursors(topic_view)]
     return {Expected("ledger-unowned", id) for id in leaked}
 
 
-def _unlist(client: KazooClient, topic: str, said: Any) -> set[Expected]:
+def _unlist(client: KazooClient, topic: str, topic_view: Any) -> set[Expected]:
     """Remove one ledger from the middle of the list."""
-    gone = said["ledgers"][1]["ledger"]
+    ledger_id = topic_view["ledgers"][1]["ledger"]
     info = _read_list(client, topic)
-    kept = [each for each in info.ledgerInfo if each.ledgerId != gone]
+    ledgers = [ledger for ledger in info.ledgerInfo if ledger.ledgerId != ledger_id]
     del info.ledgerInfo[:]
-    info.ledgerInfo.extend(kept)
+    info.ledgerInfo.extend(ledgers)
     client.set(path_of_list(topic), info.SerializeToString())
-    return {Expected("ledger-unowned", gone)}
+    return {Expected("ledger-unowned", ledger_id)}
 
 
-def _alter_length(client: KazooClient, topic: str, said: Any) -> set[Expected]:
+def _alter_length(client: KazooClient, topic: str, topic_view: Any) -> set[Expected]:
     """Change a ledger's number of entries in the list, so that it differs from BookKeeper's."""
     info = _read_list(client, topic)
     info.ledgerInfo[0].entries += 3
     client.set(path_of_list(topic), info.SerializeToString())
-    return {Expected("owner-length-mismatch", said["ledgers"][0]["ledger"])}
+    return {Expected("owner-length-mismatch", topic_view["ledgers"][0]["ledger"])}
 
 
-def _remove_data(client: KazooClient, topic: str, said: Any) -> set[Expected]:
-    return _remove_metadata(client, said["ledgers"][1]["ledger"])
+def _remove_data(client: KazooClient, topic: str, topic_view: Any) -> set[Expected]:
+    return _remove_metadata(client, topic_view["ledgers"][1]["ledger"])
 
 
-def _remove_schema(client: KazooClient, topic: str, said: Any) -> set[Expected]:
-    return _remove_metadata(client, said["schemas"][0])
+def _remove_schema(client: KazooClient, topic: str, topic_view: Any) -> set[Expected]:
+    return _remove_metadata(client, topic_view["schemas"][0])
 
 
-def _remove_cursor(client: KazooClient, topic: str, said: Any) -> set[Expected]:
-    return _remove_metadata(client, _cursors(said)[0])
+def _remove_cursor(client: KazooClient, topic: str, topic_view: Any) -> set[Expected]:
+    return _remove_metadata(client, _cursors(topic_view)[0])
 
 
-def _forget_schemas(client: KazooClient, topic: str, said: Any) -> set[Expected]:
+def _forget_schemas(client: KazooClient, topic: str, topic_view: Any) -> set[Expected]:
     client.delete(f"{SCHEMAS}/{topic}")
-    return {Expected("ledger-unowned", id) for id in said["schemas"]}
+    return {Expected("ledger-unowned", id) for id in topic_view["schemas"]}
 
 
 def _remove_metadata(client: KazooClient, ledger_id: int) -> set[Expected]:
@@ -104,9 +104,9 @@ def _remove_metadata(client: KazooClient, ledger_id: int) -> set[Expected]:
     return {Expected("owner-dangling", ledger_id)}
 
 
-def _cursors(said: Any) -> list[int]:
+def _cursors(topic_view: Any) -> list[int]:
     """Return the ledgers of all subscriptions that have one."""
-    return sorted(id for id in said["cursors"].values() if id >= 0)
+    return sorted(id for id in topic_view["cursors"].values() if id >= 0)
 
 
 def _read_list(client: KazooClient, topic: str) -> PulsarManagedLedgerInfo:

@@ -14,7 +14,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.states import Verdict
 from proofs.pulsar.cluster import Pulsar
 from proofs.pulsar.faults import Expected, plant
-from proofs.pulsar.values import keep_values
+from proofs.pulsar.values import write_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,11 +43,11 @@ def play(
     """
     say(f"seed {cluster.seed}: starting Pulsar {cluster.release}, compression {cluster.compression}")
     with cluster as pulsar:
-        ledgers = sum(len(each["ledgers"]) for each in pulsar.view.values())
+        ledgers = sum(len(record["ledgers"]) for record in pulsar.view.values())
         say(f"{len(pulsar.view)} topics of {ledgers} ledgers are there")
         if values is not None:
-            say(f"kept: {keep_values(pulsar, values)}")
-        expected = {Expected(each["id"], each["ledger"]) for each in pulsar.expected}
+            say(f"kept: {write_values(pulsar, values)}")
+        expected = {Expected(record["id"], record["ledger"]) for record in pulsar.expected}
         expected |= plant(pulsar.zookeeper, pulsar.view, pulsar.seed) if spoil else set()
     say(f"halted; auditing, with {len(expected)} faults to find")
     report = Audit(pulsar.metadata_uri, [str(pulsar.bookies)], str(run), AuditOptions(owner_grace=0.0)).run(
@@ -69,17 +69,17 @@ def wrong_findings(findings: list[dict[str, Any]], expected: set[Expected]) -> l
 
     Only findings about owners count, and those with the severity warning or worse.
     """
-    of_owners = {each.id for each in expected}
-    seen = {
+    of_owners = {pair.id for pair in expected}
+    pairs = {
         Expected(row["id"], row["ledger_id"])
         for row in findings
         if row["id"] in of_owners or row["id"].startswith(("owner-", "offload-", "ledger-", "object-"))
     }
-    others = [row for row in findings if row["severity"] in BAD and (row["id"], row["ledger_id"]) not in seen]
+    wrong = [row for row in findings if row["severity"] in BAD and (row["id"], row["ledger_id"]) not in pairs]
     return [
-        *(f"not found: {each.id} of ledger {each.ledger_id}" for each in sorted(expected - seen)),
-        *(f"found without a fault: {each.id} of ledger {each.ledger_id}" for each in seen - expected),
-        *(f"found without a fault: {row['severity']} {row['id']}: {row['message']}" for row in others),
+        *(f"not found: {pair.id} of ledger {pair.ledger_id}" for pair in sorted(expected - pairs)),
+        *(f"found without a fault: {pair.id} of ledger {pair.ledger_id}" for pair in pairs - expected),
+        *(f"found without a fault: {row['severity']} {row['id']}: {row['message']}" for row in wrong),
     ]
 
 
@@ -90,16 +90,16 @@ def wrong_owners(owners: list[dict[str, Any]], view: Mapping[str, Any], expected
         topic = "/".join(str(row[name]) for name in ("tenant", "namespace", "topic"))
         if row["ledger_id"] is not None:
             read[topic][row["kind"]].add(row["ledger_id"])
-    spoiled = {each.ledger_id for each in expected}
+    spoiled = {record.ledger_id for record in expected}
     wrong = []
-    for topic, said in view.items():
-        known = {
-            "data": {each["ledger"] for each in said["ledgers"]},
-            "cursor": {id for id in said["cursors"].values() if id >= 0},
-            "schema": set(said["schemas"]),
+    for topic, topic_view in view.items():
+        ledgers_by_kind = {
+            "data": {record["ledger"] for record in topic_view["ledgers"]},
+            "cursor": {id for id in topic_view["cursors"].values() if id >= 0},
+            "schema": set(topic_view["schemas"]),
         }
-        for kind, ledgers in known.items():
-            if not spoiled & set.union(*known.values()) and read[topic][kind] != ledgers:
+        for kind, ledgers in ledgers_by_kind.items():
+            if not spoiled & set.union(*ledgers_by_kind.values()) and read[topic][kind] != ledgers:
                 wrong.append(
                     f"{topic}: {kind} is {sorted(read[topic][kind])}, the broker says {sorted(ledgers)}"
                 )

@@ -7,7 +7,7 @@ from typing import Any
 from proofs.pulsar.faults import WAYS, Expected
 from proofs.pulsar.scenario import wrong_findings, wrong_owners
 
-LEAK, GONE = Expected("ledger-unowned", 7), Expected("owner-dangling", 8)
+LEAK, DANGLING = Expected("ledger-unowned", 7), Expected("owner-dangling", 8)
 VIEW = {
     "shop/orders/a": {
         "ledgers": [{"ledger": 1, "entries": 10, "bytes": 90}, {"ledger": 4, "entries": 0, "bytes": 0}],
@@ -25,20 +25,20 @@ def owner(kind: str, ledger_id: int | None) -> dict[str, Any]:
     return {"tenant": "shop", "namespace": "orders", "topic": "a", "kind": kind, "ledger_id": ledger_id}
 
 
-def test_every_fault_must_be_found_and_nothing_else() -> None:
-    right = [finding(*LEAK), finding(*GONE, "error"), finding("orphan-ledger", 8)]
-    assert wrong_findings(right, {LEAK, GONE}) == []
-    assert wrong_findings(right[1:], {LEAK, GONE}) == ["not found: ledger-unowned of ledger 7"]
-    assert wrong_findings(right, {GONE}) == ["found without a fault: ledger-unowned of ledger 7"]
-    assert wrong_findings([*right, finding("offload-incomplete", 9)], {LEAK, GONE}) == [
+def test_overlooked_fault_and_finding_without_a_fault_are_reported() -> None:
+    right = [finding(*LEAK), finding(*DANGLING, "error"), finding("orphan-ledger", 8)]
+    assert wrong_findings(right, {LEAK, DANGLING}) == []
+    assert wrong_findings(right[1:], {LEAK, DANGLING}) == ["not found: ledger-unowned of ledger 7"]
+    assert wrong_findings(right, {DANGLING}) == ["found without a fault: ledger-unowned of ledger 7"]
+    assert wrong_findings([*right, finding("offload-incomplete", 9)], {LEAK, DANGLING}) == [
         "found without a fault: offload-incomplete of ledger 9"
     ]
-    assert wrong_findings([*right, finding("entry-lost", 1, "critical")], {LEAK, GONE}) == [
+    assert wrong_findings([*right, finding("entry-lost", 1, "critical")], {LEAK, DANGLING}) == [
         "found without a fault: critical entry-lost: said"
     ]
 
 
-def test_owners_are_those_that_the_broker_says() -> None:
+def test_owners_that_differ_from_the_brokers_view_are_reported() -> None:
     right = [
         owner("data", 1),
         owner("data", 4),
@@ -51,5 +51,5 @@ def test_owners_are_those_that_the_broker_says() -> None:
     assert wrong_owners([], VIEW, {Expected("owner-dangling", 3)}) == [], "a fault is about this topic"
 
 
-def test_each_way_to_spoil_has_a_topic_of_its_own_in_the_smallest_cluster() -> None:
+def test_smallest_cluster_has_a_topic_for_each_kind_of_damage() -> None:
     assert len(WAYS) <= 9

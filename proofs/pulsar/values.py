@@ -16,7 +16,7 @@ TREES = ("/managed-ledgers/kinds", "/schemas/kinds")
 LOGS = "/pulsar/functions"
 
 
-def keep_values(pulsar: Pulsar, directory: Path) -> Path:
+def write_values(pulsar: Pulsar, directory: Path) -> Path:
     """Write the values of a running Pulsar to a file for its release and compression; return the file.
 
     ``znodes`` has values by path, ``logs`` those of DistributedLog, and ``entries`` the last entries by
@@ -31,9 +31,9 @@ def keep_values(pulsar: Pulsar, directory: Path) -> Path:
     finally:
         client.stop()
         client.close()
-    topics = {name: said for name, said in pulsar.view.items() if name.startswith(KINDS)}
-    cursors = {str(ledger) for said in topics.values() for ledger in said["cursors"].values()}
-    kept = {
+    topics = {name: topic_view for name, topic_view in pulsar.view.items() if name.startswith(KINDS)}
+    cursors = {str(ledger) for topic_view in topics.values() for ledger in topic_view["cursors"].values()}
+    content = {
         "release": pulsar.release,
         "compression": pulsar.compression,
         "threshold": pulsar.threshold,
@@ -45,7 +45,7 @@ def keep_values(pulsar: Pulsar, directory: Path) -> Path:
     }
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / f"{pulsar.release}-{pulsar.compression}.json"
-    file.write_text(json.dumps(kept, sort_keys=True) + "\n")
+    file.write_text(json.dumps(content, sort_keys=True) + "\n")
     return file
 
 

@@ -22,14 +22,14 @@ from typing import Any, NamedTuple
 from auditor.spark.session import build_session
 from proofs.living.__main__ import STORAGES, record
 from proofs.living.scenario import KEPT_LEDGERS, Outcome, play
-from proofs.living.ways import BOTH, DISK, RPC
+from proofs.living.ways import DISK, DISK_AND_RPC, RPC
 from tests.servers.bookies.jars import RELEASE, RELEASES
 from tests.truth.etcd import VERSIONS as ETCDS
 from tests.truth.etcd import on_path
 from tests.truth.zookeeper import VERSIONS as ZOOKEEPERS
 from tests.truth.zookeeper import jars_of
 
-WAYS = (DISK, RPC, BOTH)
+WAYS = (DISK, RPC, DISK_AND_RPC)
 HEAD = ("BookKeeper", "storage", "store", "day", "ledgers written", "faults confirmed", "wrong")
 
 
@@ -63,19 +63,19 @@ def main() -> int:
     parser.add_argument("--only", action="append", help="pairs in whose names this is: 4.14.7, Sorted")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--results", type=Path, help="a file that each pair adds a line of counts to")
-    given = parser.parse_args()
+    options = parser.parse_args()
     spark = build_session("local[2]", {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"})
     failed = False
     print(" | ".join(HEAD), flush=True)
     for pair in PAIRS:
-        if given.only and not any(each in pair.name for each in given.only):
+        if options.only and not any(text in pair.name for text in options.only):
             continue
         with tempfile.TemporaryDirectory(prefix="versions-") as scratch, stored(pair) as store:
             outcome = play(
                 spark,
                 Path(scratch, "cluster"),
                 pair.storage,
-                seed=given.seed,
+                seed=options.seed,
                 ways=WAYS,
                 audits=len(WAYS),
                 ledgers=KEPT_LEDGERS,
@@ -83,8 +83,8 @@ def main() -> int:
                 release=pair.release,
                 **store,
             )
-        if given.results:
-            record(given.results, outcome, store=pair.store, release=pair.release)
+        if options.results:
+            record(options.results, outcome, store=pair.store, release=pair.release)
         print(" | ".join(row(pair, outcome)), flush=True)
         failed |= bool(outcome.wrong())
     spark.stop()

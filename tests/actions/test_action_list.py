@@ -23,7 +23,7 @@ DANGER = FindingCount(
 BELOW = FindingCount("new", "below-ack-quorum", "error", "below-ack-quorum", "confirmed", None, None, 3, 0, 7)
 
 
-def held(*rows: tuple[str, str, list[str], str], age_ms: int = 0) -> UnfinishedRun:
+def make_run(*rows: tuple[str, str, list[str], str], age_ms: int = 0) -> UnfinishedRun:
     """Holds of these objects, keys, kinds and reasons."""
     table = pa.Table.from_pylist(
         [
@@ -52,12 +52,12 @@ def texts(run: UnfinishedRun, *counts: FindingCount, **ledgers: Any) -> list[str
     return [action["text"] for action in build_action_list(run, counts, permitted).actions]
 
 
-def test_what_nothing_forbids_is_on_the_list() -> None:
+def test_action_without_a_hold_is_on_the_list() -> None:
     assert texts(NO_HOLDS, DOWN) == ["start bk-a"]
     assert texts(NO_HOLDS, BELOW) == ["copy ledger 7 and 2 more to other bookies before another bookie stops"]
 
 
-def test_what_is_not_urgent_and_what_is_accepted_is_not() -> None:
+def test_notes_suppressed_findings_and_findings_without_a_bookie_give_no_action() -> None:
     assert texts(NO_HOLDS, DOWN._replace(severity="note")) == []
     assert texts(NO_HOLDS, DOWN._replace(suppression=1)) == []
     # One finding of all bookies names none of them.
@@ -65,62 +65,62 @@ def test_what_is_not_urgent_and_what_is_accepted_is_not() -> None:
     assert texts(NO_HOLDS, unread) == []
 
 
-def test_a_hold_keeps_an_instruction_off_the_list_and_says_why() -> None:
-    run = held(("bookie", "bk-a", ["start"], "disk-version-missing"))
-    found = build_action_list(run, [DOWN, DOWN._replace(bookie_id="bk-b")], {})
-    assert [action["text"] for action in found.actions] == ["start bk-b"]
-    [refused] = found.forbidden_actions
+def test_held_action_is_listed_as_forbidden_with_the_reason_of_its_hold() -> None:
+    run = make_run(("bookie", "bk-a", ["start"], "disk-version-missing"))
+    result = build_action_list(run, [DOWN, DOWN._replace(bookie_id="bk-b")], {})
+    assert [action["text"] for action in result.actions] == ["start bk-b"]
+    [refused] = result.forbidden_actions
     assert (refused["kind"], refused["objects"]) == ("start", "bk-a")
     assert refused["why"] == "bk-a is held (disk-version-missing)"
 
 
 @pytest.mark.parametrize("reason", ["last-known-copy", "last-served-copy"])
-def test_a_stop_and_a_hold_on_the_stop_become_an_order(reason: str) -> None:
-    run = held(("bookie", "bk-a", ["stop"], reason))
+def test_held_stop_becomes_copy_the_entries_then_stop(reason: str) -> None:
+    run = make_run(("bookie", "bk-a", ["stop"], reason))
     [text] = texts(run, DANGER)
     assert text.startswith("copy the entries that are served only by bk-a to other bookies, then stop")
 
 
-def test_an_order_to_copy_needs_permission_for_the_copies_too() -> None:
+def test_copy_before_a_stop_needs_permission_to_recover() -> None:
     last = ("bookie", "bk-a", ["stop"], "last-served-copy")
-    found = build_action_list(held(last, ("bookie", "bk-a", ["recover"], "bookie-alias")), [DANGER], {})
-    assert not found.actions
-    assert [(refused["kind"], refused["why"]) for refused in found.forbidden_actions] == [
+    result = build_action_list(make_run(last, ("bookie", "bk-a", ["recover"], "bookie-alias")), [DANGER], {})
+    assert not result.actions
+    assert [(refused["kind"], refused["why"]) for refused in result.forbidden_actions] == [
         ("recover", "bk-a is held (bookie-alias)")
     ]
-    stale = build_action_list(held(last, age_ms=MAX_DATA_AGE_MS + 1), [DANGER], {})
+    stale = build_action_list(make_run(last, age_ms=MAX_DATA_AGE_MS + 1), [DANGER], {})
     assert not stale.actions
     assert [refused["kind"] for refused in stale.forbidden_actions] == ["recover"]
 
 
-def test_nothing_is_copied_before_a_stop_that_every_writable_bookie_needs() -> None:
-    run = held(("bookie", "bk-a", ["stop"], "last-served-copy"))
+def test_no_copy_is_advised_if_every_writable_bookie_must_stop() -> None:
+    run = make_run(("bookie", "bk-a", ["stop"], "last-served-copy"))
     [order] = build_action_list(run, [DANGER], {}, {"bk-a", "bk-b"}).actions
     assert order["text"].startswith("copy the entries")
-    found = build_action_list(run, [DANGER], {}, {"bk-a"})
-    assert not found.actions
-    [refused] = found.forbidden_actions
+    result = build_action_list(run, [DANGER], {}, {"bk-a"})
+    assert not result.actions
+    [refused] = result.forbidden_actions
     assert (refused["kind"], refused["why"]) == ("stop", ALL_STOP_REFUSAL_TEXT)
 
 
-def test_a_restart_needs_the_start_too() -> None:
+def test_held_start_forbids_a_restart() -> None:
     twice = DOWN._replace(id="registered-twice")
     assert texts(NO_HOLDS, twice) == ["restart bk-a, one at a time"]
-    found = build_action_list(held(("bookie", "bk-a", ["start"], "start-refused")), [twice], {})
-    assert not found.actions
-    assert [refused["kind"] for refused in found.forbidden_actions] == ["start"]
+    result = build_action_list(make_run(("bookie", "bk-a", ["start"], "start-refused")), [twice], {})
+    assert not result.actions
+    assert [refused["kind"] for refused in result.forbidden_actions] == ["start"]
 
 
 @pytest.mark.parametrize("reason", ["last-known-copy", "last-served-copy"])
-def test_copies_do_not_permit_a_restart_whose_start_is_held(reason: str) -> None:
+def test_copying_entries_does_not_permit_a_restart_with_a_held_start(reason: str) -> None:
     twice = DOWN._replace(id="registered-twice")
-    run = held(("bookie", "bk-a", ["stop"], reason), ("bookie", "bk-a", ["start"], "start-refused"))
-    found = build_action_list(run, [twice], {})
-    assert not found.actions
-    assert [refused["kind"] for refused in found.forbidden_actions] == ["start"]
+    run = make_run(("bookie", "bk-a", ["stop"], reason), ("bookie", "bk-a", ["start"], "start-refused"))
+    result = build_action_list(run, [twice], {})
+    assert not result.actions
+    assert [refused["kind"] for refused in result.forbidden_actions] == ["start"]
 
 
-def test_a_stop_that_no_hold_refuses_does_not_become_an_order() -> None:
+def test_stop_is_forbidden_if_the_run_has_no_holds_table() -> None:
     run = UnfinishedRun(
         HoldBook(
             lambda *_: [],
@@ -131,61 +131,61 @@ def test_a_stop_that_no_hold_refuses_does_not_become_an_order() -> None:
             current_time=0,
         )
     )
-    found = build_action_list(run, [DANGER], {})
-    assert not found.actions
-    assert [refused["kind"] for refused in found.forbidden_actions] == ["stop"]
+    result = build_action_list(run, [DANGER], {})
+    assert not result.actions
+    assert [refused["kind"] for refused in result.forbidden_actions] == ["stop"]
 
 
-def test_one_instruction_of_two_checks_is_one_action() -> None:
+def test_equal_instructions_of_two_checks_are_merged() -> None:
     unregistered = DOWN._replace(id="on-unregistered-bookie")
     [action] = build_action_list(NO_HOLDS, [DOWN, unregistered], {}).actions
     assert (action["text"], action["count"]) == ("start bk-a", 2)
     assert {*action["checks"]} == {"bookie-down", "on-unregistered-bookie"}
-    run = held(("bookie", "bk-a", ["start"], "disk-version-missing"))
+    run = make_run(("bookie", "bk-a", ["start"], "disk-version-missing"))
     [refused] = build_action_list(run, [DOWN, unregistered], {}).forbidden_actions
     assert {*refused["checks"]} == {"bookie-down", "on-unregistered-bookie"}
 
 
-def test_any_other_hold_on_a_stop_refuses_it() -> None:
-    run = held(
+def test_hold_on_a_stop_for_another_reason_than_last_copy_forbids_it() -> None:
+    run = make_run(
         ("bookie", "bk-a", ["stop"], "cookie-missing"), ("bookie", "bk-a", ["stop"], "last-known-copy")
     )
-    found = build_action_list(run, [DANGER], {})
-    assert not found.actions
-    assert [refused["kind"] for refused in found.forbidden_actions] == ["stop"]
+    result = build_action_list(run, [DANGER], {})
+    assert not result.actions
+    assert [refused["kind"] for refused in result.forbidden_actions] == ["stop"]
 
 
-def test_ledgers_that_are_all_held_are_refused() -> None:
-    found = build_action_list(NO_HOLDS, [BELOW], {})
-    assert not found.actions
-    assert [refused["objects"] for refused in found.forbidden_actions] == ["ledger 7 and 2 more"]
+def test_copy_is_forbidden_if_no_ledger_is_permitted() -> None:
+    result = build_action_list(NO_HOLDS, [BELOW], {})
+    assert not result.actions
+    assert [refused["objects"] for refused in result.forbidden_actions] == ["ledger 7 and 2 more"]
 
 
-def test_of_ledgers_the_permitted_ones_are_named() -> None:
+def test_copy_instruction_names_only_the_permitted_ledgers() -> None:
     [text] = texts(NO_HOLDS, BELOW, **{"below-ack-quorum": PermittedLedgers(2, 0, 9)})
     assert text.startswith("copy ledger 9 and 1 more")
 
 
-def test_nothing_is_copied_by_data_of_more_than_a_day() -> None:
-    found = build_action_list(
-        held(age_ms=MAX_DATA_AGE_MS + 1), [BELOW], {"below-ack-quorum": PermittedLedgers(3, 0, 7)}
+def test_copy_is_forbidden_if_the_data_is_older_than_24_hours() -> None:
+    result = build_action_list(
+        make_run(age_ms=MAX_DATA_AGE_MS + 1), [BELOW], {"below-ack-quorum": PermittedLedgers(3, 0, 7)}
     )
-    assert not found.actions
-    assert "24 hours" in found.forbidden_actions[0]["why"]
+    assert not result.actions
+    assert "24 hours" in result.forbidden_actions[0]["why"]
 
 
-def test_actions_on_one_bookie_stand_together_in_the_order_in_which_they_are_taken() -> None:
+def test_actions_are_grouped_by_bookie_and_ordered_by_execution() -> None:
     cookie = FindingCount("same", "rest", "error", "cookie-missing", "confirmed", None, "bk-a", 1)
-    other = FindingCount("same", "rest", "error", "start-refused", "confirmed", None, "bk-b", 1)
-    found = build_action_list(NO_HOLDS, [DOWN, other, cookie, DANGER], {})
-    assert [(action["bookie_id"], action["kind"]) for action in found.actions] == [
+    refusal = FindingCount("same", "rest", "error", "start-refused", "confirmed", None, "bk-b", 1)
+    result = build_action_list(NO_HOLDS, [DOWN, refusal, cookie, DANGER], {})
+    assert [(action["bookie_id"], action["kind"]) for action in result.actions] == [
         ("bk-a", "stop"), ("bk-a", "make-cookie"), ("bk-a", "start"), ("bk-b", None),
     ]  # fmt: skip
 
 
-def test_of_one_bookie_with_two_ids_the_live_one_is_stopped() -> None:
+def test_bookie_alias_stops_the_new_id_not_the_old_id() -> None:
     alias = FindingCount("new", "destroys-data", "critical", "bookie-alias", "confirmed", None, "bk-old", 1)
-    run = held(
+    run = make_run(
         ("bookie", "bk-old", ["start"], "bookie-alias"), ("bookie", "bk-new", ["start"], "bookie-alias")
     )
     [action] = build_action_list(run, [alias], {}).actions
@@ -193,7 +193,7 @@ def test_of_one_bookie_with_two_ids_the_live_one_is_stopped() -> None:
     assert "stop bk-new" in action["text"]
 
 
-def test_an_instruction_to_copy_is_an_action_that_the_gate_permits() -> None:
+def test_every_check_that_advises_a_copy_has_an_action() -> None:
     """An id that an alias goes by must not be copied off, and `ghost-bookie` said so without a question."""
     orders = re.compile(r"\bcopy\b|(ledgers|}) copied")
     copies = {check.id for check in ALL_CHECKS if orders.search(check.do_now or "")}
@@ -207,18 +207,18 @@ def order_of_stops(
     joint: list[set[str]], writable: set[str] | None = None, run: UnfinishedRun = NO_HOLDS
 ) -> tuple[list[str], list[str]]:
     """Texts of actions and the objects of what is forbidden, for three bookies that should stop."""
-    asked: list[list[str]] = []
+    requests: list[list[str]] = []
 
     def joint_holders(bookies: Collection[str]) -> list[set[str]]:
-        asked.append(sorted(bookies))
+        requests.append(sorted(bookies))
         return joint
 
-    found = build_action_list(run, STOPS, {}, writable, joint_holders)
-    assert asked == [["bk-a", "bk-b", "bk-c"]]
-    return [action["text"] for action in found.actions], [each["objects"] for each in found.forbidden_actions]
+    lists = build_action_list(run, STOPS, {}, writable, joint_holders)
+    assert requests == [["bk-a", "bk-b", "bk-c"]]
+    return [action["text"] for action in lists.actions], [stop["objects"] for stop in lists.forbidden_actions]
 
 
-def test_bookies_that_alone_serve_an_entry_do_not_stop_together() -> None:
+def test_bookies_that_jointly_serve_the_last_copies_do_not_stop_together() -> None:
     """No hold is on any of them: each may stop while the others run."""
     stop = "stop {}: the next garbage collection deletes data that is still needed"
     assert order_of_stops([]) == ([stop.format("bk-a, bk-b and 1 more")], [])
@@ -231,7 +231,7 @@ def test_bookies_that_alone_serve_an_entry_do_not_stop_together() -> None:
     assert forbidden == []
 
 
-def test_of_all_writable_bookies_the_last_ones_do_not_stop() -> None:
+def test_last_writable_bookie_is_restarted_without_garbage_collection() -> None:
     """Its collector would delete needed data: it serves on, and collects nothing."""
     texts, forbidden = order_of_stops([{"bk-a", "bk-c"}], {"bk-a", "bk-b", "bk-c"})
     assert texts[0].startswith("stop bk-a, bk-b: ")
@@ -239,8 +239,8 @@ def test_of_all_writable_bookies_the_last_ones_do_not_stop() -> None:
     assert (len(texts), forbidden) == (2, [])
 
 
-def test_one_that_stops_after_its_copies_are_made_counts_as_stopped() -> None:
-    last = held(("bookie", "bk-a", ["stop"], "last-served-copy"))
+def test_bookie_that_stops_after_its_entries_are_copied_counts_as_stopped() -> None:
+    last = make_run(("bookie", "bk-a", ["stop"], "last-served-copy"))
     texts, forbidden = order_of_stops([{"bk-a", "bk-b"}], run=last)
     assert sorted(text.partition(":")[0] for text in texts) == [
         "copy the entries that are served only by bk-a to other bookies, then stop bk-a",
@@ -251,7 +251,7 @@ def test_one_that_stops_after_its_copies_are_made_counts_as_stopped() -> None:
 
 
 def test_bookie_that_would_not_start_again_is_not_restarted() -> None:
-    held_start = held(("bookie", "bk-c", ["start"], "start-refused"))
+    held_start = make_run(("bookie", "bk-c", ["start"], "start-refused"))
     writable = {"bk-a", "bk-b", "bk-c"}
     texts, forbidden = order_of_stops([{"bk-a", "bk-c"}], writable, held_start)
     assert len(texts) == 1

@@ -24,7 +24,7 @@ from auditor.actions.objects import bookie, ledger
 from auditor.checks import ALL_CHECKS
 from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed, Refused
-from tests.actions.test_gate import HOLD, Held
+from tests.actions.test_gate import HOLD, Run
 from tests.syntax import syntax_nodes
 
 COMMANDS = {command.text: command for check in ALL_CHECKS for command in check.commands}
@@ -39,7 +39,7 @@ def allowed(run: Any, kind: ActionKind, *objects: Any) -> Allowed:
     return answer
 
 
-def test_every_command_of_a_page_that_writes_has_a_kind_and_no_other_has() -> None:
+def test_all_writing_page_commands_and_cookie_generate_have_a_kind() -> None:
     kinds = {text for text in COMMANDS if action_kind_of_command(text) is not None}
     assert kinds - {*WRITING} == {
         "bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE"
@@ -48,78 +48,78 @@ def test_every_command_of_a_page_that_writes_has_a_kind_and_no_other_has() -> No
 
 
 @pytest.mark.parametrize("text", WRITING)
-def test_a_command_that_writes_is_not_filled_in_without_the_gate(text: str, tmp_path: Path) -> None:
+def test_writing_command_needs_a_permission(text: str, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="the gate did not permit"):
         fill_command(text, BLANKS)
-    run = Held(tmp_path, HOLD | {"forbids": [str(kind) for kind in ActionKind]})
+    run = Run(tmp_path, HOLD | {"forbids": [str(kind) for kind in ActionKind]})
     refused = permit(run, ActionKind.DECOMMISSION, [bookie("bk1:3181")])
     with pytest.raises(TypeError, match="the gate did not permit"):
         fill_command(text, BLANKS, refused)  # type: ignore[arg-type]  # what a careless caller would do
 
 
-def test_a_permission_is_for_its_own_kind_and_objects(tmp_path: Path) -> None:
-    run = Held(tmp_path, unowned=(41, 42))
+def test_permission_is_valid_only_for_its_kind_and_objects(tmp_path: Path) -> None:
+    run = Run(tmp_path, unowned=(41, 42))
     assert fill_command(DELETE, BLANKS, allowed(run, ActionKind.DELETE_LEDGER, ledger(42))).endswith("-l 42")
-    for other in (
+    for permission in (
         allowed(run, ActionKind.DELETE_LEDGER, ledger(41)),
         allowed(run, ActionKind.RECOVER, ledger(42)),
     ):
         with pytest.raises(TypeError, match="the gate did not permit delete-ledger"):
-            fill_command(DELETE, BLANKS, other)
+            fill_command(DELETE, BLANKS, permission)
 
 
-def test_what_changes_nothing_needs_no_permission() -> None:
+def test_read_only_command_needs_no_permission() -> None:
     assert fill_command("bookkeeper shell ledgermetadata -l ID", BLANKS).endswith("-l 42")
 
 
 @pytest.mark.parametrize("text", WRITING)
-def test_a_hold_on_what_a_command_names_refuses_it(text: str, tmp_path: Path) -> None:
-    every = [str(kind) for kind in ActionKind]
+def test_hold_on_an_object_of_a_command_refuses_it(text: str, tmp_path: Path) -> None:
+    kinds = [str(kind) for kind in ActionKind]
     rows = [
-        HOLD | {"forbids": every},
-        HOLD | {"object": "source", "key": "metadata", "forbids": every},
-        HOLD | {"object": "ledger", "key": "0/42", "scope_id": 0, "ledger_id": 42, "forbids": every},
+        HOLD | {"forbids": kinds},
+        HOLD | {"object": "source", "key": "metadata", "forbids": kinds},
+        HOLD | {"object": "ledger", "key": "0/42", "scope_id": 0, "ledger_id": 42, "forbids": kinds},
     ]
-    answer = permit_command(Held(tmp_path / "held", *rows, unowned=(42,)), text, BLANKS)
+    answer = permit_command(Run(tmp_path / "held", *rows, unowned=(42,)), text, BLANKS)
     # Replication is switched off for a whole cluster, which no hold is on.
     assert isinstance(answer, Allowed if text.endswith("autorecovery -d") else Refused)
-    assert isinstance(permit_command(Held(tmp_path / "free", unowned=(42,)), text, BLANKS), Allowed)
+    assert isinstance(permit_command(Run(tmp_path / "free", unowned=(42,)), text, BLANKS), Allowed)
 
 
-def test_all_ledgers_of_a_bookie_are_not_copied_while_one_is_held(tmp_path: Path) -> None:
+def test_recover_of_a_bookie_is_refused_while_a_ledger_is_held(tmp_path: Path) -> None:
     row = HOLD | {"object": "ledger", "key": "0/7", "scope_id": 0, "ledger_id": 7, "forbids": ["recover"]}
-    run = Held(tmp_path, row)
+    run = Run(tmp_path, row)
     answer = permit_command(run, "bookkeeper shell recover -sk -sku BOOKIE", BLANKS)
     assert isinstance(answer, Refused)
     assert [hold.key for hold in answer.holds] == ["0/7"]
     assert isinstance(permit_command(run, "bookkeeper shell recover -l ID BOOKIE", BLANKS), Allowed)
 
 
-ELSEWHERE: list[dict[str, Any]] = [
+CLUSTER_HOLDS: list[dict[str, Any]] = [
     HOLD | {"object": "ledger", "key": "0/7", "scope_id": 0, "ledger_id": 7, "forbids": ["recover"]},
     HOLD | {"key": "bk9:3181", "forbids": ["recover"]},
     HOLD | {"object": "source", "key": "bookie bk9:3181", "forbids": ["recover"]},
 ]
 
 
-@pytest.mark.parametrize("row", ELSEWHERE, ids=lambda row: str(row["key"]))
+@pytest.mark.parametrize("row", CLUSTER_HOLDS, ids=lambda row: str(row["key"]))
 @pytest.mark.parametrize("text", ["autorecovery -e", "triggeraudit", "lostbookierecoverydelay -s 0"])
-def test_what_has_the_whole_cluster_copied_asks_for_every_hold(
+def test_cluster_wide_recovery_command_is_refused_by_any_recover_hold(
     text: str, row: dict[str, Any], tmp_path: Path
 ) -> None:
     """Nobody chooses which ledgers AutoRecovery copies, and from which bookies."""
     command = f"bookkeeper shell {text}"
-    answer = permit_command(Held(tmp_path / "held", row), command, BLANKS)
+    answer = permit_command(Run(tmp_path / "held", row), command, BLANKS)
     assert isinstance(answer, Refused)
     assert [hold.key for hold in answer.holds] == [row["key"]]
-    other = Held(tmp_path / "other", row | {"forbids": ["compact"]})
-    assert isinstance(permit_command(other, command, BLANKS), Allowed)
-    assert isinstance(permit_command(Held(tmp_path / "free"), command, BLANKS), Allowed)
+    compact_run = Run(tmp_path / "other", row | {"forbids": ["compact"]})
+    assert isinstance(permit_command(compact_run, command, BLANKS), Allowed)
+    assert isinstance(permit_command(Run(tmp_path / "free"), command, BLANKS), Allowed)
 
 
 @pytest.mark.parametrize("text", ["recover -l ID BOOKIE", "readledger -l ID -r"])
-def test_a_command_that_closes_its_ledger_is_refused_for_an_open_one(text: str, tmp_path: Path) -> None:
-    run = Held(tmp_path, opened=(42,))
+def test_command_that_closes_a_ledger_is_refused_for_an_open_one(text: str, tmp_path: Path) -> None:
+    run = Run(tmp_path, opened=(42,))
     answer = permit_command(run, f"bookkeeper shell {text}", BLANKS)
     assert isinstance(answer, Refused)
     assert answer.sentence.startswith("the ledger is open: ")
@@ -127,8 +127,8 @@ def test_a_command_that_closes_its_ledger_is_refused_for_an_open_one(text: str, 
     assert isinstance(closed, Allowed)
 
 
-def test_requests_to_a_bookie_need_their_kind(tmp_path: Path) -> None:
-    run = Held(tmp_path)
+def test_bookie_requests_need_a_permission_of_their_kind(tmp_path: Path) -> None:
+    run = Run(tmp_path)
     collect = allowed(run, ActionKind.COLLECT, bookie("bk1:3181"))
     compact = allowed(run, ActionKind.COMPACT, bookie("bk1:3181"))
     assert collect_garbage_command(collect, "http://h/gc") == "curl -X PUT http://h/gc"
@@ -156,12 +156,12 @@ def filled_in_texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
 
 
-def test_no_command_that_writes_is_filled_in_outside_of_the_catalogue() -> None:
+def test_only_actions_and_plan_fill_in_writing_commands() -> None:
     package = Path(auditor.__file__).parent
-    found = set()
+    subpackages = set()
     for path in package.rglob("*.py"):
         text = path.read_text("utf-8")
         if "curl -X" in text or any(map(WRITING_WORDS.search, filled_in_texts(syntax_nodes(path)))):
-            found.add(path.relative_to(package).parts[0])
+            subpackages.add(path.relative_to(package).parts[0])
     # A plan puts its commands together itself: each of its steps passes the gate.
-    assert found - {"plan"} == {"actions"}
+    assert subpackages - {"plan"} == {"actions"}

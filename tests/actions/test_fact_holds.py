@@ -49,22 +49,22 @@ def in_log(kind: str, current: bool = False) -> tuple[Any, ...]:
         ("superseded", False, [], None),
     ],
 )
-def test_bytes_that_a_young_log_alone_may_have_hold_in_doubt(
+def test_unindexed_bytes_give_a_certain_an_uncertain_or_no_hold(
     spark: SparkSession, kind: str, current: bool, lacking: list[Any], certain: bool | None
 ) -> None:
     """The next flush may list them, or the index lost them: nobody is alarmed, and nothing is deleted."""
-    held = holds_of(spark, [in_log(kind, current)], lacking)
-    assert {key: is_certain for key, (is_certain, _) in held.items()} == (
+    holds = holds_of(spark, [in_log(kind, current)], lacking)
+    assert {key: is_certain for key, (is_certain, _) in holds.items()} == (
         {} if certain is None else {"a:1 2": certain, "a:1": certain}
     )
     if certain is False:
         assert (
-            held["a:1"][1]
+            holds["a:1"][1]
             == "a:1 may have needed bytes in 1 entry log that the bookie's index does not list yet"
         )
 
 
-def test_doubt_forbids_what_certainty_does() -> None:
+def test_uncertain_unindexed_bytes_forbid_collection_and_erasing_actions() -> None:
     log = {"bookie_id": "a:1", "log_id": 2, "ledgers": 1, "bytes": 1, "certain": False}
     [of_log, of_bookie] = unindexed_byte_rows([log])
     assert of_log["forbids"] == ["collect", "compact"]

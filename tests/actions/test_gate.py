@@ -28,7 +28,7 @@ from auditor.model.permission import UnfitRunReason
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.runs.reader import RunReader
 from tests.made_runs import made_run
-from tests.plan.made import HOUR, NOW, found, run_of
+from tests.plan.made import HOUR, NOW_MS, make_finding, run_of
 from tests.plan.made import ledger as ledger_row
 from tests.reports.samples import report
 
@@ -54,7 +54,7 @@ UNOWNED: dict[str, Any] = {"owners_complete": True, "seen_before": True, "state"
 """Evidence of ``ledger-unowned`` that proves that a ledger may be deleted."""
 
 
-class Held:
+class Run:
     """A run with these holds, an hour after its scan.
 
     Some ledgers are proved to be ``unowned``, and ``opened`` are open.
@@ -81,15 +81,15 @@ class Held:
                 "earlier_run": "before" if has_earlier else None,
             },
         )
-        findings = [found("ledger-unowned", id, **UNOWNED) for id in unowned]
+        findings = [make_finding("ledger-unowned", id, **UNOWNED) for id in unowned]
         ledgers = [ledger_row(id, "bk1:3181", state="OPEN") for id in opened]
-        made = made_run(path, findings, replace(report(), run=facts), holds=[*rows], ledgers=ledgers)
-        self.holds = RunReader(made.path).holds
+        run = made_run(path, findings, replace(report(), run=facts), holds=[*rows], ledgers=ledgers)
+        self.holds = RunReader(run.path).holds
         self.holds.now = self.holds.data_time + age_ms
 
 
-def test_a_hold_refuses_the_kinds_that_it_forbids_and_no_others(tmp_path: Path) -> None:
-    run = Held(tmp_path, HOLD)
+def test_hold_refuses_only_its_kinds_on_its_bookie(tmp_path: Path) -> None:
+    run = Run(tmp_path, HOLD)
     refused = permit(run, ActionKind.STOP, [bookie("bk1:3181")])
     assert isinstance(refused, Refused)
     assert refused.is_certain
@@ -102,43 +102,43 @@ def test_a_hold_refuses_the_kinds_that_it_forbids_and_no_others(tmp_path: Path) 
     assert isinstance(permit(run, ActionKind.STOP, [bookie("bk2:3181")]), Allowed)
 
 
-def test_doubt_is_enough(tmp_path: Path) -> None:
-    refused = permit(Held(tmp_path, HOLD | {"certain": False}), ActionKind.DECOMMISSION, [bookie("bk1:3181")])
+def test_uncertain_hold_refuses_an_action(tmp_path: Path) -> None:
+    refused = permit(Run(tmp_path, HOLD | {"certain": False}), ActionKind.DECOMMISSION, [bookie("bk1:3181")])
     assert isinstance(refused, Refused)
     assert not refused.is_certain
 
 
-def test_ledgers_are_permitted_one_by_one(tmp_path: Path) -> None:
+def test_each_ledger_is_permitted_separately(tmp_path: Path) -> None:
     row = HOLD | {"object": "ledger", "key": "0/42", "scope_id": 0, "ledger_id": 42, "forbids": ["recover"]}
-    run = Held(tmp_path, row)
+    run = Run(tmp_path, row)
     allowed, refused = permit_ledgers(
         run, ActionKind.RECOVER, [bookie("bk1:3181")], [ledger(41), ledger(42), ledger(43)]
     )
     assert allowed is not None
     assert allowed.objects == (bookie("bk1:3181"), ledger(41), ledger(43))
-    assert [each.objects for each in refused] == [(ledger(42),)]
+    assert [refusal.objects for refusal in refused] == [(ledger(42),)]
     allowed, refused = permit_ledgers(run, ActionKind.RECOVER, [], [ledger(42)])
     assert allowed is None
     assert len(refused) == 1
 
 
 @pytest.mark.parametrize("key", [METADATA_SOURCE, bookie_source("bk1:3181")])
-def test_a_source_that_is_held_refuses_what_rests_on_it(key: str, tmp_path: Path) -> None:
-    run = Held(tmp_path, HOLD | {"object": "source", "key": key, "forbids": ["delete-cookie"]})
+def test_hold_on_a_source_refuses_actions_that_need_the_source(key: str, tmp_path: Path) -> None:
+    run = Run(tmp_path, HOLD | {"object": "source", "key": key, "forbids": ["delete-cookie"]})
     assert isinstance(permit(run, ActionKind.DELETE_COOKIE, [bookie("bk1:3181")]), Refused)
 
 
 @pytest.mark.parametrize("kind", ActionKind)
-def test_dangerous_kinds_need_data_of_the_last_day(kind: ActionKind, tmp_path: Path) -> None:
-    old = Held(tmp_path, age_ms=MAX_DATA_AGE_MS + 1)
+def test_dangerous_kinds_need_data_of_the_last_24_hours(kind: ActionKind, tmp_path: Path) -> None:
+    old = Run(tmp_path, age_ms=MAX_DATA_AGE_MS + 1)
     answer = permit(old, kind, [bookie("bk1:3181")])
     assert isinstance(answer, Refused if kind in DANGEROUS_ACTIONS else Allowed)
 
 
 @pytest.mark.parametrize("kind", ActionKind)
-def test_dangerous_kinds_need_data_that_is_not_of_the_future(kind: ActionKind, tmp_path: Path) -> None:
+def test_dangerous_kinds_are_refused_for_data_of_the_future(kind: ActionKind, tmp_path: Path) -> None:
     """A clock was wrong: such data never becomes too old."""
-    run = Held(tmp_path, age_ms=-MAX_CLOCK_AHEAD_MS)
+    run = Run(tmp_path, age_ms=-MAX_CLOCK_AHEAD_MS)
     assert not run.holds.is_in_future
     run.holds.now -= 1
     answer = permit(run, kind, [bookie("bk1:3181")])
@@ -149,20 +149,20 @@ def test_dangerous_kinds_need_data_that_is_not_of_the_future(kind: ActionKind, t
 
 
 @pytest.mark.parametrize("kind", ActionKind)
-def test_what_deletes_for_good_needs_an_earlier_run(kind: ActionKind, tmp_path: Path) -> None:
-    answer = permit(Held(tmp_path, has_earlier=False), kind, [bookie("bk1:3181")])
+def test_two_run_actions_need_an_earlier_run(kind: ActionKind, tmp_path: Path) -> None:
+    answer = permit(Run(tmp_path, has_earlier=False), kind, [bookie("bk1:3181")])
     assert isinstance(answer, Refused if kind in ACTIONS_NEEDING_TWO_RUNS else Allowed)
 
 
 @pytest.mark.parametrize("kind", ActionKind)
-def test_a_run_without_holds_permits_nothing_that_changes_a_cluster(kind: ActionKind, tmp_path: Path) -> None:
+def test_run_without_holds_in_its_report_permits_only_waiting(kind: ActionKind, tmp_path: Path) -> None:
     run = RunReader(made_run(tmp_path, report=replace(report(), run=replace(report().run, holds=None))).path)
     run.holds.now = run.holds.data_time
     answer = permit(run, kind, [bookie("bk1:3181")])
     assert isinstance(answer, Allowed if kind is ActionKind.WAIT else Refused)
 
 
-def test_only_the_gate_allows() -> None:
+def test_only_the_gate_creates_permissions() -> None:
     with pytest.raises(TypeError, match="only auditor"):
         Allowed(ActionKind.STOP, (), object())
     package = Path(auditor.__file__).parent
@@ -174,8 +174,8 @@ def test_only_the_gate_allows() -> None:
     assert users == {"model/permission.py", "actions/gate.py"}
 
 
-def test_a_run_that_nothing_can_rest_on_still_names_its_holds(tmp_path: Path) -> None:
-    old = Held(tmp_path, HOLD, age_ms=MAX_DATA_AGE_MS + 1)
+def test_refusal_for_too_old_data_still_names_the_holds(tmp_path: Path) -> None:
+    old = Run(tmp_path, HOLD, age_ms=MAX_DATA_AGE_MS + 1)
     refused = permit(old, ActionKind.DECOMMISSION, [bookie("bk1:3181")])
     assert isinstance(refused, Refused)
     assert refused.unfit_reason is UnfitRunReason.DATA_TOO_OLD
@@ -184,7 +184,7 @@ def test_a_run_that_nothing_can_rest_on_still_names_its_holds(tmp_path: Path) ->
     assert "24 hours" in refused.reason
 
 
-def test_the_most_important_hold_comes_first(tmp_path: Path) -> None:
+def test_refusal_lists_the_most_urgent_hold_first(tmp_path: Path) -> None:
     rows = [
         HOLD | {"reason": "open-ledgers"},
         HOLD | {"reason": "bookie-alias", "urgency": "destroys-data", "certain": False},
@@ -192,7 +192,7 @@ def test_the_most_important_hold_comes_first(tmp_path: Path) -> None:
         HOLD | {"reason": "gc-would-delete-live", "urgency": "destroys-data"},
         HOLD,
     ]
-    refused = permit(Held(tmp_path, *rows), ActionKind.DECOMMISSION, [bookie("bk1:3181")])
+    refused = permit(Run(tmp_path, *rows), ActionKind.DECOMMISSION, [bookie("bk1:3181")])
     assert isinstance(refused, Refused)
     assert [hold.reason for hold in refused.holds] == [
         "gc-would-delete-live",
@@ -203,13 +203,13 @@ def test_the_most_important_hold_comes_first(tmp_path: Path) -> None:
     ]
 
 
-def test_kinds_of_a_later_version_are_left_out(tmp_path: Path) -> None:
-    run = Held(tmp_path, HOLD | {"forbids": ["stop", "explode"]})
+def test_unknown_action_kinds_in_a_hold_are_ignored(tmp_path: Path) -> None:
+    run = Run(tmp_path, HOLD | {"forbids": ["stop", "explode"]})
     [[hold]] = run.holds.holds_by_key.values()
     assert hold.forbids == (ActionKind.STOP,)
 
 
-def test_what_an_action_rests_on_is_every_bookie_and_its_stores() -> None:
+def test_needed_data_of_an_action_includes_its_stores_and_bookies() -> None:
     sources = list(objects_with_needed_data(ActionKind.DELETE_LEDGER, [ledger(1)]))
     assert [source.key for source in sources] == ["metadata", "owners"]
     assert ActionObject(HoldObject.SOURCE, "bookie bk1:3181") in objects_with_needed_data(
@@ -217,7 +217,7 @@ def test_what_an_action_rests_on_is_every_bookie_and_its_stores() -> None:
     )
 
 
-def test_an_empty_book_reads_nothing() -> None:
+def test_hold_book_without_a_holds_table_finds_no_hold() -> None:
     book = HoldBook(
         lambda *_: [],
         has_holds_table=False,
@@ -232,16 +232,16 @@ def test_an_empty_book_reads_nothing() -> None:
 @pytest.mark.parametrize(
     ("finding", "is_allowed"),
     [
-        (found("ledger-unowned", 42, **UNOWNED), True),
-        (found("ledger-unowned", 42, sure=False, **UNOWNED), False),
-        (found("ledger-unowned", 42, **UNOWNED | {"owners_complete": False}), False),
-        (found("ledger-unowned", 42, **UNOWNED | {"seen_before": False}), False),
-        (found("ledger-unowned", 42, **UNOWNED | {"state": "OPEN"}), False),
-        (found("ledger-unowned", 43, **UNOWNED), False),
-        (found("mark-stuck", 42), False),
+        (make_finding("ledger-unowned", 42, **UNOWNED), True),
+        (make_finding("ledger-unowned", 42, sure=False, **UNOWNED), False),
+        (make_finding("ledger-unowned", 42, **UNOWNED | {"owners_complete": False}), False),
+        (make_finding("ledger-unowned", 42, **UNOWNED | {"seen_before": False}), False),
+        (make_finding("ledger-unowned", 42, **UNOWNED | {"state": "OPEN"}), False),
+        (make_finding("ledger-unowned", 43, **UNOWNED), False),
+        (make_finding("mark-stuck", 42), False),
     ],
 )
-def test_only_a_ledger_that_is_proved_unowned_may_be_deleted(
+def test_only_a_ledger_proved_unowned_may_be_deleted(
     finding: Finding, is_allowed: bool, tmp_path: Path
 ) -> None:
     """The page of a mark that is stuck has the command too, and its ledger may be in use."""
@@ -255,18 +255,18 @@ def test_only_a_ledger_that_is_proved_unowned_may_be_deleted(
     assert isinstance(permit_command(run, command, {"ID": "42"}), Allowed if is_allowed else Refused)
 
 
-def test_an_index_is_rebuilt_only_from_entry_logs_that_were_read(tmp_path: Path) -> None:
+def test_index_rebuild_is_refused_if_logs_were_not_read(tmp_path: Path) -> None:
     bookies = [bookie("bk1:3181")]
-    assert isinstance(permit(Held(tmp_path / "read"), ActionKind.REBUILD_INDEX, bookies), Allowed)
-    unread = permit(Held(tmp_path / "unread", entry_logs=False), ActionKind.REBUILD_INDEX, bookies)
+    assert isinstance(permit(Run(tmp_path / "read"), ActionKind.REBUILD_INDEX, bookies), Allowed)
+    unread = permit(Run(tmp_path / "unread", entry_logs=False), ActionKind.REBUILD_INDEX, bookies)
     assert isinstance(unread, Refused)
     assert unread.unfit_reason is UnfitRunReason.LOGS_NOT_READ
     assert "--entry-logs" in unread.sentence
 
 
 @pytest.mark.parametrize("reason", ["ledger-not-indexed", "index-damaged"])
-def test_a_procedure_may_end_a_hold_before_its_last_command(reason: str, tmp_path: Path) -> None:
-    run = Held(tmp_path, HOLD | {"reason": reason, "forbids": ["start"]})
+def test_rebuild_permission_lifts_a_hold_on_the_start_of_its_bookie(reason: str, tmp_path: Path) -> None:
+    run = Run(tmp_path, HOLD | {"reason": reason, "forbids": ["start"]})
     bookies = [bookie("bk1:3181")]
     assert isinstance(permit(run, ActionKind.START, bookies), Refused)
     rebuilt = permit(run, ActionKind.REBUILD_INDEX, bookies)
@@ -279,20 +279,20 @@ def test_a_procedure_may_end_a_hold_before_its_last_command(reason: str, tmp_pat
         assert isinstance(permit(run, ActionKind.START, bookies, previous_action=before), Refused)
 
 
-def test_a_procedure_ends_no_hold_of_another_reason(tmp_path: Path) -> None:
-    run = Held(tmp_path, HOLD | {"reason": "start-refused", "forbids": ["start"]})
+def test_rebuild_permission_does_not_lift_a_start_refused_hold(tmp_path: Path) -> None:
+    run = Run(tmp_path, HOLD | {"reason": "start-refused", "forbids": ["start"]})
     rebuilt = permit(run, ActionKind.REBUILD_INDEX, [bookie("bk1:3181")])
     assert isinstance(rebuilt, Allowed)
     assert isinstance(permit(run, ActionKind.START, [bookie("bk1:3181")], previous_action=rebuilt), Refused)
 
 
-COLLECTED_BY_OTHERS = {
+START_ALLOWED_CHECKS = {
     "entry-lost": "gc-would-delete-live holds the start where logs have bytes of the lost entries",
 }
 """Checks whose bookies may start although nothing may be collected there, and why."""
 
 
-def test_a_bookie_that_must_not_collect_must_not_start() -> None:
+def test_checks_that_forbid_collection_also_forbid_the_start() -> None:
     """Its collector runs within gcWaitTime (10 minutes) of the start."""
     forbidding = {
         check.id: {*rule.forbids}
@@ -301,12 +301,12 @@ def test_a_bookie_that_must_not_collect_must_not_start() -> None:
         if ActionKind.COLLECT in rule.forbids and rule.target is not HoldTarget.METADATA_STORE
     }
     starting = {id for id, kinds in forbidding.items() if ActionKind.START not in kinds}
-    assert starting == {*COLLECTED_BY_OTHERS}
+    assert starting == {*START_ALLOWED_CHECKS}
 
 
 @pytest.mark.parametrize("check", [check for check in ALL_CHECKS if check.holds], ids=lambda check: check.id)
-def test_a_check_that_did_not_run_refuses_what_it_could_forbid(check: Check, tmp_path: Path) -> None:
-    run = Held(tmp_path, unheld=[check.id], unowned=[42])
+def test_skipped_check_refuses_the_kinds_that_it_can_forbid(check: Check, tmp_path: Path) -> None:
+    run = Run(tmp_path, unheld=[check.id], unowned=[42])
     forbidden = {kind for rule in check.holds for kind in rule.forbids}
     for kind in ActionKind:
         objects = [ledger(42)] if kind is ActionKind.DELETE_LEDGER else [bookie("bk1:3181")]
@@ -318,19 +318,19 @@ def test_a_check_that_did_not_run_refuses_what_it_could_forbid(check: Check, tmp
             assert "Audit again with all checks" in answer.sentence
 
 
-def test_a_check_without_holds_may_be_left_out(tmp_path: Path) -> None:
-    run = Held(tmp_path, unheld=["mark-stuck"])
+def test_skipped_check_without_holds_permits_decommissioning(tmp_path: Path) -> None:
+    run = Run(tmp_path, unheld=["mark-stuck"])
     assert isinstance(permit(run, ActionKind.DECOMMISSION, [bookie("bk1:3181")]), Allowed)
 
 
-def test_one_source_of_the_future_is_enough(tmp_path: Path) -> None:
+def test_one_source_of_the_future_marks_the_run_as_of_the_future(tmp_path: Path) -> None:
     """The others are of today: the oldest of them does not show that a clock was wrong."""
-    made = made_run(tmp_path, sources=[source_row(NOW), source_row(NOW + 48 * HOUR, "pulsar:dump:///o")])
-    holds = RunReader(made.path).holds
-    holds.now = NOW + HOUR
-    assert holds.data_time == NOW
+    run = made_run(tmp_path, sources=[source_row(NOW_MS), source_row(NOW_MS + 48 * HOUR, "pulsar:dump:///o")])
+    holds = RunReader(run.path).holds
+    holds.now = NOW_MS + HOUR
+    assert holds.data_time == NOW_MS
     assert holds.is_in_future
-    holds.now = NOW + 48 * HOUR
+    holds.now = NOW_MS + 48 * HOUR
     assert not holds.is_in_future
 
 

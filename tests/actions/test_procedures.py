@@ -17,7 +17,7 @@ from auditor.checks import ALL_CHECKS
 from auditor.model.holds import ActionKind
 from auditor.model.permission import ActionObject, Allowed
 from auditor.model.plan import CommandRole
-from tests.actions.test_gate import Held
+from tests.actions.test_gate import Run
 from tests.syntax import syntax_nodes
 
 ROOT = Path(__file__).parents[2]
@@ -74,19 +74,19 @@ def texts(module: Path) -> Iterator[tuple[int, str]]:
 CHECKS = {check.id for check in ALL_CHECKS}
 
 
-def test_commands_that_write_are_in_actions_alone() -> None:
-    elsewhere = {
+def test_writing_commands_are_only_in_the_actions_package() -> None:
+    misplaced_commands = {
         f"{name}:{line}: {text.strip()[:60]}"
         for module in sorted(PACKAGE.rglob("*.py"))
         if (name := module.relative_to(PACKAGE).as_posix()) not in EXEMPT and not name.startswith("actions/")
         for line, text in texts(module)
         if WRITES.search(text)
     }
-    assert elsewhere == set()
+    assert misplaced_commands == set()
 
 
 @pytest.mark.parametrize("name", EXEMPT)
-def test_what_is_exempt_needs_it(name: str) -> None:
+def test_exempt_module_has_a_writing_command(name: str) -> None:
     assert any(WRITES.search(text) for _, text in texts(PACKAGE / name))
 
 
@@ -106,7 +106,7 @@ def test_what_is_exempt_needs_it(name: str) -> None:
         ("ledgermetadata -l ID -dumptofile FILE", False),
     ],
 )
-def test_what_counts_as_a_command_that_writes(text: str, writes: bool) -> None:
+def test_pattern_matches_only_writing_commands(text: str, writes: bool) -> None:
     assert bool(WRITES.search(text)) is writes
 
 
@@ -116,7 +116,7 @@ def procedures() -> dict[str, Procedure]:
 
 def allowed(path: Path, kind: ActionKind, *objects: ActionObject) -> Allowed:
     """What the gate permits on a run without any hold."""
-    answer = permit(Held(path / kind / str(len(objects)) / objects[0].kind, unowned=(42,)), kind, objects)
+    answer = permit(Run(path / kind / str(len(objects)) / objects[0].kind, unowned=(42,)), kind, objects)
     assert isinstance(answer, Allowed)
     return answer
 
@@ -125,30 +125,30 @@ BLANKS = {"BOOKIE": "bk1:3181", "ID": "42"}
 
 
 @pytest.mark.parametrize("name", procedures())
-def test_a_procedure_is_filled_in_for_what_was_permitted_alone(name: str, tmp_path: Path) -> None:
+def test_procedure_needs_a_permission_of_its_kind_and_objects(name: str, tmp_path: Path) -> None:
     procedure = procedures()[name]
     kind = procedure.kind
-    other = next(each for each in ActionKind if each is not kind)
+    other_kind = next(candidate for candidate in ActionKind if candidate is not kind)
     objects = (bookie("bk1:3181"), ledger(42))
     typed = procedure.fill(allowed(tmp_path, kind, *objects), BLANKS)
     assert [line.role for line in typed] == [line.role for line in procedure.lines]
     with pytest.raises(ValueError, match="was permitted, not"):
-        procedure.fill(allowed(tmp_path, other, *objects), BLANKS)
+        procedure.fill(allowed(tmp_path, other_kind, *objects), BLANKS)
     for part in objects:
         with pytest.raises(ValueError, match="was not permitted for"):
             procedure.fill(allowed(tmp_path, kind, part), BLANKS)
 
 
 @pytest.mark.parametrize("name", procedures())
-def test_a_procedure_only_looks_where_it_says_so(name: str) -> None:
+def test_dry_run_and_backup_lines_of_a_procedure_do_not_write(name: str) -> None:
     for line in procedures()[name].lines:
         if line.role in (CommandRole.DRY_RUN, CommandRole.BACK_UP):
             assert not WRITES.search(line.text), line.text
 
 
-def test_plan_steps_are_made_by_one_function_alone() -> None:
+def test_only_make_step_creates_plan_steps() -> None:
     """Only `make_step`, which takes the gate's permission; a plan file is read by the types of its fields."""
-    found = {
+    callers = {
         (module.relative_to(PACKAGE).as_posix(), function.name)
         for module in sorted(PACKAGE.rglob("*.py"))
         for function in syntax_nodes(module)
@@ -157,4 +157,4 @@ def test_plan_steps_are_made_by_one_function_alone() -> None:
         if isinstance(node, ast.Call)
         and "PlanStep" in (getattr(node.func, "attr", None), getattr(node.func, "id", None))
     }
-    assert found == {("plan/parts.py", "make_step")}
+    assert callers == {("plan/parts.py", "make_step")}

@@ -14,12 +14,12 @@ ROWS = {
 }
 
 
-def test_no_row_stands_twice() -> None:
+def test_safety_page_has_no_duplicate_row() -> None:
     words = re.findall(r"(?m)^\| `([a-z-]+)` \|", PAGE)
     assert sorted(words) == sorted({*words})
 
 
-def test_every_kind_says_whether_it_is_dangerous_and_what_must_be_true() -> None:
+def test_every_action_kind_states_its_danger_condition_and_evidence() -> None:
     for kind in ActionKind:
         _, dangerous, condition, evidence = ROWS[kind]
         assert dangerous == ("yes" if kind in DANGEROUS_ACTIONS else "no"), kind
@@ -27,16 +27,16 @@ def test_every_kind_says_whether_it_is_dangerous_and_what_must_be_true() -> None
         assert evidence, kind
 
 
-def test_every_fact_and_every_condition_is_explained() -> None:
+def test_every_fact_reason_and_lift_condition_has_a_row() -> None:
     assert {*FactReason} <= ROWS.keys()
     assert {*LiftCondition} <= ROWS.keys()
 
 
-def test_what_an_action_rests_on_is_a_check_or_a_fact_that_forbids_it() -> None:
+def test_evidence_of_an_action_names_facts_and_checks_that_forbid_the_action() -> None:
     forbidding = {(check.id, kind) for check in ALL_CHECKS for rule in check.holds for kind in rule.forbids}
     for kind in ActionKind:
         for word in re.findall(r"`([a-z-]+)`", ROWS[kind][3]):
-            known = word in {*FactReason} or word in CHECK_BY_ID or word == "owners-suspect"
-            assert known, (kind, word)
+            is_known = word in {*FactReason} or word in CHECK_BY_ID or word == "owners-suspect"
+            assert is_known, (kind, word)
             if word in CHECK_BY_ID and CHECK_BY_ID[word].holds:
                 assert (word, kind) in forbidding, (kind, word)

@@ -35,14 +35,14 @@ ENTRIES = (
 )
 
 
-def compared(previous: bool) -> RunChanges:
+def make_changes(previous: bool) -> RunChanges:
     before = RunSummary.from_report("/runs/yesterday", report()) if previous else None
     rows: Any = None  # which this asks nothing of
     return RunChanges(COUNTS, before, (), ENTRIES, NOON, rows)
 
 
-def test_the_tally_has_what_was_found_the_worst_first_and_suppressed_ones_apart() -> None:
-    assert compared(True).tally() == [
+def test_tally_lists_findings_worst_first_and_counts_suppressed_separately() -> None:
+    assert make_changes(True).tally() == [
         tally("entry-lost", "critical", 1, suppressed=1),
         tally("below-ack-quorum", "error", 4),
         tally("below-ack-quorum", "error", 3, "suspect", worse=3),
@@ -50,13 +50,13 @@ def test_the_tally_has_what_was_found_the_worst_first_and_suppressed_ones_apart(
     ]
 
 
-def test_with_no_run_before_nothing_is_told_as_new() -> None:
-    assert compared(False).change_counts() is None
-    assert sum(each["new"] + each["worse"] for each in compared(False).tally()) == 0
+def test_without_a_previous_run_no_finding_counts_as_new_or_worse() -> None:
+    assert make_changes(False).change_counts() is None
+    assert sum(row["new"] + row["worse"] for row in make_changes(False).tally()) == 0
 
 
-def test_the_changes_count_suppressed_findings_too() -> None:
-    assert compared(True).change_counts() == {
+def test_change_counts_include_suppressed_findings() -> None:
+    assert make_changes(True).change_counts() == {
         "previous": "yesterday",
         "finished": report().run.finished,
         "new": 7,
@@ -68,22 +68,22 @@ def test_the_changes_count_suppressed_findings_too() -> None:
     }
 
 
-def test_each_entry_says_how_much_it_suppresses_and_whether_it_is_over() -> None:
-    assert [tuple(each.values()) for each in compared(True).suppressions()] == [
+def test_suppressions_list_their_finding_count_and_whether_they_expired() -> None:
+    assert [tuple(row.values()) for row in make_changes(True).suppressions()] == [
         ("emptied", "2026-11-21", 5, False),
         ("known", "2026-12-31", 1, False),
         ("over", "2026-11-20", 0, True),
     ]
 
 
-def test_a_wrong_suppressions_file_is_told_before_anything_is_read(tmp_path: Path) -> None:
+def test_missing_suppressions_file_is_reported_before_the_run_starts(tmp_path: Path) -> None:
     options = AuditOptions(suppressions=str(tmp_path / "none.toml"))
     with pytest.raises(UsageError, match=r"none\.toml: No such file"):
         Audit("dump:///nowhere.jsonl", ["/nowhere"], str(tmp_path / "run"), options).run()
     assert not (tmp_path / "run").exists()
 
 
-def test_a_baseline_has_to_be_a_run_until_it_expires(tmp_path: Path) -> None:
+def test_baseline_must_be_a_finished_run_until_it_expires(tmp_path: Path) -> None:
     file = tmp_path / "suppressions.toml"
     options = AuditOptions(suppressions=str(file))
     entry = '[[baseline]]\nrun = "runs/1"\nreason = "known"\nuntil = {}\n'

@@ -13,11 +13,11 @@ from auditor.model.collector_settings import CollectorSettings
 from auditor.model.options import AuditOptions
 
 
-def test_without_a_file_the_servers_defaults_hold() -> None:
+def test_without_a_configuration_file_server_defaults_apply() -> None:
     assert read_collector_settings(None) == CollectorSettings()
 
 
-def test_a_file_says_what_it_sets_and_no_more(tmp_path: Path) -> None:
+def test_configuration_file_overrides_only_its_own_settings(tmp_path: Path) -> None:
     conf = tmp_path / "bk_server.conf"
     conf.write_text("bookiePort=3181\ngcWaitTime = 900000\nverifyMetadataOnGC=true\n")
     assert read_collector_settings(str(conf)) == CollectorSettings(
@@ -35,7 +35,7 @@ def test_a_file_says_what_it_sets_and_no_more(tmp_path: Path) -> None:
     ],
     ids=["missing", "binary", "no-number", "no-bookie-starts"],
 )
-def test_a_file_that_is_no_configuration_is_wrong_usage(
+def test_invalid_bookie_configuration_raises_a_usage_error(
     tmp_path: Path, data: bytes | None, reason: str
 ) -> None:
     conf = tmp_path / "bk.conf"

@@ -18,7 +18,7 @@ def lost(older: int, newer: int) -> JournalTail:
     return JournalTail("gone", 0, None, older + newer, (LostJournal("/j", 0x1A, older, newer),))
 
 
-def test_a_journal_without_the_file_of_its_mark_refuses_the_start() -> None:
+def test_missing_journal_file_of_the_last_mark_refuses_the_start() -> None:
     """4.17.2: whether it was killed or stopped, and whatever other files are there."""
     for tail in (lost(1, 0), lost(0, 1), lost(3, 2)):
         [(name, refusal)] = replay_refusals({"bk1": tail, "bk2": WHOLE}, ()).items()
@@ -28,12 +28,12 @@ def test_a_journal_without_the_file_of_its_mark_refuses_the_start() -> None:
     assert replay_refusals({"bk1": WHOLE}, ()) == {}
 
 
-def test_the_mark_of_a_running_bookie_may_have_moved() -> None:
+def test_refusal_is_uncertain_for_a_running_bookie_with_newer_journal_files() -> None:
     assert replay_refusals({"bk1": lost(1, 1)}, {"bk1"})["bk1"].certain is False
     assert replay_refusals({"bk1": lost(1, 0)}, {"bk1"})["bk1"].certain is True
 
 
-def test_a_copy_without_any_journal_says_nothing() -> None:
+def test_copy_without_journal_files_gives_no_certain_refusal() -> None:
     """Journals are large, and often left out of a copy."""
     for running in (set[str](), {"bk1", "bk2"}):
         assert replay_refusals({"bk1": lost(0, 0), "bk2": lost(0, 0)}, running) == {}
@@ -69,18 +69,18 @@ def test_a_record_of_negative_length_refuses_the_start_and_can_be_skipped() -> N
         (ReplayError.INVALID_NAME, "java.lang.NumberFormatException"),
     ],
 )
-def test_other_damage_ends_the_replay_whatever_is_configured(error: ReplayError, exception: str) -> None:
+def test_other_journal_damage_has_no_way_out(error: ReplayError, exception: str) -> None:
     for errors in ((error,), (error, ReplayError.INVALID_RECORD)):
         refusal = replay_refusals({"bk1": damaged(*errors)}, ())["bk1"]
         assert (refusal.error, refusal.fault) == (exception, "journal-unreadable")
         assert refusal.way_out is None
 
 
-def test_a_clean_stop_moves_the_mark_past_a_damaged_record() -> None:
+def test_damaged_record_of_a_running_bookie_gives_an_uncertain_refusal() -> None:
     assert replay_refusals({"bk1": damaged(ReplayError.INVALID_RECORD)}, {"bk1"})["bk1"].certain is False
 
 
-NOW = 1_795_237_669_000
+CLOCK = 1_795_237_669_000
 
 
 def dated(
@@ -91,39 +91,39 @@ def dated(
     index_written: int | None = None,
 ) -> DatedIndex | None:
     journals = Journals(
-        gap_reason=None, clean_stop_ms=stopped, newest_mark_ms=NOW - 5_000, index_written_ms=index_written,
+        gap_reason=None, clean_stop_ms=stopped, newest_mark_ms=CLOCK - 5_000, index_written_ms=index_written,
         index_date=None if dated is None else DatedIndex(dated, TimeBasis.OLDER_JOURNAL),
     )  # fmt: skip
     bookie = AttributedBookie("bk1", (), "read", None, dated, False, False, True, journals)
-    return find_dated_index(bookie, tail, running, NOW)
+    return find_dated_index(bookie, tail, running, CLOCK)
 
 
-def test_an_index_is_dated_by_file_times_and_says_by_which() -> None:
-    whole, unread = JournalTail(None, NOW - 1_000, NOW - 2_000, 1), JournalTail("damaged", 0, None)
-    assert dated(whole, running=True) == DatedIndex(NOW - 1_000, TimeBasis.JOURNAL_READ)
-    assert dated(whole) == DatedIndex(NOW - 2_000, TimeBasis.LAST_WRITE)
-    assert dated(unread, stopped=NOW - 9_000) == DatedIndex(NOW - 9_000, TimeBasis.CLEAN_STOP)
-    assert dated(unread, dated=NOW - 60_000) == DatedIndex(NOW - 60_000, TimeBasis.OLDER_JOURNAL)
+def test_index_date_states_which_file_time_it_is_based_on() -> None:
+    whole, unread = JournalTail(None, CLOCK - 1_000, CLOCK - 2_000, 1), JournalTail("damaged", 0, None)
+    assert dated(whole, running=True) == DatedIndex(CLOCK - 1_000, TimeBasis.JOURNAL_READ)
+    assert dated(whole) == DatedIndex(CLOCK - 2_000, TimeBasis.LAST_WRITE)
+    assert dated(unread, stopped=CLOCK - 9_000) == DatedIndex(CLOCK - 9_000, TimeBasis.CLEAN_STOP)
+    assert dated(unread, dated=CLOCK - 60_000) == DatedIndex(CLOCK - 60_000, TimeBasis.OLDER_JOURNAL)
     assert dated(unread) is None
 
 
-def test_an_index_that_is_older_than_its_mark_is_dated_by_its_own_log() -> None:
+def test_index_older_than_its_mark_is_dated_by_the_index_log() -> None:
     """Copied an hour before the marks and journals beside it, or put back from a copy."""
-    written = NOW - 3_600_000
-    whole, unread = JournalTail(None, NOW - 1_000, NOW - 2_000, 1), JournalTail("damaged", 0, None)
+    written = CLOCK - 3_600_000
+    whole, unread = JournalTail(None, CLOCK - 1_000, CLOCK - 2_000, 1), JournalTail("damaged", 0, None)
     bound = DatedIndex(written, TimeBasis.INDEX_LOG)
     assert dated(whole, running=True, index_written=written) == bound
     assert dated(whole, index_written=written) == bound
-    assert dated(unread, stopped=NOW - 9_000, index_written=written) == bound
-    assert dated(unread, dated=NOW - 60_000, index_written=written) == bound
+    assert dated(unread, stopped=CLOCK - 9_000, index_written=written) == bound
+    assert dated(unread, dated=CLOCK - 60_000, index_written=written) == bound
     # An earlier time stays, and a log of the last minutes bounds nothing.
     earlier = DatedIndex(written - 1, TimeBasis.OLDER_JOURNAL)
     assert dated(unread, dated=written - 1, index_written=written) == earlier
-    assert dated(whole, index_written=NOW - 60_000) == DatedIndex(NOW - 2_000, TimeBasis.LAST_WRITE)
+    assert dated(whole, index_written=CLOCK - 60_000) == DatedIndex(CLOCK - 2_000, TimeBasis.LAST_WRITE)
 
 
-def test_a_time_after_reading_dates_nothing() -> None:
-    later = NOW + 1
+def test_file_time_after_the_reading_time_is_not_used_as_index_date() -> None:
+    later = CLOCK + 1
     # A LOG from a clock that was ahead makes no time of another file one.
     assert dated(JournalTail(None, 0, later, 1), index_written=later) is None
     assert dated(JournalTail("damaged", 0, None), index_written=later) is None
@@ -131,4 +131,4 @@ def test_a_time_after_reading_dates_nothing() -> None:
     assert dated(JournalTail("damaged", 0, None), stopped=later) is None
     assert dated(JournalTail("damaged", 0, None), dated=later) is None
     # The journal of a running bookie was read after the metadata, whatever this machine's clock says.
-    assert dated(JournalTail(None, later, None, 1), running=True) == DatedIndex(NOW, TimeBasis.JOURNAL_READ)
+    assert dated(JournalTail(None, later, None, 1), running=True) == DatedIndex(CLOCK, TimeBasis.JOURNAL_READ)

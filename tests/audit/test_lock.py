@@ -43,31 +43,31 @@ def other_process(out: Path, metadata: str = CLUSTER) -> Iterator[subprocess.Pop
             process.kill()
 
 
-def test_a_second_run_beside_one_at_work_is_refused_and_told_who_it_is(tmp_path: Path) -> None:
-    with other_process(tmp_path / "first") as other:
+def test_second_run_is_refused_and_the_error_names_the_running_process(tmp_path: Path) -> None:
+    with other_process(tmp_path / "first") as process:
         with pytest.raises(
-            UsageError, match=f"process {other.pid} on .*, writing to {tmp_path}/first"
+            UsageError, match=f"process {process.pid} on .*, writing to {tmp_path}/first"
         ) as refused:
             Audit("zk://h2:2181,h1:2181/ledgers", [], str(tmp_path / "second")).run()
         assert "the same command" not in str(refused.value)
         assert not (tmp_path / "second").exists()
-        with pytest.raises(UsageError, match=f"process {other.pid} on "):
+        with pytest.raises(UsageError, match=f"process {process.pid} on "):
             Audit(CLUSTER, [], str(tmp_path / "third")).scan()
 
 
-def test_a_run_that_was_killed_leaves_no_lock(tmp_path: Path) -> None:
-    with other_process(tmp_path / "first") as other:
+def test_killed_run_leaves_no_lock(tmp_path: Path) -> None:
+    with other_process(tmp_path / "first") as process:
         assert holder(CLUSTER, str(tmp_path / "second")) is not None
-        other.send_signal(signal.SIGKILL)
-        other.wait()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
         assert holder(CLUSTER, str(tmp_path / "second")) is None
         with run_lock(CLUSTER, str(tmp_path / "second")):
-            held = holder(CLUSTER, str(tmp_path / "third"))
-            assert held is not None
-            assert (held.pid, held.run) == (os.getpid(), str(tmp_path / "second"))
+            lock_holder = holder(CLUSTER, str(tmp_path / "third"))
+            assert lock_holder is not None
+            assert (lock_holder.pid, lock_holder.run) == (os.getpid(), str(tmp_path / "second"))
 
 
-def test_other_clusters_and_other_directories_are_not_in_the_way(tmp_path: Path) -> None:
+def test_other_clusters_and_other_directories_have_separate_locks(tmp_path: Path) -> None:
     with (
         other_process(tmp_path / "runs" / "first"),
         run_lock("zk://h1:2181;h2:2181/other", str(tmp_path / "runs" / "second")),
@@ -76,7 +76,7 @@ def test_other_clusters_and_other_directories_are_not_in_the_way(tmp_path: Path)
         assert len(list(tmp_path.glob("*/.bkaudit-*.lock"))) == 3
 
 
-def test_a_run_that_is_through_or_failed_lets_the_next_one_in(tmp_path: Path) -> None:
+def test_lock_is_released_after_a_run_ends_or_fails(tmp_path: Path) -> None:
     out = str(tmp_path / "run")
     for error in (ZeroDivisionError, KeyboardInterrupt):
         with pytest.raises(error), run_lock(CLUSTER, out):
@@ -87,12 +87,12 @@ def test_a_run_that_is_through_or_failed_lets_the_next_one_in(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []  # locks do not pile up
 
 
-def test_looking_for_a_holder_makes_nothing(tmp_path: Path) -> None:
+def test_looking_up_a_lock_holder_creates_no_file(tmp_path: Path) -> None:
     assert holder(CLUSTER, str(tmp_path / "runs" / "first")) is None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_holder_that_has_not_said_who_it_is_holds_the_lock_all_the_same(tmp_path: Path) -> None:
+def test_lock_with_an_empty_file_still_refuses_a_second_run(tmp_path: Path) -> None:
     with other_process(tmp_path / "first"):
         path = lock_file(CLUSTER, str(tmp_path / "first"))
         assert path is not None
@@ -102,7 +102,7 @@ def test_a_holder_that_has_not_said_who_it_is_holds_the_lock_all_the_same(tmp_pa
             pass
 
 
-def test_runs_that_may_not_be_written_are_refused_by_name(tmp_path: Path) -> None:
+def test_unwritable_run_directory_is_reported_with_its_path(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     with (
         as_nobody(),
@@ -113,7 +113,7 @@ def test_runs_that_may_not_be_written_are_refused_by_name(tmp_path: Path) -> Non
     tmp_path.chmod(0o755)
 
 
-def test_a_lock_that_was_taken_away_meanwhile_is_made_again(
+def test_lock_file_that_is_deleted_while_locking_is_created_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when old runs and idle locks are pruned at the moment at which a run begins."""
@@ -133,7 +133,7 @@ def test_a_lock_that_was_taken_away_meanwhile_is_made_again(
         assert holder(CLUSTER, str(tmp_path / "run")) is not None
 
 
-def test_a_lock_file_that_cannot_be_opened_again_is_closed_once(
+def test_lock_file_that_cannot_be_reopened_is_closed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A number that is closed twice may by then be another thread's file."""

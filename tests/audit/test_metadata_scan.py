@@ -32,7 +32,7 @@ def credentials(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_scan_logs_in_on_the_driver_and_in_every_task_and_lands_no_secret(
+def test_scan_logs_in_with_credentials_and_writes_no_secret_to_the_run(
     spark: SparkSession, tmp_path: Path, credentials: str
 ) -> None:
     with ZooKeeperProcess(tmp_path / "server") as server:
@@ -52,8 +52,8 @@ def test_a_scan_logs_in_on_the_driver_and_in_every_task_and_lands_no_secret(
     assert not [path for path in files if SECRET.encode() in path.read_bytes()]
 
 
-def test_what_travels_to_tasks_is_the_path_of_the_file(credentials: str) -> None:
-    given = {"metadata": "zk://h:2181/bk", "credentials": credentials}
-    travelling = pickle.dumps(LedgerSource(given).reader(StructType()))
-    assert credentials.encode() in travelling
-    assert SECRET.encode() not in travelling
+def test_pickled_reader_has_the_credentials_path_but_no_secret(credentials: str) -> None:
+    options = {"metadata": "zk://h:2181/bk", "credentials": credentials}
+    pickled_reader = pickle.dumps(LedgerSource(options).reader(StructType()))
+    assert credentials.encode() in pickled_reader
+    assert SECRET.encode() not in pickled_reader

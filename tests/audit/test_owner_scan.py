@@ -16,14 +16,14 @@ from auditor.sources.owners.applications import NONE_VALUE
 
 
 def scan(
-    owners: str | None = None, *, empty: bool = False, beside: bool | str = False, refused: str | None = None
+    owners: str | None = None, *, empty: bool = False, sibling: bool | str = False, refused: str | None = None
 ) -> Owners:
     """A scan of a store that has an application's tree beside its root, has not, or does not say."""
 
     def has_sibling(name: str) -> bool:
-        if isinstance(beside, str):
-            raise StoreError(beside)
-        return beside and name == "managed-ledgers"
+        if isinstance(sibling, str):
+            raise StoreError(sibling)
+        return sibling and name == "managed-ledgers"
 
     def write_table(*_: Any) -> None:
         if refused is not None:
@@ -38,36 +38,36 @@ def scan(
     return read_owners(cast(Any, source), AuditOptions(owners=owners or ()))
 
 
-def test_the_metadatas_own_store_is_looked_at_and_no_other() -> None:
-    assert scan(beside=True).names == ("pulsar:zk://h1:2181/east",)
-    assert scan(beside=False).stores == ()
-    assert scan(NONE_VALUE, beside=True).stores == ()
+def test_owners_are_searched_by_default_only_in_the_metadata_store() -> None:
+    assert scan(sibling=True).names == ("pulsar:zk://h1:2181/east",)
+    assert scan(sibling=False).stores == ()
+    assert scan(NONE_VALUE, sibling=True).stores == ()
 
 
-def test_a_store_that_does_not_say_leaves_a_note() -> None:
-    unsure = scan(beside="session lost")
+def test_failed_search_for_owners_leaves_a_notice() -> None:
+    unsure = scan(sibling="session lost")
     assert unsure.stores == ()
-    [found] = owner_remarks(unsure, cast(Any, None))
-    assert "session lost" in sentence_of(found)
+    [remark] = owner_remarks(unsure, cast(Any, None))
+    assert "session lost" in sentence_of(remark)
 
 
-def test_owners_that_may_not_be_read_end_an_audit_only_where_they_were_asked_for() -> None:
-    unread = scan(beside=True, refused="not authorised to read /managed-ledgers")
+def test_unreadable_owners_end_an_audit_only_if_they_were_requested() -> None:
+    unread = scan(sibling=True, refused="not authorised to read /managed-ledgers")
     assert unread.stores == ()
-    [found] = owner_remarks(unread, cast(Any, None))
-    assert "not authorised" in sentence_of(found)
+    [remark] = owner_remarks(unread, cast(Any, None))
+    assert "not authorised" in sentence_of(remark)
     with pytest.raises(StoreError, match="not authorised"):
         scan("pulsar:zk://h1:2181", refused="not authorised to read /managed-ledgers")
 
 
-def test_a_place_that_was_named_and_has_no_owners_is_an_error() -> None:
+def test_requested_store_without_owners_is_an_error() -> None:
     with pytest.raises(StoreError, match="the store has no data of pulsar"):
         scan("pulsar:dump:///saved.jsonl", empty=True)
-    assert scan(beside=True, empty=True).stores  # an application that is new has none yet
+    assert scan(sibling=True, empty=True).stores  # an application that is new has none yet
 
 
 @pytest.mark.parametrize("owners", ["zk://h1:2181", "pulsar:zk://", ["pulsar:zk://h1", NONE_VALUE]])
-def test_what_cannot_be_meant_is_refused_before_anything_is_read(owners: str | list[str]) -> None:
+def test_invalid_owners_option_is_a_usage_error(owners: str | list[str]) -> None:
     with pytest.raises(UsageError):
         check_owners(AuditOptions(owners=owners))
     with pytest.raises(UsageError):

@@ -12,17 +12,17 @@ from auditor.model.options import AuditOptions
 from auditor.model.placement import Policy
 
 PULSAR = "reppDnsResolverClass=org.apache.pulsar.bookie.rackawareness.BookieRackAffinityMapping\n"
-ALIKE = "metadataServiceUri=metadata-store:zk:zk1:2181,zk2:2181/pulsar\n" + PULSAR
+SAME_STORE = "metadataServiceUri=metadata-store:zk:zk1:2181,zk2:2181/pulsar\n" + PULSAR
 
 
 @pytest.mark.parametrize(
-    ("broker", "bookie", "said"),
+    ("broker", "bookie", "expected"),
     [
-        ("metadataStoreUrl=zk:zk2:2181,zk1:2181/pulsar\n", ALIKE, []),
-        ("metadataStoreUrl=zk1:2181,zk2:2181/pulsar\n", ALIKE, []),
+        ("metadataStoreUrl=zk:zk2:2181,zk1:2181/pulsar\n", SAME_STORE, []),
+        ("metadataStoreUrl=zk1:2181,zk2:2181/pulsar\n", SAME_STORE, []),
         (
             "metadataStoreUrl=zk:zk9:2181/pulsar\n",
-            ALIKE,
+            SAME_STORE,
             [
                 "AutoRecovery reads the mapping from metadata-store:zk:zk1:2181,zk2:2181/pulsar, "
                 "and brokers read it from zk:zk9:2181/pulsar"
@@ -30,7 +30,7 @@ ALIKE = "metadataServiceUri=metadata-store:zk:zk1:2181,zk2:2181/pulsar\n" + PULS
         ),
         (
             "metadataStoreUrl=zk:zk1:2181,zk2:2181\n",
-            ALIKE,
+            SAME_STORE,
             [
                 "AutoRecovery reads the mapping from metadata-store:zk:zk1:2181,zk2:2181/pulsar, "
                 "and brokers read it from zk:zk1:2181,zk2:2181"
@@ -60,37 +60,43 @@ ALIKE = "metadataServiceUri=metadata-store:zk:zk1:2181,zk2:2181/pulsar\n" + PULS
         ),
     ],
 )
-def test_what_differs(tmp_path: Path, broker: str, bookie: str, said: list[str]) -> None:
+def test_differing_broker_and_autorecovery_settings_are_reported(
+    tmp_path: Path, broker: str, bookie: str, expected: list[str]
+) -> None:
     (tmp_path / "broker.conf").write_text(broker)
     (tmp_path / "bookkeeper.conf").write_text(bookie)
     options = AuditOptions(
         placement=str(tmp_path / "broker.conf"), bookie_conf=str(tmp_path / "bookkeeper.conf")
     )
-    found = settings_differences(options, uses_pulsar_mapping=True)
-    assert [each[: len(word)] for each, word in zip(found, said, strict=True)] == said
+    differences = settings_differences(options, uses_pulsar_mapping=True)
+    assert [
+        difference[: len(word)] for difference, word in zip(differences, expected, strict=True)
+    ] == expected
 
 
-def test_what_brokers_go_by_goes_before_what_autorecovery_goes_by(tmp_path: Path) -> None:
+def test_broker_configuration_wins_over_bookie_configuration(tmp_path: Path) -> None:
     broker, bookie = tmp_path / "broker.conf", tmp_path / "bk_server.conf"
     broker.write_text("bookkeeperClientRegionawarePolicyEnabled=true\n")
     bookie.write_text("ensemblePlacementPolicy=x.ZoneawareEnsemblePlacementPolicy\n")
-    alone = check_placement(AuditOptions(bookie_conf=str(bookie)))
-    assert (alone.policy, alone.origin) == (Policy.ZONE, f"--bookie-conf {bookie}")
-    both = check_placement(AuditOptions(bookie_conf=str(bookie), placement=str(broker)))
-    assert (both.policy, both.origin) == (Policy.REGION, f"--placement {broker}")
+    bookie_only = check_placement(AuditOptions(bookie_conf=str(bookie)))
+    assert (bookie_only.policy, bookie_only.origin) == (Policy.ZONE, f"--bookie-conf {bookie}")
+    combined = check_placement(AuditOptions(bookie_conf=str(bookie), placement=str(broker)))
+    assert (combined.policy, combined.origin) == (Policy.REGION, f"--placement {broker}")
 
 
-def test_one_configuration_alone_differs_from_nothing(tmp_path: Path) -> None:
+def test_single_configuration_has_no_differences(tmp_path: Path) -> None:
     (tmp_path / "bk.conf").write_text("minNumRacksPerWriteQuorum=3\n")
     assert (
         settings_differences(AuditOptions(bookie_conf=str(tmp_path / "bk.conf")), uses_pulsar_mapping=True)
         == ()
     )
-    told = AuditOptions(bookie_conf=str(tmp_path / "bk.conf"), placement="rack,minNumRacksPerWriteQuorum=2")
-    assert settings_differences(told, uses_pulsar_mapping=True) == ()
+    options = AuditOptions(
+        bookie_conf=str(tmp_path / "bk.conf"), placement="rack,minNumRacksPerWriteQuorum=2"
+    )
+    assert settings_differences(options, uses_pulsar_mapping=True) == ()
 
 
-def test_a_configuration_with_a_policy_that_nobody_knows_is_wrong_usage(tmp_path: Path) -> None:
+def test_unknown_placement_policy_class_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "broker.conf").write_text("")
     (tmp_path / "bk.conf").write_text("ensemblePlacementPolicy=org.mine.Policy\n")
     options = AuditOptions(placement=str(tmp_path / "broker.conf"), bookie_conf=str(tmp_path / "bk.conf"))

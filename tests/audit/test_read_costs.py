@@ -49,38 +49,38 @@ def is_short(monkeypatch: pytest.MonkeyPatch) -> Any:
     return reads
 
 
-def test_index_files_count_as_the_metadata_has_them_and_entry_logs_do_not(
-    tmp_path: Path, is_short: Any
-) -> None:
+def test_index_file_cost_follows_ledger_count_and_ignores_entry_logs(tmp_path: Path, is_short: Any) -> None:
     write(tmp_path / "current" / "7.log", 10_000_000)
     assert is_short(index_cost(index(tmp_path), 5_000), 0.101)
     assert not is_short(index_cost(index(tmp_path), 5_100), 0.101)
     assert is_short(index_cost(index(tmp_path, ROCKSDB), 1_000_000), 0.001), "a database is no file a ledger"
 
 
-def test_both_kinds_of_index_count_together(tmp_path: Path, is_short: Any) -> None:
+def test_costs_of_both_index_kinds_add_up(tmp_path: Path, is_short: Any) -> None:
     write(tmp_path / "rocksdb" / "current" / "ledgers" / "000007.sst", 100_000)
-    both = [*index(tmp_path / "files"), *index(tmp_path / "rocksdb", ROCKSDB)]
-    assert is_short(index_cost(both, 100), 0.004)
-    assert not is_short(index_cost(both, 190), 0.004)
+    parts = [*index(tmp_path / "files"), *index(tmp_path / "rocksdb", ROCKSDB)]
+    assert is_short(index_cost(parts, 100), 0.004)
+    assert not is_short(index_cost(parts, 190), 0.004)
 
 
 @pytest.mark.parametrize("database", ["ledgers", "locations"])
-def test_databases_count_where_the_index_is_in_rocksdb(tmp_path: Path, database: str, is_short: Any) -> None:
+def test_rocksdb_index_cost_counts_the_files_of_each_database(
+    tmp_path: Path, database: str, is_short: Any
+) -> None:
     write(tmp_path / "current" / database / "000007.sst", 100_000)
     write(tmp_path / "current" / "7.log", 10_000_000)
     assert is_short(index_cost(index(tmp_path, ROCKSDB), 1), 0.004)
     assert not is_short(index_cost(index(tmp_path, ROCKSDB), 1), 0.0005)
 
 
-def test_journals_count_whole(tmp_path: Path, is_short: Any) -> None:
+def test_journal_cost_counts_the_whole_file(tmp_path: Path, is_short: Any) -> None:
     write(tmp_path / "current" / "19.txn", 100_000)
     parts = [JournalTailPart("bk1:3181", (JournalDirectory(str(tmp_path), "", 0x19, 90_000),))]
     assert is_short(journal_cost(parts), 0.004)
     assert not is_short(journal_cost(parts), 0.0005)
 
 
-def test_a_directory_that_cannot_be_listed_is_left_to_its_reader(tmp_path: Path, is_short: Any) -> None:
+def test_missing_or_empty_input_is_a_short_read(tmp_path: Path, is_short: Any) -> None:
     for cost in (
         index_cost(index(tmp_path / "gone"), 0),
         index_cost(index(tmp_path / "gone", ROCKSDB), 0),
@@ -90,7 +90,7 @@ def test_a_directory_that_cannot_be_listed_is_left_to_its_reader(tmp_path: Path,
         assert is_short(cost, 1.5)
 
 
-def test_a_slow_look_at_file_sizes_leaves_reading_to_tasks(
+def test_slow_size_lookup_leaves_the_read_to_spark_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_short: Any
 ) -> None:
     write(tmp_path / "current" / "ledgers" / "000007.sst", 10)

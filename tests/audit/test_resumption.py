@@ -17,38 +17,38 @@ LIVE, SAVED = "zk://h1:2181/ledgers", "dump:///saved/metadata.jsonl"
 IDENTITY = {"metadata": "as asked"}
 
 
-def broken_off(below: Path, **ages_s: float) -> RunDirectory:
+def interrupted_run(below: Path, **ages_s: float) -> RunDirectory:
     """A run directory with these tables, whole since so many seconds, and one that is not."""
     run = RunDirectory(str(below / "run"))
     run.write_json(MANIFEST, {"identity": IDENTITY, "scan_time": 5})
-    now = time.time()
+    now_s = time.time()
     for name, age in ages_s.items():
         (below / "run" / "tables" / name).mkdir(parents=True)
         mark = below / "run" / "tables" / name / DONE_FILE
         mark.touch()
-        os.utime(mark, (now - age, now - age))
+        os.utime(mark, (now_s - age, now_s - age))
     (below / "run" / "tables" / "half").mkdir(parents=True)
     (below / "run" / "findings").mkdir()
     return run
 
 
-def test_what_is_fresh_is_taken_and_said_to_be(tmp_path: Path) -> None:
-    run = broken_off(tmp_path, ledgers=800, members=20)
-    found = resumption_of(run, LIVE, AuditOptions())
-    assert found.oldest_table_time is not None
-    assert abs(found.oldest_table_time / 1000 - (time.time() - 800)) < 60
-    [note] = found.notes
+def test_fresh_tables_are_reused_with_a_notice(tmp_path: Path) -> None:
+    run = interrupted_run(tmp_path, ledgers=800, members=20)
+    resumption = resumption_of(run, LIVE, AuditOptions())
+    assert resumption.oldest_table_time is not None
+    assert abs(resumption.oldest_table_time / 1000 - (time.time() - 800)) < 60
+    [note] = resumption.notes
     assert note.startswith("this run was resumed: it reuses tables of an interrupted run, the oldest from 20")
     assert run.exists(f"tables/ledgers/{DONE_FILE}")
     assert run.read_json(MANIFEST) == {"identity": IDENTITY, "scan_time": 5}
 
 
 @pytest.mark.parametrize("within", [900.0, 0.0])
-def test_with_one_table_too_old_all_of_a_running_store_is_read_again(tmp_path: Path, within: float) -> None:
-    run = broken_off(tmp_path, ledgers=within + 100, availability=1)
-    found = resumption_of(run, LIVE, AuditOptions(resume_within=within))
-    assert found.oldest_table_time is None
-    assert found.notes[0].startswith(
+def test_one_stale_table_restarts_the_run_of_a_live_store(tmp_path: Path, within: float) -> None:
+    run = interrupted_run(tmp_path, ledgers=within + 100, availability=1)
+    resumption = resumption_of(run, LIVE, AuditOptions(resume_within=within))
+    assert resumption.oldest_table_time is None
+    assert resumption.notes[0].startswith(
         "an interrupted run was restarted from the beginning: its oldest table, from 20"
     )
     # Every other table follows from the first scan; and what was remembered is of it too.
@@ -58,14 +58,14 @@ def test_with_one_table_too_old_all_of_a_running_store_is_read_again(tmp_path: P
     assert run.begin_run(IDENTITY) is True
 
 
-def test_what_is_saved_does_not_change(tmp_path: Path) -> None:
-    run = broken_off(tmp_path, ledgers=90_000)
-    found = resumption_of(run, SAVED, AuditOptions())
-    assert found.oldest_table_time is not None
+def test_old_tables_of_a_saved_store_are_reused(tmp_path: Path) -> None:
+    run = interrupted_run(tmp_path, ledgers=90_000)
+    resumption = resumption_of(run, SAVED, AuditOptions())
+    assert resumption.oldest_table_time is not None
     assert run.exists(f"tables/ledgers/{DONE_FILE}")
 
 
-def test_a_run_that_got_nowhere_has_nothing_to_take(tmp_path: Path) -> None:
+def test_run_without_finished_tables_has_nothing_to_resume(tmp_path: Path) -> None:
     assert resumption_of(RunDirectory(str(tmp_path / "none")), LIVE, AuditOptions()).notes == ()
-    run = broken_off(tmp_path)
+    run = interrupted_run(tmp_path)
     assert (resumption_of(run, LIVE, AuditOptions()).oldest_table_time, run.oldest_table_ms()) == (None, None)

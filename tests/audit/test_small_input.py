@@ -28,7 +28,7 @@ def test_a_dump_is_small_up_to_the_bound(tmp_path: Path) -> None:
     assert not small(f"dump://{dump}")
 
 
-def test_all_files_of_a_server_count(tmp_path: Path) -> None:
+def test_all_snapshot_and_log_files_count_toward_the_size(tmp_path: Path) -> None:
     for name in ("snapshot.1", "log.2"):
         (tmp_path / name).write_bytes(bytes(MAX_SMALL_BYTES // 2))
     assert small(f"zk-snapshot://{tmp_path}?root=/ledgers")
@@ -36,11 +36,11 @@ def test_all_files_of_a_server_count(tmp_path: Path) -> None:
     assert not small(f"zk-snapshot://{tmp_path}?root=/ledgers")
 
 
-def test_what_cannot_be_seen_is_not_small() -> None:
+def test_missing_dump_is_not_small() -> None:
     assert not small("dump:///not/there.jsonl")
 
 
-class Running:
+class RunningStore:
     """A store that runs, as far as it is asked for its layout."""
 
     nodes = ClusterNodes({}, 0, "0x1")
@@ -53,11 +53,13 @@ class Running:
 
 
 @pytest.mark.parametrize(
-    ("ledgers", "wanted"), [(MAX_SMALL_LEDGERS, True), (MAX_SMALL_LEDGERS + 1, False), (None, False)]
+    ("ledgers", "is_small"), [(MAX_SMALL_LEDGERS, True), (MAX_SMALL_LEDGERS + 1, False), (None, False)]
 )
-def test_a_running_store_is_asked(ledgers: int | None, wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_store_is_small_up_to_max_small_ledgers(
+    ledgers: int | None, is_small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """None: it breaks off while it counts."""
-    store = Running()
+    store = RunningStore()
 
     def count(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
         assert (uri.root, layout, options.timeout_s) == ("/ledgers", LayoutKind.HIERARCHICAL, 0.5)
@@ -68,10 +70,10 @@ def test_a_running_store_is_asked(ledgers: int | None, wanted: bool, monkeypatch
     monkeypatch.setattr(audit, "open_store", lambda *_: store)
     monkeypatch.setattr(audit, "choose_layout", lambda *_: (LayoutKind.HIERARCHICAL, "it says so"))
     monkeypatch.setattr(audit, "count_ledgers", count)
-    assert small("zk://h1:2181/ledgers") is wanted
+    assert small("zk://h1:2181/ledgers") is is_small
     assert store.nodes.scan_time == 1  # it was closed
 
 
-def test_one_that_does_not_answer_is_told_before_java_starts() -> None:
+def test_unreachable_store_fails_the_size_check() -> None:
     with pytest.raises(StoreError, match=r"127\.0\.0\.1:1"):
         small("zk://127.0.0.1:1/ledgers")

@@ -14,12 +14,12 @@ SCAN = 1_795_237_669_000
 HOUR = 3_600_000
 
 
-def bookies(*made: int | None) -> Any:
+def bookies(*made_times: int | None) -> Any:
     """Bookies a, b ...: each with an index in a collection that was made at this time; None: in none."""
-    names = "abcdefgh"[: len(made)]
+    names = "abcdefgh"[: len(made_times)]
     manifests = [
         (f"/collected/{name}", SimpleNamespace(id=f"id-{name}", made=time))
-        for name, time in zip(names, made, strict=True)
+        for name, time in zip(names, made_times, strict=True)
         if time is not None
     ]
     owners = {f"id-{name}:0": SimpleNamespace(bookie_id=f"{name}:1") for name in names}
@@ -30,15 +30,15 @@ def bookies(*made: int | None) -> Any:
     )
 
 
-def old_sources(now: int, *made: int | None, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    monkeypatch.setattr(source_age, "now_ms", lambda: now)
+def old_sources(now_ms: int, *made_times: int | None, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.setattr(source_age, "now_ms", lambda: now_ms)
     first: Any = SimpleNamespace(source=SimpleNamespace(scan_time=SCAN))
-    indexes: Any = SimpleNamespace(bookies=bookies(*made))
+    indexes: Any = SimpleNamespace(bookies=bookies(*made_times))
     return find_old_sources(first, indexes)
 
 
 @pytest.mark.parametrize(
-    ("made", "reason"),
+    ("made_ms", "reason"),
     [
         (SCAN, None),
         (SCAN - MAX_SOURCE_AGE_MS, None),
@@ -48,18 +48,18 @@ def old_sources(now: int, *made: int | None, monkeypatch: pytest.MonkeyPatch) ->
         (SCAN + 3 * HOUR + 1, "after this audit; a clock was wrong"),
     ],
 )
-def test_a_collection_is_as_old_as_its_manifest_says(
-    made: int, reason: str | None, monkeypatch: pytest.MonkeyPatch
+def test_age_of_a_collection_follows_its_manifest(
+    made_ms: int, reason: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = old_sources(SCAN + 2 * HOUR, made, SCAN, monkeypatch=monkeypatch)
-    assert list(found) == ([] if reason is None else ["a:1"])
-    assert reason is None or reason in found["a:1"]
+    reasons = old_sources(SCAN + 2 * HOUR, made_ms, SCAN, monkeypatch=monkeypatch)
+    assert list(reasons) == ([] if reason is None else ["a:1"])
+    assert reason is None or reason in reasons["a:1"]
 
 
-def test_the_oldest_collection_of_a_bookie_counts() -> None:
+def test_oldest_collection_of_a_bookie_sets_its_time() -> None:
     several = bookies(SCAN, SCAN - 1, None)
-    several.directory_owners.owner_of_piece = dict.fromkeys(
-        several.directory_owners.owner_of_piece, SimpleNamespace(bookie_id="a:1")
+    several.directory_owners.owner_by_piece_id = dict.fromkeys(
+        several.directory_owners.owner_by_piece_id, SimpleNamespace(bookie_id="a:1")
     )
     assert collection_times(several) == {"a:1": SCAN - 1}
     assert collection_times(bookies(None)) == {}

@@ -29,7 +29,7 @@ def output_types(stage: Stage) -> dict[str, Any]:
     return get_type_hints(product)
 
 
-def test_every_name_has_one_stage_in_the_order_of_the_names() -> None:
+def test_each_stage_name_has_one_stage_in_enum_order() -> None:
     assert [stage.name for stage in STAGES] == list(AuditStage)
     assert STAGES[-1].name is AuditStage.WRITE_REPORT
 
@@ -39,7 +39,7 @@ def test_the_parameters_of_a_function_are_the_inputs_of_its_stage(stage: Stage) 
     assert tuple(inspect.signature(stage.function).parameters) == stage.inputs
 
 
-def test_each_input_is_given_or_made_earlier_and_has_the_type_that_its_reader_expects() -> None:
+def test_each_stage_input_is_an_initial_value_or_earlier_output_of_the_same_type() -> None:
     types: dict[str, Any] = {}
     for stage in STAGES:
         parameters = get_type_hints(stage.function)
@@ -58,14 +58,14 @@ def test_each_output_is_read_by_a_later_stage() -> None:
     assert {name for stage in STAGES for name in stage.outputs} - read == {"report"}
 
 
-def test_the_page_has_the_table_of_stages() -> None:
+def test_architecture_page_has_the_table_of_stages() -> None:
     """To renew it: python -m auditor.audit.audit_stages."""
     page = PAGE.read_text("utf-8")
     assert with_stages(page, STAGES) == page
     assert all(f"| `{stage}` |" in page for stage in AuditStage)
 
 
-class Shown(SilentProgress):
+class RecordedProgress(SilentProgress):
     """Progress that keeps what it is told."""
 
     def __init__(self) -> None:
@@ -100,11 +100,11 @@ def toy_stages(called: list[str]) -> tuple[Stage, ...]:
 
 
 @pytest.fixture
-def run_toys() -> Callable[..., tuple[dict[str, Any], list[str], Shown, list[AuditStage]]]:
+def run_toys() -> Callable[..., tuple[dict[str, Any], list[str], RecordedProgress, list[AuditStage]]]:
     def run(last: AuditStage, finished_before: AuditStage | None = None) -> Any:
         called: list[str] = []
         saved: list[AuditStage] = []
-        shown = Shown()
+        shown = RecordedProgress()
         values = run_stages(toy_stages(called), {"start": 1}, shown, last, finished_before, saved.append)
         return values, called, shown, saved
 
@@ -119,13 +119,13 @@ def test_stages_run_in_order_and_pass_their_values_on(run_toys: Callable[..., An
     assert shown.notes == []
 
 
-def test_no_stage_runs_after_the_last_one_wanted(run_toys: Callable[..., Any]) -> None:
+def test_no_stage_runs_after_the_requested_last_stage(run_toys: Callable[..., Any]) -> None:
     values, called, _, saved = run_toys(AuditStage.OWNERS)
     assert called == saved == ["metadata", "owners"]
     assert "third" not in values
 
 
-def test_a_resumed_run_says_where_it_continues_and_never_saves_an_earlier_stage(
+def test_resumed_run_reports_where_it_continues_and_saves_no_earlier_stage(
     run_toys: Callable[..., Any],
 ) -> None:
     _, called, shown, saved = run_toys(AuditStage.INDEXES, finished_before=AuditStage.OWNERS)
@@ -142,6 +142,6 @@ def test_an_unknown_stage_is_wrong_usage_before_anything_is_read() -> None:
     assert parse_stage("second-scan") is AuditStage.SECOND_SCAN
 
 
-def test_the_stage_to_stop_after_is_no_option_of_the_audit() -> None:
+def test_stop_after_is_not_an_audit_option() -> None:
     """Else it would be in the run's identity, and the command without it would not continue the run."""
     assert "stop_after" not in option_types()

@@ -68,13 +68,13 @@ def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> St
     for stage in AuditStage:
         result = audit(root, "stopped", "--stop-after", str(stage), "--format", "json")
         assert (result.exit_code == 3) == (stage is not AuditStage.WRITE_REPORT), result.stderr
-        made = {path for path in MADE_BY.values() if (root / "stopped" / path).exists()}
-        stops[stage] = Stop(result, made)
-        first_written = first_written or written(root / "stopped")
+        paths = {path for path in MADE_BY.values() if (root / "stopped" / path).exists()}
+        stops[stage] = Stop(result, paths)
+        first_written = first_written or first_table_mtime(root / "stopped")
     return Stops(root, whole, stops, first_written)
 
 
-def written(run: Path) -> float:
+def first_table_mtime(run: Path) -> float:
     """When the first table of a run was written."""
     return max(path.stat().st_mtime for path in (run / "tables" / "ledgers").iterdir())
 
@@ -82,7 +82,7 @@ def written(run: Path) -> float:
 @pytest.mark.parametrize("number", range(1, len(AuditStage)))
 def test_a_stopped_run_has_the_tables_of_its_stages_and_no_report(stopped: Stops, number: int) -> None:
     stage = list(AuditStage)[number - 1]
-    result, made = stopped.stops[stage]
+    result, paths = stopped.stops[stage]
     assert (result.exit_code, result.stdout) == (3, ""), result.stderr
     path = re.escape(str(stopped.root / "stopped"))
     line = (
@@ -91,17 +91,17 @@ def test_a_stopped_run_has_the_tables_of_its_stages_and_no_report(stopped: Stops
     )
     assert re.fullmatch(line, result.stderr.splitlines(keepends=True)[-1])
     done = list(AuditStage)[:number]
-    assert made == {path for stage, path in MADE_BY.items() if stage in done}
+    assert paths == {path for stage, path in MADE_BY.items() if stage in done}
 
 
-def test_the_next_command_says_with_which_stage_it_continues(stopped: Stops) -> None:
-    kept = "bkaudit: reusing the tables of an interrupted run; continuing with stage"
-    assert kept not in stopped.stops[AuditStage.METADATA].result.stderr
-    assert f"{kept} 2 of 15: owners\n" in stopped.stops[AuditStage.OWNERS].result.stderr
-    assert f"{kept} 15 of 15: report\n" in stopped.stops[AuditStage.WRITE_REPORT].result.stderr
+def test_next_command_reports_the_stage_it_continues_with(stopped: Stops) -> None:
+    resume_note = "bkaudit: reusing the tables of an interrupted run; continuing with stage"
+    assert resume_note not in stopped.stops[AuditStage.METADATA].result.stderr
+    assert f"{resume_note} 2 of 15: owners\n" in stopped.stops[AuditStage.OWNERS].result.stderr
+    assert f"{resume_note} 15 of 15: report\n" in stopped.stops[AuditStage.WRITE_REPORT].result.stderr
 
 
-def test_a_run_of_many_stops_ends_as_one_in_one_go(stopped: Stops) -> None:
+def test_run_stopped_after_each_stage_ends_like_an_uninterrupted_run(stopped: Stops) -> None:
     end = stopped.stops[AuditStage.WRITE_REPORT].result
     assert (end.exit_code, stopped.whole.exit_code) == (1, 1)
     ended, whole = json.loads(end.stdout), json.loads(stopped.whole.stdout)
@@ -122,7 +122,7 @@ def test_a_run_of_many_stops_ends_as_one_in_one_go(stopped: Stops) -> None:
 
 
 def test_a_finished_stage_is_not_run_again(stopped: Stops) -> None:
-    assert written(stopped.root / "stopped") == stopped.first_written
+    assert first_table_mtime(stopped.root / "stopped") == stopped.first_written
 
 
 def test_a_stage_that_does_not_exist_is_wrong_usage(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _MOST = 2**63 - 1
 
 
-def test_a_ledger_counts_once_a_severity_with_its_longest_length(spark: SparkSession) -> None:
+def test_ledger_counts_once_per_severity_with_its_longest_length(spark: SparkSession) -> None:
     findings = spark.createDataFrame(
         [
             ("critical", 0, 1),
@@ -35,7 +35,7 @@ def test_a_ledger_counts_once_a_severity_with_its_longest_length(spark: SparkSes
     ]
 
 
-def test_lengths_that_no_disk_has_are_added_all_the_same(spark: SparkSession) -> None:
+def test_impossibly_long_ledger_lengths_are_summed(spark: SparkSession) -> None:
     findings = spark.createDataFrame(
         [("note", 0, 1), ("note", 0, 2)], "severity string, scope_id bigint, ledger_id bigint"
     )

@@ -33,7 +33,7 @@ NESTED = pa.schema(
 )
 
 
-def test_an_unfinished_run_is_resumed_by_the_same_question_only(tmp_path: Path) -> None:
+def test_unfinished_run_resumes_only_with_the_same_sources(tmp_path: Path) -> None:
     run = RunDirectory(str(tmp_path / "run"))
     assert run.begin_run({"metadata": "a"}) is False
     assert run.begin_run({"metadata": "a"}) is True
@@ -42,14 +42,14 @@ def test_an_unfinished_run_is_resumed_by_the_same_question_only(tmp_path: Path) 
         run.begin_run({"metadata": "b"})
 
 
-def test_a_run_that_got_nowhere_gives_its_place_away(tmp_path: Path) -> None:
+def test_run_without_tables_can_be_restarted_with_other_sources(tmp_path: Path) -> None:
     run = RunDirectory(str(tmp_path / "run"))
     run.begin_run({"metadata": "mistyped"})
     assert run.begin_run({"metadata": "right"}) is False
     assert run.begin_run({"metadata": "right"}) is True
 
 
-def _break_off(begun: bool) -> None:
+def _raise_store_error(begun: bool) -> None:
     assert begun
     raise StoreError("no answer")
 
@@ -59,7 +59,7 @@ def test_a_run_that_fails_before_its_first_table_leaves_no_manifest(tmp_path: Pa
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "spark.log").write_text("kept")
     with pytest.raises(StoreError, match="no answer"), run.claim_directory({"metadata": "a"}):
-        _break_off(run.exists(MANIFEST))
+        _raise_store_error(run.exists(MANIFEST))
     assert [file.name for file in (tmp_path / "run").iterdir()] == ["spark.log"]
 
 
@@ -68,11 +68,11 @@ def test_a_run_that_fails_with_tables_is_resumed(tmp_path: Path) -> None:
     (tmp_path / "run" / "tables").mkdir(parents=True)
     run.write_json(MANIFEST, {"identity": {"metadata": "a"}})
     with pytest.raises(StoreError), run.claim_directory({"metadata": "a"}):
-        _break_off(run.exists("tables"))
+        _raise_store_error(run.exists("tables"))
     assert run.begin_run({"metadata": "a"}) is True
 
 
-def _take_away(run: RunDirectory, error: Exception | None) -> None:
+def _delete_directory(run: RunDirectory, error: Exception | None) -> None:
     """Take the directory away, write a table as an audit that has not noticed yet, and fail, or go on."""
     files, path = run.locate("")
     files.delete_dir(path)
@@ -82,17 +82,17 @@ def _take_away(run: RunDirectory, error: Exception | None) -> None:
     run.add_to_manifest({"scan_time": 5})
 
 
-def test_a_directory_that_was_taken_away_is_begun_anew(tmp_path: Path) -> None:
+def test_run_fails_if_its_directory_is_deleted_and_the_next_run_starts_anew(tmp_path: Path) -> None:
     """No run ends as whole of which the first tables are gone, whatever error is the first."""
     for error in (None, OSError("no such file"), ValueError("Path does not exist")):
         run = RunDirectory(str(tmp_path / "run"))
         with pytest.raises(RunError, match="was deleted while"), run.claim_directory({"metadata": "a"}):
-            _take_away(run, error)
+            _delete_directory(run, error)
         assert run.begin_run({"metadata": "a"}) is False
         assert list(run.read_json(MANIFEST) or {}) == ["identity"]
 
 
-def test_a_directory_that_is_refused_is_left_alone(tmp_path: Path) -> None:
+def test_refused_claim_keeps_the_finished_runs_manifest(tmp_path: Path) -> None:
     run = RunDirectory(str(tmp_path / "run"))
     run.write_json(MANIFEST, {"identity": {"metadata": "a"}})
     run.write_json(REPORT, {})
@@ -109,7 +109,7 @@ def test_a_finished_run_is_never_written_over(tmp_path: Path) -> None:
         run.begin_run({"metadata": "a"})
 
 
-def test_a_run_may_lie_on_another_file_system(tmp_path: Path) -> None:
+def test_run_directory_accepts_a_file_uri(tmp_path: Path) -> None:
     run = RunDirectory(f"file://{tmp_path}/run")
     run.write_json("x.json", {"a": 1})
     assert run.read_json("x.json") == {"a": 1}
@@ -117,17 +117,17 @@ def test_a_run_may_lie_on_another_file_system(tmp_path: Path) -> None:
     assert run.read_file("x.json").endswith(b"}\n")
 
 
-def test_no_file_system_is_wrong_usage() -> None:
+def test_unknown_file_system_is_a_run_error() -> None:
     with pytest.raises(RunError, match="nosuch"):
         RunDirectory("nosuch://host/run").exists("tables")
 
 
-def test_a_whole_table_is_not_made_again(spark: SparkSession, tmp_path: Path) -> None:
-    made: list[str] = []
+def test_finished_table_is_not_made_again(spark: SparkSession, tmp_path: Path) -> None:
+    made_values: list[str] = []
 
     def make(value: str) -> Any:
         def table() -> DataFrame:
-            made.append(value)
+            made_values.append(value)
             return spark.createDataFrame([(value,)], "bookie_id string")
 
         return table
@@ -137,18 +137,18 @@ def test_a_whole_table_is_not_made_again(spark: SparkSession, tmp_path: Path) ->
         cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
         rows = [row.bookie_id for row in cache.write_table("t", make(value)).collect()]
         assert rows == ["first"]
-    assert made == ["first"]
+    assert made_values == ["first"]
     (tmp_path / "run" / "tables" / "t" / "_SUCCESS").unlink()
     cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
     assert [row.bookie_id for row in cache.write_table("t", make("third")).collect()] == ["third"]
 
 
-def test_what_was_seen_first_is_remembered(spark: SparkSession, tmp_path: Path) -> None:
+def test_pinned_fact_keeps_its_first_value(spark: SparkSession, tmp_path: Path) -> None:
     cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
     assert [cache.run_store.pin_fact("scan_time", time) for time in (5, 7)] == [5, 5]
 
 
-def test_rows_of_the_driver_land_with_their_schema(spark: SparkSession, tmp_path: Path) -> None:
+def test_driver_rows_are_written_with_their_schema(spark: SparkSession, tmp_path: Path) -> None:
     cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
     assert cache.write_rows("empty", [], SCHEMA).columns == ["bookie_id"]
     rows: list[dict[str, Any]] = [
@@ -172,7 +172,7 @@ def test_rows_of_the_driver_land_with_their_schema(spark: SparkSession, tmp_path
     assert unasked.schema == landed.schema, "who opens the run later sees the same types"
 
 
-def test_rows_of_a_run_that_broke_off_are_written_anew(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_of_an_interrupted_write_are_written_again(spark: SparkSession, tmp_path: Path) -> None:
     for value in ("first", "second"):
         cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
         landed = cache.write_rows("t", [{"bookie_id": value}], SCHEMA)
@@ -183,9 +183,7 @@ def test_rows_of_a_run_that_broke_off_are_written_anew(spark: SparkSession, tmp_
     assert [row.bookie_id for row in landed.collect()] == ["third"]
 
 
-def test_a_table_that_spark_wrote_is_read_with_the_types_it_was_made_with(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_spark_table_is_read_with_the_types_it_was_written_with(spark: SparkSession, tmp_path: Path) -> None:
     cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
     landed = cache.write_table(
         "t", lambda: spark.sql("select 1 as a, array(struct('x' as b, X'00ff' as c)) as d")
@@ -196,7 +194,7 @@ def test_a_table_that_spark_wrote_is_read_with_the_types_it_was_made_with(
     ]
 
 
-def test_an_empty_table_keeps_its_columns_and_takes_its_joins_out_of_every_plan(
+def test_empty_table_keeps_its_columns_and_its_joins_are_optimised_away(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), SilentProgress())
@@ -210,7 +208,9 @@ def test_an_empty_table_keeps_its_columns_and_takes_its_joins_out_of_every_plan(
     assert nothing.count() == rows.count() == 0
     assert rows.columns == ["bookie_id"]
     joined = ledgers.join(nothing, "ledger_id", "left")
-    assert sorted((row.ledger_id, row.at) for row in joined.collect()) == [(each, None) for each in range(4)]
+    assert sorted((row.ledger_id, row.at) for row in joined.collect()) == [
+        (ledger_id, None) for ledger_id in range(4)
+    ]
     assert "Join" not in _optimised(joined)
     assert "Join" in _optimised(ledgers.join(ledgers.where("ledger_id > 1"), "ledger_id", "left"))
 
@@ -221,7 +221,7 @@ def _optimised(table: DataFrame) -> str:
 
 
 @pytest.mark.parametrize("sizes", [(0, 1, 0, 2), (1, 0, 1), (0, 0), (3,)])
-def test_no_row_is_lost_behind_a_chunk_without_rows(
+def test_chunk_without_rows_loses_no_later_row(
     spark: SparkSession, tmp_path: Path, sizes: tuple[int, ...]
 ) -> None:
     chunks = [pa.table({"ledger_id": pa.array([7] * size, pa.int64())}) for size in sizes]
@@ -231,7 +231,7 @@ def test_no_row_is_lost_behind_a_chunk_without_rows(
     assert again.write_table("t", lambda: pa.table({})).count() == sum(sizes)
 
 
-def test_no_name_of_a_table_has_a_dot_for_the_run(
+def test_written_table_names_contain_no_dot_directory(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk reads ``run/./findings`` as ``run/findings``; to an object store these are two names."""
@@ -249,13 +249,13 @@ def test_no_name_of_a_table_has_a_dot_for_the_run(
     assert names == ["findings", "tables/members"]
 
 
-def test_an_audit_of_several_stores_of_owners_goes_on_with_its_own_unfinished_run(tmp_path: Path) -> None:
-    both = ["pulsar:zk://h1:2181", "pulsar:zk://h1:2181/east"]
-    identity = run_identity("audit", "zk://h1/ledgers", [], AuditOptions(owners=both, owners_complete=both))
+def test_audit_with_several_owner_stores_resumes_its_own_run(tmp_path: Path) -> None:
+    uris = ["pulsar:zk://h1:2181", "pulsar:zk://h1:2181/east"]
+    identity = run_identity("audit", "zk://h1/ledgers", [], AuditOptions(owners=uris, owners_complete=uris))
     assert RunDirectory(str(tmp_path)).begin_run(identity) is False
     (tmp_path / "tables").mkdir()
     assert RunDirectory(str(tmp_path)).begin_run(identity) is True
-    single = run_identity("audit", "zk://h1/ledgers", [], AuditOptions(owners=both[:1]))
+    single = run_identity("audit", "zk://h1/ledgers", [], AuditOptions(owners=uris[:1]))
     with pytest.raises(RunError, match="an unfinished run with different sources or options"):
         RunDirectory(str(tmp_path)).begin_run(single)
 

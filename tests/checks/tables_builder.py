@@ -26,7 +26,7 @@ from auditor.tables.roster import ROSTER_TABLES
 from auditor.tables.run_tables import OPTIONAL_TABLES, TABLES
 
 HOUR = 3_600_000
-NOW = 1_000 * HOUR
+NOW_MS = 1_000 * HOUR
 INSTANCE = "a77a8e0d"
 Row = Mapping[str, Any]
 
@@ -57,10 +57,10 @@ def _schema(name: str) -> StructType | str:
 
 
 SCHEMAS = {name: _schema(name) for name in (*TABLES, "locks", *_DERIVED)}
-USUAL = ({*SCHEMAS} - OPTIONAL_TABLES - {*ROSTER_TABLES}) | {"bookies", "ownership"}
-_USUAL: dict[str, Row] = {
+DEFAULT_TABLES = ({*SCHEMAS} - OPTIONAL_TABLES - {*ROSTER_TABLES}) | {"bookies", "ownership"}
+_DEFAULT_ROWS: dict[str, Row] = {
     "ledgers": {
-        "scope_id": 0, "status": "ok", "state": "CLOSED", "mtime": NOW - HOUR, "rules": [], "replicas": [],
+        "scope_id": 0, "status": "ok", "state": "CLOSED", "mtime": NOW_MS - HOUR, "rules": [], "replicas": [],
         "undecidable": False,
     },
     "marks": {"scope_id": 0, "path": "mark", "replicas": [], "misplaced": False},
@@ -113,18 +113,18 @@ _USUAL: dict[str, Row] = {
 }  # fmt: skip
 
 
-def facts(**said: Any) -> ClusterFacts:
+def facts(**overrides: Any) -> ClusterFacts:
     """A saved ZooKeeper store, scanned at NOW."""
-    usual = {
-        "instance_id": INSTANCE, "scan_time": NOW, "live": False, "layout": "flat", "two_scans": False,
+    defaults = {
+        "instance_id": INSTANCE, "scan_time": NOW_MS, "live": False, "layout": "flat", "two_scans": False,
     }  # fmt: skip
-    return ClusterFacts(**{**usual, **said})
+    return ClusterFacts(**{**defaults, **overrides})
 
 
 def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Sequence[Row]) -> Tables:
     """Tables with these rows, columns not said being the usual ones or null; all other tables are empty."""
-    named = sorted(USUAL | {*rows})
-    frames = {name: frame(spark, name, rows.get(name, ())) for name in named}
+    names = sorted(DEFAULT_TABLES | {*rows})
+    frames = {name: frame(spark, name, rows.get(name, ())) for name in names}
     cluster = cluster or facts()
     roster = Roster.read(lambda name: _full(name, TABLES[name].columns.names, rows.get(name, ())), cluster)
     return Tables(
@@ -151,7 +151,7 @@ def _local(spark: SparkSession, rows: Sequence[dict[str, Any]], schema: StructTy
 
 
 def _full(name: str, columns: Sequence[str], rows: Sequence[Row]) -> list[dict[str, Any]]:
-    full = [{**dict.fromkeys(columns), **_USUAL.get(name, {}), **row} for row in rows]
+    full = [{**dict.fromkeys(columns), **_DEFAULT_ROWS.get(name, {}), **row} for row in rows]
     for row in full:
         assert set(row) == set(columns), f"{name} has no {set(row) - set(columns)}"
     return full
@@ -165,10 +165,10 @@ def _empty(spark: SparkSession, name: str) -> DataFrame:
     return _local(spark, [], columns)
 
 
-def ledger(ledger_id: int, *members: str, depends: bool = True, **said: Any) -> Row:
+def ledger(ledger_id: int, *members: str, depends: bool = True, **overrides: Any) -> Row:
     """A ledger with these members, each of which has entries of it."""
     replicas = [(member, b"", depends) for member in members]
-    return {"ledger_id": ledger_id, "path": f"/ledgers/L{ledger_id}", "replicas": replicas, **said}
+    return {"ledger_id": ledger_id, "path": f"/ledgers/L{ledger_id}", "replicas": replicas, **overrides}
 
 
 def entries(bookie_id: str, *groups: tuple[int, int, int, int]) -> tuple[str, bytes, int]:
@@ -186,7 +186,7 @@ def packed(*groups: tuple[int, int, int, int]) -> Row:
 
 
 @dataclass(frozen=True)
-class Found:
+class ParsedFinding:
     """One finding, its evidence parsed."""
 
     scope_id: int | None
@@ -204,10 +204,10 @@ class Found:
         return self.ledger_id, self.bookie_id
 
 
-def find(check_id: str, asked: Tables) -> list[Found]:
+def find(check_id: str, cluster_tables: Tables) -> list[ParsedFinding]:
     """What a check says of the tables, by ledger and bookie; run once."""
-    said = [
-        Found(
+    findings = [
+        ParsedFinding(
             row["scope_id"],
             row["ledger_id"],
             row["bookie_id"],
@@ -218,22 +218,24 @@ def find(check_id: str, asked: Tables) -> list[Found]:
             row["message"],
             json.loads(row["evidence"]),
         )
-        for row in _rows(CHECK_BY_ID[check_id], asked)
+        for row in _rows(CHECK_BY_ID[check_id], cluster_tables)
     ]
-    for each in said:
-        assert each.message != FALLBACK_MESSAGE, f"{check_id} has no message for {each}"
-        assert "None" not in each.message.split(), each.message
-        assert "; unconfirmed: " not in each.message or each.confidence != Confidence.CONFIRMED, each.message
-    return sorted(said, key=lambda found: (found.ledger_id or 0, found.bookie_id or ""))
+    for finding in findings:
+        assert finding.message != FALLBACK_MESSAGE, f"{check_id} has no message for {finding}"
+        assert "None" not in finding.message.split(), finding.message
+        assert "; unconfirmed: " not in finding.message or finding.confidence != Confidence.CONFIRMED, (
+            finding.message
+        )
+    return sorted(findings, key=lambda result: (result.ledger_id or 0, result.bookie_id or ""))
 
 
-def _rows(check: Check, asked: Tables) -> Sequence[Any]:
+def _rows(check: Check, cluster_tables: Tables) -> Sequence[Any]:
     if isinstance(check, RosterCheck):
-        return check(asked.roster)
+        return check(cluster_tables.roster)
     assert isinstance(check, TableCheck)
-    return check(asked).collect()
+    return check(cluster_tables).collect()
 
 
-def places(found: Sequence[Found]) -> list[tuple[int | None, str | None]]:
+def places(findings: Sequence[ParsedFinding]) -> list[tuple[int | None, str | None]]:
     """Ledger and bookie of each finding."""
-    return [each.where for each in found]
+    return [finding.where for finding in findings]

@@ -14,24 +14,29 @@ RULES = {
     "ensemble-duplicate": ["ensemble-duplicate"],
     "quorum-invalid": ["quorum-invalid"],
 }
-EVERY = [rule for rules in RULES.values() for rule in rules]
+ALL_RULES = [rule for rules in RULES.values() for rule in rules]
 
 
 @pytest.mark.parametrize("check_id", RULES)
-def test_a_broken_rule_is_told_once_a_ledger(spark: SparkSession, check_id: str) -> None:
-    asked = tables(
+def test_broken_rule_gets_one_finding_per_ledger(spark: SparkSession, check_id: str) -> None:
+    cluster_tables = tables(
         spark,
         ledgers=[
             ledger(0, "bk1"),
-            *(ledger(number, "bk1", rules=[(rule, "why")]) for number, rule in enumerate(EVERY, 1)),
+            *(ledger(number, "bk1", rules=[(rule, "why")]) for number, rule in enumerate(ALL_RULES, 1)),
             ledger(
-                99, "bk1", status="broken", rules=[(rule, f"{rule} {n}") for rule in EVERY for n in (1, 2)]
+                99,
+                "bk1",
+                status="broken",
+                rules=[(rule, f"{rule} {n}") for rule in ALL_RULES for n in (1, 2)],
             ),
         ],
     )
-    *single, several = find(check_id, asked)
-    assert [each.ledger_id for each in single] == [EVERY.index(rule) + 1 for rule in RULES[check_id]]
-    assert {(each.severity, each.confidence, each.bookie_id) for each in single} == {
+    *single, several = find(check_id, cluster_tables)
+    assert [finding.ledger_id for finding in single] == [
+        ALL_RULES.index(rule) + 1 for rule in RULES[check_id]
+    ]
+    assert {(finding.severity, finding.confidence, finding.bookie_id) for finding in single} == {
         ("error", "confirmed", None)
     }
     assert several.ledger_id == 99

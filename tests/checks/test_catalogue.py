@@ -172,27 +172,27 @@ PASSWORD = "regenerate-interleaved-storage-index-file"
 every_check = pytest.mark.parametrize("each", ALL_CHECKS, ids=lambda each: each.id)
 
 
-def test_the_ids_their_order_groups_and_severities_are_the_written_ones() -> None:
+def test_check_ids_order_groups_and_severities_match_the_catalogue() -> None:
     written = [(name, group, severity) for group, ids in CATALOGUE.items() for name, severity in ids.items()]
-    assert [(each.id, GROUP_BY_ID[each.id], each.severity.value) for each in ALL_CHECKS] == written
+    assert [(entry.id, GROUP_BY_ID[entry.id], entry.severity.value) for entry in ALL_CHECKS] == written
     assert tuple(CATALOGUE) == GROUPS
 
 
 def test_no_two_checks_share_an_id_or_alias() -> None:
-    names = [name for each in ALL_CHECKS for name in (each.id, *each.aliases)]
+    names = [name for entry in ALL_CHECKS for name in (entry.id, *entry.aliases)]
     assert len(set(names)) == len(names)
     assert set(CHECK_BY_ID) == set(names)
 
 
 @every_check
-def test_a_check_lives_in_the_module_of_its_name(each: Check) -> None:
+def test_check_is_defined_in_the_module_of_its_name(each: Check) -> None:
     module = importlib.import_module(f"auditor.checks.{each.id.replace('-', '_')}")
     assert each in vars(module).values()
     assert each.finder.__module__ == module.__name__
 
 
 @every_check
-def test_a_manual_page_is_whole(each: Check) -> None:
+def test_manual_page_has_all_sections_in_full_sentences(each: Check) -> None:
     assert tuple(each.sections) == SECTIONS
     assert each.title.endswith(".")
     assert all(text.endswith(".") for text in each.sections.values())
@@ -210,52 +210,52 @@ def test_every_page_names_a_command_and_its_risk(each: Check) -> None:
 
 
 @every_check
-def test_a_page_says_what_helps_before_what_may_harm(each: Check) -> None:
+def test_first_command_of_a_manual_page_changes_nothing(each: Check) -> None:
     """A person who types the first command of a page has changed nothing."""
     assert each.commands[0].risk_level in ("none", "load")
 
 
 @every_check
-def test_the_commands_of_a_manual_page_are_the_shells_own(each: Check) -> None:
+def test_manual_page_commands_are_valid_shell_commands(each: Check) -> None:
     for command in each.commands:
         program, *words = shlex.split(command.text)
         if program == "bookkeeper":
             assert words.pop(0) == "shell"
-            assert_taken(*words)
+            assert_shell_accepts(*words)
         else:
             assert program == "bkaudit"
             assert words[0] in COMMAND_HELP_TEXTS
 
 
-def assert_taken(name: str, *words: str) -> None:
+def assert_shell_accepts(name: str, *words: str) -> None:
     """The shell takes these words; a command that is spelled wrong is worse than none."""
     flags, valued, arguments = SHELL[name]
-    flag_names = {one for each in flags.split() for one in re.split("[|/]", each)}
-    valued_names = {one for each in valued.split() for one in each.rstrip("!").split("|")}
-    given, left = [], list(words)
-    rest = []
-    while left:
-        word = left.pop(0)
+    flag_names = {option_name for spec in flags.split() for option_name in re.split("[|/]", spec)}
+    valued_names = {option_name for spec in valued.split() for option_name in spec.rstrip("!").split("|")}
+    options, pending = [], list(words)
+    positional = []
+    while pending:
+        word = pending.pop(0)
         if not word.startswith("-"):
-            rest.append(word)
+            positional.append(word)
             continue
         option = word.removeprefix("-")
         assert option in flag_names | valued_names, f"{name} has no option {word}"
-        given.append(option)
+        options.append(option)
         if option in valued_names:
-            value = left.pop(0)
+            value = pending.pop(0)
             assert re.fullmatch("[A-Z]+|hostname|ip", value), f"{name} {word} wants a value"
-    assert len(rest) == arguments
-    assert all(re.fullmatch("[A-Z]+", word) for word in rest)
-    assert {each.rstrip("!") for each in valued.split() if each.endswith("!")} <= set(given)
-    for choice in (each.split("/") for each in flags.split() if "/" in each):
-        assert len(set(choice) & set(given)) == 1, f"{name} wants one of {choice}"
+    assert len(positional) == arguments
+    assert all(re.fullmatch("[A-Z]+", word) for word in positional)
+    assert {spec.rstrip("!") for spec in valued.split() if spec.endswith("!")} <= set(options)
+    for choice in (spec.split("/") for spec in flags.split() if "/" in spec):
+        assert len(set(choice) & set(options)) == 1, f"{name} wants one of {choice}"
     if name == PASSWORD:
-        assert {"password", "b64password"} & set(given)
-    if name == "readledger" and "b" in given:
+        assert {"password", "b64password"} & set(options)
+    if name == "readledger" and "b" in options:
         assert words[words.index("-le") + 1 :][:1] == ("NEXT",)
     if name == "updatecookie":
-        assert len(given) == 1
+        assert len(options) == 1
 
 
 @pytest.mark.parametrize(
@@ -271,28 +271,28 @@ def assert_taken(name: str, *words: str) -> None:
         ("recover -l BOOKIE", "assert 0 == 1"),
     ],
 )
-def test_a_command_that_the_shell_refuses_would_be_noticed(wrong: str, why: str) -> None:
+def test_invalid_shell_command_is_detected(wrong: str, why: str) -> None:
     with pytest.raises((AssertionError, ValueError), match=why):
-        assert_taken(*wrong.split())
+        assert_shell_accepts(*wrong.split())
 
 
 @every_check
-def test_what_is_to_be_filled_in_is_known(each: Check) -> None:
+def test_placeholders_in_commands_are_known(each: Check) -> None:
     for command in each.commands:
         assert set(re.findall(r"\b[A-Z]{2,}\b", command.text)) <= set(BLANKS)
 
 
-def test_what_a_command_of_several_pages_does_and_risks_stands_once() -> None:
-    pages = Counter(command.text for each in ALL_CHECKS for command in each.commands)
+def test_commands_on_several_pages_are_the_shared_commands() -> None:
+    pages = Counter(command.text for entry in ALL_CHECKS for command in entry.commands)
     assert {text for text, count in pages.items() if count > 1} == set(SHARED_COMMANDS)
 
 
-def test_a_page_does_not_say_again_what_a_shared_command_does() -> None:
+def test_repeated_text_of_a_shared_command_is_refused() -> None:
     with pytest.raises(ValueError, match="no command with its risk"):
         commands("- `bookkeeper shell cookie_get BOOKIE`\n  prints it. Risk: none; it reads metadata.")
 
 
-def test_a_check_with_a_section_twice_cannot_be_made() -> None:
+def test_check_with_a_duplicate_section_is_refused() -> None:
     def sure(tables: object) -> None:
         """It says twice how sure it is."""
 
@@ -328,10 +328,10 @@ def test_a_check_of_lost_data_without_a_hold_cannot_be_made(urgency: Urgency) ->
     with pytest.raises(TypeError, match=f"a check of urgency {urgency} must declare at least one hold"):
         check(Severity.CRITICAL, rests_on=Basis.DISKS, urgency=urgency)(find)
     hold = HoldRule(HoldTarget.BOOKIE, (ActionKind.COLLECT,))
-    made = check(Severity.CRITICAL, rests_on=Basis.DISKS, urgency=urgency, holds=(hold,))(find)
-    assert made.holds == (hold,)
+    new_check = check(Severity.CRITICAL, rests_on=Basis.DISKS, urgency=urgency, holds=(hold,))(find)
+    assert new_check.holds == (hold,)
 
 
-def test_an_alias_leads_to_its_check() -> None:
+def test_check_has_its_id_and_the_given_aliases() -> None:
     renamed = check(Severity.NOTE, rests_on=Basis.DISKS, aliases=("old-word",))(ALL_CHECKS[0].finder)
     assert (renamed.id, renamed.aliases) == (ALL_CHECKS[0].id, ("old-word",))

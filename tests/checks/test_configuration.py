@@ -14,7 +14,7 @@ from auditor.model.check_settings import CheckSettings
 from auditor.model.holds import ActionKind
 from auditor.model.options import AuditOptions
 
-EVERY = {check.id for check in ALL_CHECKS}
+CHECK_IDS = {check.id for check in ALL_CHECKS}
 
 
 def settings_file(path: Path, text: str) -> str:
@@ -41,26 +41,28 @@ def test_without_options_every_check_runs_with_its_defaults() -> None:
             "",
             {"entry-lost", "mark-stuck", "ghost-bookie"},
         ),
-        ({"skip_checks": "mark-stuck"}, "", EVERY - {"mark-stuck"}),
+        ({"skip_checks": "mark-stuck"}, "", CHECK_IDS - {"mark-stuck"}),
         ({"checks": "entry-lost,mark-stuck", "skip_checks": "mark-stuck"}, "", {"entry-lost"}),
         ({}, 'checks = ["entry-lost"]', {"entry-lost"}),
         ({}, 'checks = "entry-lost,mark-stuck"', {"entry-lost", "mark-stuck"}),
-        ({}, 'skip_checks = ["entry-lost"]', EVERY - {"entry-lost"}),
+        ({}, 'skip_checks = ["entry-lost"]', CHECK_IDS - {"entry-lost"}),
         ({"checks": "mark-stuck"}, 'checks = ["entry-lost"]', {"mark-stuck"}),
-        ({"skip_checks": "mark-stuck"}, 'skip_checks = ["entry-lost"]', EVERY - {"mark-stuck"}),
+        ({"skip_checks": "mark-stuck"}, 'skip_checks = ["entry-lost"]', CHECK_IDS - {"mark-stuck"}),
         ({"checks": "mark-stuck,entry-lost"}, 'skip_checks = ["entry-lost"]', {"mark-stuck"}),
     ],
 )
-def test_flags_go_before_the_file(options: dict[str, Any], file: str, run: set[str], tmp_path: Path) -> None:
+def test_flags_override_the_settings_file(
+    options: dict[str, Any], file: str, run: set[str], tmp_path: Path
+) -> None:
     path = settings_file(tmp_path, file)
     configuration = read_check_configuration(AuditOptions(check_settings=path, **options))
-    assert EVERY - {*configuration.not_run} == run
+    assert CHECK_IDS - {*configuration.not_run} == run
     assert [check.id for check in ALL_CHECKS if check.id in configuration.not_run] == list(
         configuration.not_run
     )
 
 
-def test_an_earlier_id_of_a_check_names_it() -> None:
+def test_alias_of_a_check_selects_the_check() -> None:
     for check in ALL_CHECKS:
         for alias in check.aliases:
             assert read_check_configuration(AuditOptions(skip_checks=alias)).not_run == (check.id,)
@@ -89,7 +91,7 @@ def test_the_file_changes_constants(tmp_path: Path) -> None:
         ({"check_settings": "/nowhere/checks.toml"}, "/nowhere/checks.toml: No such file or directory"),
     ],
 )
-def test_a_wrong_choice_is_refused_in_one_line(options: dict[str, Any], message: str) -> None:
+def test_invalid_choice_of_checks_gets_a_one_line_error(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as raised:
         read_check_configuration(AuditOptions(**options))
     assert str(raised.value) == message
@@ -107,7 +109,7 @@ def test_a_wrong_choice_is_refused_in_one_line(options: dict[str, Any], message:
         ("[constants]\nopendays = 3", "constants: opendays: no such constant; did you mean open_days?"),
     ],
 )
-def test_a_wrong_file_is_refused_with_its_name(text: str, message: str, tmp_path: Path) -> None:
+def test_invalid_settings_file_error_starts_with_its_path(text: str, message: str, tmp_path: Path) -> None:
     path = settings_file(tmp_path, text)
     with pytest.raises(UsageError) as raised:
         read_check_configuration(AuditOptions(check_settings=path))
@@ -116,18 +118,18 @@ def test_a_wrong_file_is_refused_with_its_name(text: str, message: str, tmp_path
     assert "\n" not in str(raised.value)
 
 
-def test_checks_that_did_not_run_or_are_less_careful_leave_holds_out() -> None:
+def test_skipped_and_loosened_checks_are_listed_as_without_holds() -> None:
     configuration = CheckConfiguration(CheckSettings(content_margin=11), ("entry-lost",))
     assert configuration.checks_without_holds == ("entry-lost", "disk-content-mismatch")
 
 
 @pytest.mark.parametrize("check", [check for check in ALL_CHECKS if check.holds], ids=lambda check: check.id)
-def test_every_kind_that_a_check_forbids_is_known_without_it(check: Any) -> None:
+def test_action_kinds_that_a_check_forbids_are_listed_when_it_is_skipped(check: Any) -> None:
     kinds = {kind for rule in check.holds for kind in rule.forbids}
     assert kinds_without_holds([check.id]) == dict.fromkeys(kinds, (check.id,))
 
 
-def test_a_check_without_holds_leaves_none_out() -> None:
+def test_skipping_a_check_without_holds_lists_no_action_kind() -> None:
     assert kinds_without_holds(["mark-stuck"]) == {}
     assert ActionKind.STOP not in kinds_without_holds(
         [check.id for check in ALL_CHECKS if check.id != "index-incomplete"]

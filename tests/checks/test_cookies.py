@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 from tests.checks.tables_builder import Row, facts, find, places, tables
 
 
-def test_a_cookie_under_another_name_is_told(spark: SparkSession) -> None:
-    asked = tables(
+def test_cookie_under_another_bookie_id_is_reported(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         cookies=[
             {"bookie_id": "bk1", "bookie_host": "bk1"},
@@ -16,12 +16,16 @@ def test_a_cookie_under_another_name_is_told(spark: SparkSession) -> None:
             {"bookie_id": "bk3", "damage": "no layout"},
         ],
     )
-    [found] = find("cookie-key-mismatch", asked)
-    assert (found.where, found.severity, found.evidence["bookie_host"]) == ((None, "bk2"), "error", "bk1")
+    [finding] = find("cookie-key-mismatch", cluster_tables)
+    assert (finding.where, finding.severity, finding.evidence["bookie_host"]) == (
+        (None, "bk2"),
+        "error",
+        "bk1",
+    )
 
 
-def test_unreadable_cookies_are_one_finding_a_bookie(spark: SparkSession) -> None:
-    asked = tables(
+def test_unreadable_cookies_make_one_finding_per_bookie(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         cookies=[
             {"bookie_id": "bk1", "damage": "no layout"},
@@ -34,9 +38,9 @@ def test_unreadable_cookies_are_one_finding_a_bookie(spark: SparkSession) -> Non
             {"place": "bk4", "path": "ledgers0", "damage": "No such file", "version_absent": True},
         ],
     )
-    both, old = find("cookie-unreadable", asked)
-    assert (both.where, both.severity, both.confidence) == ((None, "bk1"), "error", "confirmed")
-    assert both.evidence["cookies"] == [
+    damaged, old = find("cookie-unreadable", cluster_tables)
+    assert (damaged.where, damaged.severity, damaged.confidence) == ((None, "bk1"), "error", "confirmed")
+    assert damaged.evidence["cookies"] == [
         {"place": "ledgers0", "damage": "cut"},
         {"place": "metadata store", "damage": "no layout"},
     ]
@@ -44,8 +48,8 @@ def test_unreadable_cookies_are_one_finding_a_bookie(spark: SparkSession) -> Non
     assert "layout 2 is older than 3" in old.message
 
 
-def test_a_disk_in_the_wrong_place_is_told_by_place(spark: SparkSession) -> None:
-    asked = tables(
+def test_misplaced_disk_is_reported_by_the_place_it_is_in(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         directories=[
             {"place": "bk1", "path": "ledgers0", "cookie_bookie_id": "bk1", "owner": "bk1"},
@@ -54,13 +58,13 @@ def test_a_disk_in_the_wrong_place_is_told_by_place(spark: SparkSession) -> None
             {"place": "bk2", "path": "ledgers0", "cookie_bookie_id": None, "owner": "bk2"},
         ],
     )
-    [found] = find("disk-id-mismatch", asked)
-    assert (found.where, found.severity) == ((None, "bk1"), "error")
-    assert [each["path"] for each in found.evidence["directories"]] == ["ledgers1", "ledgers2"]
-    assert found.message == "bk1: 2 directories at its path carry the cookie of bk2, bk3"
+    [finding] = find("disk-id-mismatch", cluster_tables)
+    assert (finding.where, finding.severity) == ((None, "bk1"), "error")
+    assert [directory["path"] for directory in finding.evidence["directories"]] == ["ledgers1", "ledgers2"]
+    assert finding.message == "bk1: 2 directories at its path carry the cookie of bk2, bk3"
 
 
-def test_another_instance_id_or_none_is_told_once_a_bookie(spark: SparkSession) -> None:
+def test_wrong_or_missing_instance_id_gets_one_finding_per_bookie(spark: SparkSession) -> None:
     rows: dict[str, list[Row]] = {
         "cookies": [
             {"bookie_id": "fine"},
@@ -77,6 +81,6 @@ def test_another_instance_id_or_none_is_told_once_a_bookie(spark: SparkSession) 
     }
     disk, foreign, without = find("instance-mismatch", tables(spark, facts(), **rows))
     assert (disk.where, disk.severity, disk.confidence) == ((None, "disk"), "critical", "confirmed")
-    assert [each["place"] for each in foreign.evidence["cookies"]] == ["ledgers0", "metadata store"]
+    assert [cookie["place"] for cookie in foreign.evidence["cookies"]] == ["ledgers0", "metadata store"]
     assert without.evidence["cookies"] == [{"place": "metadata store", "instance_id": None}]
     assert places(find("instance-mismatch", tables(spark, facts(instance_id=None), **rows))) == []

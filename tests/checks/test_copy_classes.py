@@ -13,7 +13,7 @@ from tests.checks.tables_builder import entries, facts, find, packed, places, ta
 LOST, BELOW_ACK, BELOW_WRITE = "entry-lost", "below-ack-quorum", "below-write-quorum"
 
 
-def test_each_ledger_is_found_once_in_its_class(spark: SparkSession) -> None:
+def test_each_ledger_gets_one_finding_in_its_class(spark: SparkSession) -> None:
     classes = {
         1: LOST,
         2: BELOW_ACK,
@@ -23,7 +23,7 @@ def test_each_ledger_is_found_once_in_its_class(spark: SparkSession) -> None:
         6: "not-closed",
         7: BELOW_ACK,
     }
-    asked = tables(
+    cluster_tables = tables(
         spark,
         verdicts=[
             {"ledger_id": ledger, "class": worst, "potential_class": LOST if ledger == 3 else worst}
@@ -69,7 +69,7 @@ def test_each_ledger_is_found_once_in_its_class(spark: SparkSession) -> None:
         ],
     )
 
-    [lost] = find(LOST, asked)
+    [lost] = find(LOST, cluster_tables)
     assert (lost.where, lost.severity, lost.confidence) == ((1, None), "critical", "confirmed")
     assert lost.missing == [entries(bookie, (4, 4, 1, 0)) for bookie in "abc"]
     assert (
@@ -79,7 +79,7 @@ def test_each_ledger_is_found_once_in_its_class(spark: SparkSession) -> None:
     assert lost.evidence["class_entries"] == {"groups": [[4, 4, 1, 0]], "count": 1}
     assert lost.evidence["copies_missing"] == 3
 
-    doubted, still_open = find(BELOW_ACK, asked)
+    doubted, still_open = find(BELOW_ACK, cluster_tables)
     assert (doubted.where, doubted.severity, doubted.confidence) == ((2, None), "error", "suspect")
     assert doubted.message.startswith(
         "ledger 2: 6 of 21 entries have fewer copies than the ack quorum of 2, at worst 1 of 3 copies; "
@@ -92,7 +92,7 @@ def test_each_ledger_is_found_once_in_its_class(spark: SparkSession) -> None:
         "ledger 7 (OPEN): 1 entry has fewer copies than the ack quorum of 2, at worst 0 of 3 copies; "
     )
 
-    [partly] = find(BELOW_WRITE, asked)
+    [partly] = find(BELOW_WRITE, cluster_tables)
     assert (partly.where, partly.severity, partly.confidence) == ((3, None), "warning", "confirmed")
     assert partly.unknown == ["b", "c"]
     assert partly.message.startswith(
@@ -103,8 +103,8 @@ def test_each_ledger_is_found_once_in_its_class(spark: SparkSession) -> None:
     assert partly.evidence["class_entries"] is None
 
 
-def test_what_could_become_worse_for_an_unreadable_index_is_undecided(spark: SparkSession) -> None:
-    asked = tables(
+def test_healthy_ledger_with_an_unreadable_index_is_undecided(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         verdicts=[
             {"ledger_id": 1, "class": "healthy", "potential_class": BELOW_WRITE},
@@ -124,16 +124,16 @@ def test_what_could_become_worse_for_an_unreadable_index_is_undecided(spark: Spa
             },
         ],
     )
-    closed, still_open = find("replication-undecided", asked)
+    closed, still_open = find("replication-undecided", cluster_tables)
     assert (closed.where, closed.severity, closed.confidence) == ((1, None), "note", "unknown")
     assert (closed.unknown, closed.missing) == (["b"], [])
     assert closed.evidence["potential_class"] == BELOW_WRITE
     assert (still_open.where, still_open.unknown) == ((4, None), ["a", "b"])
 
 
-def test_what_is_undecided_says_why(spark: SparkSession) -> None:
+def test_undecided_finding_names_the_reason(spark: SparkSession) -> None:
     classes = {"class": "healthy", "potential_class": BELOW_WRITE}
-    asked = tables(
+    cluster_tables = tables(
         spark,
         verdicts=[{"ledger_id": number, **classes} for number in (1, 2, 3)],
         judged=[
@@ -146,7 +146,9 @@ def test_what_is_undecided_says_why(spark: SparkSession) -> None:
             },
         ],
     )
-    elsewhere, unserved, several = (found.message for found in find("replication-undecided", asked))
+    elsewhere, unserved, several = (
+        finding.message for finding in find("replication-undecided", cluster_tables)
+    )
     assert elsewhere == (
         "ledger 1: undecided, at worst below-write-quorum; index file in the wrong place on a, b"
     )
@@ -154,23 +156,23 @@ def test_what_is_undecided_says_why(spark: SparkSession) -> None:
     assert several.endswith("; index unreadable on c; in limbo on a; not read: b")
 
 
-def test_what_a_finding_of_the_bookie_says_is_not_said_once_a_ledger(spark: SparkSession) -> None:
+def test_causes_reported_per_bookie_get_no_finding_per_ledger(spark: SparkSession) -> None:
     whys = ["limbo", "wrong-directory", "unread", "unreadable"]
-    asked = tables(
+    cluster_tables = tables(
         spark,
         verdicts=[
             {"ledger_id": n, "class": "healthy", "potential_class": BELOW_WRITE} for n in range(len(whys))
         ],
         judged=[{"ledger_id": n, "mu": 1, "unknown": [("a", 1, why)]} for n, why in enumerate(whys)],
     )
-    assert places(find("replication-undecided", asked)) == [(3, None)]
+    assert places(find("replication-undecided", cluster_tables)) == [(3, None)]
 
 
-def test_an_index_without_a_journal_is_one_finding_of_the_bookie(spark: SparkSession) -> None:
+def test_index_without_journal_entries_gets_one_finding_per_bookie(spark: SparkSession) -> None:
     """440 ledgers of bookies with journalWriteData=false were 440 findings."""
     no_data = "the journal has master keys and no entries: journalWriteData=false"
     ledgers = range(1, 7)
-    asked = tables(
+    cluster_tables = tables(
         spark,
         bookies=[
             {"bookie_id": "a", "tail": "unread", "tail_reason": no_data},
@@ -190,33 +192,33 @@ def test_an_index_without_a_journal_is_one_finding_of_the_bookie(spark: SparkSes
             {"ledger_id": 6, "mu": 1, "unknown": [("c", 1, "unread")]},
         ],
     )
-    found = {each.where: each for each in find("replication-undecided", asked)}
-    assert found.keys() == {(None, "a"), (None, "c"), (3, None), (4, None), (5, None)}
-    assert {each.confidence for each in found.values()} == {"unknown"}
-    of_bookie = found[None, "a"]
-    assert of_bookie.message == (
+    by_place = {finding.where: finding for finding in find("replication-undecided", cluster_tables)}
+    assert by_place.keys() == {(None, "a"), (None, "c"), (3, None), (4, None), (5, None)}
+    assert {finding.confidence for finding in by_place.values()} == {"unknown"}
+    bookie_finding = by_place[None, "a"]
+    assert bookie_finding.message == (
         "a: its index is older than 3 ledgers (at worst below-ack-quorum, below-write-quorum), and its "
         f"journal shows no newer entries: {no_data}"
     )
-    assert (of_bookie.unknown, of_bookie.evidence["ledgers"]) == (["a"], 3)
-    assert found[None, "c"].message.endswith(
+    assert (bookie_finding.unknown, bookie_finding.evidence["ledgers"]) == (["a"], 3)
+    assert by_place[None, "c"].message.endswith(
         "(at worst below-ack-quorum), and its journal shows no newer entries"
     )
 
 
-def test_only_the_open_end_can_lag(spark: SparkSession) -> None:
+def test_only_missing_entries_at_an_open_end_are_lagging(spark: SparkSession) -> None:
     lagging = [entries(bookie, (7, 7, 1, 0)) for bookie in "ba"]
-    asked = tables(
+    cluster_tables = tables(
         spark,
         judged=[
             {"ledger_id": 1, "state": "OPEN", "lagging": lagging},
             {"ledger_id": 2, "state": "OPEN", "missing": lagging},
         ],
     )
-    [found] = find("copy-lagging", asked)
-    assert (found.where, found.severity, found.confidence) == ((1, None), "note", "suspect")
-    assert found.missing == sorted(lagging)
-    assert places(find(BELOW_WRITE, asked)) == []
+    [finding] = find("copy-lagging", cluster_tables)
+    assert (finding.where, finding.severity, finding.confidence) == ((1, None), "note", "suspect")
+    assert finding.missing == sorted(lagging)
+    assert places(find(BELOW_WRITE, cluster_tables)) == []
 
 
 def lost_ledgers(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Any) -> Tables:
@@ -230,10 +232,10 @@ def lost_ledgers(spark: SparkSession, cluster: ClusterFacts | None = None, **row
     )
 
 
-def test_a_finding_says_whether_its_ledger_waits_for_replication_and_who_holds_it(
+def test_finding_says_if_its_ledger_is_marked_and_which_worker_locks_it(
     spark: SparkSession,
 ) -> None:
-    asked = lost_ledgers(
+    cluster_tables = lost_ledgers(
         spark,
         marks=[
             {"ledger_id": 1, "replicas": ["b", "a"], "ctime": 70, "mtime": 90},
@@ -245,15 +247,15 @@ def test_a_finding_says_whether_its_ledger_waits_for_replication_and_who_holds_i
             {"ledger_id": 3, "owner": "gc", "ctime": 86},
         ],
     )
-    found = {each.ledger_id: each for each in find(LOST, asked)}
-    queues = {number: tuple(each.evidence["queue"].values()) for number, each in found.items()}
+    by_ledger = {finding.ledger_id: finding for finding in find(LOST, cluster_tables)}
+    queues = {number: tuple(finding.evidence["queue"].values()) for number, finding in by_ledger.items()}
     assert queues == {
         1: (True, 70, ["a", "b"], None, None),
         2: (True, 80, ["a"], "worker1", 85),
         3: (False, None, None, "gc", 86),
         4: (False, None, None, None, None),
     }
-    assert {number: each.message.split("; ")[-1] for number, each in found.items()} == {
+    assert {number: finding.message.split("; ")[-1] for number, finding in by_ledger.items()} == {
         1: "marked for re-replication, not locked by any worker",
         2: "marked for re-replication, locked by worker1",
         3: "not marked for re-replication, locked by gc",
@@ -262,11 +264,15 @@ def test_a_finding_says_whether_its_ledger_waits_for_replication_and_who_holds_i
 
 
 @pytest.mark.parametrize(
-    ("kept", "why"),
+    ("keeps_marks", "why"),
     [(False, "this store keeps no under-replication marks"), (True, "not all marks could be listed")],
 )
-def test_where_marks_are_not_known_the_finding_says_so(spark: SparkSession, kept: bool, why: str) -> None:
+def test_finding_says_why_replication_marks_are_unknown(
+    spark: SparkSession, keeps_marks: bool, why: str
+) -> None:
     # Not by the layout: Pulsar's metadata-store:etcd has the layout of ZooKeeper's paths, and marks.
-    for each in find(LOST, lost_ledgers(spark, facts(layout="etcd", has_marks=False, keeps_marks=kept))):
-        assert each.evidence["queue"]["marked"] is None
-        assert each.message.endswith(f"; it is unknown whether it is marked for re-replication: {why}")
+    for finding in find(
+        LOST, lost_ledgers(spark, facts(layout="etcd", has_marks=False, keeps_marks=keeps_marks))
+    ):
+        assert finding.evidence["queue"]["marked"] is None
+        assert finding.message.endswith(f"; it is unknown whether it is marked for re-replication: {why}")

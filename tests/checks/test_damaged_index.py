@@ -8,8 +8,8 @@ from auditor.model.states import DELETED_REASON
 from tests.checks.tables_builder import find, ledger, places, tables
 
 
-def test_a_damaged_index_is_told_with_its_byte(spark: SparkSession) -> None:
-    asked = tables(
+def test_damaged_index_finding_has_the_byte_offset(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         availability=[
             {
@@ -32,9 +32,9 @@ def test_a_damaged_index_is_told_with_its_byte(spark: SparkSession) -> None:
             {"bookie_id": "bk1", "state": "gap", "path": "ledgers1"},
         ],
     )
-    empty, cut, gone = find("index-unreadable", asked)
+    empty, cut, deleted = find("index-unreadable", cluster_tables)
     # A running bookie deletes what it has collected, also while its files are read.
-    assert (gone.where, gone.confidence, gone.unknown) == ((4, "bk1"), "suspect", ["bk1"])
+    assert (deleted.where, deleted.confidence, deleted.unknown) == ((4, "bk1"), "suspect", ["bk1"])
     assert (empty.where, empty.severity, empty.confidence) == ((1, "bk1"), "error", "confirmed")
     assert empty.evidence == {"state": "unreadable", "path": "1.idx", "offset": 0, "reason": "empty"}
     assert (empty.unknown, empty.missing) == (["bk1"], [])
@@ -42,12 +42,12 @@ def test_a_damaged_index_is_told_with_its_byte(spark: SparkSession) -> None:
     assert cut.message == "ledger 2: its index on bk1 is cut short: ends inside a page"
 
 
-def test_damaged_databases_are_told_once_with_the_path_of_the_first_and_no_ledger(
+def test_damaged_databases_get_one_finding_with_the_first_path(
     spark: SparkSession,
 ) -> None:
     damaged = {"scope_id": None, "bookie_id": "bk1", "state": "damaged", "storage": "rocksdb"}
     paths = ["ledgers0/current/locations", "ledgers1/current/ledgers"]
-    asked = tables(
+    cluster_tables = tables(
         spark,
         availability=[
             *({**damaged, "path": path, "offset": 77, "reason": "a block of wrong sum"} for path in paths),
@@ -55,33 +55,38 @@ def test_damaged_databases_are_told_once_with_the_path_of_the_first_and_no_ledge
             {"ledger_id": 4, "bookie_id": "bk1", "state": "unreadable", "storage": "rpc"},
         ],
     )
-    [found] = find("index-unreadable", asked)
-    assert (found.scope_id, found.ledger_id, found.bookie_id, found.severity) == (None, None, "bk1", "error")
-    assert found.message == (
+    [finding] = find("index-unreadable", cluster_tables)
+    assert (finding.scope_id, finding.ledger_id, finding.bookie_id, finding.severity) == (
+        None,
+        None,
+        "bk1",
+        "error",
+    )
+    assert finding.message == (
         "bk1: the index at ledgers0/current/locations is damaged: a block of wrong sum; "
         "2 of its databases are damaged"
     )
-    assert (found.evidence["path"], found.unknown) == (paths[0], ["bk1"])
+    assert (finding.evidence["path"], finding.unknown) == (paths[0], ["bk1"])
 
 
-def test_a_ledger_in_limbo_is_no_damage(spark: SparkSession) -> None:
-    asked = tables(
+def test_ledger_in_limbo_is_not_reported_as_damaged(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         ledgers=[ledger(1, "bk1", "bk2")],
         availability=[{"ledger_id": 1, "bookie_id": "bk1", "state": "limbo"}],
     )
-    assert find("index-unreadable", asked) == find("ledger-not-indexed", asked) == []
+    assert find("index-unreadable", cluster_tables) == find("ledger-not-indexed", cluster_tables) == []
 
 
-def test_a_ledger_that_is_not_indexed_matters_only_to_a_member(spark: SparkSession) -> None:
+def test_unindexed_ledger_is_reported_only_on_its_members(spark: SparkSession) -> None:
     rows = [{"ledger_id": number, "bookie_id": "bk1", "state": "not-indexed"} for number in (1, 2, 3)]
-    asked = tables(
+    cluster_tables = tables(
         spark,
         # 3 is deleted, or of another scope.
         ledgers=[ledger(1, "bk1", "bk2"), ledger(2, "bk2"), ledger(3, "bk1", scope_id=1)],
         availability=rows,
     )
-    [found] = find("ledger-not-indexed", asked)
-    assert (found.where, found.severity, found.unknown) == ((1, "bk1"), "error", ["bk1"])
-    assert found.confidence == "confirmed"
-    assert places(find("index-unreadable", asked)) == []
+    [finding] = find("ledger-not-indexed", cluster_tables)
+    assert (finding.where, finding.severity, finding.unknown) == ((1, "bk1"), "error", ["bk1"])
+    assert finding.confidence == "confirmed"
+    assert places(find("index-unreadable", cluster_tables)) == []

@@ -18,13 +18,13 @@ TYPES = {1: "CRC32C", 2: "CRC32", 3: "MAC", 4: "DUMMY", 5: None, 6: "CRC32C", 7:
 """Digest types of the ledgers; 6 is closed before entry 5."""
 
 
-def read(bookie: str, ledger_id: int | None, entry: int = 0, payload: int = 111, **more: Any) -> Row:
+def read(bookie: str, ledger_id: int | None, entry: int = 0, payload: int = 111, **overrides: Any) -> Row:
     """A copy that matches under no type; its payload has this checksum whatever the type is."""
     row: dict[str, Any] = dict.fromkeys(WHOLE_ENTRIES.names)
     row |= {"bookie_id": bookie, "scope_id": 0, "ledger_id": ledger_id, "entry_id": entry, "entry_bytes": 100}
     row |= {"crc32_right": False, "crc32c_right": False, "header_bytes": 32, "entries": 1}
     row |= {f"payload_{name}": payload for name in ("crc32c", "crc32", "mac", "dummy")}
-    return row | more
+    return row | overrides
 
 
 CRC32C, CRC32, MAC = {"crc32c_right": True}, {"crc32_right": True}, {"mac_right": True}
@@ -59,14 +59,16 @@ def known(spark: SparkSession) -> Tables:
         ledger(number, "bk1", "bk2", "bk3", digest_type=kind, last_entry_id=4 if number == 6 else 99)
         for number, kind in TYPES.items()
     ]
-    every = tables(spark, ledgers=rows, bookies=[{"bookie_id": f"bk{number}"} for number in (1, 2, 3, 4)])
+    cluster_tables = tables(
+        spark, ledgers=rows, bookies=[{"bookie_id": f"bk{number}"} for number in (1, 2, 3, 4)]
+    )
     frame = spark.createDataFrame(
         [tuple(row[name] for name in WHOLE_ENTRIES.names) for row in COPIES], from_arrow_schema(WHOLE_ENTRIES)
     )
-    return every.add(digests=digests(frame, every.ledgers).cache())
+    return cluster_tables.add(digests=digests(frame, cluster_tables.ledgers).cache())
 
 
-def test_each_copy_is_judged_by_the_digest_type_that_the_metadata_says(known: Tables) -> None:
+def test_each_copy_is_judged_by_the_digest_type_in_the_metadata(known: Tables) -> None:
     assert known.digests is not None
     states = {
         (row["ledger_id"], row["entry_id"], row["bookie_id"]): (row["state"], row["reason"])
@@ -96,20 +98,20 @@ def test_each_copy_is_judged_by_the_digest_type_that_the_metadata_says(known: Ta
     }
 
 
-def test_one_finding_a_bookie_counts_what_its_digests_refute(known: Tables) -> None:
-    [found] = find("entry-digest-wrong", known)
-    assert (found.where, found.severity, found.confidence) == ((None, "bk2"), "error", "confirmed")
-    assert (found.evidence["entries"], found.evidence["ledgers"]) == (3, 3)
-    assert found.evidence["sample"] == ["1", "2", "3"]
-    assert found.evidence["entry_id"] == 1
+def test_wrong_digests_are_counted_in_one_finding_per_bookie(known: Tables) -> None:
+    [finding] = find("entry-digest-wrong", known)
+    assert (finding.where, finding.severity, finding.confidence) == ((None, "bk2"), "error", "confirmed")
+    assert (finding.evidence["entries"], finding.evidence["ledgers"]) == (3, 3)
+    assert finding.evidence["sample"] == ["1", "2", "3"]
+    assert finding.evidence["entry_id"] == 1
 
 
-def test_copies_that_differ_are_one_finding_a_ledger_and_say_who_holds_which(known: Tables) -> None:
-    found = {each.where: each for each in find("replica-mismatch", known)}
-    assert set(found) == {(1, None), (4, None)}
-    one = found[1, None]
-    assert (one.severity, one.confidence, one.evidence["entries"]) == ("error", "confirmed", 1)
-    assert one.evidence["sample"] == [
+def test_differing_copies_get_one_finding_per_ledger_with_their_bookies(known: Tables) -> None:
+    by_place = {finding.where: finding for finding in find("replica-mismatch", known)}
+    assert set(by_place) == {(1, None), (4, None)}
+    mismatch = by_place[1, None]
+    assert (mismatch.severity, mismatch.confidence, mismatch.evidence["entries"]) == ("error", "confirmed", 1)
+    assert mismatch.evidence["sample"] == [
         {
             "entry_id": 0,
             "copies": [
@@ -120,9 +122,9 @@ def test_copies_that_differ_are_one_finding_a_ledger_and_say_who_holds_which(kno
     ]
 
 
-def key(bookie: str, ledger_id: int, tag: int | None, right: bool | None = None, **more: Any) -> Row:
+def key(bookie: str, ledger_id: int, tag: int | None, right: bool | None = None, **overrides: Any) -> Row:
     """A copy that is right, of a ledger whose master key in the index has this tag."""
-    return read(bookie, ledger_id, **{**CRC32C, **more}, key_tag=tag, key_right=right)
+    return read(bookie, ledger_id, **{**CRC32C, **overrides}, key_tag=tag, key_right=right)
 
 
 KEYS: dict[int, tuple[list[Row], dict[str, str | None]]] = {
@@ -155,33 +157,37 @@ KEYS: dict[int, tuple[list[Row], dict[str, str | None]]] = {
 }
 
 
-def test_a_master_key_is_held_to_the_password_and_to_those_of_the_other_bookies(spark: SparkSession) -> None:
+def test_master_key_is_compared_with_the_password_and_other_bookies(spark: SparkSession) -> None:
     kinds: dict[int, str | None] = {**dict.fromkeys(KEYS, "CRC32C"), 6: None, 8: "MAC"}
     ledgers = [
         ledger(number, "bk1", "bk2", "bk3", digest_type=kind, last_entry_id=99)
         for number, kind in kinds.items()
     ]
-    made = tables(spark, ledgers=ledgers, bookies=[{"bookie_id": f"bk{number}"} for number in (1, 2, 3, 4)])
+    unjudged = tables(
+        spark, ledgers=ledgers, bookies=[{"bookie_id": f"bk{number}"} for number in (1, 2, 3, 4)]
+    )
     rows = [tuple(row[name] for name in WHOLE_ENTRIES.names) for copies, _ in KEYS.values() for row in copies]
     frame = spark.createDataFrame(rows, from_arrow_schema(WHOLE_ENTRIES))
-    judged = digests(frame, made.ledgers).cache()
-    said: dict[int, dict[str, str | None]] = {}
+    judged = digests(frame, unjudged.ledgers).cache()
+    states: dict[int, dict[str, str | None]] = {}
     for row in judged.collect():
-        said.setdefault(row["ledger_id"], {})[row["bookie_id"]] = row["master_key"]
-    assert said == {number: expected for number, (_, expected) in KEYS.items()}
-    found = {each.where: each for each in find("master-key-mismatch", made.add(digests=judged))}
-    assert {where: each.confidence for where, each in found.items()} == {
+        states.setdefault(row["ledger_id"], {})[row["bookie_id"]] = row["master_key"]
+    assert states == {number: expected for number, (_, expected) in KEYS.items()}
+    by_place = {
+        finding.where: finding for finding in find("master-key-mismatch", unjudged.add(digests=judged))
+    }
+    assert {where: finding.confidence for where, finding in by_place.items()} == {
         (None, "bk1"): "confirmed", (None, "bk3"): "confirmed", (2, None): "suspect", (9, None): "suspect",
         (10, None): "suspect",
     }  # fmt: skip
-    assert found[None, "bk3"].evidence["sample"] == ["1", "8"]
-    assert found[2, None].evidence["bookies"] == ["bk1", "bk2"]
-    assert {each.severity for each in found.values()} == {"warning"}
+    assert by_place[None, "bk3"].evidence["sample"] == ["1", "8"]
+    assert by_place[2, None].evidence["bookies"] == ["bk1", "bk2"]
+    assert {finding.severity for finding in by_place.values()} == {"warning"}
 
 
-def test_where_whose_disk_it_is_stands_in_doubt_both_are_suspects(known: Tables, spark: SparkSession) -> None:
+def test_digest_findings_of_a_suspect_bookie_are_suspect(known: Tables, spark: SparkSession) -> None:
     bookies = [{"bookie_id": f"bk{number}", "suspect": number == 2} for number in (1, 2, 3, 4)]
-    made = tables(spark, bookies=bookies)
-    doubted = replace(known.add(bookies=made.bookies), roster=made.roster)
+    suspects = tables(spark, bookies=bookies)
+    doubted = replace(known.add(bookies=suspects.bookies), roster=suspects.roster)
     for id in ("entry-digest-wrong", "replica-mismatch"):
-        assert {each.confidence for each in find(id, doubted)} == {"suspect"}
+        assert {finding.confidence for finding in find(id, doubted)} == {"suspect"}

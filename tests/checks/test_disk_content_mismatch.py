@@ -9,7 +9,7 @@ from tests.checks.tables_builder import Row, find, tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-GONE = {"registered": None, "found": False}
+ABSENT = {"registered": None, "found": False}
 
 
 def row(directory: str, owner: str, candidate: str, better: int, worse: int = 0) -> Row:
@@ -19,8 +19,8 @@ def row(directory: str, owner: str, candidate: str, better: int, worse: int = 0)
     }  # fmt: skip
 
 
-def test_directories_with_anothers_ledgers_are_told_once_a_bookie(spark: SparkSession) -> None:
-    asked = tables(
+def test_directories_with_another_bookies_ledgers_get_one_finding_per_bookie(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2"}, {"bookie_id": "bk3"}],
         contents=[
@@ -29,21 +29,21 @@ def test_directories_with_anothers_ledgers_are_told_once_a_bookie(spark: SparkSe
             row("/d/3", "bk2", "bk1", better=30),
         ],
     )
-    first, second = find("disk-content-mismatch", asked)
+    first, second = find("disk-content-mismatch", cluster_tables)
     assert (first.where, first.severity, first.confidence) == ((None, "bk1"), "error", "suspect")
     assert first.message == (
         "bk1: 2 directories attributed to this bookie hold entries of 35 ledgers that are missing on bk2, "
         "bk3 (compared entry by entry)"
     )
-    assert [each["directory"] for each in first.evidence["directories"]] == ["/d/1", "/d/2"]
+    assert [directory["directory"] for directory in first.evidence["directories"]] == ["/d/1", "/d/2"]
     assert second.where == (None, "bk2")
     assert second.message.startswith(
         "bk2: 1 directory attributed to this bookie holds entries of 30 ledgers that are missing on bk1 ("
     )
 
 
-def test_few_ledgers_and_a_directory_with_its_owners_ledgers_are_left_alone(spark: SparkSession) -> None:
-    asked = tables(
+def test_directory_with_few_or_own_ledgers_gets_no_finding(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2"}],
         contents=[
@@ -52,14 +52,14 @@ def test_few_ledgers_and_a_directory_with_its_owners_ledgers_are_left_alone(spar
             row("/right", "bk1", "bk1", better=30),
         ],
     )
-    assert find("disk-content-mismatch", asked) == []
+    assert find("disk-content-mismatch", cluster_tables) == []
 
 
-def test_a_renamed_bookie_is_told_by_another_check(spark: SparkSession) -> None:
+def test_renamed_bookie_gets_no_disk_content_finding(spark: SparkSession) -> None:
     contents = [row("/d", "new", "old", better=30)]
-    renamed = tables(spark, bookies=[{"bookie_id": "new"}, {"bookie_id": "old", **GONE}], contents=contents)
+    renamed = tables(spark, bookies=[{"bookie_id": "new"}, {"bookie_id": "old", **ABSENT}], contents=contents)
     assert find("disk-content-mismatch", renamed) == []
     # A bookie that is down cannot be the living half of a renamed one: its disk may be a lost one's.
     down = {"bookie_id": "new", "registered": None}
-    asked = tables(spark, bookies=[down, {"bookie_id": "old", **GONE}], contents=contents)
-    assert len(find("disk-content-mismatch", asked)) == 1
+    cluster_tables = tables(spark, bookies=[down, {"bookie_id": "old", **ABSENT}], contents=contents)
+    assert len(find("disk-content-mismatch", cluster_tables)) == 1

@@ -7,36 +7,36 @@ from pyspark.sql import SparkSession
 from tests.checks.tables_builder import Row, facts, find, places, tables
 
 
-def _disk(place: str, path: str, *ledgers: str, **said: object) -> Row:
+def _disk(place: str, path: str, *ledgers: str, **overrides: object) -> Row:
     return {
         "place": place, "path": f"{place}/{path}", "cookie_bookie_id": place, "owner": place,
-        "journal_dirs": "/j", "ledger_dirs": list(ledgers), "configured": f"/{path}", **said,
+        "journal_dirs": "/j", "ledger_dirs": list(ledgers), "configured": f"/{path}", **overrides,
     }  # fmt: skip
 
 
-def test_a_named_directory_without_a_version_is_told_once_a_bookie(spark: SparkSession) -> None:
-    gone = {"version_absent": True, "empty": True, "layout": None}
+def test_directories_without_version_get_one_finding_per_bookie(spark: SparkSession) -> None:
+    no_version = {"version_absent": True, "empty": True, "layout": None}
     rows: list[Row] = [
-        {"place": "bk1", "path": "l0", **gone},
-        {"place": "bk1", "path": "l1", **gone, "empty": False},
-        {"place": "bk2", "path": "other", "role": "unknown", **gone},
+        {"place": "bk1", "path": "l0", **no_version},
+        {"place": "bk1", "path": "l1", **no_version, "empty": False},
+        {"place": "bk2", "path": "other", "role": "unknown", **no_version},
         {"place": "bk3", "path": "l0", "damage": "Permission denied"},
     ]
-    [found] = find("disk-version-missing", tables(spark, directories=rows))
-    assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "critical", "confirmed")
-    assert found.message == "bk1: 2 directories have no VERSION file: l0, l1"
-    assert [each["empty"] for each in found.evidence["directories"]] == [True, False]
+    [finding] = find("disk-version-missing", tables(spark, directories=rows))
+    assert (finding.where, finding.severity, finding.confidence) == ((None, "bk1"), "critical", "confirmed")
+    assert finding.message == "bk1: 2 directories have no VERSION file: l0, l1"
+    assert [directory["empty"] for directory in finding.evidence["directories"]] == [True, False]
 
 
-def test_a_disk_without_a_version_is_a_warning_once_nothing_can_need_it(spark: SparkSession) -> None:
-    gone: Row = {"place": "bk1", "path": "l0", "version_absent": True, "empty": True, "layout": None}
+def test_missing_version_is_a_warning_if_no_copy_depends_on_the_disk(spark: SparkSession) -> None:
+    directory: Row = {"place": "bk1", "path": "l0", "version_absent": True, "empty": True, "layout": None}
     released = {"bookie_id": "bk1", "named": False, "read": "partial"}
 
-    def severity(complete: bool = True, other: Row | None = None, **changed: object) -> tuple[str, str]:
-        rows: list[Row] = [{**released, **changed}, {"bookie_id": "bk2", **(other or {})}]
-        asked = tables(spark, facts(copies_complete=complete), directories=[gone], bookies=rows)
-        [found] = find("disk-version-missing", asked)
-        return found.severity, found.message
+    def severity(complete: bool = True, other_row: Row | None = None, **changed: object) -> tuple[str, str]:
+        rows: list[Row] = [{**released, **changed}, {"bookie_id": "bk2", **(other_row or {})}]
+        cluster_tables = tables(spark, facts(copies_complete=complete), directories=[directory], bookies=rows)
+        [finding] = find("disk-version-missing", cluster_tables)
+        return finding.severity, finding.message
 
     message = "bk1: 1 directory has no VERSION file: l0"
     released_words = "; no ledger names this bookie, and all copies of every entry exist elsewhere"
@@ -47,11 +47,11 @@ def test_a_disk_without_a_version_is_a_warning_once_nothing_can_need_it(spark: S
     assert severity(marked=True) == critical
     assert severity(suspect=True) == critical
     assert severity(foreign_instance=True) == critical
-    assert severity(other={"read": "unread"}) == critical
-    assert severity(other={"read": "unread", "named": False})[0] == "warning"
+    assert severity(other_row={"read": "unread"}) == critical
+    assert severity(other_row={"read": "unread", "named": False})[0] == "warning"
 
 
-def test_disks_disagree_only_by_their_own_lists(spark: SparkSession) -> None:
+def test_directory_lists_are_compared_only_within_one_bookie(spark: SparkSession) -> None:
     rows = [
         _disk("bk1", "l0", "/l0"),
         _disk("bk1", "l1", "/l0", "/l1"),
@@ -60,13 +60,13 @@ def test_disks_disagree_only_by_their_own_lists(spark: SparkSession) -> None:
         _disk("bk2", "l1", "/l9", cookie_bookie_id="bk3"),
         _disk("bk2", "l2", "/l0", instance_id="other", layout=4),
     ]
-    [found] = find("disk-dirs-disagree", tables(spark, directories=rows))
-    assert (found.where, found.severity) == ((None, "bk1"), "error")
-    assert "2 different sets of directories" in found.message
+    [finding] = find("disk-dirs-disagree", tables(spark, directories=rows))
+    assert (finding.where, finding.severity) == ((None, "bk1"), "error")
+    assert "2 different sets of directories" in finding.message
 
 
-def test_the_store_and_the_disks_differ_by_more_or_in_earnest(spark: SparkSession) -> None:
-    asked = tables(
+def test_cookie_difference_is_a_warning_for_added_directories_and_else_an_error(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         starts=[
             {"bookie_id": "bk1", "store_differs": ["ledgerDirs"], "store_grows": True},
@@ -75,13 +75,13 @@ def test_the_store_and_the_disks_differ_by_more_or_in_earnest(spark: SparkSessio
         ],
         cookies=[{"bookie_id": f"bk{n}", "journal_dirs": "/j"} for n in (1, 2, 3)],
     )
-    grown, other = find("dirset-mismatch", asked)
+    grown, changed = find("dirset-mismatch", cluster_tables)
     assert (grown.where, grown.severity) == ((None, "bk1"), "warning")
-    assert (other.where, other.severity) == ((None, "bk2"), "error")
-    assert other.evidence["stored"]["journal_dirs"] == "/j"
+    assert (changed.where, changed.severity) == ((None, "bk2"), "error")
+    assert changed.evidence["stored"]["journal_dirs"] == "/j"
 
 
-def test_one_directory_in_two_places_is_shared_and_a_swapped_one_is_not(spark: SparkSession) -> None:
+def test_cloned_directory_is_shared_and_swapped_directories_are_not(spark: SparkSession) -> None:
     cloned = [_disk("bk1", "l0", "/l0"), _disk("bk2", "l0", "/l0", cookie_bookie_id="bk1")]
     swapped = [
         _disk("bk3", "l0", "/l0", "/l1"),
@@ -89,12 +89,12 @@ def test_one_directory_in_two_places_is_shared_and_a_swapped_one_is_not(spark: S
         _disk("bk5", "l0", "/l0", configured=None),
         _disk("bk6", "l0", "/l0", configured=None, cookie_bookie_id="bk5"),
     ]
-    [found] = find("disk-shared", tables(spark, directories=[*cloned, *swapped]))
-    assert (found.where, found.severity) == ((None, "bk1"), "critical")
-    assert found.message == "bk1: 1 directory is in more than one place: bk1, bk2"
+    [finding] = find("disk-shared", tables(spark, directories=[*cloned, *swapped]))
+    assert (finding.where, finding.severity) == ((None, "bk1"), "critical")
+    assert finding.message == "bk1: 1 directory is in more than one place: bk1, bk2"
 
 
-def test_a_refused_start_is_told_unless_another_finding_says_it(spark: SparkSession) -> None:
+def test_refused_start_is_reported_unless_another_finding_covers_it(spark: SparkSession) -> None:
     refused = {"error": "Invalid", "reason": "why", "paths": ["/l0"], "expansion_paths": []}
     starts: list[Row] = [
         {"bookie_id": "bk1", "fault": "wiped", **refused, "expansion_error": "Invalid"},
@@ -107,8 +107,8 @@ def test_a_refused_start_is_told_unless_another_finding_says_it(spark: SparkSess
         *({"bookie_id": f"bk{n}", "has_cookie": n != 3} for n in (1, 2, 3, 4)),
         {"bookie_id": "forgotten", "named": False, "registered": None, "has_cookie": False},
     ]
-    asked = tables(spark, starts=starts, bookies=bookies)
-    wiped, instance, forgotten = find("start-refused", asked)
+    cluster_tables = tables(spark, starts=starts, bookies=bookies)
+    wiped, instance, forgotten = find("start-refused", cluster_tables)
     assert (wiped.where, wiped.severity) == ((None, "bk1"), "error")
     assert (wiped.evidence["fault"], wiped.evidence["paths"]) == ("wiped", ["/l0"])
     assert wiped.evidence["with_expansion"]["error"] == "Invalid"
@@ -118,7 +118,7 @@ def test_a_refused_start_is_told_unless_another_finding_says_it(spark: SparkSess
     assert places(find("start-refused", without)) == [(None, "bk1"), (None, "forgotten")]
 
 
-def test_a_start_is_refused_to_a_bookie_that_is_down_and_the_way_out_is_named(spark: SparkSession) -> None:
+def test_refused_start_of_a_down_bookie_names_the_way_out(spark: SparkSession) -> None:
     refusal = {
         "error": "java.io.IOException", "fault": "journal-invalid-record", "reason": "why", "paths": ["/j"],
         "expansion_paths": [], "way_out": "with skipReplayJournalInvalidRecord=true",
@@ -140,7 +140,7 @@ def test_a_start_is_refused_to_a_bookie_that_is_down_and_the_way_out_is_named(sp
     assert (unnamed.where, unnamed.severity) == ((None, "bk3"), "note")
 
 
-def test_an_upgrade_that_would_be_refused_is_a_note_while_the_bookie_runs(spark: SparkSession) -> None:
+def test_refused_upgrade_of_a_running_bookie_is_a_note(spark: SparkSession) -> None:
     refusal: Row = {
         "error": "Invalid", "fault": "index-not-in-cookie", "reason": "why", "paths": ["/i0"],
         "expansion_paths": [], "certain": False, "way_out": "start it without indexDirectories",
@@ -152,7 +152,7 @@ def test_an_upgrade_that_would_be_refused_is_a_note_while_the_bookie_runs(spark:
     assert (runs.confidence, down.confidence) == ("suspect", "suspect")
 
 
-def test_a_bookie_without_any_cookie_is_a_refused_start_and_nothing_more_can_be_given(
+def test_bookie_without_any_cookie_gets_a_refused_start_and_no_unread_finding(
     spark: SparkSession,
 ) -> None:
     start: Row = {
@@ -163,15 +163,18 @@ def test_a_bookie_without_any_cookie_is_a_refused_start_and_nothing_more_can_be_
         {"bookie_id": name, "registered": None, "has_cookie": False, "read": "unread", "reason": "no VERSION"}
         for name in ("bk1", "bk2")
     ]
-    asked = tables(spark, starts=[start], bookies=bookies)
-    assert places(find("bookie-unread", asked)) == [(None, "bk2")]
-    assert places(find("start-refused", asked)) == [(None, "bk1")]
+    cluster_tables = tables(spark, starts=[start], bookies=bookies)
+    assert places(find("bookie-unread", cluster_tables)) == [(None, "bk2")]
+    assert places(find("start-refused", cluster_tables)) == [(None, "bk1")]
     unlisted = tables(spark, facts(bookies_listed=False), starts=[start], bookies=bookies)
     assert find("start-refused", unlisted) == []
 
 
-def test_a_start_that_something_else_may_explain_is_a_suspect(spark: SparkSession) -> None:
-    gone = {"error": "java.io.IOException", "fault": "journal-gone", "reason": "why", "expansion_paths": []}
-    starts: list[Row] = [{"bookie_id": f"bk{n}", "certain": n == 1, "paths": ["/j"], **gone} for n in (1, 2)]
-    asked = tables(spark, starts=starts, bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2"}])
-    assert [found.confidence for found in find("start-refused", asked)] == ["confirmed", "suspect"]
+def test_uncertain_refused_start_is_suspect(spark: SparkSession) -> None:
+    fault = {"error": "java.io.IOException", "fault": "journal-gone", "reason": "why", "expansion_paths": []}
+    starts: list[Row] = [{"bookie_id": f"bk{n}", "certain": n == 1, "paths": ["/j"], **fault} for n in (1, 2)]
+    cluster_tables = tables(spark, starts=starts, bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2"}])
+    assert [finding.confidence for finding in find("start-refused", cluster_tables)] == [
+        "confirmed",
+        "suspect",
+    ]

@@ -9,7 +9,7 @@ from auditor.tables.scans import MOVED_LEDGERS
 from tests.checks.tables_builder import find, tables
 
 
-def test_one_finding_a_bookie_with_counts_and_samples(spark: SparkSession) -> None:
+def test_incomplete_index_gets_one_finding_per_bookie_with_counts_and_sample(spark: SparkSession) -> None:
     rows = [
         {"ledger_id": ledger, "bookie_id": bookie, "groups": b"", "count": count, "served": True}
         for ledger, bookie, count in ((7, "a", 2), (8, "a", 3), (7, "b", 1))
@@ -21,24 +21,28 @@ def test_one_finding_a_bookie_with_counts_and_samples(spark: SparkSession) -> No
     assert second.message == "b serves 1 entry of 1 ledger that are missing from its index on disk"
 
 
-def test_what_is_only_listed_is_a_suspect(spark: SparkSession) -> None:
+def test_entries_that_are_only_listed_are_suspect(spark: SparkSession) -> None:
     rows = [
         {"ledger_id": 7, "bookie_id": bookie, "groups": b"", "count": 1 + served, "served": served}
         for bookie, served in (("a", False), ("b", False), ("b", True))
     ]
-    listed, both = find("index-incomplete", tables(spark, unindexed=rows))
+    listed, confirmed = find("index-incomplete", tables(spark, unindexed=rows))
     assert (listed.confidence, listed.message) == (
         "suspect",
         "a lists 1 entry of 1 ledger that are missing from its index on disk",
     )
-    assert (both.confidence, both.evidence["entries_served"], both.evidence["entries_listed"]) == (
+    assert (
+        confirmed.confidence,
+        confirmed.evidence["entries_served"],
+        confirmed.evidence["entries_listed"],
+    ) == (
         "confirmed",
         2,
         1,
     )
 
 
-def test_a_ledger_that_moved_between_the_scans_proves_nothing(spark: SparkSession) -> None:
+def test_ledger_that_changed_between_the_scans_is_not_unindexed(spark: SparkSession) -> None:
     served = [("a", b"", 1)]
     judged = tables(
         spark,
@@ -47,8 +51,10 @@ def test_a_ledger_that_moved_between_the_scans_proves_nothing(spark: SparkSessio
     ).judged
     moved = spark.createDataFrame([(0, 8, True, 1, 2)], ", ".join(_columns()))
     assert {row["ledger_id"] for row in find_unindexed_entries(judged, moved).collect()} == {7, 10}
-    found = {row["ledger_id"]: row["served"] for row in find_unindexed_entries(judged, None).collect()}
-    assert found == {7: True, 8: True, 10: False}
+    served_by_ledger = {
+        row["ledger_id"]: row["served"] for row in find_unindexed_entries(judged, None).collect()
+    }
+    assert served_by_ledger == {7: True, 8: True, 10: False}
 
 
 def _columns() -> list[str]:

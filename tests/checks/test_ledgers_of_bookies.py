@@ -8,29 +8,29 @@ from pyspark.sql import SparkSession
 
 from tests.checks.tables_builder import entries, find, ledger, tables
 
-ONE = (0, 0, 1, 0)
+ONE_ENTRY = (0, 0, 1, 0)
 
 
-def rows(state: str, *ledgers: int, path: str | None = None, **said: Any) -> list[dict[str, Any]]:
-    usual = {"bookie_id": "bk1", "state": state, "storage": "rocksdb", "path": path}
-    return [{**usual, "ledger_id": number, **said} for number in ledgers]
+def rows(state: str, *ledgers: int, path: str | None = None, **overrides: Any) -> list[dict[str, Any]]:
+    defaults = {"bookie_id": "bk1", "state": state, "storage": "rocksdb", "path": path}
+    return [{**defaults, "ledger_id": number, **overrides} for number in ledgers]
 
 
-def due(number: int, *members: str, **said: Any) -> Any:
+def due_ledger(number: int, *members: str, **overrides: Any) -> Any:
     """A ledger of which every member should have an entry."""
-    replicas = [(member, entries(member, ONE)[1], True) for member in members]
-    return {**ledger(number, **said), "replicas": replicas}
+    replicas = [(member, entries(member, ONE_ENTRY)[1], True) for member in members]
+    return {**ledger(number, **overrides), "replicas": replicas}
 
 
-def test_a_bookie_with_ledgers_in_limbo_is_one_finding(spark: SparkSession) -> None:
-    asked = tables(
+def test_ledgers_in_limbo_get_one_finding_per_bookie(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         ledgers=[
-            due(1, "bk1", "bk2"),
-            due(2, "bk1", "bk2"),
+            due_ledger(1, "bk1", "bk2"),
+            due_ledger(2, "bk1", "bk2"),
             ledger(3, "bk1", state="OPEN"),  # of its one segment nothing is judged
-            due(4, "bk2"),
-            due(6, "bk1", "bk2"),
+            due_ledger(4, "bk2"),
+            due_ledger(6, "bk1", "bk2"),
         ],
         # Of 6 the bookie served an entry; 4 does not name it, and 5 is deleted.
         judged=[
@@ -40,64 +40,64 @@ def test_a_bookie_with_ledgers_in_limbo_is_one_finding(spark: SparkSession) -> N
         ],
         availability=[*rows("limbo", 1, 2, 3, 4, 5, 6), *rows("ok", 7)],
     )
-    [found] = find("ledgers-in-limbo", asked)
-    assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "warning", "confirmed")
-    assert (found.unknown, found.missing) == (["bk1"], [])
-    assert found.evidence == {"ledgers": 3, "closed": 2, "sample": ["1", "2", "3"]}
-    assert found.message == (
+    [finding] = find("ledgers-in-limbo", cluster_tables)
+    assert (finding.where, finding.severity, finding.confidence) == ((None, "bk1"), "warning", "confirmed")
+    assert (finding.unknown, finding.missing) == (["bk1"], [])
+    assert finding.evidence == {"ledgers": 3, "closed": 2, "sample": ["1", "2", "3"]}
+    assert finding.message == (
         "bk1 has 3 ledgers in limbo and refuses to read their entries; closed ledgers among them: 2"
     )
 
 
-def test_the_copies_of_a_bookie_that_was_read_in_part_are_in_limbo_too(spark: SparkSession) -> None:
+def test_limbo_ledgers_of_a_partially_read_bookie_are_reported(spark: SparkSession) -> None:
     """The flag that a check is due leaves all that a bookie lacks unknown."""
-    asked = tables(
+    cluster_tables = tables(
         spark,
-        ledgers=[due(1, "bk1", "bk2")],
+        ledgers=[due_ledger(1, "bk1", "bk2")],
         judged=[{"ledger_id": 1, "unknown": [("bk1", 1, "unread")]}],
         availability=rows("limbo", 1),
         directories=[],
         bookies=[{"bookie_id": "bk1", "suspect": True}],
     )
-    [found] = find("ledgers-in-limbo", asked)
-    assert found.confidence == "suspect"  # whose disk it is, is not sure
+    [finding] = find("ledgers-in-limbo", cluster_tables)
+    assert finding.confidence == "suspect"  # whose disk it is, is not sure
 
 
-def test_exchanged_directories_are_one_finding_and_say_so(spark: SparkSession) -> None:
+def test_swapped_directories_get_one_finding_that_says_so(spark: SparkSession) -> None:
     first, second = "/d/ledgers0/current/locations", "/d/ledgers1/current/locations"
-    asked = tables(
+    cluster_tables = tables(
         spark,
-        ledgers=[due(number, "bk1", "bk2") for number in range(20)],
+        ledgers=[due_ledger(number, "bk1", "bk2") for number in range(20)],
         availability=[
             *rows("wrong-directory", *range(1, 20, 2), path=first),
             *rows("wrong-directory", *range(0, 20, 2), 99, path=second),
             *rows("ok", 21, path=second),  # written since
         ],
     )
-    [found] = find("ledgers-in-wrong-directory", asked)
-    assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "error", "confirmed")
-    assert found.message == (
+    [finding] = find("ledgers-in-wrong-directory", cluster_tables)
+    assert (finding.where, finding.severity, finding.confidence) == ((None, "bk1"), "error", "confirmed")
+    assert finding.message == (
         "the directories /d/ledgers0, /d/ledgers1 of bk1 were swapped, so it cannot find 20 ledgers"
     )
-    assert found.evidence["directories"] == [
+    assert finding.evidence["directories"] == [
         {"path": "/d/ledgers0", "wrong": 10, "right": 0},
         {"path": "/d/ledgers1", "wrong": 11, "right": 1},
     ]
-    assert (found.evidence["exchanged"], found.evidence["ledgers"]) == (True, 20)
-    assert find("index-unreadable", asked) == []
+    assert (finding.evidence["exchanged"], finding.evidence["ledgers"]) == (True, 20)
+    assert find("index-unreadable", cluster_tables) == []
 
 
-def test_other_ledgers_in_the_wrong_directory_are_no_exchange(spark: SparkSession) -> None:
+def test_misplaced_ledgers_of_one_directory_are_not_called_a_swap(spark: SparkSession) -> None:
     """One directory was made two: those that belong in the new one are not found."""
-    asked = tables(
+    cluster_tables = tables(
         spark,
-        ledgers=[due(number, "bk1") for number in range(6)],
+        ledgers=[due_ledger(number, "bk1") for number in range(6)],
         availability=[
             *rows("wrong-directory", 1, 3, 5, path="/d/l0/current/locations"),
             *rows("ok", 0, 2, 4, path="/d/l0/current/locations"),
             *rows("wrong-directory", 1, path="/e/l0/current/locations", bookie_id="bk3"),  # is no member
         ],
     )
-    [found] = find("ledgers-in-wrong-directory", asked)
-    assert found.message == "bk1 cannot find 3 ledgers, because they are in the wrong directory: /d/l0"
-    assert found.evidence["exchanged"] is False
+    [finding] = find("ledgers-in-wrong-directory", cluster_tables)
+    assert finding.message == "bk1 cannot find 3 ledgers, because they are in the wrong directory: /d/l0"
+    assert finding.evidence["exchanged"] is False

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tests.checks.tables_builder import Row, facts, find, ledger, tables
 
 
-def test_unmarked_ledgers_are_counted_once_a_bookie(spark: SparkSession) -> None:
+def test_unmarked_ledgers_get_one_finding_per_bookie(spark: SparkSession) -> None:
     rows: dict[str, list[Row]] = {
         "bookies": [
             {"bookie_id": "down", "registered": None, "depending": 14},
@@ -24,24 +24,24 @@ def test_unmarked_ledgers_are_counted_once_a_bookie(spark: SparkSession) -> None
             {"ledger_id": 0, "replicas": ["down"], "misplaced": True},
         ],
     }
-    [found] = find("mark-missing", tables(spark, facts(), **rows))
-    assert (found.where, found.severity, found.confidence) == ((None, "down"), "note", "confirmed")
+    [finding] = find("mark-missing", tables(spark, facts(), **rows))
+    assert (finding.where, finding.severity, finding.confidence) == ((None, "down"), "note", "confirmed")
     sample = [str(number) for number in range(10)]
-    assert found.evidence == {"unmarked": 13, "doubted_unmarked": 0, "depending": 14, "sample": sample}
+    assert finding.evidence == {"unmarked": 13, "doubted_unmarked": 0, "depending": 14, "sample": sample}
     assert find("mark-missing", tables(spark, facts(has_marks=False), **rows)) == []
 
 
-def test_a_mark_is_of_scope_0_and_the_sample_names_the_others(spark: SparkSession) -> None:
+def test_mark_applies_only_to_scope_0_and_the_sample_names_other_scopes(spark: SparkSession) -> None:
     scopes = (0, 1, -1)
-    asked = tables(
+    cluster_tables = tables(
         spark,
         facts(),
         bookies=[{"bookie_id": "down", "registered": None, "depending": 3}, {"bookie_id": "up"}],
         ledgers=[{**ledger(7, "down", "up"), "scope_id": scope} for scope in scopes],
         marks=[{"ledger_id": 7, "replicas": ["down"]}],
     )
-    [found] = find("mark-missing", asked)
-    assert found.evidence == {
+    [finding] = find("mark-missing", cluster_tables)
+    assert finding.evidence == {
         "unmarked": 2,
         "doubted_unmarked": 0,
         "depending": 3,
@@ -49,8 +49,8 @@ def test_a_mark_is_of_scope_0_and_the_sample_names_the_others(spark: SparkSessio
     }
 
 
-def test_what_was_deleted_between_the_scans_needs_no_mark(spark: SparkSession) -> None:
-    asked = tables(
+def test_ledger_deleted_between_the_scans_needs_no_mark(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         facts(live=True, two_scans=True),
         bookies=[{"bookie_id": "down", "registered": None, "depending": 3}, {"bookie_id": "up"}],
@@ -61,9 +61,10 @@ def test_what_was_deleted_between_the_scans_needs_no_mark(spark: SparkSession) -
     def unmarked(*changes: tuple[int, int | None]) -> list[tuple[str, int, int]]:
         rows = [(0, number, True, 1, again, None) for number, again in changes]
         moved = spark.createDataFrame(rows, scheme)
-        found = find("mark-missing", replace(asked, moved_ledgers=moved))
+        findings = find("mark-missing", replace(cluster_tables, moved_ledgers=moved))
         return [
-            (each.confidence, each.evidence["unmarked"], each.evidence["doubted_unmarked"]) for each in found
+            (finding.confidence, finding.evidence["unmarked"], finding.evidence["doubted_unmarked"])
+            for finding in findings
         ]
 
     assert unmarked((2, None)) == [("confirmed", 2, 0)]

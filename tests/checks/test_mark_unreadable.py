@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 from tests.checks.tables_builder import find, tables
 
 
-def test_damaged_and_misplaced_marks_and_locks_are_one_finding_a_ledger(spark: SparkSession) -> None:
-    asked = tables(
+def test_damaged_and_misplaced_marks_and_locks_get_one_finding_per_ledger(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         marks=[
             {"ledger_id": 1, "path": "marks/1", "damage": "no text protobuf (at byte 3)"},
@@ -20,7 +20,7 @@ def test_damaged_and_misplaced_marks_and_locks_are_one_finding_a_ledger(spark: S
             {"ledger_id": 3, "path": "locks/3", "owner": "host"},
         ],
     )
-    damaged, misplaced = find("mark-unreadable", asked)
+    damaged, misplaced = find("mark-unreadable", cluster_tables)
     assert (damaged.where, damaged.severity, damaged.confidence) == ((1, None), "warning", "confirmed")
     assert damaged.evidence == {"paths": ["locks/1", "marks/1"], "total": 2, "reason": "cut"}
     assert misplaced.where == (2, None)

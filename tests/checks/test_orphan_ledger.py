@@ -8,7 +8,7 @@ from tests.checks.tables_builder import find, places, tables
 
 
 def test_a_ledger_that_no_scan_lists_is_an_orphan_on_each_of_its_bookies(spark: SparkSession) -> None:
-    asked = tables(
+    cluster_tables = tables(
         spark,
         bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2"}, {"bookie_id": "swapped", "suspect": True}],
         holdings=[
@@ -26,24 +26,24 @@ def test_a_ledger_that_no_scan_lists_is_an_orphan_on_each_of_its_bookies(spark: 
             {"bookie_id": "bk1", "ledger_id": 7, "in_m0": True, "doubt": "/r/00: refused"},
         ],
     )
-    found = find("orphan-ledger", asked)
-    assert {each.severity for each in found} == {"note"}
-    assert [(*each.where, each.confidence, each.evidence["doubts"]) for each in found] == [
+    findings = find("orphan-ledger", cluster_tables)
+    assert {finding.severity for finding in findings} == {"note"}
+    assert [(*finding.where, finding.confidence, finding.evidence["doubts"]) for finding in findings] == [
         (1, "bk1", "confirmed", []),
         (1, "bk2", "suspect", ["metadata-suspect"]),
         (2, "bk1", "suspect", ["newer-than-scan"]),
         (3, "swapped", "suspect", ["attribution-suspect"]),
         (6, "bk1", "suspect", ["id-in-doubt"]),
     ]
-    assert found[0].message == "ledger 1 is on bk1, but not in the metadata"
-    assert found[-1].message == (
+    assert findings[0].message == "ledger 1 is on bk1, but not in the metadata"
+    assert findings[-1].message == (
         "ledger 6 is on bk1, but not in the metadata; unconfirmed: the store may have the "
         "ledger at a path that could not be read, or at a wrong path (/r/00: refused)"
     )
-    assert [each.evidence["doubt"] for each in found] == [None] * 4 + ["/r/00: refused"]
+    assert [finding.evidence["doubt"] for finding in findings] == [None] * 4 + ["/r/00: refused"]
 
-    deleting, missed = find("orphan-ledger-deleting", asked)
+    deleting, missed = find("orphan-ledger-deleting", cluster_tables)
     assert (deleting.where, deleting.severity, deleting.confidence) == ((4, "bk1"), "note", "confirmed")
     assert (missed.where, missed.confidence) == ((7, "bk1"), "suspect")
     assert missed.message.endswith(", or at a wrong path (/r/00: refused)")
-    assert places(find("metadata-suspect", asked)) == [(None, "bk2")]
+    assert places(find("metadata-suspect", cluster_tables)) == [(None, "bk2")]

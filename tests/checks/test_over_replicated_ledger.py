@@ -9,8 +9,8 @@ from auditor.model.repair import RepairState
 from tests.checks.tables_builder import facts, find, tables
 
 
-def test_a_copy_outside_the_ensembles_is_left_over(spark: SparkSession) -> None:
-    asked = tables(
+def test_copy_outside_the_ensembles_is_over_replicated(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         bookies=[{"bookie_id": "bk1"}, {"bookie_id": "swapped", "suspect": True}],
         over_replicated=[
@@ -21,8 +21,8 @@ def test_a_copy_outside_the_ensembles_is_left_over(spark: SparkSession) -> None:
             {"ledger_id": 7, "bookie_id": "bk1", "count": 0},  # in the wrong directory, say
         ],
     )
-    left_over = find("over-replicated-ledger", asked)
-    assert [(*each.where, each.confidence, each.evidence["open"]) for each in left_over] == [
+    left_over = find("over-replicated-ledger", cluster_tables)
+    assert [(*finding.where, finding.confidence, finding.evidence["open"]) for finding in left_over] == [
         (1, "bk1", "confirmed", False),
         (2, "bk1", "suspect", True),
         (3, "bk1", "suspect", False),
@@ -35,7 +35,7 @@ def test_a_copy_outside_the_ensembles_is_left_over(spark: SparkSession) -> None:
 
 def in_flight(spark: SparkSession, repair: RepairState) -> dict[int | None, tuple[str, list[str]]]:
     """Confidence, and the bookies in the evidence, of each finding."""
-    asked = tables(
+    cluster_tables = tables(
         spark,
         facts(repair=repair),
         bookies=[{"bookie_id": name} for name in ("bk1", "bk2")],
@@ -46,11 +46,11 @@ def in_flight(spark: SparkSession, repair: RepairState) -> dict[int | None, tupl
             {"ledger_id": 7, "bookie_id": "bk1", "count": 8},
         ],
     )
-    found = find("copy-in-flight", asked)
-    assert {(each.where[1], each.severity) for each in found} == {(None, "note")}
+    findings = find("copy-in-flight", cluster_tables)
+    assert {(finding.where[1], finding.severity) for finding in findings} == {(None, "note")}
     return {
-        each.where[0]: (each.confidence, [copy["bookie_id"] for copy in each.evidence["copies"]])
-        for each in found
+        finding.where[0]: (finding.confidence, [copy["bookie_id"] for copy in finding.evidence["copies"]])
+        for finding in findings
     }
 
 
@@ -63,7 +63,9 @@ def test_copies_in_flight_are_one_finding_per_ledger(spark: SparkSession) -> Non
     "repair",
     [RepairState(sees_autorecovery=True), RepairState(), RepairState(votes=1, locked=1, disabled=True)],
 )
-def test_no_copy_is_in_flight_for_sure_where_no_worker_runs(spark: SparkSession, repair: RepairState) -> None:
+def test_unlocked_copy_in_flight_is_suspect_where_no_worker_runs(
+    spark: SparkSession, repair: RepairState
+) -> None:
     """A lock of its own is a worker at work on this ledger."""
     assert {ledger: sure for ledger, (sure, _) in in_flight(spark, repair).items()} == {
         5: "suspect",

@@ -20,8 +20,8 @@ CURSOR = {"kind": "cursor", "topic": "returns", "cursor": "audit", "path": f"{PA
 SCHEMA = {"kind": "schema", "topic": "returns", "detail": "0", "path": "/schemas/shop/orders/returns"}
 
 
-def row(ledger_id: int | None, fault: str | None, **said: Any) -> dict[str, Any]:
-    return {"ledger_id": ledger_id, "fault": fault, "standing": "owned", **said}
+def row(ledger_id: int | None, fault: str | None, **overrides: Any) -> dict[str, Any]:
+    return {"ledger_id": ledger_id, "fault": fault, "standing": "owned", **overrides}
 
 
 ROWS = [
@@ -64,10 +64,12 @@ OBJECTS = [
     row(12, None, **TOPIC, standing=None, offload="deleted"),
     row(13, None, **TOPIC, standing=None, offload="complete"),
 ]
-for each in OBJECTS:
-    del each["standing"]
-    each |= {"application": "pulsar", "tenant": "shop", "namespace": "orders"} if each["path"] else {}
-FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
+for object_row in OBJECTS:
+    del object_row["standing"]
+    object_row |= (
+        {"application": "pulsar", "tenant": "shop", "namespace": "orders"} if object_row["path"] else {}
+    )
+EXPECTED: dict[str, dict[int | None, tuple[str, str, str]]] = {
     "owner-dangling": {
         2: ("error", "confirmed", "ledger 2 is not in the store, but topic shop/orders/returns "
             "names it (place 1 of 3 in its list)"),
@@ -124,22 +126,22 @@ def owned(spark: SparkSession) -> Tables:
     return tables(spark, ownership=ROWS, offload_objects=OBJECTS, owner_stores=[PROVED])
 
 
-@pytest.mark.parametrize("check", FOUND)
-def test_a_check_finds_its_faults_and_nothing_else(check: str, owned: Tables) -> None:
-    found = {each.ledger_id: each for each in find(check, owned)}
-    assert found.keys() == FOUND[check].keys()
-    for ledger, (severity, confidence, words) in FOUND[check].items():
-        assert (found[ledger].severity, found[ledger].confidence) == (severity, confidence)
-        assert words in found[ledger].message
-        assert check == "object-orphan" or found[ledger].evidence["application"] == "pulsar"
-        assert found[ledger].bookie_id is None
+@pytest.mark.parametrize("check", EXPECTED)
+def test_each_check_finds_exactly_its_own_faults(check: str, owned: Tables) -> None:
+    by_ledger = {finding.ledger_id: finding for finding in find(check, owned)}
+    assert by_ledger.keys() == EXPECTED[check].keys()
+    for ledger, (severity, confidence, words) in EXPECTED[check].items():
+        assert (by_ledger[ledger].severity, by_ledger[ledger].confidence) == (severity, confidence)
+        assert words in by_ledger[ledger].message
+        assert check == "object-orphan" or by_ledger[ledger].evidence["application"] == "pulsar"
+        assert by_ledger[ledger].bookie_id is None
 
 
-def test_no_ledger_is_confirmed_unowned_while_an_owner_may_be_unread(spark: SparkSession) -> None:
-    found = find("ledger-unowned", tables(spark, ownership=ROWS, owner_stores=[PROVED, UNPROVED]))
-    assert {each.confidence for each in found} == {"suspect"}
-    assert {each.evidence["owners_complete"] for each in found} == {False}
-    [seen_twice] = [each for each in found if each.ledger_id == 7]
+def test_unowned_ledgers_are_suspect_while_an_owner_store_may_be_unread(spark: SparkSession) -> None:
+    findings = find("ledger-unowned", tables(spark, ownership=ROWS, owner_stores=[PROVED, UNPROVED]))
+    assert {finding.confidence for finding in findings} == {"suspect"}
+    assert {finding.evidence["owners_complete"] for finding in findings} == {False}
+    [seen_twice] = [finding for finding in findings if finding.ledger_id == 7]
     assert "unconfirmed: the owner stores are not proved complete (owners-suspect)" in seen_twice.message
 
 
@@ -148,19 +150,19 @@ def test_no_ledger_is_confirmed_unowned_while_an_owner_may_be_unread(spark: Spar
     [(0, "note"), (1, "warning")],
     ids=["nothing to delete", "a ledger is called unowned"],
 )
-def test_stores_that_prove_nothing_are_a_warning_only_beside_unowned_ledgers(
+def test_unproved_owner_stores_are_a_warning_only_if_ledgers_are_unowned(
     unowned: int, severity: str, spark: SparkSession
 ) -> None:
     stores = [{**store, "unowned": unowned} for store in (PROVED, UNPROVED)]
-    [found] = find("owners-suspect", tables(spark, owner_stores=stores))
-    assert (found.severity, found.confidence) == (severity, "confirmed")
-    assert "pulsar:zk://h1:2181: owners_complete does not contain this store" in found.message
+    [finding] = find("owners-suspect", tables(spark, owner_stores=stores))
+    assert (finding.severity, finding.confidence) == (severity, "confirmed")
+    assert "pulsar:zk://h1:2181: owners_complete does not contain this store" in finding.message
     assert find("owners-suspect", tables(spark, owner_stores=[PROVED])) == []
     assert find("owners-suspect", tables(spark)) == []
 
 
-def test_a_copy_that_only_a_list_claims_is_no_confirmed_leak(spark: SparkSession) -> None:
-    found = find("offload-not-trimmed", tables(spark, ownership=ROWS))
-    assert {each.ledger_id for each in found} == {12, 13, 24}
-    assert {each.confidence for each in found} == {"suspect"}
-    assert all("BookKeeper may have the only copy" in each.message for each in found)
+def test_offloaded_copy_without_listed_objects_is_only_suspect(spark: SparkSession) -> None:
+    findings = find("offload-not-trimmed", tables(spark, ownership=ROWS))
+    assert {finding.ledger_id for finding in findings} == {12, 13, 24}
+    assert {finding.confidence for finding in findings} == {"suspect"}
+    assert all("BookKeeper may have the only copy" in finding.message for finding in findings)

@@ -25,21 +25,21 @@ def with_segments(spark: SparkSession, *segments: Row, settings: PlacementSettin
     return tables(spark, facts(placement=settings), placement=segments)
 
 
-def segment(ledger_id: int, first_entry_id: int = 0, **said: Any) -> Row:
-    usual = {"bookies": ["b1", "b2"], "locations": ["/r1", None]}
-    return {"ledger_id": ledger_id, "first_entry_id": first_entry_id, **usual, **said}
+def segment(ledger_id: int, first_entry_id: int = 0, **overrides: Any) -> Row:
+    defaults = {"bookies": ["b1", "b2"], "locations": ["/r1", None]}
+    return {"ledger_id": ledger_id, "first_entry_id": first_entry_id, **defaults, **overrides}
 
 
-def test_a_ledger_is_told_once_with_its_first_segment(spark: SparkSession) -> None:
+def test_ledger_gets_one_placement_finding_with_its_first_segment(spark: SparkSession) -> None:
     later = segment(7, 30, bookies=["b3", "b4"], locations=["/r2", "/r2"])
-    asked = with_segments(spark, later, segment(7, 5), segment(8, violated=False, domain="/r1"))
-    [found] = find("placement-violated", asked)
-    assert (found.where, found.severity, found.confidence) == ((7, None), "warning", "confirmed")
-    assert found.message == (
+    cluster_tables = with_segments(spark, later, segment(7, 5), segment(8, violated=False, domain="/r1"))
+    [finding] = find("placement-violated", cluster_tables)
+    assert (finding.where, finding.severity, finding.confidence) == ((7, None), "warning", "confirmed")
+    assert finding.message == (
         "ledger 7 breaks the placement policy (rack, minNumRacksPerWriteQuorum 2) in 2 segments, first at "
         "entry 5: b1 in /r1, b2 without a location"
     )
-    assert found.evidence == {
+    assert finding.evidence == {
         "state": "CLOSED",
         "segments": 2,
         "first_entry_id": 5,
@@ -54,23 +54,23 @@ def test_a_ledger_is_told_once_with_its_first_segment(spark: SparkSession) -> No
     }
 
 
-def test_what_a_bookie_that_is_not_writable_explains_is_a_note(spark: SparkSession) -> None:
+def test_violation_explained_by_an_unwritable_bookie_is_a_note(spark: SparkSession) -> None:
     excused: dict[str, Any] = {"excused": True, "unwritable": ["b2"], "locations": ["/r1", "/r2"]}
-    one, other = find(
+    note, warning = find(
         "placement-violated",
         with_segments(spark, segment(1, **excused), segment(2, **excused), segment(2, 9)),
     )
-    assert (one.severity, other.severity) == ("note", "warning")
-    assert one.message.endswith(
+    assert (note.severity, warning.severity) == ("note", "warning")
+    assert note.message.endswith(
         "b1 in /r1, b2 in /r2; the locations of its bookies satisfy the policy, but these bookies "
         "are not writable: b2"
     )
 
 
-def test_what_a_zone_policy_refuses_by_shape_is_one_finding(spark: SparkSession) -> None:
+def test_ensemble_shapes_that_a_zone_policy_refuses_get_one_finding(spark: SparkSession) -> None:
     """141 of 141 ledgers with a write quorum below the minimum were 141 findings."""
     shapes = {1: (3, 3), 2: (3, 2), 3: (3, 2), 4: (2, 2), 5: (5, 3), 6: (6, 3)}
-    asked = tables(
+    cluster_tables = tables(
         spark,
         facts(placement=PlacementSettings(Policy.ZONE, min_zones=2)),
         ledgers=[
@@ -79,22 +79,24 @@ def test_what_a_zone_policy_refuses_by_shape_is_one_finding(spark: SparkSession)
         ],
         placement=[segment(6)],
     )
-    of_ledger, of_shapes = sorted(find("placement-violated", asked), key=lambda each: each.where[0] is None)
-    assert of_ledger.where == (6, None)
-    assert (of_shapes.where, of_shapes.severity, of_shapes.confidence) == (
+    by_ledger, by_shape = sorted(
+        find("placement-violated", cluster_tables), key=lambda finding: finding.where[0] is None
+    )
+    assert by_ledger.where == (6, None)
+    assert (by_shape.where, by_shape.severity, by_shape.confidence) == (
         (None, None),
         "warning",
         "confirmed",
     )
-    assert of_shapes.message == (
+    assert by_shape.message == (
         "the placement policy (zone, minNumZonesPerWriteQuorum 2) accepts no ensemble of 4 ledgers at any "
         "location: it requires a write quorum that is larger than 2 and divides the ensemble size; found "
         "instead: E2 Qw2 (1), E3 Qw2 (2), E5 Qw3 (1)"
     )
-    assert of_shapes.evidence["ledgers"] == 4
+    assert by_shape.evidence["ledgers"] == 4
 
 
-def test_other_policies_refuse_no_shape(spark: SparkSession) -> None:
+def test_other_policies_refuse_no_ensemble_shape(spark: SparkSession) -> None:
     ledgers = [{"ledger_id": 1, "ensemble_size": 3, "write_quorum": 2}]
     for settings in (RACK, None):
         assert not find("placement-violated", tables(spark, facts(placement=settings), ledgers=ledgers))
@@ -112,60 +114,64 @@ def test_other_policies_refuse_no_shape(spark: SparkSession) -> None:
         ),
     ],
 )
-def test_what_one_domain_holds_alone_is_at_risk(
+def test_segments_with_copies_in_too_few_domains_are_at_risk(
     spark: SparkSession, settings: PlacementSettings, domain: str | None, words: str
 ) -> None:
     at_risk = segment(3, 4, violated=False, domain=domain, state="OPEN", locations=["/e/1", "/e/2"])
-    [found] = find("placement-at-risk", with_segments(spark, at_risk, segment(9), settings=settings))
-    assert (found.where, found.severity, found.confidence) == ((3, None), "warning", "confirmed")
-    assert found.message == f"ledger 3: {words}b1 in /e/1, b2 in /e/2; in 1 segment, first at entry 4"
-    assert (found.evidence["domain"], found.evidence["state"]) == (domain, "OPEN")
+    [finding] = find("placement-at-risk", with_segments(spark, at_risk, segment(9), settings=settings))
+    assert (finding.where, finding.severity, finding.confidence) == ((3, None), "warning", "confirmed")
+    assert finding.message == f"ledger 3: {words}b1 in /e/1, b2 in /e/2; in 1 segment, first at entry 4"
+    assert (finding.evidence["domain"], finding.evidence["state"]) == (domain, "OPEN")
 
 
-def placed(spark: SparkSession, *rows: Row, settings: PlacementSettings | None = RACK, **said: Any) -> Tables:
-    """Bookies at these locations, all of them writable; ``said`` are facts."""
+def placed(
+    spark: SparkSession, *rows: Row, settings: PlacementSettings | None = RACK, **overrides: Any
+) -> Tables:
+    """Bookies at these locations, all of them writable; ``overrides`` are facts."""
     bookies = [{"bookie_id": row["bookie_id"]} for row in rows]
-    given = [{"given": row.get("location"), **row} for row in rows]
-    return tables(spark, facts(placement=settings, **said), bookies=bookies, bookie_locations=given)
+    location_rows = [{"given": row.get("location"), **row} for row in rows]
+    return tables(
+        spark, facts(placement=settings, **overrides), bookies=bookies, bookie_locations=location_rows
+    )
 
 
-def test_bookies_without_a_location_are_counted_once(spark: SparkSession) -> None:
-    asked = placed(
+def test_bookies_without_a_location_get_one_finding(spark: SparkSession) -> None:
+    cluster_tables = placed(
         spark,
         {"bookie_id": "b1", "location": "/r1"},
         {"bookie_id": "b2", "location": None},
         {"bookie_id": "b3", "location": "/default-rack"},
     )
-    [found] = find("bookie-without-location", asked)
-    assert (found.where, found.severity) == ((None, None), "warning")
+    [finding] = find("bookie-without-location", cluster_tables)
+    assert (finding.where, finding.severity) == ((None, None), "warning")
     assert (
-        found.message
+        finding.message
         == "2 of 3 bookies have no location, so servers assume that they are in /default-rack: b2, b3"
     )
-    assert found.evidence == {"bookies": ["b2", "b3"], "of": 3, "default": "/default-rack"}
+    assert finding.evidence == {"bookies": ["b2", "b3"], "of": 3, "default": "/default-rack"}
 
 
-def test_one_bookie_without_a_location_evicts_those_of_regions(spark: SparkSession) -> None:
-    asked = placed(
+def test_bookie_without_a_location_mixes_depths_with_bookies_in_regions(spark: SparkSession) -> None:
+    cluster_tables = placed(
         spark,
         {"bookie_id": "b1", "location": "/e/r1"},
         {"bookie_id": "b2", "location": "/e/r2"},
         {"bookie_id": "b3", "location": None},
     )
-    [found] = find("location-depths-mixed", asked)
-    assert (found.where, found.severity) == ((None, None), "error")
-    assert found.message == (
+    [finding] = find("location-depths-mixed", cluster_tables)
+    assert (finding.where, finding.severity) == ((None, None), "error")
+    assert finding.message == (
         "locations have 2 different depths; a server takes the depth of the first bookie that it adds, "
         "and ignores bookies at other depths: "
         "b3 in /default-rack; or b1 in /e/r1, b2 in /e/r2"
     )
-    assert found.evidence == {
+    assert finding.evidence == {
         "depths": [{"depth": 1, "bookies": ["b3"]}, {"depth": 2, "bookies": ["b1", "b2"]}]
     }
 
 
-def test_locations_that_slashes_tell_apart(spark: SparkSession) -> None:
-    asked = placed(
+def test_locations_that_differ_only_in_slashes_are_reported(spark: SparkSession) -> None:
+    cluster_tables = placed(
         spark,
         {"bookie_id": "b1", "given": "/r1", "location": "/r1"},
         {"bookie_id": "b2", "given": "/r1//", "location": "/r1/"},
@@ -174,53 +180,55 @@ def test_locations_that_slashes_tell_apart(spark: SparkSession) -> None:
         {"bookie_id": "b5", "given": "/r3", "location": "/r3"},
         {"bookie_id": "b6", "given": "/r3", "location": "/r3"},
     )
-    one, other = sorted(find("location-slashes", asked), key=lambda found: found.message)
-    assert (one.severity, one.message) == (
+    distinct, merged = sorted(find("location-slashes", cluster_tables), key=lambda finding: finding.message)
+    assert (distinct.severity, distinct.message) == (
         "warning",
         "the location r1 is written as /r1, /r1//: servers treat /r1, /r1/ as different locations",
     )
-    assert (other.severity, other.message) == (
+    assert (merged.severity, merged.message) == (
         "note",
         "the location r2 is written as /r2/, r2: servers treat all of these as /r2",
     )
-    assert one.evidence == {
+    assert distinct.evidence == {
         "written": ["/r1", "/r1//"],
         "locations": ["/r1", "/r1/"],
         "bookies": ["b1", "b2"],
     }
 
 
-def test_a_bookie_in_two_groups_is_named(spark: SparkSession) -> None:
+def test_bookie_in_two_isolation_groups_is_reported(spark: SparkSession) -> None:
     rows = [
         {"bookie_id": "b1", "location": "/r1", "groups": ["a", "b"]},
         {"bookie_id": "b2", "location": "/r2", "groups": ["a"]},
     ]
-    [found] = find("bookie-in-two-groups", placed(spark, *rows))
-    assert (found.where, found.message) == ((None, "b1"), "b1 is in more than one isolation group: a, b")
+    [finding] = find("bookie-in-two-groups", placed(spark, *rows))
+    assert (finding.where, finding.message) == ((None, "b1"), "b1 is in more than one isolation group: a, b")
 
 
-def test_configurations_that_differ_are_told_once(spark: SparkSession) -> None:
+def test_differing_placement_settings_get_one_finding(spark: SparkSession) -> None:
     rows = [{"bookie_id": "b1", "location": "/r1"}]
     assert find("placement-settings-differ", placed(spark, *rows)) == []
-    [found] = find("placement-settings-differ", placed(spark, *rows, placement_differences=("one", "two")))
-    assert found.message == "AutoRecovery and brokers use different placement settings: one; two"
-    assert found.evidence == {"differences": ["one", "two"]}
+    [finding] = find("placement-settings-differ", placed(spark, *rows, placement_differences=("one", "two")))
+    assert finding.message == "AutoRecovery and brokers use different placement settings: one; two"
+    assert finding.evidence == {"differences": ["one", "two"]}
 
 
 @pytest.mark.parametrize("settings", [None, PlacementSettings(Policy.NONE)])
-def test_where_no_policy_is_known_nothing_is_said(
+def test_unknown_or_absent_policy_gets_no_location_finding(
     spark: SparkSession, settings: PlacementSettings | None
 ) -> None:
-    asked = placed(
+    cluster_tables = placed(
         spark,
         {"bookie_id": "b1", "location": None},
         {"bookie_id": "b2", "location": "/e/r1"},
         {"bookie_id": "b3", "location": "/r1"},
         settings=settings,
     )
-    assert [places(find(trap, asked)) for trap in TRAPS] == [[]] * len(TRAPS)
+    assert [places(find(trap, cluster_tables)) for trap in TRAPS] == [[]] * len(TRAPS)
 
 
-def test_locations_of_one_depth_are_healthy(spark: SparkSession) -> None:
-    asked = placed(spark, {"bookie_id": "b1", "location": "/r1"}, {"bookie_id": "b2", "location": "/r2"})
-    assert [places(find(trap, asked)) for trap in TRAPS] == [[]] * len(TRAPS)
+def test_locations_of_one_depth_get_no_finding(spark: SparkSession) -> None:
+    cluster_tables = placed(
+        spark, {"bookie_id": "b1", "location": "/r1"}, {"bookie_id": "b2", "location": "/r2"}
+    )
+    assert [places(find(trap, cluster_tables)) for trap in TRAPS] == [[]] * len(TRAPS)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from tests.checks.tables_builder import HOUR, NOW, find, ledger, tables
+from tests.checks.tables_builder import HOUR, NOW_MS, find, ledger, tables
 
 
 def test_recovery_is_stuck_after_a_day_without_a_change(spark: SparkSession) -> None:
-    asked = tables(
+    cluster_tables = tables(
         spark,
         ledgers=[
-            ledger(1, "bk1", state="IN_RECOVERY", mtime=NOW - 25 * HOUR),
-            ledger(2, "bk1", state="IN_RECOVERY", mtime=NOW - 24 * HOUR),
-            ledger(3, "bk1", state="OPEN", mtime=NOW - 25 * HOUR),
-            ledger(4, "bk1", state="CLOSED", mtime=NOW - 25 * HOUR),
+            ledger(1, "bk1", state="IN_RECOVERY", mtime=NOW_MS - 25 * HOUR),
+            ledger(2, "bk1", state="IN_RECOVERY", mtime=NOW_MS - 24 * HOUR),
+            ledger(3, "bk1", state="OPEN", mtime=NOW_MS - 25 * HOUR),
+            ledger(4, "bk1", state="CLOSED", mtime=NOW_MS - 25 * HOUR),
             ledger(5, "bk1", state="IN_RECOVERY", mtime=None),
         ],
     )
-    [found] = find("recovery-stuck", asked)
-    assert (found.where, found.severity, found.confidence) == ((1, None), "warning", "confirmed")
-    assert found.evidence["hours"] == 25
+    [finding] = find("recovery-stuck", cluster_tables)
+    assert (finding.where, finding.severity, finding.confidence) == ((1, None), "warning", "confirmed")
+    assert finding.evidence["hours"] == 25

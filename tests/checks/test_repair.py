@@ -10,21 +10,21 @@ from pyspark.sql import SparkSession
 from auditor.checks import CHECK_BY_ID, RosterCheck
 from auditor.model.repair import DAY_MS, RepairState
 from auditor.tables import Roster
-from tests.checks.tables_builder import HOUR, NOW, Row, facts, find, tables
+from tests.checks.tables_builder import HOUR, NOW_MS, Row, facts, find, tables
 
 HEALTHY: dict[str, Any] = {
     "sees_autorecovery": True, "auditor": "bk1", "votes": 2, "registered": 3, "writable": 3,
     "knows_registrations": True,
 }  # fmt: skip
-NAMED = tuple({"bookie_id": f"bk{number}", "named": True} for number in range(3))
+BOOKIES = tuple({"bookie_id": f"bk{number}", "named": True} for number in range(3))
 
 
-def found(id: str, **state: Any) -> list[tuple[str, str, str]]:
+def findings(id: str, **state: Any) -> list[tuple[str, str, str]]:
     """Severity, confidence and message of each finding of a cluster that is healthy but for ``state``."""
-    return found_among(NAMED, id, **state)
+    return findings_among(BOOKIES, id, **state)
 
 
-def found_among(bookies: tuple[Row, ...], id: str, **state: Any) -> list[tuple[str, str, str]]:
+def findings_among(bookies: tuple[Row, ...], id: str, **state: Any) -> list[tuple[str, str, str]]:
     """The same of a cluster with these bookies."""
     check = CHECK_BY_ID[id]
     assert isinstance(check, RosterCheck)
@@ -54,29 +54,29 @@ ROSTER_CHECKS = (
         },
     ],
 )  # fmt: skip
-def test_a_healthy_cluster_or_one_that_was_not_seen_has_no_finding(id: str, state: dict[str, Any]) -> None:
-    assert found(id, **state) == []
+def test_healthy_or_unseen_cluster_gets_no_finding(id: str, state: dict[str, Any]) -> None:
+    assert findings(id, **state) == []
 
 
-def test_without_a_vote_nobody_repairs() -> None:
+def test_cluster_without_an_auditor_vote_gets_a_no_auditor_finding() -> None:
     message = (
         "no auditor is elected, and no worker runs; 7 ledgers wait for re-replication, 5 of them unmarked"
     )
     state = {"auditor": None, "votes": 0, "waiting": 7, "queued": 2}
-    assert found("no-auditor", **state) == [("warning", "confirmed", message)]
-    assert found_among(NAMED[:1], "no-auditor", **state) == []  # nothing can be copied
+    assert findings("no-auditor", **state) == [("warning", "confirmed", message)]
+    assert findings_among(BOOKIES[:1], "no-auditor", **state) == []  # nothing can be copied
     unused = ({"bookie_id": "a", "named": False}, {"bookie_id": "b", "named": False})
-    assert found_among(unused, "no-auditor", **state) == []
+    assert findings_among(unused, "no-auditor", **state) == []
 
 
-def test_a_vote_of_a_bookie_that_is_down_proves_nothing() -> None:
-    [(severity, confidence, message)] = found("no-auditor", auditor_down=True)
+def test_auditor_vote_of_a_down_bookie_is_suspect() -> None:
+    [(severity, confidence, message)] = findings("no-auditor", auditor_down=True)
     assert (severity, confidence) == ("warning", "suspect")
     assert message.startswith("the auditor's vote names bk1, which is not registered")
 
 
-def test_replication_that_is_off_is_an_error_once_ledgers_wait_for_a_day() -> None:
-    lately, long_ago = NOW - HOUR, NOW - 2 * DAY_MS
+def test_disabled_replication_is_an_error_once_ledgers_have_waited_a_day() -> None:
+    lately, long_ago = NOW_MS - HOUR, NOW_MS - 2 * DAY_MS
     states: tuple[tuple[dict[str, Any], str], ...] = (
         ({"disabled_since": lately, "waiting": 3}, "warning"),
         ({"disabled_since": long_ago, "waiting": 0}, "warning"),
@@ -84,52 +84,52 @@ def test_replication_that_is_off_is_an_error_once_ledgers_wait_for_a_day() -> No
         ({"disabled_since": None, "waiting": 3}, "error"),
     )
     for state, severity in states:
-        [(given, confidence, message)] = found("replication-disabled", disabled=True, **state)
-        assert (given, confidence) == (severity, "confirmed")
+        [(actual, confidence, message)] = findings("replication-disabled", disabled=True, **state)
+        assert (actual, confidence) == (severity, "confirmed")
         assert ("3 ledgers wait" if state["waiting"] else "no ledger waits") in message
 
 
-def test_a_long_delay_is_an_error_if_ledgers_without_a_mark_wait() -> None:
+def test_long_lost_bookie_delay_is_an_error_if_unmarked_ledgers_wait() -> None:
     ten_years = 10 * 365 * 24 * 3600
-    assert found("lost-bookie-delay-long", delay_s=24 * 3600, waiting=9) == []
-    [(severity, _, message)] = found("lost-bookie-delay-long", delay_s=ten_years, waiting=9)
+    assert findings("lost-bookie-delay-long", delay_s=24 * 3600, waiting=9) == []
+    [(severity, _, message)] = findings("lost-bookie-delay-long", delay_s=ten_years, waiting=9)
     assert severity == "error"
     assert "9 ledgers wait for re-replication, 9 of them unmarked" in message
-    assert [row[0] for row in found("lost-bookie-delay-long", delay_s=ten_years)] == ["warning"]
+    assert [row[0] for row in findings("lost-bookie-delay-long", delay_s=ten_years)] == ["warning"]
 
 
-def test_bookies_that_take_no_writes() -> None:
-    [(severity, _, message)] = found("all-bookies-read-only", writable=0)
+def test_read_only_and_too_few_writable_bookies_are_reported() -> None:
+    [(severity, _, message)] = findings("all-bookies-read-only", writable=0)
     assert severity == "error"
     assert message.startswith("every registered bookie (3) is read-only")
-    assert found("all-bookies-read-only", writable=1) == []
+    assert findings("all-bookies-read-only", writable=1) == []
     # Which bookies there are is only known without a gap.
     sizes = {"smallest_ensemble": 2, "largest_ensemble": 3}
-    assert found("too-few-writable-bookies", writable=0, **sizes) == []
-    assert [row[0] for row in found("too-few-writable-bookies", writable=1, **sizes)] == ["error"]
-    assert [row[0] for row in found("too-few-writable-bookies", writable=2, **sizes)] == ["warning"]
-    assert found("too-few-writable-bookies", writable=3, **sizes) == []
+    assert findings("too-few-writable-bookies", writable=0, **sizes) == []
+    assert [row[0] for row in findings("too-few-writable-bookies", writable=1, **sizes)] == ["error"]
+    assert [row[0] for row in findings("too-few-writable-bookies", writable=2, **sizes)] == ["warning"]
+    assert findings("too-few-writable-bookies", writable=3, **sizes) == []
     # A live store in which every bookie is gone.
-    assert [row[0] for row in found("too-few-writable-bookies", writable=0, registered=0, **sizes)] == [
+    assert [row[0] for row in findings("too-few-writable-bookies", writable=0, registered=0, **sizes)] == [
         "error"
     ]
 
 
-def test_checks_that_have_not_ended_for_a_month() -> None:
-    late, new = NOW - 31 * DAY_MS, NOW - 29 * DAY_MS
-    assert [row[0] for row in found("server-check-overdue", last_check=late)] == ["warning"]
-    assert found("server-check-overdue", last_check=new, age_ms=99 * DAY_MS) == []
-    assert [row[0] for row in found("server-check-overdue", age_ms=31 * DAY_MS)] == ["note"]
-    assert found("server-check-overdue", age_ms=DAY_MS) == []
+def test_server_check_that_has_not_ended_for_a_month_is_overdue() -> None:
+    late, new = NOW_MS - 31 * DAY_MS, NOW_MS - 29 * DAY_MS
+    assert [row[0] for row in findings("server-check-overdue", last_check=late)] == ["warning"]
+    assert findings("server-check-overdue", last_check=new, age_ms=99 * DAY_MS) == []
+    assert [row[0] for row in findings("server-check-overdue", age_ms=31 * DAY_MS)] == ["note"]
+    assert findings("server-check-overdue", age_ms=DAY_MS) == []
 
 
-def test_old_marks_without_any_lock(spark: SparkSession) -> None:
+def test_old_marks_without_any_lock_mean_no_replication_workers(spark: SparkSession) -> None:
     rows: dict[str, list[Row]] = {
         "bookies": [{"bookie_id": "down", "registered": None, "depending": 2}, {"bookie_id": "up"}],
         "ledgers": [{"ledger_id": number} for number in (1, 2)],
         "marks": [
-            {"ledger_id": 1, "replicas": ["down"], "ctime": NOW - 30 * HOUR},
-            {"ledger_id": 2, "replicas": ["down"], "ctime": NOW - 25 * HOUR},
+            {"ledger_id": 1, "replicas": ["down"], "ctime": NOW_MS - 30 * HOUR},
+            {"ledger_id": 2, "replicas": ["down"], "ctime": NOW_MS - 25 * HOUR},
         ],
     }
 
@@ -137,9 +137,9 @@ def test_old_marks_without_any_lock(spark: SparkSession) -> None:
         cluster = facts(repair=RepairState(**{**HEALTHY, "waiting": 2, **state}))
         return find("no-replication-workers", tables(spark, cluster, **rows))
 
-    [one] = idle()
-    assert (one.severity, one.confidence) == ("warning", "suspect")
-    assert one.message == (
+    [finding] = idle()
+    assert (finding.severity, finding.confidence) == ("warning", "suspect")
+    assert finding.message == (
         "2 marked ledgers have waited for over a day, the oldest for 30 hours, and no worker holds a lock; "
         "2 AutoRecovery processes vote in the auditor election"
     )
@@ -147,7 +147,7 @@ def test_old_marks_without_any_lock(spark: SparkSession) -> None:
     assert idle(disabled=True) == []
 
 
-def test_a_ledger_that_nobody_can_serve(spark: SparkSession) -> None:
+def test_ledger_that_no_registered_bookie_can_serve_is_unavailable(spark: SparkSession) -> None:
     rows: list[Row] = [
         {"scope_id": 0, "ledger_id": 1, "reach": "unavailable", "entries": 10, "bookies": ["a", "b"]},
         {"scope_id": 0, "ledger_id": 2, "reach": "unrecoverable", "entries": 0, "bookies": ["a"]},
@@ -165,10 +165,10 @@ def test_a_ledger_that_nobody_can_serve(spark: SparkSession) -> None:
         "ledger 2: it is not closed, and recovery cannot close it because too few of its bookies are "
         "registered"
     )
-    [one] = unavailable(unavailable=1_000, unrecoverable=1)
-    assert one.where == (None, None)
-    assert one.message == (
+    [summary] = unavailable(unavailable=1_000, unrecoverable=1)
+    assert summary.where == (None, None)
+    assert summary.message == (
         "no registered bookie can serve entries of 1000 ledgers, and recovery cannot close 1 more ledger; "
         "for example ledger 1, 2; not registered: a, b"
     )
-    assert one.evidence["rows"] == "tables/reachability"
+    assert summary.evidence["rows"] == "tables/reachability"

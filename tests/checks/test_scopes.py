@@ -22,13 +22,13 @@ from tests.checks.tables_builder import INSTANCE, entries, find, ledger, packed,
 from tests.findings.fingerprint import fingerprint
 
 
-def test_the_finding_is_of_the_ledgers_scope(spark: SparkSession) -> None:
+def test_finding_has_the_scope_of_its_ledger(spark: SparkSession) -> None:
     first = {
         "last_entry_id": 0,
         "missing": [entries("bk1", (0, 0, 1, 0))],
         "class_entries": packed((0, 0, 1, 0)),
     }
-    asked = tables(
+    cluster_tables = tables(
         spark,
         judged=[
             {"ledger_id": 2, "m": 1, "mu": 1, **first},
@@ -39,26 +39,28 @@ def test_the_finding_is_of_the_ledgers_scope(spark: SparkSession) -> None:
             {"scope_id": 1, "ledger_id": 2, "class": "entry-lost", "potential_class": "entry-lost"},
         ],
     )
-    [lost] = find("entry-lost", asked)
-    [below] = find("below-write-quorum", asked)
+    [lost] = find("entry-lost", cluster_tables)
+    [below] = find("below-write-quorum", cluster_tables)
     assert (lost.scope_id, below.scope_id) == (1, 0)
     assert lost.message.startswith("ledger 2 of scope 1: 1 of 1 entries has no copy left (write quorum 3)")
     assert below.message.startswith("ledger 2: 1 of 1 entries has fewer copies than the write quorum of 3")
 
 
-def test_every_row_of_the_table_has_its_scope_and_its_name(spark: SparkSession) -> None:
-    asked = tables(
+def test_every_finding_row_has_its_scope_and_qualified_name(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         bookies=[{"bookie_id": "bk1", "registered": None}],
         orphans=[{"bookie_id": "bk1", "ledger_id": 2}, {"bookie_id": "bk1", "scope_id": 1, "ledger_id": 2}],
     )
-    down = ask_roster_checks([bookie_down], asked.roster)
-    of_bookies = spark.createDataFrame(pa.Table.from_pylist(down, schema=CHECK_RESULT_SCHEMA))
-    table = add_fingerprints(ask_table_checks([orphan_ledger], asked).unionByName(of_bookies), INSTANCE)
+    down = ask_roster_checks([bookie_down], cluster_tables.roster)
+    bookie_rows = spark.createDataFrame(pa.Table.from_pylist(down, schema=CHECK_RESULT_SCHEMA))
+    table = add_fingerprints(
+        ask_table_checks([orphan_ledger], cluster_tables).unionByName(bookie_rows), INSTANCE
+    )
     assert table.columns == FINDINGS_SCHEMA.names
     rows = table.collect()
-    named = {(row["scope_id"], row["ledger_id"], row["ledger_qualified_name"]) for row in rows}
-    assert named == {
+    qualified_names = {(row["scope_id"], row["ledger_id"], row["ledger_qualified_name"]) for row in rows}
+    assert qualified_names == {
         (None, None, None),
         (0, 2, "00000000000000000000000000000002"),
         (1, 2, "00000000000000010000000000000002"),
@@ -73,20 +75,20 @@ def test_every_row_of_the_table_has_its_scope_and_its_name(spark: SparkSession) 
     ]
 
 
-def test_marks_are_of_scope_0(spark: SparkSession) -> None:
-    asked = tables(
+def test_marks_belong_to_scope_0(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         bookies=[{"bookie_id": "bk1"}],
         ledgers=[ledger(2, "bk1", scope_id=1)],
         verdicts=[{"scope_id": 1, "ledger_id": 2}],
         marks=[{"ledger_id": 2, "replicas": ["bk1"], "ctime": 0}],
     )
-    assert find("mark-stale", asked) == []
-    assert places(find("mark-of-deleted-ledger", asked)) == [(None, "bk1")]
+    assert find("mark-stale", cluster_tables) == []
+    assert places(find("mark-of-deleted-ledger", cluster_tables)) == [(None, "bk1")]
 
 
-def test_what_changed_between_the_scans_is_doubted_in_its_scope(spark: SparkSession) -> None:
-    asked = tables(
+def test_ledger_changed_between_the_scans_is_suspect_only_in_its_scope(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         judged=[{"scope_id": scope, "ledger_id": 2, "m": 3, "mu": 3} for scope in (0, 1, 2)],
         verdicts=[
@@ -107,7 +109,8 @@ def test_what_changed_between_the_scans_is_doubted_in_its_scope(spark: SparkSess
         ],  # that of scope 1 was deleted
     ).ledgers
     rows = confirm(
-        ask_table_checks([entry_lost, ledger_not_indexed], asked), find_moves(asked.ledgers, again)
+        ask_table_checks([entry_lost, ledger_not_indexed], cluster_tables),
+        find_moves(cluster_tables.ledgers, again),
     ).collect()
     assert {(row["id"], row["scope_id"], row["confidence"]) for row in rows} == {
         ("entry-lost", 0, "suspect"),

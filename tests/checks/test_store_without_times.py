@@ -13,8 +13,8 @@ from auditor.tables.registry import registrations
 from tests.checks.tables_builder import facts, find, ledger, places, tables
 
 
-def test_no_check_speaks_of_a_healthy_cluster_on_etcd(spark: SparkSession) -> None:
-    asked = tables(
+def test_healthy_cluster_on_etcd_gets_no_finding(spark: SparkSession) -> None:
+    cluster_tables = tables(
         spark,
         facts(layout="etcd", has_marks=False),
         bookies=[{"bookie_id": name, "ledgers": 2, "depending": 2, "replicas": 2} for name in ("bk1", "bk2")],
@@ -27,19 +27,21 @@ def test_no_check_speaks_of_a_healthy_cluster_on_etcd(spark: SparkSession) -> No
         verdicts=[{"ledger_id": 1}, {"ledger_id": 2, "class": "not-closed", "potential_class": "not-closed"}],
         holdings=[{"bookie_id": "bk1", "ledgers": 2}],
     )
-    assert ask_table_checks(TABLE_CHECKS, asked).select("id", "message").collect() == []
-    assert ask_roster_checks(ROSTER_CHECKS, asked.roster) == []
+    assert ask_table_checks(TABLE_CHECKS, cluster_tables).select("id", "message").collect() == []
+    assert ask_roster_checks(ROSTER_CHECKS, cluster_tables.roster) == []
 
 
-def test_no_mark_is_missing_where_none_are_kept(spark: SparkSession) -> None:
+def test_store_without_marks_gets_no_missing_mark_finding(spark: SparkSession) -> None:
     down = {"bookie_id": "bk1", "depending": 1, "registered": None}
-    asked = tables(spark, facts(has_marks=False), bookies=[down], ledgers=[ledger(1, "bk1", mtime=None)])
-    assert find("mark-missing", asked) == []
-    assert places(find("bookie-down", asked)) == [(None, "bk1")]
+    cluster_tables = tables(
+        spark, facts(has_marks=False), bookies=[down], ledgers=[ledger(1, "bk1", mtime=None)]
+    )
+    assert find("mark-missing", cluster_tables) == []
+    assert places(find("bookie-down", cluster_tables)) == [(None, "bk1")]
 
 
 @pytest.mark.parametrize("time", [NO_TIME, 5])
-def test_a_time_that_is_not_kept_is_null(time: int) -> None:
+def test_missing_store_time_becomes_null(time: int) -> None:
     def node(path: str, data: bytes) -> Znode:
         return Znode(path, data, 3, 4, time, time, 4, 7)
 
@@ -50,7 +52,7 @@ def test_a_time_that_is_not_kept_is_null(time: int) -> None:
     cluster = ClusterNodes(nodes, 9, "revision 4")
     [identity] = cluster_state(cluster)
     [registered] = registrations(cluster)
-    kept = None if time == NO_TIME else time
-    assert (identity["mtime"], registered["ctime"]) == (kept, kept)
+    expected = None if time == NO_TIME else time
+    assert (identity["mtime"], registered["ctime"]) == (expected, expected)
     # The etcd driver publishes no service info, and takes a bookie's id for its address.
     assert (registered["bookie_id"], registered["damage"]) == ("bk1:3181", None)

@@ -24,27 +24,27 @@ ROWS: list[Row] = [
 ]
 
 
-def test_unreadable_metadata_is_told_with_its_byte(spark: SparkSession) -> None:
-    [found] = find("metadata-unreadable", tables(spark, ledgers=ROWS))
-    assert (found.where, found.severity, found.confidence) == ((2, None), "error", "confirmed")
-    assert found.evidence == {"path": "L2", "offset": 0, "reason": "no header", "version": 4}
-    assert found.message.endswith("no header (at byte 0)")
+def test_unreadable_metadata_finding_has_the_byte_offset(spark: SparkSession) -> None:
+    [finding] = find("metadata-unreadable", tables(spark, ledgers=ROWS))
+    assert (finding.where, finding.severity, finding.confidence) == ((2, None), "error", "confirmed")
+    assert finding.evidence == {"path": "L2", "offset": 0, "reason": "no header", "version": 4}
+    assert finding.message.endswith("no header (at byte 0)")
 
 
-def test_misplaced_znodes_are_told_by_the_id_they_stand_for(spark: SparkSession) -> None:
-    nameless, named = find("metadata-misplaced", tables(spark, ledgers=ROWS))
-    assert places([nameless, named]) == [(None, None), (3, None)]
+def test_misplaced_znodes_get_one_finding_per_ledger_id(spark: SparkSession) -> None:
+    nameless, identified = find("metadata-misplaced", tables(spark, ledgers=ROWS))
+    assert places([nameless, identified]) == [(None, None), (3, None)]
     assert nameless.evidence["paths"] == ["L0x", "L9x"]
     assert (nameless.evidence["low"], nameless.evidence["high"]) == ("0", "9999")
-    assert (named.evidence["paths"], named.evidence["count"]) == (["wrong/L3"], 1)
-    assert named.severity == "error"
-    assert "critical" not in {nameless.severity, named.severity}
+    assert (identified.evidence["paths"], identified.evidence["count"]) == (["wrong/L3"], 1)
+    assert identified.severity == "error"
+    assert "critical" not in {nameless.severity, identified.severity}
 
 
-def elsewhere(number: int, listed: bool) -> Row:
+def misplaced_row(number: int, listed: bool) -> Row:
     id = number if listed else None
-    said: Row = {"status": "misplaced", "damage": "a path of layout longhierarchical", "ledger_id": id}
-    return {**said, "path": f"{number:03}", "low": number, "high": number}
+    columns: Row = {"status": "misplaced", "damage": "a path of layout longhierarchical", "ledger_id": id}
+    return {**columns, "path": f"{number:03}", "low": number, "high": number}
 
 
 DISAGREE = (
@@ -53,16 +53,18 @@ DISAGREE = (
 )
 
 
-def test_a_tree_that_layout_does_not_name_is_one_finding_and_said_first(spark: SparkSession) -> None:
+def test_ledgers_in_a_tree_of_another_layout_get_one_finding_that_says_so_first(spark: SparkSession) -> None:
     rows = [
-        *(elsewhere(number, listed=False) for number in range(1, 13)),
+        *(misplaced_row(number, listed=False) for number in range(1, 13)),
         {"path": "notes", "status": "misplaced"},
     ]
-    [found] = find("metadata-misplaced", tables(spark, facts(wrong_tree_reason=DISAGREE), ledgers=rows))
-    assert (found.where, found.severity, found.confidence) == ((None, None), "critical", "confirmed")
-    assert found.message.startswith(f"{DISAGREE}; 13 znodes are not at the path of a ledger: 001, 002, ")
-    assert found.message.endswith("; bookies do not list these ledgers, and garbage collection deletes them")
-    assert {key: found.evidence[key] for key in ("count", "elsewhere", "low", "high")} == {
+    [finding] = find("metadata-misplaced", tables(spark, facts(wrong_tree_reason=DISAGREE), ledgers=rows))
+    assert (finding.where, finding.severity, finding.confidence) == ((None, None), "critical", "confirmed")
+    assert finding.message.startswith(f"{DISAGREE}; 13 znodes are not at the path of a ledger: 001, 002, ")
+    assert finding.message.endswith(
+        "; bookies do not list these ledgers, and garbage collection deletes them"
+    )
+    assert {key: finding.evidence[key] for key in ("count", "elsewhere", "low", "high")} == {
         "count": 13,
         "elsewhere": 12,
         "low": "1",
@@ -82,25 +84,27 @@ def test_a_tree_that_layout_does_not_name_is_one_finding_and_said_first(spark: S
     )
 
 
-def test_a_tree_that_bookies_list_all_the_same_is_one_finding_and_no_danger(spark: SparkSession) -> None:
+def test_ledgers_of_another_tree_that_bookies_list_are_an_error_and_not_critical(spark: SparkSession) -> None:
     """The hierarchical layout has two trees; which ids belong to which, only its readers heed."""
-    rows = [*(elsewhere(number, listed=True) for number in (1, 2)), *ROWS[3:4]]
-    asked = tables(spark, facts(wrong_tree_reason=DISAGREE), ledgers=[*rows, {**ROWS[2], "damage": None}])
-    found = find("metadata-misplaced", asked)
-    assert [(each.ledger_id, each.severity) for each in found] == [(None, "error"), (3, "error")]
-    assert found[0].message == f"{DISAGREE}; 2 znodes are not at the path of a ledger: 001, 002"
+    rows = [*(misplaced_row(number, listed=True) for number in (1, 2)), *ROWS[3:4]]
+    cluster_tables = tables(
+        spark, facts(wrong_tree_reason=DISAGREE), ledgers=[*rows, {**ROWS[2], "damage": None}]
+    )
+    findings = find("metadata-misplaced", cluster_tables)
+    assert [(finding.ledger_id, finding.severity) for finding in findings] == [(None, "error"), (3, "error")]
+    assert findings[0].message == f"{DISAGREE}; 2 znodes are not at the path of a ledger: 001, 002"
 
 
-def test_what_lies_where_nobody_looks_makes_no_mark_a_deleted_ledgers_and_no_cookie_unused(
+def test_wrong_tree_of_ledgers_leaves_deleted_marks_and_unused_cookies_unproved(
     spark: SparkSession,
 ) -> None:
     rows: dict[str, list[Row]] = {
-        "ledgers": [elsewhere(1, listed=False)],
+        "ledgers": [misplaced_row(1, listed=False)],
         "marks": [{"ledger_id": 7, "replicas": ["bk1"]}],
         "bookies": [{"bookie_id": "bk1", "named": False, "registered": None}],
     }
-    known, unknown = (tables(spark, facts(wrong_tree_reason=why), **rows) for why in (None, DISAGREE))
-    assert len(find("mark-of-deleted-ledger", known)) == 1
+    clear, unknown = (tables(spark, facts(wrong_tree_reason=why), **rows) for why in (None, DISAGREE))
+    assert len(find("mark-of-deleted-ledger", clear)) == 1
     assert find("mark-of-deleted-ledger", unknown) == []
-    unused = [find("cookie-unused", asked)[0].confidence for asked in (known, unknown)]
+    unused = [find("cookie-unused", cluster_tables)[0].confidence for cluster_tables in (clear, unknown)]
     assert unused == ["confirmed", "suspect"]

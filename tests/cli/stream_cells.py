@@ -107,9 +107,9 @@ def functions(
 def known_row(finding: Finding, finished: int) -> dict[str, Any]:
     """The row of the table changes that later runs compare a finding with."""
     facts = {"severity": str(finding.severity), "confidence": str(finding.confidence), "missing": 0}
-    known = {f"known_{name}": value for name, value in facts.items()}
+    known_columns = {f"known_{name}": value for name, value in facts.items()}
     row = change_row(finding, finished, "new", trouble=finding.fingerprint)
-    return row | facts | known
+    return row | facts | known_columns
 
 
 def prepare(place: Path) -> None:
@@ -181,8 +181,8 @@ def replaced_audits(place: Path) -> Iterator[None]:
         return DumpSummary(2_000, 1, [("/ledgers/x", "no permission")])
 
     @contextmanager
-    def compare(source: str, copy: str, *rest: Any) -> Iterator[tuple[Comparison, Any]]:
-        work(rest[-1])
+    def compare(source: str, copy: str, *options: Any) -> Iterator[tuple[Comparison, Any]]:
+        work(options[-1])
         sides = [StoreSummary(uri, "zxid 0x7", "flat") for uri in (source, copy)]
         yield Comparison(sides[0], sides[1], (), ("owners were not compared",), ()), None
 
@@ -229,11 +229,11 @@ def call(arguments: Sequence[str], keep: dict[int, int | None], closed: Sequence
                 selector.register(reader, selectors.EVENT_READ, number)
         while selector.get_map():
             for key, _ in selector.select():
-                wanted = keep[key.data]
-                left = 65_536 if wanted is None else wanted - len(read[key.data])
-                data = os.read(key.fd, left)
+                limit = keep[key.data]
+                read_size = 65_536 if limit is None else limit - len(read[key.data])
+                data = os.read(key.fd, read_size)
                 read[key.data] += data
-                if not data or (len(data) == left and wanted is not None):
+                if not data or (len(data) == read_size and limit is not None):
                     selector.unregister(key.fd)
                     os.close(key.fd)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -259,7 +259,7 @@ def _run(arguments: Sequence[str]) -> None:
         os._exit(code)
 
 
-def kept_bytes(moment: str, size: int) -> int | None:
+def bytes_to_read(moment: str, size: int) -> int | None:
     """How many bytes of an output of some size are read before the reader leaves; None: all."""
     bytes_of: dict[str, int | None] = {"closed": None, "start": 0, "midway": size // 2}
     return bytes_of.get(moment, max(size - 1, 0))
@@ -274,12 +274,12 @@ def matrix(place: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
             new = place / "new" / f"{name}-{cell}".replace(" ", "_")  # noqa: B023
             words = [word.format(place=place, new=new) for word in arguments]  # noqa: B023
             outcome = call(words, keep, closed)
-            made = sorted(str(file.relative_to(new.parent)) for file in new.parent.rglob("*"))
+            new_paths = sorted(str(file.relative_to(new.parent)) for file in new.parent.rglob("*"))
             shutil.rmtree(new.parent)
             new.parent.mkdir()
             cut = str(new)
             texts = {key: outcome[key].replace(cut, "NEW") for key in ("stdout", "stderr")}
-            files = [RUN_NAME.sub("RUN", file.replace(new.name, "NEW", 1)) for file in made]
+            files = [RUN_NAME.sub("RUN", file.replace(new.name, "NEW", 1)) for file in new_paths]
             return outcome | texts | {"files": files}
 
         undisturbed = run("undisturbed", whole)
@@ -287,7 +287,7 @@ def matrix(place: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
         for stream, numbers in STREAMS.items():
             for moment in MOMENTS:
                 sizes = {1: len(undisturbed["stdout"].encode()), 2: len(undisturbed["stderr"].encode())}
-                keep = whole | {number: kept_bytes(moment, sizes[number]) for number in numbers}
+                keep = whole | {number: bytes_to_read(moment, sizes[number]) for number in numbers}
                 closed = numbers if moment == "closed" else ()
                 yield name, f"{stream} {moment}", run(f"{stream} {moment}", keep, closed)
 
@@ -298,16 +298,16 @@ def write_all(place: Path) -> None:
     (place / "new").mkdir()
     os.chdir(place)
     with replaced_audits(place):
-        made = call(["plan", f"{place}/runs/1", "--out", f"{place}/plan.toml"], {1: None, 2: None}, ())
-        assert made["code"] == 0, made
+        plan = call(["plan", f"{place}/runs/1", "--out", f"{place}/plan.toml"], {1: None, 2: None}, ())
+        assert plan["code"] == 0, plan
         for name in COMMAND_HELP_TEXTS:
             main.get_command(click.Context(main), name)
         began = time.monotonic()
-        found: dict[str, dict[str, Any]] = {}
+        outcomes: dict[str, dict[str, Any]] = {}
         for name, cell, outcome in matrix(place):
-            found.setdefault(name, {})[cell] = outcome
+            outcomes.setdefault(name, {})[cell] = outcome
             print(f"{time.monotonic() - began:6.1f} s  {name}, {cell}: {outcome['code']}", file=sys.stderr)
-    json.dump(found, sys.stdout)
+    json.dump(outcomes, sys.stdout)
 
 
 if __name__ == "__main__":

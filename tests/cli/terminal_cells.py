@@ -24,7 +24,7 @@ from tests.cli.stream_cells import CASES, _run, prepare, replaced_audits
 ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-def at_terminal(arguments: Sequence[str], columns: int) -> str:
+def run_at_terminal(arguments: Sequence[str], columns: int) -> str:
     """Run a command in a fork whose standard output is a terminal of so many columns; what it shows there."""
     child, terminal = pty.fork()
     if child == 0:
@@ -48,9 +48,9 @@ def main(place: Path, columns: int) -> None:
     (place / "new").mkdir()
     os.chdir(place)
     with replaced_audits(place):
-        at_terminal(["plan", f"{place}/runs/1", "--out", f"{place}/plan.toml"], columns)
+        run_at_terminal(["plan", f"{place}/runs/1", "--out", f"{place}/plan.toml"], columns)
         shown = {
-            name: at_terminal(
+            name: run_at_terminal(
                 [word.format(place=place, new=place / "new" / str(number)) for word in words], columns
             )
             for number, (name, words) in enumerate(CASES.items())

@@ -17,7 +17,7 @@ from tests.cli.test_doors import bkaudit
         ("watch", "--checks", "entry-los", "--checks: 'entry-los' is not a check; did you mean entry-lost?"),
     ],
 )
-def test_a_wrong_check_is_wrong_usage(
+def test_unknown_check_is_wrong_usage(
     command: str, flag: str, value: str, message: str, tmp_path: Path
 ) -> None:
     outcome = bkaudit(command, "--metadata", f"dump://{tmp_path}/metadata.jsonl", flag, value)
@@ -34,7 +34,7 @@ def test_a_wrong_check_is_wrong_usage(
         ("constants = [", "not TOML"),
     ],
 )
-def test_a_wrong_settings_file_is_wrong_usage(text: str, message: str, tmp_path: Path) -> None:
+def test_invalid_settings_file_is_wrong_usage(text: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "checks.toml"
     file.write_text(text)
     outcome = bkaudit(
@@ -46,7 +46,7 @@ def test_a_wrong_settings_file_is_wrong_usage(text: str, message: str, tmp_path:
     assert len(outcome.stderr.splitlines()) == 1
 
 
-def test_the_page_of_a_check_has_its_settings() -> None:
+def test_explained_check_lists_its_settings() -> None:
     outcome = bkaudit("explain", "check", "metadata-suspect")
     assert outcome.exit_code == 0
     page = " ".join(outcome.stdout.split())

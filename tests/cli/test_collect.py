@@ -15,7 +15,7 @@ from auditor.sources.bookies.collections.collection import Collection
 from tests.sources.bookie_corpora import cookie, make_directory, unpack_bookies
 
 SOURCES = Path(__file__).parents[2] / "docs/sources.md"
-BESIDE = {"setuptools", "pip"}
+BASE_PACKAGES = {"setuptools", "pip"}
 """What an environment has by itself."""
 
 
@@ -38,7 +38,7 @@ def test_a_whole_collection_exits_0_and_counts_its_tables(tmp_path: Path) -> Non
     assert outcome.stderr == f"bkaudit: the collection is in {tmp_path}/out\n"
 
 
-def test_what_could_not_be_read_is_told_and_exits_3(tmp_path: Path) -> None:
+def test_unreadable_file_is_reported_and_exits_3(tmp_path: Path) -> None:
     root = unpack_bookies("interleaved-hier", tmp_path)
     outcome = bkaudit("collect", "--bookies", root, "--out", tmp_path / "out", "--threads", 4)
     assert outcome.exit_code == 3
@@ -47,7 +47,7 @@ def test_what_could_not_be_read_is_told_and_exits_3(tmp_path: Path) -> None:
     Collection(str(tmp_path / "out")).manifest()
 
 
-def test_only_so_many_paths_are_told_and_the_rest_is_counted(tmp_path: Path) -> None:
+def test_first_unread_paths_are_listed_and_the_rest_is_counted(tmp_path: Path) -> None:
     current = (
         make_directory(tmp_path / "bookies/bk/ledgers0", cookie("bk:3181", ["/data/ledgers0"])) / "current"
     )
@@ -72,7 +72,7 @@ def test_wrong_usage_exits_2(tmp_path: Path) -> None:
         assert bkaudit("collect", *arguments).exit_code == 2, arguments
 
 
-def test_beside_a_bookie_no_spark_is_loaded_and_no_other_store(tmp_path: Path) -> None:
+def test_collect_loads_neither_spark_nor_other_store_clients(tmp_path: Path) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
     script = (
         # pyarrow takes pandas where it is there, and does without it.
@@ -99,4 +99,4 @@ def test_beside_a_bookie_no_spark_is_loaded_and_no_other_store(tmp_path: Path) -
     modules = packages_distributions()
     used = {name for module in loaded & modules.keys() for name in modules[module]}
     installed = {"bookkeeper-auditor" if word.endswith(".whl") else word for word in line.split()}
-    assert {name.lower() for name in used} <= installed | BESIDE
+    assert {name.lower() for name in used} <= installed | BASE_PACKAGES

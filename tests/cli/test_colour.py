@@ -20,11 +20,11 @@ class Terminal:
 
 
 @pytest.mark.parametrize(
-    ("environment", "wanted"),
+    ("environment", "has_colour"),
     [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
 )
-def test_colour_is_for_terminals_whose_user_wants_it(
-    environment: dict[str, str], wanted: bool, monkeypatch: pytest.MonkeyPatch
+def test_colour_is_used_only_on_a_terminal_that_allows_it(
+    environment: dict[str, str], has_colour: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
@@ -32,11 +32,11 @@ def test_colour_is_for_terminals_whose_user_wants_it(
         monkeypatch.setenv(name, value)
     assert not wants_colour()
     monkeypatch.setattr(sys, "stdout", Terminal())
-    assert wants_colour() is wanted
+    assert wants_colour() is has_colour
 
 
 @pytest.mark.parametrize(("lines", "paged"), [(23, False), (24, True)])
-def test_what_is_longer_than_the_terminal_goes_through_the_pager(
+def test_text_longer_than_the_terminal_goes_through_the_pager(
     lines: int, paged: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text, shown = "\n".join(["line"] * lines), []

@@ -43,13 +43,13 @@ class Bash:
     def type(self, keys: str, until: str) -> str:
         """Press keys, and wait for what matches ``until`` to stand on the screen after them."""
         os.write(self._terminal, keys.encode())
-        seen, end = "", time.monotonic() + LIMIT_S
-        while not re.search(until, seen):
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([self._terminal], [], [], left)[0]:
-                raise AssertionError(f"{keys!r}: no {until!r} in {seen!r}")
-            seen += os.read(self._terminal, 4096).decode().replace("\r", "").replace("\x07", "")
-        return seen
+        screen, end = "", time.monotonic() + LIMIT_S
+        while not re.search(until, screen):
+            remaining_s = end - time.monotonic()
+            if remaining_s <= 0 or not select.select([self._terminal], [], [], remaining_s)[0]:
+                raise AssertionError(f"{keys!r}: no {until!r} in {screen!r}")
+            screen += os.read(self._terminal, 4096).decode().replace("\r", "").replace("\x07", "")
+        return screen
 
     def run(self, line: str) -> None:
         """Enter a line and wait until it is done."""
@@ -57,9 +57,9 @@ class Bash:
 
     def complete(self, begun: str, until: str) -> str:
         """Type, press Tab, and give the line up again."""
-        seen = self.type(f"{begun}\t", until)
+        screen = self.type(f"{begun}\t", until)
         self.run("\x05\x15:")  # to the end of the line, and all of it away
-        return seen
+        return screen
 
     def close(self) -> None:
         os.write(self._terminal, b"exit\n")
@@ -92,7 +92,7 @@ def startup_lines() -> list[str]:
     return [line for line in lines if "zsh" not in line and "fish" not in line]
 
 
-def test_the_documents_name_the_lines() -> None:
+def test_documented_startup_lines_are_the_expected_lines() -> None:
     assert [line.partition(" ")[0] for line in startup_lines()] == [
         "eval",
         "COMP_WORDBREAKS=${COMP_WORDBREAKS//:}",
@@ -114,6 +114,6 @@ def test_the_documents_name_the_lines() -> None:
         ("bkaudit ledger show --cred", "--credentials "),
     ],
 )
-def test_bash_completes_what_was_begun(bash: Bash, begun: str, completed: str) -> None:
+def test_bash_completes_the_typed_command(bash: Bash, begun: str, completed: str) -> None:
     whole = begun[: begun.rindex(" ") + 1] + completed
     bash.complete(begun, re.escape(whole))

@@ -17,7 +17,7 @@ def bkaudit(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["conf", *arguments], prog_name="bkaudit")
 
 
-def test_every_file_is_listed_and_shown_as_it_is() -> None:
+def test_every_shipped_file_is_listed_and_shown_unchanged() -> None:
     names = bkaudit("list").stdout.split()
     assert {"audit.toml", "suppressions.toml", "schemas/report.schema.json", "jobs/audit.py"} <= {*names}
     assert {path.name for path in (ROOT / "conf").iterdir() if path.is_file()} <= {*names}
@@ -26,7 +26,7 @@ def test_every_file_is_listed_and_shown_as_it_is() -> None:
         assert bkaudit("show", name).stdout == file.read_text("utf-8")
 
 
-def test_a_wheel_has_them_where_the_command_looks_first(
+def test_wheel_has_shipped_files_where_the_command_looks_first(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -38,7 +38,7 @@ def test_a_wheel_has_them_where_the_command_looks_first(
     assert bkaudit("show", "audit.toml").stdout == "x = 1\n"
 
 
-def test_a_name_that_is_none_is_answered_with_those_that_are() -> None:
+def test_unknown_file_name_is_answered_with_the_known_names() -> None:
     refused = bkaudit("show", "audit.tml")
     assert (
         refused.exit_code,

@@ -50,7 +50,7 @@ REPORTS = [command for command in COMMANDS if command[0] == "report"]
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("runs")
     tallies = [tally("entry-lost", "critical"), tally("below-ack-quorum", "error", confidence="suspect")]
-    said = report(tallies, (LOST, BELOW_ACK), coverage(True), changes=None, suppressions=[])
+    run_report = report(tallies, (LOST, BELOW_ACK), coverage(True), changes=None, suppressions=[])
     bookie = {
         "bookie_id": "bk-a:3181",
         "named": True,
@@ -64,12 +64,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         made_run(
             runs / name,
             (LOST, BELOW_ACK),
-            said,
-            changes=[change_row(each, said.run.finished, "new") for each in (LOST, BELOW_ACK)],
+            run_report,
+            changes=[change_row(finding, run_report.run.finished, "new") for finding in (LOST, BELOW_ACK)],
             bookies=[bookie],
             identities=[{"bookie_id": "bk-a:3181", "aliases": []}],
-            ledgers=[LEDGER | {"ledger_id": each.ledger_id} for each in (LOST, BELOW_ACK)],
-            verdicts=[VERDICT | {"ledger_id": each.ledger_id} for each in (LOST, BELOW_ACK)],
+            ledgers=[LEDGER | {"ledger_id": finding.ledger_id} for finding in (LOST, BELOW_ACK)],
+            verdicts=[VERDICT | {"ledger_id": finding.ledger_id} for finding in (LOST, BELOW_ACK)],
         )
         options = {"fail_on": "error", "fail_on_suspect": False}
         (runs / name / "tables" / "changes" / "_SUCCESS").touch()
@@ -79,18 +79,18 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs
 
 
-def test_the_whole_run_can_be_shown(whole: Path) -> None:
+def test_complete_run_can_be_shown_by_every_command(whole: Path) -> None:
     for command in COMMANDS:
-        done = ask(command, whole)
+        done = run_command(command, whole)
         assert done.exit_code in (0, 1), (command, done.output)
 
 
-def ask(command: tuple[str, ...], runs: Path) -> Any:
-    named = {"RUN": str(runs / "run"), "OLD": str(runs / "old")}
-    return bkaudit(*(named.get(word, word) for word in command))
+def run_command(command: tuple[str, ...], runs: Path) -> Any:
+    paths = {"RUN": str(runs / "run"), "OLD": str(runs / "old")}
+    return bkaudit(*(paths.get(word, word) for word in command))
 
 
-def hold(
+def failed_commands(
     whole: Path,
     tmp_path: Path,
     damage: Callable[[Path], object],
@@ -101,17 +101,17 @@ def hold(
     shutil.copytree(whole, runs)
     damage(runs / "run")
     for command in commands:
-        done = ask(command, runs)
-        said = [line for line in done.stderr.splitlines() if line.startswith("bkaudit: ")]
+        done = run_command(command, runs)
+        messages = [line for line in done.stderr.splitlines() if line.startswith("bkaudit: ")]
         assert done.exit_code in (0, 1, 5), (command, done.output)
         if done.exit_code == 5:
-            [line] = said
+            [line] = messages
             assert f"{runs}/run/" in line, command
             assert line.endswith(": restore a complete copy of it, or audit again"), line
             yield command
 
 
-def changed(*path: str | int, value: object) -> Callable[[Path], object]:
+def change_field(*path: str | int, value: object) -> Callable[[Path], object]:
     def spoil(run: Path) -> None:
         whole = json.loads((run / "report.json").read_text())
         part = whole
@@ -123,7 +123,7 @@ def changed(*path: str | int, value: object) -> Callable[[Path], object]:
     return spoil
 
 
-def written(data: bytes) -> Callable[[Path], object]:
+def overwrite_report(data: bytes) -> Callable[[Path], object]:
     return lambda run: (run / "report.json").write_bytes(data)
 
 
@@ -134,35 +134,35 @@ def without_verdict(run: Path) -> None:
 
 
 REPORT_DAMAGE = {
-    "empty": written(b""),
-    "cut": lambda run: written((run / "report.json").read_bytes()[:900])(run),
-    "foreign": written(b'{"a": 1}'),
-    "a list": written(b"[]"),
-    "binary": written(bytes(range(256))),
+    "empty": overwrite_report(b""),
+    "cut": lambda run: overwrite_report((run / "report.json").read_bytes()[:900])(run),
+    "foreign": overwrite_report(b'{"a": 1}'),
+    "a list": overwrite_report(b"[]"),
+    "binary": overwrite_report(bytes(range(256))),
     "no verdict": without_verdict,
-    "a tally that is null": changed("run", "tally", value=None),
-    "a count that is text": changed("run", "tally", 0, "count", value="1"),
-    "a severity that is none": changed("run", "tally", 0, "severity", value="bad"),
-    "a time that is none": changed("run", "finished", value=10**30),
-    "a remark that is a number": changed("run", "remarks", value=[1]),
-    "a coverage that is text": changed("coverage", "ledgers", "total", value="7"),
-    "a finding without its message": changed("findings", 0, "message", value=None),
-    "evidence that is null": changed("findings", 0, "evidence", value=None),
-    "a verdict that is none": changed("verdict", value="fine"),
+    "a tally that is null": change_field("run", "tally", value=None),
+    "a count that is text": change_field("run", "tally", 0, "count", value="1"),
+    "a severity that is none": change_field("run", "tally", 0, "severity", value="bad"),
+    "a time that is none": change_field("run", "finished", value=10**30),
+    "a remark that is a number": change_field("run", "remarks", value=[1]),
+    "a coverage that is text": change_field("coverage", "ledgers", "total", value="7"),
+    "a finding without its message": change_field("findings", 0, "message", value=None),
+    "evidence that is null": change_field("findings", 0, "evidence", value=None),
+    "a verdict that is none": change_field("verdict", value="fine"),
 }
 
 
 @pytest.mark.parametrize("name", REPORT_DAMAGE)
-def test_a_damaged_report_is_one_sentence_of_every_command(name: str, whole: Path, tmp_path: Path) -> None:
+def test_damaged_report_is_a_one_line_error_of_every_command(name: str, whole: Path, tmp_path: Path) -> None:
     commands = (*COMMANDS, DIFF)
-    assert {*hold(whole, tmp_path, REPORT_DAMAGE[name], commands)} == {*commands}
+    assert {*failed_commands(whole, tmp_path, REPORT_DAMAGE[name], commands)} == {*commands}
 
 
 def first_part(run: Path, below: str) -> Path:
     return max((run / below).glob("*.parquet"))
 
 
-def flip(run: Path) -> None:
+def flip_byte(run: Path) -> None:
     """Damage the last byte of the messages: checksums are of pages, and not of their headers."""
     part = first_part(run, "findings")
     row_group = pq.read_metadata(part).row_group(0)
@@ -185,18 +185,18 @@ FINDINGS_DAMAGE: dict[str, Callable[[Path], object]] = {
     "a part of another table": lambda run: shutil.copy(
         first_part(run, "tables/bookies"), first_part(run, "findings")
     ),
-    "a byte": flip,
+    "a byte": flip_byte,
 }
 
 
 @pytest.mark.parametrize("name", FINDINGS_DAMAGE)
-def test_a_damaged_part_of_the_findings_leaves_no_report_at_0(name: str, whole: Path, tmp_path: Path) -> None:
-    assert {*REPORTS} <= {*hold(whole, tmp_path, FINDINGS_DAMAGE[name])}
+def test_damaged_findings_part_lets_no_report_exit_with_0(name: str, whole: Path, tmp_path: Path) -> None:
+    assert {*REPORTS} <= {*failed_commands(whole, tmp_path, FINDINGS_DAMAGE[name])}
 
 
 @pytest.mark.parametrize("table", ["changes", "bookies", "ledgers", "verdicts", "identities", "judged"])
 @pytest.mark.parametrize("how", ["gone", "cut", "foreign"])
-def test_a_damaged_table_is_one_sentence_wherever_it_is_read(
+def test_damaged_table_is_a_one_line_error_wherever_it_is_read(
     table: str, how: str, whole: Path, tmp_path: Path
 ) -> None:
     def spoil(run: Path) -> None:
@@ -208,41 +208,41 @@ def test_a_damaged_table_is_one_sentence_wherever_it_is_read(
         else:
             shutil.copy(first_part(run, "tables/marks"), part)
 
-    ended = [*hold(whole, tmp_path, spoil)]
+    ended = [*failed_commands(whole, tmp_path, spoil)]
     # Without the table changes a run is as those of the versions that had none: diff says so.
     assert ended or (table, how) == ("changes", "gone")
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"a": 1}'])
-def test_a_damaged_manifest_is_one_sentence(text: str, whole: Path, tmp_path: Path) -> None:
-    ended = {*hold(whole, tmp_path, lambda run: (run / "manifest.json").write_text(text))}
+def test_damaged_manifest_is_a_one_line_error(text: str, whole: Path, tmp_path: Path) -> None:
+    ended = {*failed_commands(whole, tmp_path, lambda run: (run / "manifest.json").write_text(text))}
     assert ("explain", "run", "RUN") in ended
 
 
-OF_RUNS = (("history", "RUNS"), ("prune", "RUNS", "--keep-last", "1"))
+RUNS_COMMANDS = (("history", "RUNS"), ("prune", "RUNS", "--keep-last", "1"))
 
 
-@pytest.mark.parametrize("command", OF_RUNS, ids=lambda command: command[0])
-def test_commands_of_many_runs_name_a_damaged_one_and_end_with_5_where_it_is_all(
+@pytest.mark.parametrize("command", RUNS_COMMANDS, ids=lambda command: command[0])
+def test_commands_of_many_runs_name_a_damaged_run_and_exit_5_if_no_other_is_left(
     whole: Path, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     runs = tmp_path / "runs"
     shutil.copytree(whole, runs)
     (runs / "run" / "report.json").write_bytes(b"{")
     arguments = [str(runs) if word == "RUNS" else word for word in command]
-    some = bkaudit(*arguments)
-    assert some.exit_code == 0
-    assert "old" in some.stdout
-    assert f"{runs}/run/report.json is damaged" in some.stderr
+    mixed = bkaudit(*arguments)
+    assert mixed.exit_code == 0
+    assert "old" in mixed.stdout
+    assert f"{runs}/run/report.json is damaged" in mixed.stderr
     shutil.rmtree(runs / "old")
-    none = bkaudit(*arguments)
-    assert none.exit_code == 5
-    assert f"{runs}/run/report.json is damaged" in none.stderr
+    damaged = bkaudit(*arguments)
+    assert damaged.exit_code == 5
+    assert f"{runs}/run/report.json is damaged" in damaged.stderr
     assert (runs / "run").is_dir()
 
 
 @pytest.mark.parametrize("command", [("space", "RUN"), ("explain", "topic", "a/b/c", "--run", "RUN")])
-def test_space_and_topics_of_a_damaged_run_are_refused_with_5(
+def test_space_and_topic_of_a_damaged_run_exit_with_5(
     whole: Path, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    assert [*hold(whole, tmp_path, written(b"{"), (command,))] == [command]
+    assert [*failed_commands(whole, tmp_path, overwrite_report(b"{"), (command,))] == [command]

@@ -135,9 +135,9 @@ GOOD: dict[str, tuple[bytes, Any]] = {
 }
 
 
-def decode(kind: str, data: bytes, *more: str) -> Any:
+def decode(kind: str, data: bytes, *options: str) -> Any:
     extra = ("--bookie-id", "bk1:3181") if kind == "service-info" else ()
-    return bkaudit("decode", kind, "-", *extra, *more, input=data)
+    return bkaudit("decode", kind, "-", *extra, *options, input=data)
 
 
 def test_errors_name_the_file(tmp_path: Path) -> None:
@@ -174,27 +174,27 @@ def test_every_kind_is_decoded_to_json(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", GOOD)
-def test_damage_is_said_with_its_byte_and_exits_with_5(kind: str) -> None:
+def test_damage_is_reported_with_its_byte_and_exits_with_5(kind: str) -> None:
     outcome = decode(kind, b"\xff\x00\xff\xff")
     assert outcome.exit_code == 5
     assert outcome.stderr.startswith("bkaudit: ")
     assert "(at byte " in outcome.stderr
 
 
-def test_a_file_is_read_by_its_name(tmp_path: Path) -> None:
+def test_file_is_decoded_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "lastMark").write_bytes(bytes(16))
     assert bkaudit("decode", "last-mark", str(tmp_path / "lastMark")).exit_code == 0
     assert bkaudit("decode", "last-mark", str(tmp_path / "none")).exit_code == 2
 
 
-def test_what_breaks_a_rule_is_shown_all_the_same() -> None:
+def test_metadata_that_breaks_a_rule_is_shown_with_an_error() -> None:
     outcome = decode("ledger-metadata", V1.replace(b"\n2\n2\n", b"\n3\n2\n"))
     assert outcome.exit_code == 5
     assert json.loads(outcome.stdout)["write_quorum"] == 3
     assert "write quorum 3 is above ensemble size 2" in outcome.stderr
 
 
-def test_the_server_is_mimicked_where_asked_to() -> None:
+def test_java_option_decodes_as_the_server_does() -> None:
     data = struct.pack(">ii", -1, 1) + bytes(56) + GROUP + b"more"
     assert decode("availability", data).exit_code == 5
     outcome = decode("availability", data, "--java")
@@ -203,16 +203,16 @@ def test_the_server_is_mimicked_where_asked_to() -> None:
     assert json.loads(outcome.stdout) == {"groups": [[1, 4, 2, 3]], "total": 4, "entries": [1, 2, 4, 5]}
 
 
-def test_entries_are_listed_where_asked_to() -> None:
+def test_entries_option_lists_the_entries() -> None:
     assert json.loads(decode("index", INDEX, "--entries").stdout)["entries"] == [0, 2, 3]
 
 
-def test_a_setting_that_means_nothing_is_usage() -> None:
+def test_option_without_meaning_for_a_kind_is_wrong_usage() -> None:
     outcome = decode("lock", b"", "--java")
     assert (outcome.exit_code, outcome.stderr) == (2, "bkaudit: --java: not valid for lock\n")
 
 
-def test_no_key_is_shown() -> None:
+def test_master_key_is_not_shown() -> None:
     outcome = decode("index", INDEX)
     assert "secret" not in outcome.output
     assert json.loads(outcome.stdout)["header"]["has_master_key"] is True
@@ -228,7 +228,7 @@ def test_no_payload_is_shown() -> None:
 
 
 @pytest.mark.parametrize(("name", "entries", "ledgers"), [("interleaved", 8, 2), ("dbledger", 194, 10)])
-def test_of_a_log_that_a_real_bookie_left_open_the_entries_are_read(
+def test_entries_of_an_entry_log_that_a_bookie_left_open_are_counted(
     name: str, entries: int, ledgers: int, tmp_path: Path
 ) -> None:
     data = gzip.decompress((LOGS / f"{name}.log.gz").read_bytes())
@@ -241,7 +241,7 @@ def test_of_a_log_that_a_real_bookie_left_open_the_entries_are_read(
     assert value["bytes"]["header"] + value["bytes"]["entries"] == len(data) == value["bytes"]["file"]
 
 
-def test_of_an_entry_log_larger_than_any_other_file_only_header_and_map_are_read(tmp_path: Path) -> None:
+def test_only_header_and_map_of_a_very_large_entry_log_are_read(tmp_path: Path) -> None:
     with (tmp_path / "0.log").open("wb") as log:
         log.write(struct.pack(">4siqi", b"BKLO", 1, 2 * MAX_FILE_BYTES, 1))
         log.seek(2 * MAX_FILE_BYTES)
@@ -253,7 +253,7 @@ def test_of_an_entry_log_larger_than_any_other_file_only_header_and_map_are_read
 
 @pytest.mark.parametrize(("offset", "ledgers"), [(-(2**40), 5), (2**62, 5), (1030, -1), (1040, 2**30)])
 @pytest.mark.parametrize(("name", "entries"), [("interleaved", 8), ("dbledger", 194)])
-def test_entries_below_an_uninitialised_header_are_read(
+def test_entries_after_an_uninitialised_header_are_read(
     name: str, entries: int, offset: int, ledgers: int, tmp_path: Path
 ) -> None:
     data = gzip.decompress((LOGS / f"{name}.log.gz").read_bytes())
@@ -268,7 +268,7 @@ def test_entries_below_an_uninitialised_header_are_read(
     assert bkaudit("decode", "entry-log", str(tmp_path / "0.log")).exit_code == 5
 
 
-def test_an_entry_log_can_come_through_a_pipe() -> None:
+def test_entry_log_is_decoded_from_a_pipe() -> None:
     command = [sys.executable, "-c", "from auditor.cli import main; main()", "decode", "entry-log", "-"]
     done = subprocess.run(command, input=LOG, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -276,24 +276,24 @@ def test_an_entry_log_can_come_through_a_pipe() -> None:
 
 
 @pytest.mark.parametrize("offset", [1091, 2**63 - 1])
-def test_a_map_that_is_not_where_the_header_says_is_damage_where_the_file_ends(offset: int) -> None:
+def test_map_missing_at_the_headers_offset_is_damage_at_the_end_of_the_file(offset: int) -> None:
     outcome = decode("entry-log", struct.pack(">4siqi", b"BKLO", 1, offset, 2).ljust(1024, b"\0") + bytes(66))
     assert (outcome.exit_code, outcome.stdout) == (5, "")
     assert f"expected at byte {offset} (at byte 1090)" in outcome.stderr
 
 
 @pytest.mark.parametrize(
-    ("frame", "at"),
+    ("frame", "offset"),
     [(FRAME[:-1], len(FRAME) - 1), (FRAME + b"x", len(FRAME)), (FRAME[:-1] + b"\x01", len(FRAME) - 24)],
     ids=["cut", "longer", "a period shorter than its runs"],
 )
-def test_damage_of_a_frame_is_counted_from_its_length_on(frame: bytes, at: int) -> None:
+def test_damage_offset_of_a_frame_counts_from_its_length_field(frame: bytes, offset: int) -> None:
     outcome = decode("bookie-frame", frame)
     assert outcome.exit_code == 5
-    assert f"(at byte {at})" in outcome.stderr
+    assert f"(at byte {offset})" in outcome.stderr
 
 
-def test_a_refusal_of_a_bookie_is_shown() -> None:
+def test_bookies_error_status_is_shown() -> None:
     outcome = decode("bookie-frame", bytes.fromhex("00000013 0a060803100b1807 109203 e20605 089203 1063"))
     assert json.loads(outcome.stdout) == {
         "txn_id": 7,
@@ -335,7 +335,7 @@ def test_a_ledger_is_shown_by_any_of_its_names(dump: str, name: tuple[str, ...])
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ((), "no ledger was given"),
         (("--ledger-id", "6"), "has no ledger 6"),
@@ -349,13 +349,13 @@ def test_a_ledger_is_shown_by_any_of_its_names(dump: str, name: tuple[str, ...])
         (("--ledger-qualified-name", "0" * 32, "--ledger-id", "0"), "Omit the other options"),
     ],
 )
-def test_a_ledger_that_is_not_named_well_is_usage(dump: str, name: tuple[str, ...], said: str) -> None:
+def test_wrong_ledger_name_is_wrong_usage(dump: str, name: tuple[str, ...], message: str) -> None:
     outcome = bkaudit("ledger", "show", "--metadata", dump, *name)
     assert outcome.exit_code == 2
-    assert said in outcome.stderr
+    assert message in outcome.stderr
 
 
-def test_all_ledgers_are_listed_and_what_is_none_is_said(dump: str) -> None:
+def test_all_ledgers_are_listed_and_other_znodes_are_reported(dump: str) -> None:
     outcome = bkaudit("ledger", "list", "--metadata", dump)
     assert [json.loads(line)["ledger_id"] for line in outcome.stdout.splitlines()] == ["5"]
     assert "/ledgers/00/0000/X1" in outcome.stderr
@@ -365,7 +365,7 @@ def test_all_ledgers_are_listed_and_what_is_none_is_said(dump: str) -> None:
 @pytest.mark.parametrize(
     "data", [b"{\n", b'{"schema": "bookkeeper-auditor/report/8"}', bytes(3) + b"\x10rest"]
 )
-def test_a_file_without_a_whole_record_of_a_journal_is_no_journal(tmp_path: Path, data: bytes) -> None:
+def test_file_without_a_complete_journal_record_is_not_a_journal(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "file").write_bytes(data)
     done = bkaudit("decode", "journal", str(tmp_path / "file"))
     assert (done.exit_code, done.stdout) == (5, "")

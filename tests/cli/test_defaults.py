@@ -43,40 +43,40 @@ def bkaudit(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments, prog_name="bkaudit")
 
 
-def audited(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[str, tuple[str, ...], str, int]:
+def audit_call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[str, tuple[str, ...], str, int]:
     """metadata, bookies, the directory of the run, and the samples of an audit that these start."""
-    found: list[Any] = []
+    audits: list[Any] = []
 
     def run(self: Any, *_: Any) -> None:
-        found.append(self)
+        audits.append(self)
         raise UsageError("enough")
 
     monkeypatch.setattr(audit_module.Audit, "run", run)
     outcome = bkaudit("audit", *arguments)
-    assert found, outcome.stderr
-    [audit] = found
+    assert audits, outcome.stderr
+    [audit] = audits
     return audit.metadata, audit.bookies, str(Path(audit.out).parent), audit.options.samples
 
 
-def test_the_environment_says_what_no_flag_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_sets_what_no_flag_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BKAUDIT_METADATA", "dump:///env/metadata.jsonl")
     monkeypatch.setenv("BKAUDIT_BOOKIES", "/env/my bookies")
     monkeypatch.setenv("BKAUDIT_RUNS", "env-runs")
     monkeypatch.setenv("BKAUDIT_CONF", "audit.toml")
-    assert audited(monkeypatch) == ("dump:///env/metadata.jsonl", ("/env/my bookies",), "env-runs", 3)
+    assert audit_call(monkeypatch) == ("dump:///env/metadata.jsonl", ("/env/my bookies",), "env-runs", 3)
     flags = ("--metadata", "dump:///flag", "--bookies", "/a", "--bookies", "/b", "--samples", "7")
-    assert audited(monkeypatch, *flags) == ("dump:///flag", ("/a", "/b"), "env-runs", 7)
+    assert audit_call(monkeypatch, *flags) == ("dump:///flag", ("/a", "/b"), "env-runs", 7)
     assert bkaudit("history").stderr.startswith("bkaudit: env-runs: no such directory")
 
 
-def test_a_file_names_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configuration_file_names_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BKAUDIT_METADATA", "dump:///env")
     monkeypatch.setenv("BKAUDIT_RUNS", "env-runs")
     conf = ("--conf", "audit.toml")
     eu = ("dump:///eu/metadata.jsonl", ("/eu/a", "/eu/b"), "eu-runs", 3)
-    assert audited(monkeypatch, *conf, "--cluster", "prod-eu") == eu
-    assert audited(monkeypatch, *conf, "--cluster", "bare")[1:3] == (("/bare",), "env-runs")
-    assert audited(monkeypatch, *conf, "--cluster", "prod-eu", "--bookies", "/x")[1] == ("/x",)
+    assert audit_call(monkeypatch, *conf, "--cluster", "prod-eu") == eu
+    assert audit_call(monkeypatch, *conf, "--cluster", "bare")[1:3] == (("/bare",), "env-runs")
+    assert audit_call(monkeypatch, *conf, "--cluster", "prod-eu", "--bookies", "/x")[1] == ("/x",)
     assert options_from_flags(Path("audit.toml"), {}).samples == 3
 
 
@@ -88,15 +88,15 @@ def test_ledger_takes_its_store_and_credentials_from_the_defaults(
 ) -> None:
     (tmp_path / "metadata.jsonl.gz").write_bytes(CORPUS.read_bytes())
     uri = f"dump://{tmp_path}/metadata.jsonl.gz"
-    given = bkaudit("ledger", "list", "--metadata", uri)
-    assert given.stdout.count("\n") > 40
+    listing = bkaudit("ledger", "list", "--metadata", uri)
+    assert listing.stdout.count("\n") > 40
     (tmp_path / "one.toml").write_text(f'[clusters.one]\nmetadata = "{uri}"\n')
-    named = ("--cluster", "one", "--conf", "one.toml")
-    assert bkaudit("ledger", "list", *named).stdout == given.stdout
-    assert bkaudit("ledger", "list", "0", *named).stdout == given.stdout
+    cluster_flags = ("--cluster", "one", "--conf", "one.toml")
+    assert bkaudit("ledger", "list", *cluster_flags).stdout == listing.stdout
+    assert bkaudit("ledger", "list", "0", *cluster_flags).stdout == listing.stdout
     monkeypatch.setenv("BKAUDIT_METADATA", uri)
-    assert bkaudit("ledger", "list").stdout == given.stdout
-    first = json.loads(given.stdout.splitlines()[0])
+    assert bkaudit("ledger", "list").stdout == listing.stdout
+    first = json.loads(listing.stdout.splitlines()[0])
     by_id, by_name = (
         bkaudit("ledger", "show", first[key]).stdout for key in ("ledger_id", "ledger_qualified_name")
     )
@@ -107,11 +107,11 @@ def test_ledger_takes_its_store_and_credentials_from_the_defaults(
     assert "/nowhere/credentials.toml" in refused.stderr
 
 
-def test_doctor_asks_what_the_defaults_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[tuple[Any, ...]] = []
+def test_doctor_checks_the_sources_of_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[Any, ...]] = []
 
-    def parse_sources(*given: Any) -> None:
-        found.append(given)
+    def parse_sources(*sources: Any) -> None:
+        calls.append(sources)
         raise UsageError("enough")
 
     monkeypatch.setattr("auditor.doctor.parse_sources", parse_sources)
@@ -120,7 +120,7 @@ def test_doctor_asks_what_the_defaults_name(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("BKAUDIT_BOOKIES", "/env")
     bkaudit("doctor")
     bkaudit("doctor", "--metadata", "dump:///flag", "--bookies", "/flag")
-    assert [given[:2] for given in found] == [
+    assert [sources[:2] for sources in calls] == [
         ("dump:///eu/metadata.jsonl", ("/eu/a", "/eu/b")),
         ("dump:///env", ("/env",)),
         ("dump:///flag", ("/flag",)),
@@ -128,10 +128,10 @@ def test_doctor_asks_what_the_defaults_name(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_collect_reads_the_bookies_of_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[tuple[str, ...]] = []
+    bookie_lists: list[tuple[str, ...]] = []
 
     def check(bookies: tuple[str, ...], out: str) -> None:
-        found.append(bookies)
+        bookie_lists.append(bookies)
         raise UsageError("enough")
 
     monkeypatch.setattr("auditor.collect.collect.check_target", check)
@@ -140,21 +140,24 @@ def test_collect_reads_the_bookies_of_the_defaults(monkeypatch: pytest.MonkeyPat
     bkaudit("collect", "--out", "x", "--cluster", "prod-eu", "--conf", "audit.toml")
     monkeypatch.setenv("BKAUDIT_BOOKIES", "/env")
     bkaudit("collect", "--out", "x")
-    assert found == [("/eu/a", "/eu/b"), ("/env",)]
+    assert bookie_lists == [("/eu/a", "/eu/b"), ("/env",)]
 
 
-def test_runs_are_looked_for_where_they_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_search_runs_in_the_configured_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("eu-runs", "env-runs", "runs"):
         made_run(Path(place) / "20261121T050749Z")
     conf = ("--conf", "audit.toml", "--cluster", "prod-eu")
     for words in (("status",), ("history",), ("report", "--format", "json")):
-        said = [bkaudit(*words, *conf), bkaudit(*words)]
+        outcomes = [bkaudit(*words, *conf), bkaudit(*words)]
         monkeypatch.setenv("BKAUDIT_RUNS", "env-runs")
-        said.append(bkaudit(*words))
+        outcomes.append(bkaudit(*words))
         monkeypatch.delenv("BKAUDIT_RUNS")
-        assert all(each.stdout for each in said), [each.stderr for each in said]
+        assert all(outcome.stdout for outcome in outcomes), [outcome.stderr for outcome in outcomes]
         if words == ("status",):
-            shown = [place in each.stdout for each, place in zip(said, ("eu-", " runs", "env-"), strict=True)]
+            shown = [
+                place in outcome.stdout
+                for outcome, place in zip(outcomes, ("eu-", " runs", "env-"), strict=True)
+            ]
             assert shown == [True, True, True]
     monkeypatch.setenv("BKAUDIT_RUNS", "none")
     for unnamed in (
@@ -170,7 +173,7 @@ def test_runs_are_looked_for_where_they_go(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "--metadata: missing. Pass it or --cluster NAME, or set BKAUDIT_METADATA"),
         (("--cluster", "prod-eu"), "no file with clusters was given"),
@@ -182,7 +185,7 @@ def test_runs_are_looked_for_where_they_go(monkeypatch: pytest.MonkeyPatch) -> N
         (("--cluster", "odd", "--conf", "audit.toml"), "clusters.odd: metadata: 3 is not a string"),
     ],
 )
-def test_what_says_nothing_is_usage(arguments: tuple[str, ...], said: str) -> None:
+def test_missing_or_wrong_default_is_wrong_usage(arguments: tuple[str, ...], message: str) -> None:
     outcome = bkaudit("audit", *arguments)
     assert outcome.exit_code == 2
-    assert said in outcome.stderr
+    assert message in outcome.stderr

@@ -15,9 +15,9 @@ from auditor.demo.sample import DemoResult
 from tests.made_runs import change_row, made_run
 from tests.reports.samples import BELOW, LOST, report
 
-FOUND = tuple(
-    replace(each, ledger_id=number, fingerprint=f"{number:015x}{each is LOST:x}")
-    for each in (LOST, BELOW)
+FINDINGS = tuple(
+    replace(finding, ledger_id=number, fingerprint=f"{number:015x}{finding is LOST:x}")
+    for finding in (LOST, BELOW)
     for number in range(1, 51)
 )
 
@@ -28,9 +28,14 @@ def run_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     def run(*options: str, not_found: Any = ()) -> Result:
         def show(out: str, *_: object) -> DemoResult:
-            of = report(findings=FOUND)
-            made_run(Path(out), FOUND, of, changes=[change_row(each, 1_795_000_000_000) for each in FOUND])
-            return DemoResult(of, list(not_found), [])
+            summary = report(findings=FINDINGS)
+            made_run(
+                Path(out),
+                FINDINGS,
+                summary,
+                changes=[change_row(entry, 1_795_000_000_000) for entry in FINDINGS],
+            )
+            return DemoResult(summary, list(not_found), [])
 
         monkeypatch.setattr(sample, "show", show)
         return CliRunner().invoke(main, ["demo", "--out", str(tmp_path / "run"), *options])
@@ -38,7 +43,7 @@ def run_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return run
 
 
-def test_it_ends_with_a_screen_and_says_that_its_time_is_ahead(run_demo: Any) -> None:
+def test_demo_ends_with_one_screen_and_a_note_that_its_time_is_ahead(run_demo: Any) -> None:
     ended = run_demo()
     assert ended.exit_code == 0, ended.stderr
     assert ended.stdout.startswith("cluster ")
@@ -47,12 +52,12 @@ def test_it_ends_with_a_screen_and_says_that_its_time_is_ahead(run_demo: Any) ->
     assert "--all\n" in ended.stderr  # which shows every finding
 
 
-def test_all_findings_come_where_they_are_asked_for(run_demo: Any) -> None:
+def test_all_option_shows_all_findings(run_demo: Any) -> None:
     ended = run_demo("--all")
     assert ended.exit_code == 0, ended.stderr
-    assert len(ended.stdout.splitlines()) > len(FOUND)
+    assert len(ended.stdout.splitlines()) > len(FINDINGS)
 
 
-def test_what_is_not_as_known_is_named_and_ends_with_1(run_demo: Any) -> None:
+def test_unexpected_demo_result_is_named_and_exits_with_1(run_demo: Any) -> None:
     ended = run_demo(not_found=[("entry-lost", "7", None)])
     assert (ended.exit_code, "bkaudit: not found: entry-lost 7 -\n" in ended.stderr) == (1, True)

@@ -30,14 +30,14 @@ def bkaudit(*arguments: str, input: bytes | None = None) -> Result:
     return CliRunner().invoke(main, arguments, input=input, prog_name="bkaudit")
 
 
-class Done:
+class AuditStub:
     """Stands for an audit that gives a report, or fails."""
 
     def __init__(self, outcome: Report | Exception) -> None:
         self.outcome = outcome
         self.calls: list[tuple[Any, ...]] = []
 
-    def __call__(self, *arguments: Any) -> Done:
+    def __call__(self, *arguments: Any) -> AuditStub:
         self.calls.append(arguments)
         return self
 
@@ -54,10 +54,10 @@ class Done:
 def done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.chdir(tmp_path)
 
-    def make(outcome: Report | Exception) -> Done:
-        made = Done(outcome)
-        monkeypatch.setattr(audit_module, "Audit", made)
-        return made
+    def make(outcome: Report | Exception) -> AuditStub:
+        stub = AuditStub(outcome)
+        monkeypatch.setattr(audit_module, "Audit", stub)
+        return stub
 
     return make
 
@@ -72,7 +72,7 @@ def test_every_command_has_help(command: str) -> None:
     assert bkaudit(command, "--help").exit_code == 0
 
 
-def test_every_option_of_the_file_is_a_flag_of_audit() -> None:
+def test_every_configuration_option_is_a_flag_of_audit() -> None:
     shown = bkaudit("audit", "--help").output
     assert all(f"--{name.replace('_', '-')} " in shown for name in option_types())
 
@@ -91,7 +91,7 @@ def test_every_option_of_the_file_is_a_flag_of_audit() -> None:
         (ZeroDivisionError("oh"), BUG_EXIT_CODE),
     ],
 )
-def test_the_exit_code_says_how_it_went(done: Any, outcome: Report | Exception, code: int) -> None:
+def test_exit_code_follows_from_the_outcome(done: Any, outcome: Report | Exception, code: int) -> None:
     done(outcome)
     assert bkaudit(*AUDIT).exit_code == code
 
@@ -102,12 +102,12 @@ def test_an_error_is_one_line_on_standard_error(done: Any) -> None:
     assert (outcome.stdout, outcome.stderr) == ("", "bkaudit: cannot connect to zk1:2181\n")
 
 
-def test_fail_on_decides_what_counts(done: Any) -> None:
+def test_fail_on_option_sets_the_failing_severity(done: Any) -> None:
     done(report([tally("a", "warning")], coverage=coverage(True)))
     assert bkaudit(*AUDIT, "--fail-on", "warning").exit_code == 1
 
 
-def test_what_is_suspected_is_undecided_unless_it_is_to_fail(done: Any, tmp_path: Path) -> None:
+def test_suspect_finding_is_undecided_unless_fail_on_suspect_is_set(done: Any, tmp_path: Path) -> None:
     done(report([tally("a", "error", confidence="suspect")], coverage=coverage(True)))
     (tmp_path / "audit.toml").write_text("fail_on_suspect = true\n")
     assert bkaudit(*AUDIT).exit_code == 3
@@ -117,16 +117,16 @@ def test_what_is_suspected_is_undecided_unless_it_is_to_fail(done: Any, tmp_path
 
 
 @pytest.mark.parametrize(("new", "code"), [(0, 0), (1, 1)])
-def test_fail_on_new_counts_what_the_run_before_did_not_have(done: Any, new: int, code: int) -> None:
+def test_fail_on_new_counts_only_findings_that_are_new(done: Any, new: int, code: int) -> None:
     done(report([tally("a", "error", 3, new=new)], coverage=coverage(True), changes=CHANGES))
     assert bkaudit(*AUDIT, "--fail-on", "new").exit_code == code
 
 
 def test_a_flag_overrides_the_file_and_the_file_the_default(done: Any, tmp_path: Path) -> None:
     (tmp_path / "audit.toml").write_text('samples = 3\nthreads = 8\nfail_on = "note"\n')
-    made = done(report())
+    stub = done(report())
     bkaudit(*AUDIT, "--conf", "audit.toml", "--samples", "7", "--out", "there")
-    [(metadata, bookies, out, options)] = made.calls
+    [(metadata, bookies, out, options)] = stub.calls
     assert (metadata, bookies, out) == (AUDIT[2], (AUDIT[4],), "there")
     assert options == AuditOptions(samples=7, threads=8, fail_on="note")  # type: ignore[arg-type]
 
@@ -135,29 +135,29 @@ def test_a_repeated_flag_is_a_list_and_overrides_the_files(done: Any, tmp_path: 
     (tmp_path / "audit.toml").write_text(
         'owners = ["pulsar:zk://a", "pulsar:zk://a/east"]\nowners_complete = "pulsar:zk://a"\n'
     )
-    made = done(report())
+    stub = done(report())
     flags = ("--owners", "pulsar:zk://b", "--owners", "pulsar:zk://c")
     bkaudit(*AUDIT, "--conf", "audit.toml", "--out", "1")
     bkaudit(*AUDIT, "--conf", "audit.toml", *flags, "--out", "2")
-    found = [(options.owners, options.owners_complete) for *_, options in made.calls]
+    owner_options = [(options.owners, options.owners_complete) for *_, options in stub.calls]
     declared = ("pulsar:zk://a",)
-    assert found == [
+    assert owner_options == [
         (("pulsar:zk://a", "pulsar:zk://a/east"), declared),
         (("pulsar:zk://b", "pulsar:zk://c"), declared),
     ]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("7", "neither a string nor a list"), ("['']", "is empty or not a string")]
+    ("text", "message"), [("7", "neither a string nor a list"), ("['']", "is empty or not a string")]
 )
-def test_a_list_of_texts_that_is_none_is_usage(text: str, said: str, done: Any, tmp_path: Path) -> None:
+def test_wrong_list_in_the_file_is_wrong_usage(text: str, message: str, done: Any, tmp_path: Path) -> None:
     (tmp_path / "audit.toml").write_text(f"owners = {text}\n")
     done(report())
     outcome = bkaudit(*AUDIT, "--conf", "audit.toml")
-    assert (outcome.exit_code, said in outcome.stderr) == (2, True)
+    assert (outcome.exit_code, message in outcome.stderr) == (2, True)
 
 
-def test_every_flag_overrides(tmp_path: Path) -> None:
+def test_every_flag_overrides_the_default(tmp_path: Path) -> None:
     (tmp_path / "checks.toml").touch()
     values: dict[str, Any] = {
         "fail_on": "note", "witness": "no", "driver_memory": "3g", "checks": ("entry-lost", "bookie-down"),
@@ -173,7 +173,7 @@ def test_every_flag_overrides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--samples", "many"), "'many'"),
         (("--samples", "-1"), "samples: -1 is below 0"),
@@ -182,11 +182,11 @@ def test_every_flag_overrides(tmp_path: Path) -> None:
         (("--sample", "3"), "--samples"),
     ],
 )
-def test_wrong_options_are_usage(done: Any, arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_options_are_usage(done: Any, arguments: tuple[str, ...], message: str) -> None:
     done(report())
     outcome = bkaudit(*AUDIT, *arguments)
     assert outcome.exit_code == 2
-    assert said in outcome.stderr
+    assert message in outcome.stderr
 
 
 def test_a_wrong_key_in_the_file_is_usage(done: Any, tmp_path: Path) -> None:
@@ -196,23 +196,21 @@ def test_a_wrong_key_in_the_file_is_usage(done: Any, tmp_path: Path) -> None:
     assert (outcome.exit_code, "audit.toml: sample: no such option" in outcome.stderr) == (2, True)
 
 
-def test_the_report_is_on_standard_output_and_all_else_is_not(done: Any) -> None:
+def test_report_is_the_only_output_on_standard_output(done: Any) -> None:
     done(report())
     outcome = bkaudit(*AUDIT, "--format", "json", "--out", "there")
     assert json.loads(outcome.stdout)["schema"] == "bookkeeper-auditor/report/8"
     assert outcome.stderr == "bkaudit: the run is in there\n"
 
 
-def test_a_run_without_a_name_is_named_by_the_time(done: Any) -> None:
-    made = done(report())
+def test_run_without_a_name_is_named_after_the_time(done: Any) -> None:
+    stub = done(report())
     bkaudit(*AUDIT)
-    assert made.calls[0][2].startswith("runs/2")
+    assert stub.calls[0][2].startswith("runs/2")
     assert new_run().startswith("runs/2")
 
 
-def test_the_newest_finished_run_is_the_one_that_is_meant(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_newest_finished_run_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="runs: no such directory"):
         newest_run()
@@ -242,7 +240,7 @@ def test_all_checks_are_listed() -> None:
     assert [line.split()[0] for line in lines] == [check.id for check in ALL_CHECKS]
 
 
-def test_a_check_that_is_none_is_answered_with_one_that_is() -> None:
+def test_unknown_check_is_answered_with_a_similar_check() -> None:
     outcome = bkaudit("explain", "check", "orphan-ledgr")
     assert (outcome.exit_code, outcome.stderr) == (
         2,
@@ -250,14 +248,14 @@ def test_a_check_that_is_none_is_answered_with_one_that_is() -> None:
     )
 
 
-def test_what_nobody_foresaw_is_no_finding(done: Any) -> None:
+def test_unexpected_exception_is_reported_as_a_bug(done: Any) -> None:
     done(RuntimeError("surprise"))
     outcome = bkaudit(*AUDIT)
     assert "RuntimeError: surprise" in outcome.stderr
     assert "internal error (this is a bug)" in outcome.stderr
 
 
-def test_errors_know_their_exit_codes() -> None:
+def test_errors_have_their_exit_codes() -> None:
     codes = {kind.__name__: kind.exit_code for kind in AuditorError.__subclasses__()}
     assert codes == {
         "UsageError": 2,
@@ -275,7 +273,7 @@ def test_errors_know_their_exit_codes() -> None:
     }
 
 
-def test_a_damaged_run_is_not_wrong_usage_and_one_that_is_not_there_is(tmp_path: Path) -> None:
+def test_damaged_run_is_not_wrong_usage_and_a_missing_run_is(tmp_path: Path) -> None:
     run = made_run(tmp_path / "run")
     assert bkaudit("report", run.path).exit_code == 0
     Path(run.path, "report.json").write_text('{"schema": ')
@@ -293,7 +291,7 @@ def test_a_damaged_run_is_not_wrong_usage_and_one_that_is_not_there_is(tmp_path:
     assert runs.endswith(f"(no report.json); the newest run below it is {tmp_path / 'runs' / '1'}\n")
 
 
-def test_colour_says_nothing_by_itself() -> None:
+def test_colour_changes_no_text() -> None:
     from auditor.cli.terminal import colour_words
     from auditor.reports import text
 

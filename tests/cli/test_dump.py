@@ -38,30 +38,30 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooK
         yield server
 
 
-def test_an_audit_of_the_dump_finds_what_one_of_zookeeper_finds(
+def test_audit_of_a_dump_finds_the_same_as_an_audit_of_zookeeper(
     zookeeper: EmbeddedZooKeeper, spark: SparkSession, tmp_path: Path
 ) -> None:
     live, file = f"zk://{zookeeper.hosts}/ledgers", tmp_path / "a.jsonl.gz"
     done = bkaudit("dump", live, str(file), "--without-secrets")
     assert (done.exit_code, done.stdout) == (0, ""), done.output
     assert " records in " in done.stderr
-    of_dump, of_live = (
+    dump_report, live_report = (
         Audit(uri, [], str(tmp_path / name)).run(spark)
         for name, uri in (("of-dump", f"dump://{file}"), ("of-live", live))
     )
-    assert of_dump.counts == of_live.counts
-    found = [
-        {(each.id, each.ledger_id, each.bookie_id, each.confidence) for each in run.findings}
-        for run in (of_dump, of_live)
+    assert dump_report.counts == live_report.counts
+    findings = [
+        {(finding.id, finding.ledger_id, finding.bookie_id, finding.confidence) for finding in run.findings}
+        for run in (dump_report, live_report)
     ]
-    assert found[0] == found[1]
-    assert of_dump.counts["ghost-bookie"]
-    assert "entries read from bookies" not in of_live.run.operations
-    assert "listings asked of bookies" not in of_live.run.operations
-    assert not any("the dump may be cut" in note for note in map(sentence_of, of_dump.run.remarks))
+    assert findings[0] == findings[1]
+    assert dump_report.counts["ghost-bookie"]
+    assert "entries read from bookies" not in live_report.run.operations
+    assert "listings asked of bookies" not in live_report.run.operations
+    assert not any("the dump may be cut" in note for note in map(sentence_of, dump_report.run.remarks))
 
 
-def test_the_store_and_standard_output_may_be_left_to_defaults(
+def test_dump_takes_its_store_from_defaults_and_writes_to_standard_output(
     zookeeper: EmbeddedZooKeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live = f"zk://{zookeeper.hosts}/ledgers"
@@ -72,17 +72,17 @@ def test_the_store_and_standard_output_may_be_left_to_defaults(
     assert lines[-1] == {"end": {"nodes": len(lines) - 2}}
     monkeypatch.delenv("BKAUDIT_METADATA")
     (tmp_path / "conf.toml").write_text(f'[clusters.prod]\nmetadata = "{live}"\n')
-    named = bkaudit(
+    saved = bkaudit(
         "dump", str(tmp_path / "a"), "--cluster", "prod", "--conf", str(tmp_path / "conf.toml"),
         "--without-owners",
     )  # fmt: skip
-    assert named.exit_code == 0
+    assert saved.exit_code == 0
     assert len((tmp_path / "a").read_bytes().splitlines()) == len(lines)
     again = bkaudit("dump", live, str(tmp_path / "a"))
     assert (again.exit_code, "already exists" in again.stderr) == (2, True)
 
 
-def test_wrong_usage_and_servers_that_are_not_there_leave_no_file(
+def test_wrong_usage_and_unreachable_servers_leave_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "a"
@@ -95,25 +95,25 @@ def test_wrong_usage_and_servers_that_are_not_there_leave_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_line_is_said_twice_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    at = 0.0
-    monkeypatch.setattr("time.monotonic", lambda: at)
+def test_progress_line_is_printed_at_most_twice_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock_s = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: clock_s)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     progress = _throttled_progress()
     for moment, records in ((10.0, 5), (31.0, 1200), (40.0, 2000)):
-        at = moment
+        clock_s = moment
         progress(records)
     assert isinstance(sys.stderr, io.StringIO)
     assert sys.stderr.getvalue() == "bkaudit: 1,200 records so far\n"
 
 
-def test_a_directory_that_is_not_there_is_said_before_the_store_is_read(tmp_path: Path) -> None:
+def test_missing_directory_is_reported_before_the_store_is_read(tmp_path: Path) -> None:
     done = bkaudit("dump", "zk://127.0.0.1:1/ledgers", str(tmp_path / "none" / "a.jsonl"))
-    said = f"bkaudit: {tmp_path}/none: no such directory; create it, or choose another FILE\n"
-    assert (done.exit_code, done.output) == (2, said)
+    message = f"bkaudit: {tmp_path}/none: no such directory; create it, or choose another FILE\n"
+    assert (done.exit_code, done.output) == (2, message)
 
 
-def test_link_to_nowhere_is_not_written_over(tmp_path: Path) -> None:
+def test_broken_link_is_not_overwritten(tmp_path: Path) -> None:
     link = tmp_path / "dump.jsonl"
     link.symlink_to(tmp_path / "nowhere")
     ended = bkaudit("dump", "zk://127.0.0.1:1/ledgers", str(link))

@@ -13,8 +13,8 @@ from tests.made_runs import made_run
 EXAMPLE = b"1, 2\n4 5 7-8\n10,11\n11\n"
 
 
-def encode(data: bytes, *more: str) -> bytes:
-    outcome = bkaudit("encode", "availability", "-", *more, input=data)
+def encode(data: bytes, *options: str) -> bytes:
+    outcome = bkaudit("encode", "availability", "-", *options, input=data)
     assert outcome.exit_code == 0, outcome.output
     return outcome.stdout_bytes
 
@@ -28,17 +28,17 @@ def test_the_proposals_example_is_one_group() -> None:
     assert decoded(encode(EXAMPLE)) == {"groups": [[1, 10, 2, 3]], "total": 8}
 
 
-def test_the_servers_form_is_one_group_a_run() -> None:
+def test_unfolded_option_writes_one_group_per_run() -> None:
     assert decoded(encode(EXAMPLE, "--unfolded"))["groups"] == [
         [1, 1, 2, 0], [4, 4, 2, 0], [7, 7, 2, 0], [10, 10, 2, 0]
     ]  # fmt: skip
 
 
-def test_no_entries_are_a_value_too() -> None:
+def test_empty_entry_list_is_encoded() -> None:
     assert encode(b"\n") == bytes(64)
 
 
-def test_a_run_that_no_int_holds_is_cut() -> None:
+def test_run_longer_than_an_int_is_split() -> None:
     longest = 2**31 - 1
     assert decoded(encode(f"0-{longest}".encode()))["groups"] == [
         [0, 0, longest, 0],
@@ -55,7 +55,7 @@ def test_a_file_that_cannot_be_written_is_refused_with_its_path(tmp_path: Path) 
         assert outcome.stderr.startswith(f"bkaudit: {place}: ")
 
 
-def test_the_value_goes_to_a_file(tmp_path: Path) -> None:
+def test_out_option_writes_the_value_to_a_file(tmp_path: Path) -> None:
     assert encode(EXAMPLE, "--out", str(tmp_path / "value")) == b""
     assert (tmp_path / "value").read_bytes() == encode(EXAMPLE)
 
@@ -70,13 +70,13 @@ def test_the_value_goes_to_a_file(tmp_path: Path) -> None:
         (b"1 \xff", "byte 2 is neither a digit nor a separator"),
     ],
 )
-def test_what_is_no_entry_is_usage(data: bytes, reason: str) -> None:
+def test_invalid_entry_list_is_wrong_usage(data: bytes, reason: str) -> None:
     outcome = bkaudit("encode", "availability", "-", input=data)
     assert (outcome.exit_code, outcome.stdout_bytes) == (2, b"")
     assert reason in outcome.stderr
 
 
-def test_a_listing_without_its_bookie_is_usage(tmp_path: Path) -> None:
+def test_availability_without_its_bookie_is_wrong_usage(tmp_path: Path) -> None:
     made_run(tmp_path / "run")
     (tmp_path / "value").write_bytes(bytes(64))
     outcome = bkaudit(

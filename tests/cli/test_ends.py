@@ -33,7 +33,7 @@ def bkaudit(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments, prog_name="bkaudit")
 
 
-def broken(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+def break_audit(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def run(*_: Any) -> None:
         raise error
 
@@ -45,8 +45,8 @@ def _in_a_directory_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.chdir(tmp_path)
 
 
-def test_ctrl_c_is_one_line_with_the_command_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken(monkeypatch, KeyboardInterrupt())
+def test_ctrl_c_prints_one_line_with_the_resume_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    break_audit(monkeypatch, KeyboardInterrupt())
     ended = bkaudit("audit", "--metadata", "zk://h1:2181;h2:2181/ledgers", "--out", "a b")
     command = "bkaudit audit --metadata 'zk://h1:2181;h2:2181/ledgers' --out 'a b'"
     assert (ended.exit_code, ended.stdout) == (INTERRUPTED_EXIT_CODE, "")
@@ -57,7 +57,7 @@ def test_ctrl_c_is_one_line_with_the_command_that_goes_on(monkeypatch: pytest.Mo
 
 
 @pytest.mark.spark
-def test_what_the_gateway_to_java_logs_of_an_interruption_is_not_shown() -> None:
+def test_gateway_log_of_an_interruption_is_not_shown() -> None:
     code = (
         "import logging\nfrom auditor.audit.audit import Audit\nfrom auditor.cli import main\n"
         "def run(*_):\n    try:\n        raise KeyboardInterrupt\n    except KeyboardInterrupt:\n"
@@ -65,13 +65,13 @@ def test_what_the_gateway_to_java_logs_of_an_interruption_is_not_shown() -> None
         f"Audit.run = run\nmain(['audit', '--metadata', {SAVED!r}, '--out', 'a'], prog_name='bkaudit')\n"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    said = f"bkaudit: interrupted; to resume: bkaudit audit --metadata {SAVED} --out a\n"
-    assert (ended.returncode, ended.stderr) == (INTERRUPTED_EXIT_CODE, said)
+    expected = f"bkaudit: interrupted; to resume: bkaudit audit --metadata {SAVED} --out a\n"
+    assert (ended.returncode, ended.stderr) == (INTERRUPTED_EXIT_CODE, expected)
     source = inspect.getsource(py4j.java_gateway.GatewayClient.send_command)
     assert all(message in source for message in GATEWAY_MESSAGES)
 
 
-def test_ctrl_c_before_and_after_a_command_is_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_before_and_after_a_command_exits_as_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """click's own answer is "Aborted!" and exit code 1, which says that findings were found."""
 
     def interrupt(*_: Any, **__: Any) -> Any:
@@ -92,10 +92,8 @@ PROGRAM = (errno.EPIPE, errno.EBADF)
 
 
 @pytest.mark.parametrize("number", sorted(errno.errorcode.keys() - PROGRAM))
-def test_every_error_of_the_system_is_of_the_environment(
-    monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    broken(monkeypatch, OSError(number, os.strerror(number), "/runs/a"))
+def test_system_errors_exit_as_environment_errors(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    break_audit(monkeypatch, OSError(number, os.strerror(number), "/runs/a"))
     ended = bkaudit("audit", "--metadata", SAVED)
     if number in DISK_FULL_ERRNOS:
         assert (ended.exit_code, "/runs/a" in ended.stderr) == (4, True)
@@ -105,25 +103,25 @@ def test_every_error_of_the_system_is_of_the_environment(
 
 @pytest.mark.parametrize("number", PROGRAM)
 def test_broken_pipe_and_bad_descriptor_are_bugs(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    broken(monkeypatch, OSError(number, os.strerror(number)))
+    break_audit(monkeypatch, OSError(number, os.strerror(number)))
     ended = bkaudit("audit", "--metadata", SAVED)
     assert (ended.exit_code, "internal error (this is a bug)" in ended.stderr) == (70, True)
 
 
-def test_error_of_a_file_system_without_a_number_has_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken(monkeypatch, OSError("Failed to open local file '/runs/a'. Detail: Stale file handle"))
+def test_file_system_error_without_a_number_shows_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    break_audit(monkeypatch, OSError("Failed to open local file '/runs/a'. Detail: Stale file handle"))
     ended = bkaudit("audit", "--metadata", SAVED)
-    said = "bkaudit: Failed to open local file '/runs/a'. Detail: Stale file handle\n"
-    assert (ended.exit_code, ended.stderr) == (4, said)
+    message = "bkaudit: Failed to open local file '/runs/a'. Detail: Stale file handle\n"
+    assert (ended.exit_code, ended.stderr) == (4, message)
 
 
 def test_missing_package_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken(monkeypatch, ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql"))
+    break_audit(monkeypatch, ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql"))
     ended = bkaudit("audit", "--metadata", SAVED)
     run = f"{sys.executable} -m pip install pyspark"
     assert ended.stderr == f"bkaudit: pyspark: this Python package is not installed. Run: {run}\n"
     assert ended.exit_code == 4
-    broken(monkeypatch, ModuleNotFoundError("No module named 'auditor.x'", name="auditor.x"))
+    break_audit(monkeypatch, ModuleNotFoundError("No module named 'auditor.x'", name="auditor.x"))
     assert bkaudit("audit", "--metadata", SAVED).exit_code == 70
 
 
@@ -135,8 +133,8 @@ def test_damaged_manifest_of_an_unfinished_run_is_damage(tmp_path: Path, text: s
     (tmp_path / "run" / MANIFEST).write_text(text)
     ended = bkaudit("audit", "--metadata", f"dump://{tmp_path}/metadata.jsonl", "--out", "run")
     assert ended.exit_code == 5, ended.output
-    [said] = ended.stderr.splitlines()
-    assert said.startswith(f"bkaudit: {tmp_path}/run/{MANIFEST} is damaged (")
+    [error_line] = ended.stderr.splitlines()
+    assert error_line.startswith(f"bkaudit: {tmp_path}/run/{MANIFEST} is damaged (")
     run = RunDirectory(str(tmp_path / "run"))
     for step in (
         run.read_manifest,
@@ -148,7 +146,7 @@ def test_damaged_manifest_of_an_unfinished_run_is_damage(tmp_path: Path, text: s
             step()
 
 
-def test_out_that_is_a_file_or_lies_below_one(tmp_path: Path) -> None:
+def test_out_option_at_or_below_a_file_is_wrong_usage(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     line = '{"path": "/ledgers", "data": "", "czxid": 1, "mzxid": 1, "ctime": 1, "mtime": 1, "version": 0}'
     (tmp_path / "metadata.jsonl").write_text(f"{line}\n")
@@ -162,7 +160,7 @@ def test_out_that_is_a_file_or_lies_below_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["2x", "g", "-1g", "0g", "2 g", "1.5g"])
-def test_a_memory_that_java_would_not_take_is_usage(value: str) -> None:
+def test_memory_value_that_java_refuses_is_wrong_usage(value: str) -> None:
     ended = bkaudit("audit", "--metadata", SAVED, "--driver-memory", value)
     assert ended.exit_code == 2
     assert (
@@ -171,11 +169,11 @@ def test_a_memory_that_java_would_not_take_is_usage(value: str) -> None:
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2, 3]", "k8s://https://h:6443"])
-def test_masters_that_may_be_tried(master: str) -> None:
+def test_valid_spark_masters_are_accepted(master: str) -> None:
     check_master(master)
 
 
-def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_spark_master_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UsageError, match="yarn needs Hadoop's configuration: set HADOOP_CONF_DIR or YARN"):
@@ -189,7 +187,7 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "said"),
+    ("error", "kind", "message"),
     [
         (
             OSError(28, "No space left on device", "/r/x"),
@@ -240,12 +238,14 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
         (RuntimeError("a bug"), RuntimeError, "^a bug$"),
     ],
 )
-def test_what_ends_a_run_names_the_way_out(error: Exception, kind: type[Exception], said: str) -> None:
-    with pytest.raises(kind, match=said), translate_run_errors("/r"):
+def test_run_errors_are_translated_with_a_remedy(
+    error: Exception, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message), translate_run_errors("/r"):
         raise error
 
 
-def test_the_package_for_s3_is_of_the_hadoop_that_pyspark_has() -> None:
+def test_s3_package_matches_the_hadoop_of_pyspark() -> None:
     import pyspark
 
     [client] = Path(pyspark.__file__).parent.glob("jars/hadoop-client-api-*.jar")
@@ -254,7 +254,7 @@ def test_the_package_for_s3_is_of_the_hadoop_that_pyspark_has() -> None:
     assert f"spark.jars.packages          {HADOOP_AWS}" in operate
 
 
-def broken_off(name: str, metadata: str, age_s: float, **options: Any) -> Path:
+def interrupted_run(name: str, metadata: str, age_s: float, **options: Any) -> Path:
     run = Path("runs") / name
     (run / "tables" / "ledgers").mkdir(parents=True)
     mark = run / "tables" / "ledgers" / DONE_FILE
@@ -267,23 +267,23 @@ def broken_off(name: str, metadata: str, age_s: float, **options: Any) -> Path:
 
 def out_of(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
     """The run directory that an audit is to make."""
-    found: list[str] = []
+    directories: list[str] = []
 
     def run(self: Any, *_: Any) -> None:
-        found.append(self.out)
+        directories.append(self.out)
         raise UsageError("enough")
 
     monkeypatch.setattr(audit_module.Audit, "run", run)
     bkaudit("audit", "--bookies", "/bookies", *arguments)
-    return found[0]
+    return directories[0]
 
 
-def test_a_run_that_broke_off_is_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken_off("20260101T000000Z", LIVE, 20)
-    newest = broken_off("20260102T000000Z", LIVE, 10)
+def test_interrupted_run_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted_run("20260101T000000Z", LIVE, 20)
+    newest = interrupted_run("20260102T000000Z", LIVE, 10)
     os.utime(newest / MANIFEST, (time.time() + 5, time.time() + 5))
-    broken_off("20260103T000000Z", SAVED, 90_000)
-    broken_off("20260104T000000Z", LIVE, 5, samples=3)
+    interrupted_run("20260103T000000Z", SAVED, 90_000)
+    interrupted_run("20260104T000000Z", LIVE, 5, samples=3)
     (Path("runs") / "odd").mkdir()
     (Path("runs") / "odd" / MANIFEST).write_text("{")
     assert out_of(monkeypatch, "--metadata", LIVE) == str(newest)
@@ -294,16 +294,14 @@ def test_a_run_that_broke_off_is_gone_on_with(monkeypatch: pytest.MonkeyPatch) -
     assert out_of(monkeypatch, "--metadata", LIVE) == "runs/20260101T000000Z"
 
 
-def test_what_is_too_old_or_another_question_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    old = broken_off("20260101T000000Z", LIVE, 2_000)
+def test_run_that_is_too_old_or_has_other_options_is_not_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = interrupted_run("20260101T000000Z", LIVE, 2_000)
     assert Path(out_of(monkeypatch, "--metadata", LIVE)) != old
     assert Path(out_of(monkeypatch, "--metadata", LIVE, "--resume-within", "3000")) != old  # another question
     assert Path(out_of(monkeypatch, "--metadata", "zk://h9:2181/ledgers")) != old
 
 
-def test_temporary_files_of_java_go_where_those_of_python_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_java_uses_the_temporary_directory_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a pod whose root is read-only there is no other place."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with _scratch_parent() as option:

@@ -22,7 +22,7 @@ from auditor.cli.examples import EXAMPLES
 from auditor.cli.options import OPTION_GROUPS, GroupedCommand
 from auditor.model.options import option_types
 from auditor.sources.metadata.uri import parse_metadata_uri
-from tests.command_lines import taken, whole_context
+from tests.command_lines import parse_command_line, program_context
 from tests.made_runs import made_run
 from tests.syntax import syntax_nodes, syntax_tree
 
@@ -43,23 +43,25 @@ def bkaudit(*arguments: str) -> Result:
 
 def all_commands() -> dict[str, click.Command]:
     """Every command and group by its words."""
-    found: dict[str, click.Command] = {}
+    commands: dict[str, click.Command] = {}
     for name in COMMAND_HELP_TEXTS:
-        command = main.get_command(whole_context(), name)
+        command = main.get_command(program_context(), name)
         assert command is not None
-        found[name] = command
+        commands[name] = command
         if isinstance(command, click.Group):
-            found |= {f"{name} {part}": each for part, each in command.commands.items()}
-    return found
+            commands |= {f"{name} {part}": subcommand for part, subcommand in command.commands.items()}
+    return commands
 
 
-ALL = all_commands()
-THAT_DO = {words: command for words, command in ALL.items() if not isinstance(command, click.Group)}
+COMMANDS = all_commands()
+LEAF_COMMANDS = {
+    words: command for words, command in COMMANDS.items() if not isinstance(command, click.Group)
+}
 """Commands that are no groups."""
 
 
-@pytest.mark.parametrize("words", ["", *ALL])
-def test_every_help_ends_with_examples_and_h_shows_it(words: str) -> None:
+@pytest.mark.parametrize("words", ["", *COMMANDS])
+def test_every_help_page_ends_with_examples_and_short_option_shows_it(words: str) -> None:
     shown = bkaudit(*words.split(), "-h")
     assert shown.exit_code == 0
     for example in EXAMPLES[words]:
@@ -68,15 +70,15 @@ def test_every_help_ends_with_examples_and_h_shows_it(words: str) -> None:
     assert not re.search(r"^  .*\.\.\.$", shown.output, re.MULTILINE), "no subcommand's sentence is cut"
 
 
-@pytest.mark.parametrize("example", [each for examples in EXAMPLES.values() for each in examples])
-def test_examples_are_taken_by_their_commands(example: str) -> None:
+@pytest.mark.parametrize("example", [line for examples in EXAMPLES.values() for line in examples])
+def test_examples_are_accepted_by_their_commands(example: str) -> None:
     if example.startswith("spark-submit "):
         example = example.partition("$(")[2].partition(")")[0]
-    taken(shlex.split(example.partition(" | ")[0].partition(" < ")[0])[1:])
+    parse_command_line(shlex.split(example.partition(" | ")[0].partition(" < ")[0])[1:])
 
 
 @pytest.mark.parametrize("words", ["audit", "scan", "doctor", "compare", "ledger show", "ledger list"])
-def test_the_forms_of_uris_stand_whole_in_help_at_80_columns(
+def test_uri_forms_are_shown_unbroken_in_help_at_80_columns(
     words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -92,7 +94,7 @@ def test_the_forms_of_uris_stand_whole_in_help_at_80_columns(
         assert parse_metadata_uri(form.replace("HOST", "host"))
 
 
-def test_kinds_stand_whole_in_help_and_files_in_conf_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_kinds_are_listed_in_help_and_files_in_conf_show(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     shown = bkaudit("decode", "--help").output.replace(",", "").split()
     assert set(FILE_KINDS) <= set(shown)
@@ -102,9 +104,9 @@ def test_kinds_stand_whole_in_help_and_files_in_conf_show(monkeypatch: pytest.Mo
     assert (nameless.exit_code, "audit.toml" in nameless.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("words", THAT_DO)
+@pytest.mark.parametrize("words", LEAF_COMMANDS)
 def test_a_command_reads_every_parameter_that_it_has(words: str) -> None:
-    function = inspect.unwrap(THAT_DO[words].callback or main)
+    function = inspect.unwrap(LEAF_COMMANDS[words].callback or main)
     [tree] = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     assert isinstance(tree, ast.FunctionDef)
     read = {
@@ -113,10 +115,10 @@ def test_a_command_reads_every_parameter_that_it_has(words: str) -> None:
     assert set(inspect.signature(function).parameters) <= read
 
 
-@pytest.mark.parametrize("words", THAT_DO)
+@pytest.mark.parametrize("words", LEAF_COMMANDS)
 def test_a_command_has_only_options_that_its_code_reads(words: str) -> None:
-    given = {parameter.name for parameter in THAT_DO[words].params} & set(option_types())
-    assert given <= options_read_from(
+    options = {parameter.name for parameter in LEAF_COMMANDS[words].params} & set(option_types())
+    assert options <= options_read_from(
         f"auditor.cli.{COMMAND_MODULES.get(words.split()[0], words.split()[0])}"
     )
 
@@ -131,12 +133,14 @@ def test_a_command_has_only_options_that_its_code_reads(words: str) -> None:
         ("doctor", "--samples --suppressions --since --threads"),
     ],
 )
-def test_what_means_nothing_to_a_command_is_no_option_of_it(words: str, flags: str) -> None:
-    refused = {option for parameter in THAT_DO[words].params for option in parameter.opts} & {*flags.split()}
+def test_meaningless_options_are_not_offered_by_a_command(words: str, flags: str) -> None:
+    refused = {option for parameter in LEAF_COMMANDS[words].params for option in parameter.opts} & {
+        *flags.split()
+    }
     assert refused == set()
 
 
-def test_settings_of_spark_are_refused_where_none_is_started() -> None:
+def test_spark_options_are_refused_without_spark() -> None:
     refused = bkaudit("collect", "--bookies", "/nowhere", "--out", "/nowhere", "--master", "local[1]")
     assert refused.exit_code == 2
     assert refused.stderr == "bkaudit: --master: only valid with --spark\n"
@@ -144,15 +148,15 @@ def test_settings_of_spark_are_refused_where_none_is_started() -> None:
 
 def options_read_from(command: str) -> set[str]:
     """Options of audits that are read in a module which a command comes to."""
-    seen, left = {"auditor.cli.options", "auditor.model.options"}, [command]
-    found: set[str] = set()
-    while left:
-        if (module := left.pop()) not in seen:
-            seen.add(module)
+    visited, pending = {"auditor.cli.options", "auditor.model.options"}, [command]
+    options: set[str] = set()
+    while pending:
+        if (module := pending.pop()) not in visited:
+            visited.add(module)
             names, read = imports_and_options(module)
-            left += names
-            found |= read
-    return found
+            pending += names
+            options |= read
+    return options
 
 
 @cache
@@ -171,20 +175,20 @@ def imports_and_options(module: str) -> tuple[frozenset[str], frozenset[str]]:
     has_options = module.startswith("auditor.cli.")
     for node in syntax_nodes(file):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("auditor"):
-            each = {f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)}
-            has_options |= any(name.endswith(("AuditOptions", "StoreOptions")) for name in each)
-            names |= each if id(node) not in for_types else set()
+            imported = {f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)}
+            has_options |= any(name.endswith(("AuditOptions", "StoreOptions")) for name in imported)
+            names |= imported if id(node) not in for_types else set()
         elif isinstance(node, ast.Attribute):
             read.add(node.attr)
     return frozenset(names), frozenset(read & set(option_types()) if has_options else ())
 
 
-def test_a_ledger_is_named_by_its_id_alone() -> None:
+def test_ledger_argument_excludes_ledger_id_options() -> None:
     refused = bkaudit("ledger", "show", "5", "--metadata", "dump:///nowhere", "--ledger-id", "6")
     assert (refused.exit_code, "the argument has ledger 5" in refused.stderr) == (2, True)
     name = "0000000000000007000000000000002a"
-    both = bkaudit("ledger", "show", name, "--metadata", "dump:///nowhere", "--ledger-id", "6")
-    assert (both.exit_code, "Omit --ledger-id and similar options" in both.stderr) == (2, True)
+    doubled = bkaudit("ledger", "show", name, "--metadata", "dump:///nowhere", "--ledger-id", "6")
+    assert (doubled.exit_code, "Omit --ledger-id and similar options" in doubled.stderr) == (2, True)
     odd = bkaudit("explain", "ledger", "abc", "--run", "/nowhere")
     assert (odd.exit_code, "'abc' is not a qualified ledger name" in odd.stderr) == (2, True)
     scopes = bkaudit("ledger", "list", "5", "--metadata", "dump:///nowhere", "--ledger-scope-id", "6")
@@ -200,9 +204,9 @@ def test_commands_have_only_options_that_they_use() -> None:
         assert "--bookies" not in shown
 
 
-def completed(*arguments: str) -> list[str]:
+def completions(*arguments: str) -> list[str]:
     shell = ShellComplete(main, {}, "bkaudit", "_BKAUDIT_COMPLETE")
-    return [item.value for item in shell.get_completions([*arguments[:-1]], arguments[-1])]
+    return [completion.value for completion in shell.get_completions([*arguments[:-1]], arguments[-1])]
 
 
 def test_a_shell_completes_runs_checks_forms_and_bookies(
@@ -211,23 +215,23 @@ def test_a_shell_completes_runs_checks_forms_and_bookies(
     monkeypatch.chdir(tmp_path)
     row: dict[str, Any] = {"bookie_id": "bk1:3181"}
     made_run(Path("runs/20261121T050749Z"), bookies=[row])
-    assert completed("report", "") == ["runs/20261121T050749Z"]
-    assert completed("explain", "check", "entry-los") == ["entry-lost"]
-    assert completed("report", "runs/x", "--format", "js") == ["json", "jsonl"]
-    assert completed("explain", "bookie", "bk") == ["bk1:3181"]
-    assert completed("explain", "ledger", "5", "--run", "runs/2") == ["runs/20261121T050749Z"]
-    assert completed("report", "--bookie", "bk") == ["bk1:3181"]
-    assert completed("report", "runs/20261121T050749Z", "--bookie", "") == ["bk1:3181"]
-    assert completed("audit", "--since", "") == ["runs/20261121T050749Z", "last"]
-    assert completed("conf", "show", "audit") == ["audit.toml"]
-    assert completed("status", "/var/li") == ["/var/li"]  # a directory, which the shell completes
+    assert completions("report", "") == ["runs/20261121T050749Z"]
+    assert completions("explain", "check", "entry-los") == ["entry-lost"]
+    assert completions("report", "runs/x", "--format", "js") == ["json", "jsonl"]
+    assert completions("explain", "bookie", "bk") == ["bk1:3181"]
+    assert completions("explain", "ledger", "5", "--run", "runs/2") == ["runs/20261121T050749Z"]
+    assert completions("report", "--bookie", "bk") == ["bk1:3181"]
+    assert completions("report", "runs/20261121T050749Z", "--bookie", "") == ["bk1:3181"]
+    assert completions("audit", "--since", "") == ["runs/20261121T050749Z", "last"]
+    assert completions("conf", "show", "audit") == ["audit.toml"]
+    assert completions("status", "/var/li") == ["/var/li"]  # a directory, which the shell completes
 
 
-@pytest.mark.parametrize("words", THAT_DO)
-def test_a_shell_completes_whatever_is_a_file_a_run_or_a_name(words: str) -> None:
+@pytest.mark.parametrize("words", LEAF_COMMANDS)
+def test_shell_completes_every_file_run_or_listed_name(words: str) -> None:
     """But URIs, addresses, moments, amounts, ids of ledgers and names of topics, which nothing lists."""
     free = {"URI", "URI URI", "TIME", "MASTER", "SIZE", "SOURCE", "COPY", "HEX", "HOST:PORT"}
-    for parameter in THAT_DO[words].params:
+    for parameter in LEAF_COMMANDS[words].params:
         plain = isinstance(parameter.type, click.types.StringParamType) and not getattr(
             parameter, "is_flag", False
         )
@@ -239,45 +243,47 @@ def test_a_shell_completes_whatever_is_a_file_a_run_or_a_name(words: str) -> Non
     ("typed", "meant"),
     [("adit", "'audit'"), ("repot", "'report'"), ("explain leger 4", "'ledger'"), ("ledger lst", "'list'")],
 )
-def test_a_mistyped_command_is_answered_with_those_like_it(typed: str, meant: str) -> None:
+def test_mistyped_command_is_answered_with_similar_commands(typed: str, meant: str) -> None:
     answer = bkaudit(*typed.split())
     assert answer.exit_code == 2
     assert f"Did you mean {meant}" in answer.stderr
     assert "Did you mean" not in bkaudit("xyzzy").stderr
 
 
-@pytest.mark.parametrize("words", [words for words, each in ALL.items() if isinstance(each, GroupedCommand)])
-def test_every_option_of_a_grouped_command_stands_under_one_heading(words: str) -> None:
+@pytest.mark.parametrize(
+    "words", [words for words, entry in COMMANDS.items() if isinstance(entry, GroupedCommand)]
+)
+def test_every_option_of_a_grouped_command_is_under_one_heading(words: str) -> None:
     names = [name for group in OPTION_GROUPS.values() for name in group]
     assert len(names) == len(set(names))
-    assert {parameter.name for parameter in ALL[words].params} <= set(names)
+    assert {parameter.name for parameter in COMMANDS[words].params} <= set(names)
     output = bkaudit(*words.split(), "--help").output
     assert output.index("\nWhat to read:\n") < output.index("\nSpark:\n")
     assert output.index("\nOther options:\n  -h, --help") > output.index("\nSpark:\n")
     options = output[output.index("\nWhat to read:\n") :]
-    for parameter in ALL[words].params:
+    for parameter in COMMANDS[words].params:
         assert len(re.findall(rf"(?m)^  {parameter.opts[0]}[ ,]", options)) == 1, parameter.name
 
 
 def test_no_group_names_an_option_that_no_command_has() -> None:
     assert {name for group in OPTION_GROUPS.values() for name in group} <= {
-        parameter.name for command in ALL.values() for parameter in command.params
+        parameter.name for command in COMMANDS.values() for parameter in command.params
     }
 
 
-@pytest.mark.parametrize("words", ["", *ALL])
-def test_help_shows_what_the_option_shows(words: str) -> None:
+@pytest.mark.parametrize("words", ["", *COMMANDS])
+def test_help_command_prints_what_the_help_option_prints(words: str) -> None:
     assert bkaudit("help", *words.split()).output == bkaudit(*words.split(), "--help").output
 
 
-def test_version_says_what_the_option_says() -> None:
-    said = bkaudit("version")
-    assert said.exit_code == 0
-    assert said.output == bkaudit("--version").output
+def test_version_command_prints_what_the_version_option_prints() -> None:
+    outcome = bkaudit("version")
+    assert outcome.exit_code == 0
+    assert outcome.output == bkaudit("--version").output
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("repot", "Did you mean 'report'"),
         ("explain leger", "Did you mean 'ledger'"),
@@ -285,14 +291,14 @@ def test_version_says_what_the_option_says() -> None:
         ("--man report", "Omit COMMAND"),
     ],
 )
-def test_help_of_what_is_no_command_is_wrong_usage(words: str, said: str) -> None:
+def test_help_for_an_unknown_command_is_wrong_usage(words: str, message: str) -> None:
     answer = bkaudit("help", *words.split())
     assert (answer.exit_code, answer.stdout) == (2, "")
-    assert said in answer.stderr
+    assert message in answer.stderr
 
 
 def test_a_shell_completes_the_commands_of_help() -> None:
-    assert completed("help", "repo") == ["report"]
-    assert completed("help", "explain", "l") == ["ledger"]
-    assert completed("help", "nothing", "l") == []
-    assert completed("help", "report", "l") == []
+    assert completions("help", "repo") == ["report"]
+    assert completions("help", "explain", "l") == ["ledger"]
+    assert completions("help", "nothing", "l") == []
+    assert completions("help", "report", "l") == []

@@ -70,7 +70,7 @@ def test_interrupt_in_a_finalizer_is_raised_after_it() -> None:
 
 
 @pytest.mark.usefixtures("own_handler")
-def test_handlers_are_put_back_and_others_are_left_alone() -> None:
+def test_own_handler_is_restored_and_foreign_handlers_are_not_replaced() -> None:
     hook = sys.unraisablehook
     with repeat_interrupts():
         assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler

@@ -15,34 +15,34 @@ BOOKIES = ("a:3181", "b:3181", "c:3181")
 @pytest.fixture
 def lines(tmp_path: Path) -> list[bytes]:
     """A whole dump: its first line promises a last one."""
-    made = Cluster(layout="flat")
+    cluster = Cluster(layout="flat")
     for number in (1, 2, 3):
-        made.ledger(number, {0: BOOKIES}, (3, 2), 10)
+        cluster.ledger(number, {0: BOOKIES}, (3, 2), 10)
     path = tmp_path / "whole.jsonl"
-    made.write_dump(path)
+    cluster.write_dump(path)
     records = path.read_bytes().splitlines(keepends=True)
     assert b'"end"' in records[-1]
     return records if b'"begin"' in records[0] else [b'{"begin": {}}\n', *records]
 
 
-def listed(lines: list[bytes], path: Path) -> tuple[int, str, str]:
+def list_ledgers(lines: list[bytes], path: Path) -> tuple[int, str, str]:
     path.write_bytes(b"".join(lines))
     outcome = bkaudit("ledger", "list", "--metadata", f"dump://{path}")
     return outcome.exit_code, outcome.stdout, outcome.stderr
 
 
-def test_a_whole_dump_is_listed_without_a_word(lines: list[bytes], tmp_path: Path) -> None:
-    code, out, err = listed(lines, tmp_path / "dump.jsonl")
+def test_complete_dump_is_listed_without_a_message(lines: list[bytes], tmp_path: Path) -> None:
+    code, out, err = list_ledgers(lines, tmp_path / "dump.jsonl")
     assert (code, len(out.splitlines()), err) == (0, 3, "")
 
 
-def test_a_cut_dump_says_so_beside_what_it_has(lines: list[bytes], tmp_path: Path) -> None:
-    code, out, err = listed(lines[:-1], tmp_path / "dump.jsonl")
+def test_cut_dump_is_listed_with_an_error(lines: list[bytes], tmp_path: Path) -> None:
+    code, out, err = list_ledgers(lines[:-1], tmp_path / "dump.jsonl")
     assert (code, len(out.splitlines())) == (3, 3)
     assert 'cut off: the "begin" line announces an "end" line, which is missing' in err
 
 
-def test_a_ledger_that_a_cut_dump_lacks_may_have_been_there(lines: list[bytes], tmp_path: Path) -> None:
+def test_ledger_missing_from_a_cut_dump_is_a_read_error(lines: list[bytes], tmp_path: Path) -> None:
     path = tmp_path / "dump.jsonl"
     path.write_bytes(b"".join(lines[:-1]))
     outcome = bkaudit("ledger", "show", "--metadata", f"dump://{path}", "--ledger-id", "9")
@@ -54,7 +54,7 @@ def test_a_ledger_that_a_cut_dump_lacks_may_have_been_there(lines: list[bytes], 
     assert outcome.exit_code == 2
 
 
-def test_a_ledger_in_the_place_of_another_layout_is_named(lines: list[bytes], tmp_path: Path) -> None:
+def test_ledger_at_a_path_of_another_layout_is_named(lines: list[bytes], tmp_path: Path) -> None:
     path = tmp_path / "moved.jsonl"
     path.write_bytes(b"".join(lines).replace(b"/ledgers/L0000000002", b"/ledgers/00/0000/L0002"))
     outcome = bkaudit("ledger", "show", "2", "--metadata", f"dump://{path}")

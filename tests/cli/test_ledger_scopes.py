@@ -29,43 +29,43 @@ def last_entry(ledger: LedgerId) -> int:
 
 
 def cluster() -> Cluster:
-    made = Cluster(layout="longhierarchical")
-    made.ledger(7, {0: BOOKIES}, (3, 2), last_entry(LedgerId(7)))
+    corpus = Cluster(layout="longhierarchical")
+    corpus.ledger(7, {0: BOOKIES}, (3, 2), last_entry(LedgerId(7)))
     for ledger in {*SAME_ID[1:], *OF_SCOPE_1, OF_UUID}:
-        made.ledger(ledger, {0: BOOKIES}, (3, 2), last_entry(ledger))
+        corpus.ledger(ledger, {0: BOOKIES}, (3, 2), last_entry(ledger))
     for path in ODD:
-        made.node(path, b"odd")
-    return made
+        corpus.node(path, b"odd")
+    return corpus
 
 
 @pytest.fixture(scope="module")
 def uris(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """One tree as a dump, as logs without a snapshot of it, as a snapshot, and served."""
-    with stored(cluster(), tmp_path_factory.mktemp("scopes"), *KINDS) as made:
-        yield made
+    with stored(cluster(), tmp_path_factory.mktemp("scopes"), *KINDS) as stores:
+        yield stores
 
 
 KINDS = ("zk-dump", "zk-logs", "zk-snapshot", "zk-live")
 STORES = pytest.mark.parametrize("kind", KINDS)
 
 
-def named(shown: dict[str, Any]) -> LedgerId:
+def ledger_of(shown: dict[str, Any]) -> LedgerId:
     return LedgerId(int(shown["ledger_id"]), int(shown["scope_id"]))
 
 
 @STORES
 @pytest.mark.parametrize("scope", [0, 1, -1, 2, OF_UUID.scope])
 def test_a_listing_is_of_one_scope(kind: str, scope: int, uris: dict[str, str]) -> None:
-    more = ("--ledger-scope-id", str(scope)) if scope else ()
-    outcome = bkaudit("ledger", "list", "--metadata", uris[kind], *more)
+    options = ("--ledger-scope-id", str(scope)) if scope else ()
+    outcome = bkaudit("ledger", "list", "--metadata", uris[kind], *options)
     shown = [json.loads(line) for line in outcome.stdout.splitlines()]
-    of_it = {ledger for ledger in (*SAME_ID, *OF_SCOPE_1, OF_UUID) if ledger.scope == scope}
-    assert {named(each): each["metadata"]["last_entry_id"] for each in shown} == {
-        ledger: last_entry(ledger) for ledger in of_it
+    ledgers = {ledger for ledger in (*SAME_ID, *OF_SCOPE_1, OF_UUID) if ledger.scope == scope}
+    assert {ledger_of(row): row["metadata"]["last_entry_id"] for row in shown} == {
+        ledger: last_entry(ledger) for ledger in ledgers
     }
     assert outcome.exit_code == 3
     assert {path for path in ODD if path in outcome.stderr} == {
-        path for path, whose in ODD.items() if whose in ("any", str(scope))
+        path for path, owner_scope in ODD.items() if owner_scope in ("any", str(scope))
     }
 
 
@@ -80,9 +80,9 @@ def test_a_ledger_is_shown_by_its_qualified_name(kind: str, uris: dict[str, str]
             outcome = bkaudit("ledger", "show", "--metadata", uris[kind], *name)
             assert outcome.exit_code == 0, outcome.output
             shown = json.loads(outcome.stdout)
-            assert (named(shown), shown["metadata"]["last_entry_id"]) == (ledger, last_entry(ledger))
+            assert (ledger_of(shown), shown["metadata"]["last_entry_id"]) == (ledger, last_entry(ledger))
             assert shown["ledger_qualified_name"] == ledger.qualified_name
     outcome = bkaudit("ledger", "show", "--metadata", uris[kind], "--ledger-qualified-name", AS_UUID)
-    assert named(json.loads(outcome.stdout)) == OF_UUID
+    assert ledger_of(json.loads(outcome.stdout)) == OF_UUID
     assert OF_UUID.scope < 0
     assert OF_UUID.id < 0

@@ -36,50 +36,52 @@ def uris(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
         )
 
 
-def said(*arguments: str) -> str:
+def ledger_output(*arguments: str) -> str:
     result = bkaudit("ledger", *arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
-def test_show_says_the_same_of_a_ledger(uris: tuple[str, ...]) -> None:
-    shown = {said("show", "--metadata", uri, "--ledger-id", "28") for uri in uris}
+def test_show_prints_the_same_ledger_from_every_source(uris: tuple[str, ...]) -> None:
+    shown = {ledger_output("show", "--metadata", uri, "--ledger-id", "28") for uri in uris}
     assert len(shown) == 1
-    [one] = shown
-    assert "127.0.101.1:3181" in one
-    assert json.loads(one)["ctime"] > 0
-    assert "golden" not in one  # the password of every ledger of this cluster
+    [output] = shown
+    assert "127.0.101.1:3181" in output
+    assert json.loads(output)["ctime"] > 0
+    assert "golden" not in output  # the password of every ledger of this cluster
 
 
-def test_list_says_the_same_of_every_ledger(uris: tuple[str, ...]) -> None:
-    listed = [sorted(said("list", "--metadata", uri).splitlines()) for uri in uris]
+def test_list_prints_the_same_ledgers_from_every_source(uris: tuple[str, ...]) -> None:
+    listed = [sorted(ledger_output("list", "--metadata", uri).splitlines()) for uri in uris]
     assert listed[0] == listed[1] == listed[2]
     assert len({json.loads(line)["ledger_id"] for line in listed[0]}) == 70
 
 
-def test_a_ledger_that_is_not_there_has_no_znode(uris: tuple[str, ...]) -> None:
+def test_missing_ledger_error_names_its_znode(uris: tuple[str, ...]) -> None:
     for uri in uris:
         result = bkaudit("ledger", "show", "--metadata", uri, "--ledger-id", "2100000000")
         assert result.exit_code == 2
         assert "has no ledger 2100000000 (no znode /ledgers/21/0000/L0000)" in result.stderr
 
 
-def test_a_scope_without_ledgers_has_none(uris: tuple[str, ...]) -> None:
+def test_scope_without_ledgers_is_listed_as_empty(uris: tuple[str, ...]) -> None:
     for uri in uris:
-        assert said("list", "--metadata", uri, "--ledger-scope-id", "1") == ""
+        assert ledger_output("list", "--metadata", uri, "--ledger-scope-id", "1") == ""
         result = bkaudit("ledger", "show", "--metadata", uri, "--ledger-scope-id", "1", "--ledger-id", "28")
         assert (result.exit_code, result.stdout) == (2, "")
         path = "/ledgers/scopes/0000/0000/0000/0001/0000/0000/0000/L001c"
         assert f"has no ledger 28 in scope 1 (no znode {path})" in result.stderr
 
 
-def test_a_server_that_is_not_there_is_unreachable() -> None:
+def test_missing_server_is_reported_as_unreachable() -> None:
     result = bkaudit("ledger", "list", "--metadata", "zk://127.0.0.1:1/ledgers")
     assert result.exit_code == 4
     assert "127.0.0.1:1" in result.output
 
 
-def test_who_is_named_in_a_credentials_file_may_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zookeeper_user_in_a_credentials_file_may_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     work = tmp_path / "server"
     shutil.copytree(DATA / "zookeeper" / "version-2", work / "version-2")
     file = tmp_path / "credentials.toml"
@@ -90,16 +92,18 @@ def test_who_is_named_in_a_credentials_file_may_read(tmp_path: Path, monkeypatch
             client.set_acls("/ledgers/00/0000/L0028", [make_digest_acl("ann", SECRET, all=True)])
         uri = f"zk://{server.hosts}/ledgers"
         show = ("ledger", "show", "--metadata", uri, "--ledger-id", "28")
-        stranger, named = bkaudit(*show), bkaudit(*show, "--credentials", str(file))
+        stranger, allowed = bkaudit(*show), bkaudit(*show, "--credentials", str(file))
         strange_list = bkaudit("ledger", "list", "--metadata", uri)
-        named_list = bkaudit("ledger", "list", "--metadata", uri, "--credentials", str(file))
+        allowed_list = bkaudit("ledger", "list", "--metadata", uri, "--credentials", str(file))
         monkeypatch.setenv(CREDENTIALS_VARIABLE, str(file))
         by_variable = bkaudit(*show)
     assert (stranger.exit_code, stranger.stdout) == (4, "")
     assert "/ledgers/00/0000/L0028 could not be read" in stranger.stderr
-    assert named.exit_code == 0, named.output
-    assert json.loads(named.stdout)["ledger_id"] == "28"
-    assert by_variable.stdout == named.stdout
+    assert allowed.exit_code == 0, allowed.output
+    assert json.loads(allowed.stdout)["ledger_id"] == "28"
+    assert by_variable.stdout == allowed.stdout
     assert (strange_list.exit_code, len(strange_list.stdout.splitlines())) == (3, 69)
-    assert (named_list.exit_code, len(named_list.stdout.splitlines())) == (0, 70)
-    assert SECRET not in "".join(each.output for each in (stranger, named, strange_list, named_list))
+    assert (allowed_list.exit_code, len(allowed_list.stdout.splitlines())) == (0, 70)
+    assert SECRET not in "".join(
+        outcome.output for outcome in (stranger, allowed, strange_list, allowed_list)
+    )

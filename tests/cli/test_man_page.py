@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from auditor.cli import main
 from auditor.cli.man_page import EXIT_CODE_TEXTS, _roff_line, man_page
 from auditor.errors import AuditorError
-from tests.cli.test_help import ALL
+from tests.cli.test_help import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "bkaudit.1"
@@ -26,17 +26,17 @@ def plain(page: str) -> str:
     return page
 
 
-def test_help_prints_the_page_that_is_installed() -> None:
+def test_help_prints_the_installed_manual_page() -> None:
     """To renew it: python -m auditor.cli.man_page."""
     printed = CliRunner().invoke(main, ["help", "--man"], prog_name="bkaudit")
     assert (printed.exit_code, printed.stdout) == (0, PAGE.read_text("utf-8"))
 
 
-@pytest.mark.parametrize("words", ALL)
+@pytest.mark.parametrize("words", COMMANDS)
 def test_the_page_has_each_command_with_its_options(words: str) -> None:
     text = plain(man_page())
     [section] = re.findall(rf"(?ms)^\.SS bkaudit {re.escape(words)}$(.*?)(?=^\.S[SH] )", text)
-    names = {option for parameter in ALL[words].params for option in parameter.opts if option[0] == "-"}
+    names = {option for parameter in COMMANDS[words].params for option in parameter.opts if option[0] == "-"}
     shown = set(re.findall(r"(?<![\w-])--?[a-z][a-z0-9-]*", section))
     assert names <= shown
 
@@ -51,7 +51,7 @@ def test_the_page_has_every_exit_code() -> None:
 
 
 @pytest.mark.parametrize("text", [".PP", "'quoted", "a \\ b", "-x", "é"])
-def test_text_is_never_a_request(text: str) -> None:
+def test_text_is_never_read_as_a_roff_request(text: str) -> None:
     line = _roff_line(text)
     assert line.isascii()
     assert line[0] not in ".'"
@@ -60,7 +60,7 @@ def test_text_is_never_a_request(text: str) -> None:
     ).replace("\\[u00E9]", "")
 
 
-def test_the_page_is_lines_that_roff_knows() -> None:
+def test_manual_page_uses_only_known_roff_requests() -> None:
     requests = {line.split()[0] for line in man_page().splitlines() if line[:1] in (".", "'")}
     assert requests <= {'.\\"', ".TH", ".SH", ".SS", ".PP", ".TP", ".IP", ".B", ".nf", ".fi"}
 
@@ -79,6 +79,6 @@ if which("groff"):
 
 if which("lexgrog"):
 
-    def test_whatis_finds_the_name_and_what_it_does() -> None:
+    def test_whatis_finds_the_name_and_description() -> None:
         done = subprocess.run(["lexgrog", str(PAGE)], capture_output=True, text=True, check=True)
         assert "bkaudit - audit Apache BookKeeper clusters from their metadata and disks" in done.stdout

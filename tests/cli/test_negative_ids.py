@@ -17,23 +17,23 @@ DATA = Path(__file__).parents[1] / "data"
 QUALIFIED = "0000000000000000fffffffffffffff9"
 
 
-def show(uri: str, *named: str) -> Result:
-    return CliRunner().invoke(main, ["ledger", "show", "--metadata", uri, *named])
+def show(uri: str, *flags: str) -> Result:
+    return CliRunner().invoke(main, ["ledger", "show", "--metadata", uri, *flags])
 
 
 @pytest.mark.parametrize(
-    "named", [("--ledger-id", "-7"), ("--ledger-id=-7",), ("--ledger-qualified-name", QUALIFIED)]
+    "flags", [("--ledger-id", "-7"), ("--ledger-id=-7",), ("--ledger-qualified-name", QUALIFIED)]
 )
-def test_an_id_below_0_that_etcd_has_is_shown(named: tuple[str, ...], tmp_path: Path) -> None:
+def test_an_id_below_0_that_etcd_has_is_shown(flags: tuple[str, ...], tmp_path: Path) -> None:
     text = gzip.decompress((DATA / "etcd" / "metadata.jsonl.gz").read_bytes()).decode()
-    one = next(row for row in map(json.loads, text.splitlines()) if "/ledgers/0" in row["path"])
+    template = next(row for row in map(json.loads, text.splitlines()) if "/ledgers/0" in row["path"])
     path = f"/bk/cluster1/ledgers/{UUID(QUALIFIED)}"
-    more = one | {"path": path, "key": base64.b64encode(path.encode()).decode()}
-    (tmp_path / "dump").write_text(f"{text}{json.dumps(more)}\n")
-    done = show(f"dump://{tmp_path}/dump?root=/bk/cluster1", *named)
+    record = template | {"path": path, "key": base64.b64encode(path.encode()).decode()}
+    (tmp_path / "dump").write_text(f"{text}{json.dumps(record)}\n")
+    done = show(f"dump://{tmp_path}/dump?root=/bk/cluster1", *flags)
     assert done.exit_code == 0, done.output
-    said = json.loads(done.stdout)
-    assert (said["ledger_id"], said["ledger_qualified_name"], said["path"]) == ("-7", QUALIFIED, path)
+    ledger = json.loads(done.stdout)
+    assert (ledger["ledger_id"], ledger["ledger_qualified_name"], ledger["path"]) == ("-7", QUALIFIED, path)
 
 
 @pytest.mark.parametrize(("corpus", "layout"), [("flat-v1", "flat"), ("interleaved-hier", "hierarchical")])

@@ -35,7 +35,7 @@ def without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("scheme", ["dump", "zk-snapshot", "etcd-snapshot"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_ends_with_4_before_spark_starts_and_leaves_nothing_behind(
+def test_unreadable_metadata_ends_a_command_with_4_before_spark_starts(
     command: str, scheme: str, tmp_path: Path
 ) -> None:
     (tmp_path / "backup").write_bytes(gzip.compress(os.urandom(5_000)))
@@ -46,14 +46,14 @@ def test_a_command_ends_with_4_before_spark_starts_and_leaves_nothing_behind(
     assert not (tmp_path / "run").exists()
 
 
-def test_doctor_says_it_and_ends_with_4(tmp_path: Path) -> None:
+def test_doctor_reports_unreadable_metadata_and_ends_with_4(tmp_path: Path) -> None:
     (tmp_path / "backup").write_bytes(b"")
     done = bkaudit("doctor", "--metadata", f"dump://{tmp_path}/backup")
     assert done.exit_code == 4
     assert "it seems to be empty" in " ".join(done.stdout.split())
 
 
-def test_a_dump_of_another_root_with_a_damaged_line_shows_nothing_either(tmp_path: Path) -> None:
+def test_damaged_dump_of_another_root_is_a_read_error(tmp_path: Path) -> None:
     (tmp_path / "dump").write_text(
         '{"path": "/other", "data": "", "czxid": 1, "mzxid": 1, "ctime": 5, '
         '"mtime": 5, "version": 0, "ephemeralOwner": 0}\n{"path": "/le'

@@ -69,59 +69,61 @@ def call(
 COMMANDS = ("collect", "audit", "audit --bookies", "audit --since", "report", "explain")
 
 
-def hold(said: Result, words: str) -> None:
-    assert said.exit_code == 4, said.output
-    [line] = said.stderr.strip().splitlines()
+def assert_refused(outcome: Result, words: str) -> None:
+    assert outcome.exit_code == 4, outcome.output
+    [line] = outcome.stderr.strip().splitlines()
     assert line.startswith("bkaudit: ")
     assert words in line
     for wrong in ("damaged", "bug", "Request ID", "Traceback"):
-        assert wrong not in said.output
+        assert wrong not in outcome.output
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("user", DENIED)
-def test_a_user_who_is_not_let_in_hears_the_words_of_the_service(
+def test_denied_user_gets_the_error_text_of_the_service(
     store: Store, user: str, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     place = store.run if command in COMMANDS[2:] else f"{store.run}-new"
-    said = call(store, user, monkeypatch, command, place, tmp_path / "run")
-    hold(said, WORDS[user])
-    assert place in said.stderr
-    assert store.users[user]["AWS_SECRET_ACCESS_KEY"] not in said.output
+    outcome = call(store, user, monkeypatch, command, place, tmp_path / "run")
+    assert_refused(outcome, WORDS[user])
+    assert place in outcome.stderr
+    assert store.users[user]["AWS_SECRET_ACCESS_KEY"] not in outcome.output
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_bucket_that_is_not_there_is_named(
+def test_missing_bucket_is_named(
     store: Store, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     place = "s3a://no-such-bucket/run"
-    said = call(store, "writer", monkeypatch, command, place, tmp_path / "run")
-    hold(said, f"{place}: there is no bucket no-such-bucket; check the name, the endpoint and the region")
+    outcome = call(store, "writer", monkeypatch, command, place, tmp_path / "run")
+    assert_refused(
+        outcome, f"{place}: there is no bucket no-such-bucket; check the name, the endpoint and the region"
+    )
 
 
 @pytest.mark.parametrize("command", ["audit --since", "report", "explain"])
-def test_a_run_that_may_be_listed_and_not_read_is_not_damaged(
+def test_run_that_may_be_listed_but_not_read_is_not_damaged(
     store: Store, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    said = call(store, "lister", monkeypatch, command, store.run, tmp_path / "run")
-    hold(said, "AWS Error ACCESS_DENIED")
-    assert store.run in said.stderr
+    outcome = call(store, "lister", monkeypatch, command, store.run, tmp_path / "run")
+    assert_refused(outcome, "AWS Error ACCESS_DENIED")
+    assert store.run in outcome.stderr
 
 
 @pytest.mark.parametrize("command", ["collect", "audit"])
-def test_a_place_that_may_be_read_and_not_written_is_refused(
+def test_place_that_may_be_read_but_not_written_is_refused(
     store: Store, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    said = call(store, "reader", monkeypatch, command, f"{store.run}-mine", tmp_path / "run")
-    hold(said, "AWS Error ACCESS_DENIED")
+    outcome = call(store, "reader", monkeypatch, command, f"{store.run}-mine", tmp_path / "run")
+    assert_refused(outcome, "AWS Error ACCESS_DENIED")
 
 
-def test_who_may_read_reads_and_a_wrong_path_is_wrong_usage(
+def test_permitted_reader_can_read_and_a_wrong_path_is_wrong_usage(
     store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert call(store, "reader", monkeypatch, "report", store.run, tmp_path).exit_code in (0, 1, 3)
-    said = call(store, "reader", monkeypatch, "report", f"{store.run}-elsewhere", tmp_path)
-    assert said.exit_code == 2, said.output
+    outcome = call(store, "reader", monkeypatch, "report", f"{store.run}-elsewhere", tmp_path)
+    assert outcome.exit_code == 2, outcome.output
 
 
 def test_damage_is_not_mistaken_for_a_refusal() -> None:

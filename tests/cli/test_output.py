@@ -37,11 +37,11 @@ def run(tmp_path: Path) -> Path:
 
 
 def bkaudit(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(each) for each in arguments], prog_name="bkaudit")
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], prog_name="bkaudit")
 
 
 @pytest.mark.parametrize("form", [name for name in FORMS if name != "parquet"])
-def test_each_form_alone_goes_to_standard_output(run: Path, form: str) -> None:
+def test_each_single_form_is_written_to_standard_output(run: Path, form: str) -> None:
     outcome = bkaudit("report", run, "--format", form)
     assert outcome.exit_code == 0, outcome.stderr
     assert "entry-lost" in outcome.stdout
@@ -49,13 +49,13 @@ def test_each_form_alone_goes_to_standard_output(run: Path, form: str) -> None:
     assert sorted(path.name for path in run.iterdir()) == ["findings", "report.json", "tables"]
 
 
-def test_further_forms_go_to_the_run(run: Path) -> None:
+def test_additional_forms_are_written_into_the_run(run: Path) -> None:
     forms = [argument for name in FORMS for argument in ("--format", name)]
     outcome = bkaudit("report", run, *forms)
     assert outcome.exit_code == 0, outcome.stderr
     assert outcome.stdout == bkaudit("report", run).stdout
-    there = {path.name for path in run.iterdir()}
-    assert there == {
+    file_names = {path.name for path in run.iterdir()}
+    assert file_names == {
         "findings",
         "tables",
         *(f"report.{form.ending}" for name, form in FORMS.items() if name != "text"),
@@ -67,18 +67,18 @@ def test_further_forms_go_to_the_run(run: Path) -> None:
             assert (run / f"report.{form.ending}").read_text("utf-8") == shown, name
 
 
-def test_the_report_of_the_run_is_never_written_over(run: Path) -> None:
-    kept = run / "report.json"
+def test_report_of_the_run_is_never_overwritten(run: Path) -> None:
+    run_report = run / "report.json"
     # Not the whole of `stat`: to read the report, which both do, moves its time of access.
-    before = (kept.stat().st_ino, kept.stat().st_mtime_ns, kept.read_bytes())
+    before = (run_report.stat().st_ino, run_report.stat().st_mtime_ns, run_report.read_bytes())
     bkaudit("report", run, "--format", "text", "--format", "json")
-    assert (kept.stat().st_ino, kept.stat().st_mtime_ns, kept.read_bytes()) == before
+    assert (run_report.stat().st_ino, run_report.stat().st_mtime_ns, run_report.read_bytes()) == before
     outcome = bkaudit("report", run, "--format", f"text={run}/report.json")
     assert outcome.exit_code == 2
     assert "the run's own report has this path. Choose another file" in outcome.stderr
 
 
-def test_a_form_with_a_file_leaves_standard_output_alone(run: Path, tmp_path: Path) -> None:
+def test_form_with_a_file_is_not_written_to_standard_output(run: Path, tmp_path: Path) -> None:
     outcome = bkaudit("report", run, "--format", f"json={tmp_path}/a.json", "--format", "jsonl")
     assert json.loads((tmp_path / "a.json").read_text()) == json.loads(report().to_json())
     assert len(outcome.stdout.splitlines()) == 4
@@ -87,7 +87,7 @@ def test_a_form_with_a_file_leaves_standard_output_alone(run: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("form", "said"),
+    ("form", "message"),
     [
         ("pdf", "Forms: text, json, jsonl, csv"),
         ("", "Forms: text, json, jsonl, csv"),
@@ -98,8 +98,8 @@ def test_a_form_with_a_file_leaves_standard_output_alone(run: Path, tmp_path: Pa
         ("csv=file/a.csv", "no such directory"),
     ],
 )
-def test_what_cannot_be_meant_is_said_before_the_audit(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str, said: str
+def test_invalid_form_is_refused_before_the_audit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str, message: str
 ) -> None:
     def no_audit(*_: Any) -> None:
         raise AssertionError("the audit has begun")
@@ -110,10 +110,10 @@ def test_what_cannot_be_meant_is_said_before_the_audit(
     outcome = bkaudit("audit", "--metadata", "dump:///a", "--bookies", "/b", "--format", form)
     assert outcome.exit_code == 2
     assert f"--format {form}: " in outcome.stderr
-    assert said in outcome.stderr
+    assert message in outcome.stderr
 
 
-def test_a_directory_that_may_not_be_written_is_said_before_the_audit(
+def test_unwritable_directory_is_refused_before_the_audit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # As root everything may be written: what the system would answer others.
@@ -122,7 +122,7 @@ def test_a_directory_that_may_not_be_written_is_said_before_the_audit(
         outputs([f"csv={tmp_path}/a.csv"], "run")
 
 
-def test_a_file_in_the_run_that_the_audit_makes_needs_no_directory_yet(tmp_path: Path) -> None:
+def test_output_file_in_a_future_run_needs_no_directory_yet(tmp_path: Path) -> None:
     assert outputs([f"csv={tmp_path}/run/a.csv"], str(tmp_path / "run"))[0].file == f"{tmp_path}/run/a.csv"
 
 
@@ -134,7 +134,7 @@ def test_two_forms_do_not_share_a_file(tmp_path: Path) -> None:
         outputs(["text", "csv", "csv"], "run")
 
 
-def test_a_file_that_cannot_be_written_does_not_keep_the_others_from_it(
+def test_unwritable_form_does_not_stop_the_other_forms(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
@@ -175,7 +175,7 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.prom"]
 
 
-def test_a_new_file_can_be_read_by_whom_the_system_lets(tmp_path: Path) -> None:
+def test_new_file_has_the_default_permissions(tmp_path: Path) -> None:
     (tmp_path / "other").touch()
     write_whole(str(tmp_path / "a.prom"), lambda out: None)
     assert (tmp_path / "a.prom").stat().st_mode == (tmp_path / "other").stat().st_mode
@@ -196,20 +196,20 @@ def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
     assert (tmp_path / "pipe").is_fifo()
 
 
-def test_a_run_that_lies_elsewhere_gets_its_reports_there(run: Path, tmp_path: Path) -> None:
+def test_run_given_as_a_uri_gets_its_reports_inside_it(run: Path, tmp_path: Path) -> None:
     outcome = bkaudit("report", f"file://{run}", "--format", "text", "--format", "csv")
     assert outcome.exit_code == 0, outcome.stderr
     assert (run / "report.csv").read_text().count("\n") == 5
     assert not (run / "report.csv.part").exists()
 
 
-def test_each_file_that_was_written_is_named(run: Path, tmp_path: Path) -> None:
+def test_each_written_file_is_named(run: Path, tmp_path: Path) -> None:
     outcome = bkaudit("report", run, "--format", "parquet", "--format", f"csv={tmp_path}/a.csv")
     assert outcome.stdout == ""
     assert outcome.stderr == f"bkaudit: wrote {run}/report.parquet\nbkaudit: wrote {tmp_path}/a.csv\n"
 
 
-def test_the_page_of_reports_names_every_form() -> None:
+def test_reports_page_names_every_form() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reports.md").read_text("utf-8")
     forms = page.partition("## Forms")[2].partition("\n## ")[0]
     assert re.findall(r"^\| `(\w+)` \|", forms, re.MULTILINE) == list(FORMS)

@@ -24,7 +24,7 @@ from auditor.model.progress import Progress
 from auditor.spark.session import _redirect_output
 
 
-def test_a_log_gets_a_line_every_period_with_stage_rows_and_time() -> None:
+def test_log_progress_prints_stage_tasks_and_time_every_period() -> None:
     lines: list[str] = []
     with LogProgress(lines.append, shows_tables=False, period_s=0.01) as log:
         log.stage("indexes", 3, 15)
@@ -38,7 +38,7 @@ def test_a_log_gets_a_line_every_period_with_stage_rows_and_time() -> None:
     assert lines[-1].endswith(" in total")
 
 
-def test_a_log_gets_its_lines_while_something_else_has_the_number_of_standard_error(
+def test_log_progress_reaches_standard_error_while_output_is_redirected(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """So it is while Spark starts, which may take a minute."""
@@ -51,7 +51,7 @@ def test_a_log_gets_its_lines_while_something_else_has_the_number_of_standard_er
     assert (tmp_path / "spark.log").read_text() == ""
 
 
-def test_tables_are_named_only_where_that_is_asked_for() -> None:
+def test_tables_are_named_only_on_request() -> None:
     lines: list[str] = []
     for internal in (False, True):
         with LogProgress(lines.append, internal, period_s=1000) as log:
@@ -61,26 +61,26 @@ def test_tables_are_named_only_where_that_is_asked_for() -> None:
     assert shown == ["stage 7 of 15: judge", "stage 7 of 15: judge (judged_by_index)"]
 
 
-def test_what_is_sent_to_tasks_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_gateway_messages_are_not_logged_at_debug_level(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     CliRunner().invoke(main, ["audit", "--log-level", "debug"])  # without metadata it ends there
     assert logging.getLogger("kazoo").isEnabledFor(logging.DEBUG)
     assert not logging.getLogger("py4j.clientserver").isEnabledFor(logging.DEBUG)
 
 
-def test_a_new_stage_or_table_begins_without_the_tasks_of_the_one_before() -> None:
-    at = ProgressPosition(shows_tables=True)
-    texts = [str(at)]
-    at.stage("starting Spark")
-    texts.append(str(at))
-    at.stage("compare", 6, 15)
-    at.table("unequal", 4)
-    texts.append(str(at))
-    at.table("rows")
-    texts.append(str(at))
-    at.expect(2)
-    at.stage("judge", 7, 15)
-    texts.append(str(at))
+def test_new_stage_or_table_starts_without_the_earlier_task_count() -> None:
+    position = ProgressPosition(shows_tables=True)
+    texts = [str(position)]
+    position.stage("starting Spark")
+    texts.append(str(position))
+    position.stage("compare", 6, 15)
+    position.table("unequal", 4)
+    texts.append(str(position))
+    position.table("rows")
+    texts.append(str(position))
+    position.expect(2)
+    position.stage("judge", 7, 15)
+    texts.append(str(position))
     assert texts == [
         "starting",
         "starting Spark",
@@ -127,7 +127,7 @@ def stderr(monkeypatch: pytest.MonkeyPatch, *flags: str) -> str:
     return CliRunner().invoke(main, arguments).stderr
 
 
-def test_quiet_says_errors_only_and_verbose_names_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quiet_prints_only_errors_and_verbose_names_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "stage 3 of 15: indexes, a second in total" in stderr(monkeypatch)
     assert stderr(monkeypatch, "-q") == "bkaudit: enough\n"
     assert "stage 3 of 15: indexes (availability), " in stderr(monkeypatch, "-v")

@@ -23,32 +23,32 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
 def summary(days_ago: float, complete: bool = True, instance: str = "one") -> RunSummary:
     base = report([], coverage=coverage(complete), changes=None)
     when = int((NOON - timedelta(days=days_ago)).timestamp() * 1000)
-    of = replace(
+    run_report = replace(
         base, run=replace(base.run, finished=when), cluster=replace(base.cluster, instance_id=instance)
     )
-    return RunSummary.from_report(f"runs/{instance}-{days_ago}", of)
+    return RunSummary.from_report(f"runs/{instance}-{days_ago}", run_report)
 
 
-def kept(runs: list[RunSummary], keep: RetentionRules, named: tuple[str, ...] = ()) -> list[str]:
-    rest = dict.fromkeys(named, "something rests on it")
-    return [each.run.name for each in decide_retention(runs, keep, rest) if each.reasons]
+def kept_names(runs: list[RunSummary], keep: RetentionRules, pinned: tuple[str, ...] = ()) -> list[str]:
+    reasons = dict.fromkeys(pinned, "something rests on it")
+    return [decision.run.name for decision in decide_retention(runs, keep, reasons) if decision.reasons]
 
 
 def test_last_daily_weekly_and_monthly_keep_the_newest_of_each() -> None:
     runs = [summary(days) for days in (0, 0.25, 1, 2, 3, 7, 14, 21, 40)]
-    assert kept(runs, RetentionRules(last=2)) == ["one-0.25", "one-0"]
-    assert kept(runs, RetentionRules(daily=3)) == ["one-2", "one-1", "one-0"]
-    assert kept(runs, RetentionRules(weekly=3)) == ["one-14", "one-7", "one-0"]
-    assert kept(runs, RetentionRules(monthly=2)) == ["one-21", "one-0"]
-    assert kept(runs, RetentionRules(last=1, daily=2, weekly=2)) == ["one-7", "one-1", "one-0"]
+    assert kept_names(runs, RetentionRules(last=2)) == ["one-0.25", "one-0"]
+    assert kept_names(runs, RetentionRules(daily=3)) == ["one-2", "one-1", "one-0"]
+    assert kept_names(runs, RetentionRules(weekly=3)) == ["one-14", "one-7", "one-0"]
+    assert kept_names(runs, RetentionRules(monthly=2)) == ["one-21", "one-0"]
+    assert kept_names(runs, RetentionRules(last=1, daily=2, weekly=2)) == ["one-7", "one-1", "one-0"]
 
 
-def test_what_something_rests_on_never_goes() -> None:
+def test_newest_complete_pinned_and_other_clusters_runs_are_kept() -> None:
     runs = [summary(9, complete=False), summary(8), summary(1, complete=False), summary(0, complete=False)]
-    assert kept(runs, RetentionRules(last=1)) == ["one-8", "one-0"]
-    assert kept(runs, RetentionRules(last=1), ("runs/one-9",)) == ["one-9", "one-8", "one-0"]
-    other = summary(30, instance="two")
-    assert kept([*runs, other], RetentionRules(last=1)) == ["two-30", "one-8", "one-0"]
+    assert kept_names(runs, RetentionRules(last=1)) == ["one-8", "one-0"]
+    assert kept_names(runs, RetentionRules(last=1), ("runs/one-9",)) == ["one-9", "one-8", "one-0"]
+    foreign = summary(30, instance="two")
+    assert kept_names([*runs, foreign], RetentionRules(last=1)) == ["two-30", "one-8", "one-0"]
 
 
 @pytest.fixture
@@ -68,14 +68,14 @@ def runs(tmp_path: Path) -> Path:
 
 
 def prune(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["prune", *(str(each) for each in arguments)])
+    return CliRunner().invoke(main, ["prune", *(str(argument) for argument in arguments)])
 
 
 def names(runs: Path) -> set[str]:
     return {path.name for path in runs.iterdir()}
 
 
-def test_nothing_goes_without_yes_and_then_only_what_was_said(runs: Path) -> None:
+def test_only_reported_runs_are_removed_and_only_with_yes(runs: Path) -> None:
     before = names(runs)
     dry = prune(runs, "--keep-last", 2)
     assert dry.exit_code == 0, dry.stderr
@@ -97,18 +97,14 @@ def test_nothing_goes_without_yes_and_then_only_what_was_said(runs: Path) -> Non
 
 @pytest.mark.parametrize("directory", ["{}", "{}/", "file://{}"])
 @pytest.mark.parametrize("baseline", ["run-4", "file://{}/run-4"])
-def test_a_baseline_stays_however_it_and_the_directory_are_named(
-    runs: Path, directory: str, baseline: str
-) -> None:
-    file, named = runs / "suppressions.toml", directory.format(runs)
+def test_baseline_is_kept_for_every_spelling_of_its_path(runs: Path, directory: str, baseline: str) -> None:
+    file, runs_path = runs / "suppressions.toml", directory.format(runs)
     file.write_text(f'[[baseline]]\nrun = "{baseline.format(runs)}"\nreason = "r"\nuntil = 2020-01-01\n')
-    assert prune(named, "--keep-last", 1, "--suppressions", file, "--yes").exit_code == 0
+    assert prune(runs_path, "--keep-last", 1, "--suppressions", file, "--yes").exit_code == 0
     assert {name for name in names(runs) if name.startswith("run")} == {"run-0", "run-4"}
 
 
-def test_a_baseline_that_the_configuration_names_stays_too(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_baseline_named_in_the_configuration_is_kept(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (runs / "suppressions.toml").write_text('[[baseline]]\nrun = "run-4"\nreason = "r"\nuntil = 2020-01-01\n')
     (runs / "audit.toml").write_text(f'suppressions = "{runs}/suppressions.toml"\n')
     monkeypatch.setenv("BKAUDIT_CONF", str(runs / "audit.toml"))
@@ -118,7 +114,7 @@ def test_a_baseline_that_the_configuration_names_stays_too(
     assert {name for name in names(runs) if name.startswith("run")} == {"run-0", "run-4"}
 
 
-def test_the_run_that_audits_take_tables_from_stays(runs: Path) -> None:
+def test_run_named_by_the_since_option_is_kept(runs: Path) -> None:
     file = runs / "audit.toml"
     file.write_text(f'since = "{runs}/run-3"\n')
     assert "run-3 (the option since names this run)" in prune(runs, "--keep-last", 1, "--conf", file).stdout
@@ -129,27 +125,27 @@ def test_the_run_that_audits_take_tables_from_stays(runs: Path) -> None:
     assert {name for name in names(runs) if name.startswith("run")} == {"run-0"}
 
 
-def test_a_suppressions_file_that_cannot_be_read_takes_nothing_away(runs: Path) -> None:
+def test_unreadable_suppressions_file_removes_nothing(runs: Path) -> None:
     (runs / "audit.toml").write_text('suppressions = "/nowhere/suppressions.toml"\n')
     refused = prune(runs, "--keep-last", 1, "--yes", "--conf", runs / "audit.toml")
     assert (refused.exit_code, "/nowhere/suppressions.toml" in refused.stderr) == (2, True)
     assert (runs / "run-4").exists()
 
 
-def test_what_to_keep_must_be_said(runs: Path) -> None:
+def test_missing_retention_rule_is_wrong_usage(runs: Path) -> None:
     refused = prune(runs, "--yes")
     assert (refused.exit_code, "no retention rule was given" in refused.stderr) == (2, True)
     assert (runs / "run-4").exists()
 
 
-def test_a_directory_that_is_not_there_is_said_with_the_way_out(tmp_path: Path) -> None:
+def test_missing_runs_directory_is_reported_with_advice(tmp_path: Path) -> None:
     outcome = CliRunner().invoke(main, ["prune", str(tmp_path / "none"), "--keep-last", "1"])
     assert outcome.exit_code == 2
     assert outcome.stderr.startswith(f"bkaudit: {tmp_path}/none: no such directory; bkaudit audit creates it")
     assert len(outcome.stderr.splitlines()) == 1
 
 
-def test_of_a_uri_no_lock_is_looked_at(runs: Path) -> None:
+def test_prune_by_uri_removes_no_lock(runs: Path) -> None:
     old = [file for day in (2, 3, 4) for file in (runs / f"run-{day}").rglob("*") if file.is_file()]
     freed = size(sum(file.stat().st_size for file in old))
     done = prune(f"file://{runs}", "--keep-last", 2, "--yes")

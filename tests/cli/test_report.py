@@ -30,9 +30,9 @@ SECOND = replace(
     evidence={"owner": {"tenant": "a", "namespace": "b", "topic": "c"}},
     bookie_id="b c",
 )
-FOUND = tuple(
-    replace(each, fingerprint=each.fingerprint or f"{number:016x}")
-    for number, each in enumerate((LOST, BELOW, UNREAD, ORPHAN, SECOND))
+FINDINGS = tuple(
+    replace(sample, fingerprint=sample.fingerprint or f"{number:016x}")
+    for number, sample in enumerate((LOST, BELOW, UNREAD, ORPHAN, SECOND))
 )
 
 # Both are known, and no finding is of either.
@@ -48,18 +48,18 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         / "a long directory name that is never broken, whatever it costs"
         / "r"
     )
-    more: list[dict[str, object]] = [{}, {"change": "new"}, {}, {"suppressed": "known"}, {}]
-    rows = [change_row(each, 1_795_000_000_000, **extra) for each, extra in zip(FOUND, more, strict=True)]  # type: ignore[arg-type]
-    made_run(path, FOUND, _report(FOUND), changes=rows, bookies=BOOKIES, ownership=TOPICS)
+    cells: list[dict[str, object]] = [{}, {"change": "new"}, {}, {"suppressed": "known"}, {}]
+    rows = [change_row(case, 1_795_000_000_000, **extra) for case, extra in zip(FINDINGS, cells, strict=True)]  # type: ignore[arg-type]
+    made_run(path, FINDINGS, _report(FINDINGS), changes=rows, bookies=BOOKIES, ownership=TOPICS)
     return path
 
 
-def _report(found: tuple[Finding, ...]) -> Report:
-    return report(findings=found)
+def _report(findings: tuple[Finding, ...]) -> Report:
+    return report(findings=findings)
 
 
 def bkaudit(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(each) for each in arguments], prog_name="bkaudit")
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], prog_name="bkaudit")
 
 
 def heads(outcome: Result) -> list[str]:
@@ -69,7 +69,7 @@ def heads(outcome: Result) -> list[str]:
     return [line.split(":")[0] for line in above.splitlines() if not line.endswith("shows them")]
 
 
-def test_a_pipe_gets_a_line_a_finding_the_worst_last_and_then_the_screen(run: Path) -> None:
+def test_pipe_gets_one_line_per_finding_worst_last_and_then_the_screen(run: Path) -> None:
     outcome = bkaudit("report", run)
     assert heads(outcome) == [
         "note orphan-ledger ledger 37 bookie b c",
@@ -91,7 +91,7 @@ def test_a_pipe_gets_a_line_a_finding_the_worst_last_and_then_the_screen(run: Pa
     assert [line[:6] for line in lines[verdict + 1 :] if line[0] != " "] == ["first ", "all ac"]
 
 
-def test_suppressed_findings_are_shown_where_that_is_asked_for(run: Path) -> None:
+def test_suppressed_findings_are_shown_on_request(run: Path) -> None:
     outcome = bkaudit("report", run, "--show-suppressed")
     assert "note orphan-ledger ledger 36 bookie bk-b" in heads(outcome)
     assert "[confirmed, since 2026-11-18, suppressed: known]" in outcome.stdout
@@ -113,12 +113,12 @@ def test_suppressed_findings_are_shown_where_that_is_asked_for(run: Path) -> Non
         (["--ledger", "7", "--severity", "critical"], []),
     ],
 )
-def test_findings_can_be_chosen(run: Path, options: list[str], ledgers: list[str]) -> None:
-    found = [each.split(" ") for each in heads(bkaudit("report", run, *options))]
-    assert [words[3] if words[2:3] == ["ledger"] else "none" for words in found] == ledgers
+def test_selection_options_choose_findings(run: Path, options: list[str], ledgers: list[str]) -> None:
+    head_words = [head.split(" ") for head in heads(bkaudit("report", run, *options))]
+    assert [words[3] if words[2:3] == ["ledger"] else "none" for words in head_words] == ledgers
 
 
-def test_a_choice_of_nothing_is_said(run: Path) -> None:
+def test_empty_selection_is_reported(run: Path) -> None:
     nothing = bkaudit("report", run, "--topic", "a/b/d*")
     assert (heads(nothing), nothing.stderr) == ([], "bkaudit: no findings match the selection\n")
     nothing = bkaudit("report", run, "--bookie", "bk-idle:3181")
@@ -135,15 +135,13 @@ def test_a_choice_of_nothing_is_said(run: Path) -> None:
         ("--bookie", "x*", "the run has no such bookie; the bookies of this run are bk-idle:3181"),
     ],
 )
-def test_a_choice_of_what_the_run_does_not_know_is_refused(
-    run: Path, option: str, name: str, why: str
-) -> None:
+def test_selection_of_an_unknown_name_is_refused(run: Path, option: str, name: str, why: str) -> None:
     refused = bkaudit("report", run, option, name)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert refused.stderr == f"bkaudit: {option} {name}: {why}\n"
 
 
-def test_a_choice_is_for_forms_that_list_findings(run: Path) -> None:
+def test_selection_works_only_for_forms_that_list_findings(run: Path) -> None:
     outcome = bkaudit("report", run, "--format", "csv", "--severity", "error")
     assert [line.split('"')[1] for line in outcome.stdout.splitlines()] == ["id", "below-ack-quorum"]
     refused = bkaudit("report", run, "--format", "html", "--severity", "error")
@@ -152,7 +150,7 @@ def test_a_choice_is_for_forms_that_list_findings(run: Path) -> None:
     assert (unknown.exit_code, "--check entry-lots: no check has that id" in unknown.stderr) == (2, True)
 
 
-def at_a_terminal(monkeypatch: pytest.MonkeyPatch, run: Path, *options: str) -> str:
+def terminal_output(monkeypatch: pytest.MonkeyPatch, run: Path, *options: str) -> str:
     from auditor.cli import output
     from auditor.cli.report import report as command
 
@@ -177,18 +175,18 @@ def at_a_terminal(monkeypatch: pytest.MonkeyPatch, run: Path, *options: str) -> 
     return "".join(shown)
 
 
-def test_a_terminal_gets_one_screen_and_findings_where_they_are_asked_for(
+def test_terminal_gets_one_screen_and_findings_on_request(
     monkeypatch: pytest.MonkeyPatch, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    screen = at_a_terminal(monkeypatch, run)
+    screen = terminal_output(monkeypatch, run)
     assert screen.startswith("cluster ")
     assert "could be checked\nfirst action " in screen
     assert f"for all findings: bkaudit report '{run}' --all" in capsys.readouterr().err
-    chosen = at_a_terminal(monkeypatch, run, "--severity", "critical")
+    chosen = terminal_output(monkeypatch, run, "--severity", "critical")
     assert chosen.startswith("entry-lost (critical; 1)\n  A closed ledger has an entry with no copy left.\n")
     assert "could be checked\nfirst action " in chosen
-    sections = at_a_terminal(monkeypatch, run, "--all").split("\n\n")
-    assert [each.split(" ")[0] for each in sections[:4]] == [
+    sections = terminal_output(monkeypatch, run, "--all").split("\n\n")
+    assert [section.split(" ")[0] for section in sections[:4]] == [
         "orphan-ledger",
         "bookie-unread",
         "below-ack-quorum",
@@ -201,7 +199,7 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with six findings: one cause explains four of them, and one of the others is suppressed."""
     path = tmp_path_factory.mktemp("grouped") / "run"
     unread = [replace(UNREAD, bookie_id=f"bk-{n}", fingerprint=f"{n:016x}", cause=1) for n in range(10, 14)]
-    findings = (FOUND[0], *unread, FOUND[3])
+    findings = (FINDINGS[0], *unread, FINDINGS[3])
     cause = FindingCause(
         number=1,
         kind="not-read",
@@ -214,8 +212,8 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shown = report(findings=findings)
     shown = replace(shown, run=replace(shown.run, causes=[cause]))
     rows = [
-        change_row(each, 1_795_000_000_000, suppressed="known" if each is FOUND[3] else None)
-        for each in findings
+        change_row(finding, 1_795_000_000_000, suppressed="known" if finding is FINDINGS[3] else None)
+        for finding in findings
     ]
     made_run(path, findings, shown, changes=rows, bookies=BOOKIES)
     return path
@@ -227,19 +225,19 @@ def fingerprints(outcome: Result) -> int:
     return len({json.loads(line)["fingerprint"] for line in outcome.stdout.splitlines()})
 
 
-def test_all_lists_findings_that_a_cause_explains_and_suppressed_ones(
+def test_all_option_lists_explained_and_suppressed_findings(
     grouped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = heads(bkaudit("report", grouped, "--all"))
-    assert len(every) == fingerprints(bkaudit("report", grouped, "--format", "jsonl")) == 6
-    assert [head for head in every if "orphan-ledger" in head] != []
-    sections = at_a_terminal(monkeypatch, grouped, "--all")
+    all_heads = heads(bkaudit("report", grouped, "--all"))
+    assert len(all_heads) == fingerprints(bkaudit("report", grouped, "--format", "jsonl")) == 6
+    assert [head for head in all_heads if "orphan-ledger" in head] != []
+    sections = terminal_output(monkeypatch, grouped, "--all")
     assert [f"bk-{number}" in sections for number in range(10, 14)] == [True] * 4
     assert "ledger 36" in sections
     assert "hidden" not in sections
 
 
-def test_a_file_of_text_has_what_standard_output_has(grouped: Path, tmp_path: Path) -> None:
+def test_text_file_has_the_text_of_standard_output(grouped: Path, tmp_path: Path) -> None:
     for options in ([], ["--all"], ["--flat"], ["--severity", "critical"], ["--show-suppressed"]):
         file = tmp_path / "report.txt"
         done = bkaudit("report", grouped, *options, "--format", f"text={file}")
@@ -248,7 +246,7 @@ def test_a_file_of_text_has_what_standard_output_has(grouped: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
-def test_all_is_refused_for_forms_that_list_samples_or_counts(
+def test_all_option_is_refused_for_forms_with_samples_or_counts(
     grouped: Path, tmp_path: Path, form: str
 ) -> None:
     file = tmp_path / "report"
@@ -262,15 +260,13 @@ def test_all_is_refused_for_forms_that_list_samples_or_counts(
         )
 
 
-def test_hostile_names_break_no_line(run: Path) -> None:
+def test_control_characters_in_names_break_no_line(run: Path) -> None:
     hostile = replace(LOST, message="a\nb\x1b[31m\u2028c", bookie_id="bk\r\n:3181", missing=())
     [line] = text.pipe_lines(report(), text.make_findings_lookup(report(findings=(hostile,))))
     assert line.isprintable()
 
 
-def test_the_entry_that_accepts_a_loss_is_printed_and_is_valid_with_a_reason(
-    run: Path, tmp_path: Path
-) -> None:
+def test_accept_prints_an_entry_that_is_valid_with_a_reason(run: Path, tmp_path: Path) -> None:
     printed = bkaudit("report", run, "--accept", LOST.fingerprint)
     assert printed.exit_code == 0, printed.stderr
     assert printed.stdout.startswith("# critical entry-lost: entry 4 has no copy left\n[[suppress]]\n")

@@ -29,14 +29,14 @@ CELLS = [(name, table) for name, tables in (DECLARED | EXPLICIT).items() for tab
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("runs")
-    prepare(made)
-    ended = bkaudit("plan", str(made / "runs" / "1"), "--out", str(made / "plan.toml"))
+    directory = tmp_path_factory.mktemp("runs")
+    prepare(directory)
+    ended = bkaudit("plan", str(directory / "runs" / "1"), "--out", str(directory / "plan.toml"))
     assert ended.exit_code == 0, ended.output
-    return made
+    return directory
 
 
-def test_every_command_of_a_run_declares_the_verdicts_or_does_without_them() -> None:
+def test_commands_declare_the_verdicts_table_except_bookie_and_space() -> None:
     assert {"report", "plan make", "simulate", "explain run", "explain ledger"} <= DECLARED.keys()
     without = {name for name, tables in (DECLARED | EXPLICIT).items() if "verdicts" not in tables}
     assert without == {"explain bookie", "space"}

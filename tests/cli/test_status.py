@@ -23,19 +23,19 @@ HOUR = 3_600_000
 AFTER = 1_795_237_689_000 + 3 * 3_600_000
 
 
-def run_in(path: Path, of: Report, fail_on: str = "error", order: int = 0) -> None:
+def run_in(path: Path, run_report: Report, fail_on: str = "error", order: int = 0) -> None:
     path.mkdir(parents=True)
-    (path / "report.json").write_text(of.to_json())
+    (path / "report.json").write_text(run_report.to_json())
     options = {"fail_on": fail_on, "fail_on_suspect": False}
     (path / "manifest.json").write_text(json.dumps({"identity": {"options": options}}))
     os.utime(path / "report.json", (order, order))
 
 
 def status(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["status", *(str(each) for each in arguments)])
+    return CliRunner().invoke(main, ["status", *(str(argument) for argument in arguments)])
 
 
-def test_the_newest_run_is_one_line(tmp_path: Path) -> None:
+def test_newest_run_is_shown_in_one_line(tmp_path: Path) -> None:
     assert status_line(report(), "runs/a", AFTER) == (
         "NOT HEALTHY 6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51: 1 critical, 3 error, 8 note; first action: find "
         "the disks that held ledger 9223372036854770002, and keep all entry logs; 4 suppressed; 1 new, "
@@ -46,9 +46,9 @@ def test_the_newest_run_is_one_line(tmp_path: Path) -> None:
     assert ": only suppressed findings; 3 suppressed; " in status_line(accepted, "runs/a", AFTER)
     run_in(tmp_path / "a", report(), order=5)
     run_in(tmp_path / "b", report([], coverage=coverage(True), changes=None), order=3)
-    found = status(tmp_path)
-    assert (found.exit_code, found.stdout.count("\n")) == (1, 1)
-    assert found.stdout.endswith(f"{tmp_path}/a\n")
+    outcome = status(tmp_path)
+    assert (outcome.exit_code, outcome.stdout.count("\n")) == (1, 1)
+    assert outcome.stdout.endswith(f"{tmp_path}/a\n")
     assert status(tmp_path / "b").exit_code == 0
 
 
@@ -68,70 +68,70 @@ def test_the_exit_code_is_that_of_the_audit(tmp_path: Path, outcome: Report, fai
     assert status(tmp_path).exit_code == code
 
 
-def test_a_run_of_an_older_version_says_what_it_was_to_fail_on(tmp_path: Path) -> None:
+def test_fail_on_of_an_older_manifest_sets_the_exit_code(tmp_path: Path) -> None:
     run_in(tmp_path / "a", report([tally("a", "warning")], coverage=coverage(True)))
     manifest = tmp_path / "a" / "manifest.json"
     manifest.write_text('{"identity": {"options": {"fail_on": "warning"}}}')
     assert status(tmp_path).exit_code == 1
     manifest.write_text("{}")
-    found = status(tmp_path)
-    said = f"{manifest} is damaged (it has no 'identity'): restore a complete copy of it, or audit again"
-    assert (found.exit_code, found.stderr) == (5, f"bkaudit: {said}\n"), "no exit code is made up"
+    outcome = status(tmp_path)
+    message = f"{manifest} is damaged (it has no 'identity'): restore a complete copy of it, or audit again"
+    assert (outcome.exit_code, outcome.stderr) == (5, f"bkaudit: {message}\n"), "no exit code is made up"
 
 
-def test_an_old_run_is_not_good_enough(tmp_path: Path) -> None:
+def test_max_age_limits_the_age_of_a_run(tmp_path: Path) -> None:
     old: Any = report([], coverage=coverage(True))
     run_in(tmp_path / "a", old)
     assert status(tmp_path, "--max-age", "0.0001").exit_code in (0, 3)
     assert status(tmp_path, "--max-age", "1e9").exit_code == 0
 
 
-def test_the_age_is_that_of_the_oldest_data(tmp_path: Path) -> None:
-    now = int(time.time() * 1000)
-    facts = replace(report([], coverage=coverage(True)).run, scan_time=now - 2 * HOUR, finished=now)
+def test_age_of_a_run_is_that_of_its_oldest_data(tmp_path: Path) -> None:
+    now_ms = int(time.time() * 1000)
+    facts = replace(report([], coverage=coverage(True)).run, scan_time=now_ms - 2 * HOUR, finished=now_ms)
     run_in(tmp_path / "a", replace(report([], coverage=coverage(True)), run=facts))
     older = status(tmp_path, "--max-age", "1")
     assert (older.exit_code, status(tmp_path, "--max-age", "3").exit_code) == (3, 0)
     assert "its oldest data is 2.0 h old" in older.stdout
     manifest = tmp_path / "a" / "manifest.json"
-    said = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps(said | {"data_as_of": now - 9 * HOUR}))
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(content | {"data_as_of": now_ms - 9 * HOUR}))
     assert status(tmp_path, "--max-age", "3").exit_code == 3
-    manifest.write_text(json.dumps(said | {"data_as_of": now}))
+    manifest.write_text(json.dumps(content | {"data_as_of": now_ms}))
     assert status(tmp_path, "--max-age", "1").exit_code == 0
-    manifest.write_text(json.dumps(said | {"data_as_of": now + 9 * HOUR}))
+    manifest.write_text(json.dumps(content | {"data_as_of": now_ms + 9 * HOUR}))
     future = status(tmp_path, "--max-age", "1")
     assert (future.exit_code, status(tmp_path).exit_code) == (3, 0)
     assert "its data is dated in the future" in future.stdout
-    manifest.write_text(json.dumps(said | {"data_as_of": "yesterday"}))
+    manifest.write_text(json.dumps(content | {"data_as_of": "yesterday"}))
     assert status(tmp_path, "--max-age", "1").exit_code == 5
 
 
-def test_without_a_run_it_is_said_in_a_line(tmp_path: Path) -> None:
+def test_missing_run_is_reported_in_one_line(tmp_path: Path) -> None:
     nowhere = tmp_path / "none"
-    for path, said in (
+    for path, message in (
         (tmp_path, f"no finished run in {tmp_path}; make one with bkaudit audit --out {tmp_path}/NAME"),
         (nowhere, f"{nowhere}: no such directory; bkaudit audit creates it with the first run"),
     ):
-        found = status(path)
-        assert (found.exit_code, found.stderr) == (2, f"bkaudit: {said}\n")
+        outcome = status(path)
+        assert (outcome.exit_code, outcome.stderr) == (2, f"bkaudit: {message}\n")
 
 
 @pytest.mark.parametrize(
     "words",
     ["status", "report", "space", "explain run", "explain ledger 5", "history", "prune --keep-last 1"],
 )
-def test_every_command_says_alike_that_there_are_no_runs(
+def test_every_command_reports_missing_runs_in_the_same_words(
     words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BKAUDIT_RUNS", raising=False)
-    found = CliRunner().invoke(main, words.split())
-    said = "bkaudit: runs: no such directory; bkaudit audit creates it with the first run\n"
-    assert (found.exit_code, found.stderr) == (2, said)
+    outcome = CliRunner().invoke(main, words.split())
+    message = "bkaudit: runs: no such directory; bkaudit audit creates it with the first run\n"
+    assert (outcome.exit_code, outcome.stderr) == (2, message)
 
 
-def test_nothing_heavy_is_loaded_for_it(tmp_path: Path) -> None:
+def test_status_loads_no_heavy_modules(tmp_path: Path) -> None:
     run_in(tmp_path / "a", report())
     program = f"""
 import sys

@@ -27,8 +27,8 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert ended.returncode == 0, ended.stderr
-    found: dict[str, dict[str, Any]] = json.loads(ended.stdout)
-    return found
+    cells: dict[str, dict[str, Any]] = json.loads(ended.stdout)
+    return cells
 
 
 def test_the_matrix_has_every_command() -> None:

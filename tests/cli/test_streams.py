@@ -29,7 +29,7 @@ def shell(command: str, run: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", text], capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_a_reader_that_leaves_is_no_error(run: Path) -> None:
+def test_closed_reader_is_no_error(run: Path) -> None:
     ended = shell("bkaudit report RUN --format json | true; echo ${PIPESTATUS[0]}", run)
     assert (ended.stdout, ended.stderr) == ("0\n", "")
     ended = shell("bkaudit explain check | head -1; echo ${PIPESTATUS[0]}", run)
@@ -39,12 +39,12 @@ def test_a_reader_that_leaves_is_no_error(run: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("command", ["report RUN --format json", "explain check", "history RUN/.."])
-def test_a_full_standard_output_is_one_line(run: Path, command: str) -> None:
+def test_full_standard_output_is_a_one_line_error(run: Path, command: str) -> None:
     ended = shell(f"bkaudit {command} > /dev/full", run)
     assert (ended.returncode, ended.stderr) == (4, FULL)
 
 
-def test_closed_streams_go_nowhere_and_no_file_takes_their_number(run: Path) -> None:
+def test_report_with_closed_streams_writes_only_its_files(run: Path) -> None:
     ended = shell("bkaudit report RUN --format text --format json --format markdown <&- >&- 2>&-", run)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     assert "entry-lost" in (run / "report.md").read_text()
@@ -62,13 +62,13 @@ def test_a_full_standard_error_changes_no_exit_code(run: Path, command: str, cod
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("option", ["--help", "--version", "report --help"])
-def test_help_that_cannot_be_written_is_one_line(run: Path, option: str) -> None:
+def test_unwritable_help_is_a_one_line_error(run: Path, option: str) -> None:
     ended = shell(f"bkaudit {option} > /dev/full", run)
     assert (ended.returncode, ended.stderr) == (4, FULL)
     assert shell(f"bkaudit {option} | true; echo ${{PIPESTATUS[0]}}", run).stdout == "0\n"
 
 
-def test_other_broken_pipes_are_not_taken_for_a_reader_that_left(run: Path) -> None:
+def test_other_broken_pipes_are_reported_as_bugs(run: Path) -> None:
     code = (
         "from auditor.cli import main\nfrom auditor.runs import history\n"
         "def broken(*_):\n    raise BrokenPipeError(32, 'Broken pipe')\n"
@@ -81,7 +81,7 @@ def test_other_broken_pipes_are_not_taken_for_a_reader_that_left(run: Path) -> N
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_pipe_that_does_not_block_gets_all_of_the_output(unbuffered: str) -> None:
+def test_nonblocking_pipe_gets_the_complete_output(unbuffered: str) -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     code = "from auditor.cli import main\nmain(['conf', 'show', 'schemas/tables.json'])\n"

@@ -10,7 +10,7 @@ from auditor.errors import FileSystemError
 from auditor.sources.bookies.source_kinds import split_sources
 from tests.cli.test_doors import bkaudit
 from tests.corpora.cluster import Cluster
-from tests.servers.nobody import as_nobody, reachable
+from tests.servers.nobody import as_nobody, make_reachable
 
 BOOKIES = ("bk-a:3181", "bk-b:3181")
 COMMANDS = {
@@ -29,7 +29,7 @@ def place(tmp_path: Path) -> Path:
     cluster.ledger(1, {0: list(BOOKIES)}, (2, 2), 9)
     cluster.write(tmp_path)
     (tmp_path / "new").mkdir()
-    reachable(tmp_path)
+    make_reachable(tmp_path)
     (tmp_path / "new").chmod(0o777)
     return tmp_path
 
@@ -63,7 +63,7 @@ def test_one_unreadable_bookie_is_unread_and_the_others_are_read(place: Path) ->
     assert f"bkaudit: not read: {bookie}: Permission denied\n" in ended.stderr
 
 
-def test_unreadable_collection_beside_others_is_no_bookie(place: Path) -> None:
+def test_unreadable_collection_among_others_is_a_file_system_error(place: Path) -> None:
     collections = place / "new" / "collections"
     collections.mkdir()
     for name in ("a", "b"):

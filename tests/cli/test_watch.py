@@ -32,29 +32,29 @@ def watch(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["watch", *map(str, arguments)], prog_name="bkaudit")
 
 
-def told_to_end(runs: Path) -> threading.Thread:
+def end_after_third_run(runs: Path) -> threading.Thread:
     """Tells this process to end once a third run has a table."""
 
     def tell() -> None:
         deadline = time.monotonic() + ROUND_S
-        while len(seen) < 3 and time.monotonic() < deadline:
-            seen.update(path.parts[-4] for path in runs.glob("*/tables/ledgers/_SUCCESS"))
+        while len(run_names) < 3 and time.monotonic() < deadline:
+            run_names.update(path.parts[-4] for path in runs.glob("*/tables/ledgers/_SUCCESS"))
             time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    seen: set[str] = set()
+    run_names: set[str] = set()
     thread = threading.Thread(target=tell)
     thread.start()
     return thread
 
 
-def test_rounds_end_between_tables_when_told_and_leave_a_run_to_go_on_with(
+def test_signal_ends_the_rounds_between_tables_and_leaves_a_resumable_run(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     assert spark is not None  # which the command takes, for it is there
     corpus, runs, metrics = unpack("flat-v1", tmp_path), tmp_path / "runs", tmp_path / "bkaudit.prom"
     before = signal.getsignal(signal.SIGTERM)
-    thread = told_to_end(runs)
+    thread = end_after_third_run(runs)
     sources = ("--metadata", f"dump://{corpus.dump}", "--bookies", corpus.bookies)
     ended = watch(
         runs, *sources, "--interval", "1s", "--keep", "1", "--listen", "127.0.0.1:0",
@@ -71,11 +71,11 @@ def test_rounds_end_between_tables_when_told_and_leave_a_run_to_go_on_with(
     assert signal.getsignal(signal.SIGTERM) is before
     # Of the two that were finished one is kept; the third is there to be gone on with.
     [finished] = runs.glob("*/report.json")
-    [left] = {path.parent for path in runs.glob("*/manifest.json")} - {finished.parent}
+    [unfinished] = {path.parent for path in runs.glob("*/manifest.json")} - {finished.parent}
     assert second.endswith(f"; {finished.parent}")
     assert open_run(finished.parent).report.run.reused is not None
-    identity = (RunDirectory(str(left)).read_json("manifest.json") or {})["identity"]
-    assert unfinished_run(str(runs), identity, 900) == str(left)
+    identity = (RunDirectory(str(unfinished)).read_json("manifest.json") or {})["identity"]
+    assert unfinished_run(str(runs), identity, 900) == str(unfinished)
     text = metrics.read_text("utf-8")
     assert text.startswith("# HELP bkaudit_run_info")
     assert text.endswith("# EOF\n")
@@ -87,7 +87,7 @@ def _no_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_no_session")
-def test_a_store_that_is_away_is_a_line_and_the_code_of_the_last_round(
+def test_unreachable_store_is_reported_in_a_line_and_by_the_exit_code(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def away(*_: Any) -> None:
@@ -104,7 +104,7 @@ def test_a_store_that_is_away_is_a_line_and_the_code_of_the_last_round(
 
 
 @pytest.mark.usefixtures("_no_session")
-def test_a_round_that_fails_after_the_end_was_asked_for_announces_no_other(
+def test_failed_round_after_a_signal_announces_no_further_round(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def away(*_: Any) -> None:
@@ -118,7 +118,7 @@ def test_a_round_that_fails_after_the_end_was_asked_for_announces_no_other(
 
 
 @pytest.mark.usefixtures("_no_session")
-def test_a_report_that_cannot_be_written_is_said_and_the_rounds_go_on(
+def test_unwritable_report_is_reported_and_the_rounds_continue(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def done(audit: Any, *_: Any) -> Any:
@@ -137,7 +137,7 @@ def test_a_report_that_cannot_be_written_is_said_and_the_rounds_go_on(
 
 
 @pytest.mark.usefixtures("_no_session")
-def test_rounds_are_kept_on_any_file_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_rounds_and_retention_work_with_a_file_uri(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def done(audit: Any, *_: Any) -> Any:
         return made_run(Path(audit.out.removeprefix("file://"))).report
 
@@ -152,7 +152,7 @@ def test_rounds_are_kept_on_any_file_system(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--interval", "0"), "'0' is not a time of at least one second"),
         (("--interval", "5 min"), "'5 min' is not a time"),
@@ -163,7 +163,7 @@ def test_rounds_are_kept_on_any_file_system(monkeypatch: pytest.MonkeyPatch, tmp
     ],
 )
 @pytest.mark.usefixtures("_no_session")
-def test_what_is_invalid_is_said_before_anything_starts(arguments: tuple[str, ...], said: str) -> None:
+def test_invalid_option_is_refused_before_the_first_round(arguments: tuple[str, ...], message: str) -> None:
     ended = watch("--metadata", "zk://h1/ledgers", *arguments)
     assert ended.exit_code == EXIT_USAGE
-    assert said in ended.stderr
+    assert message in ended.stderr

@@ -14,7 +14,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.progress import SilentProgress
 from auditor.model.report import exit_code
 from tests.clusters.store import ROOT, EtcdStore, Store
-from tests.corpora.audited import Audited
+from tests.corpora.audited import FinishedRun
 from tests.servers.bookies.driver import Bookies
 
 if TYPE_CHECKING:
@@ -24,20 +24,22 @@ COPIES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
 
 
 @dataclass(frozen=True)
-class Finished(Audited):
+class IdleClusterRun(FinishedRun):
     """A finished run and the exit code that the command line would end with."""
 
     exit_code: int
 
-    def copies(self) -> list[tuple[str, int, str]]:
+    def copy_findings(self) -> list[tuple[str, int, str]]:
         """What it says of copies: id, ledger, confidence."""
-        return [(row["id"], row["ledger_id"], row["confidence"]) for id in COPIES for row in self.of(id)]
+        return [
+            (row["id"], row["ledger_id"], row["confidence"]) for id in COPIES for row in self.findings_of(id)
+        ]
 
-    def confirmed(self) -> set[str]:
+    def confirmed_ids(self) -> set[str]:
         return {row["id"] for row in self.findings() if row["confidence"] == "confirmed"}
 
 
-class At(SilentProgress):
+class ProgressHook(SilentProgress):
     """Progress that does something once, when a table begins."""
 
     def __init__(self, table: str, deed: Callable[[], None]) -> None:
@@ -53,7 +55,7 @@ class At(SilentProgress):
 
 @contextmanager
 def idle_cluster(
-    root: Path, storage: str, bookies: int = 3, auditor: bool = True, **given: Any
+    root: Path, storage: str, bookies: int = 3, auditor: bool = True, **bookie_options: Any
 ) -> Iterator[tuple[Bookies, Store]]:
     """So many bookies of one process, on a ZooKeeper of their own; they flush when they are told to.
 
@@ -62,7 +64,7 @@ def idle_cluster(
     with (
         EmbeddedZooKeeper(root / "zookeeper") as server,
         Store(server.hosts) as store,
-        Bookies(store.uri, root, storage, [None] * bookies, **given) as cluster,
+        Bookies(store.uri, root, storage, [None] * bookies, **bookie_options) as cluster,
     ):
         if auditor:
             vote_for(store, cluster.ids[0])
@@ -82,8 +84,8 @@ def audit(
     out: Path,
     progress: SilentProgress | None = None,
     **options: Any,
-) -> Finished:
+) -> IdleClusterRun:
     """Audit into the new directory ``out``."""
-    given = AuditOptions(**{"timeout": 5.0, **options})
-    report = Audit(store.uri, list(sources), str(out), given).run(spark, progress)
-    return Finished(report, out, exit_code(report, given.fail_on))
+    audit_options = AuditOptions(**{"timeout": 5.0, **options})
+    report = Audit(store.uri, list(sources), str(out), audit_options).run(spark, progress)
+    return IdleClusterRun(report, out, exit_code(report, audit_options.fail_on))

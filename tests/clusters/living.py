@@ -34,14 +34,14 @@ from tests.servers.bookies.driver import DRIVERS, Bookies
 from tests.servers.bookies.jars import RELEASE, classpath
 from tests.servers.java import SHORT_LIVED, KeptClasses
 
-HERE = Path(__file__).parent
+DIRECTORY = Path(__file__).parent
 READY_LIMIT_S = 120.0
 STOP_LIMIT_S = 60.0
 # Sessions end soon after their bookie: 4 s, or a kill would be over before the cluster knows of it.
 TICK_MS = 500
 SESSION_MS = 4_000
 
-BUSY: dict[str, str | int] = {
+BUSY_SETTINGS: dict[str, str | int] = {
     "zkTimeout": SESSION_MS,
     "autoRecoveryDaemonEnabled": "true",
     "openLedgerRereplicationGracePeriod": 3_000,
@@ -58,10 +58,13 @@ BUSY: dict[str, str | int] = {
 }
 """Of the server's configuration: everything that goes on by itself goes on within seconds."""
 
-ON_ETCD: dict[str, str | int] = {"autoRecoveryDaemonEnabled": "false", "gcOverreplicatedLedgerWaitTime": 0}
+ETCD_SETTINGS: dict[str, str | int] = {
+    "autoRecoveryDaemonEnabled": "false",
+    "gcOverreplicatedLedgerWaitTime": 0,
+}
 """What the etcd driver has no queue for: `newLedgerUnderreplicationManager` throws."""
 
-CALM: dict[str, str | int] = {"zkTimeout": SESSION_MS}
+IDLE_SETTINGS: dict[str, str | int] = {"zkTimeout": SESSION_MS}
 """Nothing is collected, compacted or replicated by itself."""
 
 
@@ -69,20 +72,20 @@ class LivingBookies(Bookies):
     """Bookies that are processes; `LivingHarness` is their client."""
 
     MAIN = "LivingHarness"
-    JAVA = tuple(sorted(HERE.glob("java/*.java")))
+    JAVA = tuple(sorted(DIRECTORY.glob("java/*.java")))
     MEMORY = ("-Xmx256m", "-XX:MaxDirectMemorySize=256m")
 
     def __init__(
-        self, store: Store | EtcdStore, root: Path, storage: str, names: int = 4, **given: Any
+        self, store: Store | EtcdStore, root: Path, storage: str, names: int = 4, **options: Any
     ) -> None:
-        super().__init__(store.uri, root, storage, [None] * names, **given)
+        super().__init__(store.uri, root, storage, [None] * names, **options)
         self._config["apart"] = True
         self.store = store
         self.storage = storage
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._shim = slow_sync(root)
         self._jars = classpath(self.driver, self.JAVA, self.release)
-        self._kept = KeptClasses("LivingBookie", self._jars)
+        self._class_cache = KeptClasses("LivingBookie", self._jars)
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -96,12 +99,12 @@ class LivingBookies(Bookies):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._kept.awaited and self.ids[0] in self._running:
+        if self._class_cache.awaited and self.ids[0] in self._running:
             with suppress(subprocess.TimeoutExpired):
                 self.stop(self.ids[0])
         for bookie in list(self._running):
             self.kill(bookie)
-        self._kept.keep()
+        self._class_cache.keep()
         super().__exit__(kind, error, trace)
 
     def settings(self, settings: Mapping[str, str | int]) -> None:
@@ -111,7 +114,7 @@ class LivingBookies(Bookies):
     def upgrade(self, release: str) -> None:
         """Let bookies that are started from now on be of another release."""
         self._jars = classpath(self.driver, self.JAVA, release)
-        self._kept = KeptClasses("LivingBookie", self._jars)
+        self._class_cache = KeptClasses("LivingBookie", self._jars)
 
     def without_index_directories(self) -> None:
         """Take indexDirectories out of the configuration of bookies that are started from now on."""
@@ -128,7 +131,7 @@ class LivingBookies(Bookies):
             f"-Djava.io.tmpdir={self.root / 'tmp'}",
             "-Dlog4j2.level=WARN",
             *SHORT_LIVED,
-            *self._kept.options(),
+            *self._class_cache.options(),
             *("-cp", self._jars, "LivingBookie", json.dumps(self._config), bookie),
         ]
         with self.log(bookie).open("ab") as log:
@@ -189,9 +192,9 @@ class LivingBookies(Bookies):
         """
         path = self._slowness(bookie)
         if seconds:
-            other = path.with_suffix(".next")
-            other.write_text(str(round(seconds * 1000)))
-            other.replace(path)
+            next_path = path.with_suffix(".next")
+            next_path.write_text(str(round(seconds * 1000)))
+            next_path.replace(path)
         else:
             path.unlink(missing_ok=True)
 
@@ -208,10 +211,10 @@ class LivingBookies(Bookies):
         return len(re.findall(r"(?m)^.*\bERROR\b.*GetListOfEntries", text))
 
     def load(self, seed: int, *, threads: int = 2, ledgers: int = 120, pause_ms: int = 400) -> None:
-        """Let writers work until `rest`; each keeps at most so many closed ledgers."""
+        """Let writers work until `end_load`; each keeps at most so many closed ledgers."""
         self._do("load", seed=seed, threads=threads, ledgers=ledgers, pause_ms=pause_ms)
 
-    def rest(self) -> dict[str, int]:
+    def end_load(self) -> dict[str, int]:
         """End the load; what was done, in counts."""
         counts: dict[str, int] = self._do("rest")
         return counts
@@ -225,9 +228,9 @@ class LivingBookies(Bookies):
         its writer was told is safe (``acknowledged``), and its ``last`` by its metadata.
         """
         names = ("ensemble", "write_quorum", "ack_quorum")
-        given = dict(zip(names, quorums, strict=True))
+        quorum_sizes = dict(zip(names, quorums, strict=True))
         done: list[dict[str, int]] = self._do(
-            "fail_over", seed=seed, ledgers=ledgers, in_flight=in_flight, **given
+            "fail_over", seed=seed, ledgers=ledgers, in_flight=in_flight, **quorum_sizes
         )
         return done
 
@@ -240,9 +243,9 @@ class LivingBookies(Bookies):
 
     def read(self, ledgers: Mapping[int, int], bookies: Sequence[str] = ()) -> dict[int, dict[str, str]]:
         """Read entries 0 to the last given of each ledger from every bookie: `LivingHarness`'s letters."""
-        wanted = {str(ledger): last for ledger, last in ledgers.items()}
-        answers = self._do("read", ledgers=wanted, bookies=list(bookies or self.ids))
-        return {int(ledger): said for ledger, said in answers.items()}
+        last_entries = {str(ledger): last for ledger, last in ledgers.items()}
+        answers = self._do("read", ledgers=last_entries, bookies=list(bookies or self.ids))
+        return {int(ledger): letters for ledger, letters in answers.items()}
 
     def index_files(self, bookie: str, ledger: int) -> list[Path]:
         """A ledger's index file on a bookie, where it has one."""
@@ -258,7 +261,7 @@ def living_cluster(
     storage: str,
     *,
     bookies: int = 4,
-    settings: Mapping[str, str | int] = BUSY,
+    settings: Mapping[str, str | int] = BUSY_SETTINGS,
     flush_interval_s: float = 2,
     on_etcd: bool = False,
     release: str = RELEASE,
@@ -268,7 +271,10 @@ def living_cluster(
 
     ``jars`` are those of another ZooKeeper than pyspark's.
     """
-    given = {"flush_interval_s": flush_interval_s, "settings": {**settings, **(ON_ETCD if on_etcd else {})}}
+    options = {
+        "flush_interval_s": flush_interval_s,
+        "settings": {**settings, **(ETCD_SETTINGS if on_etcd else {})},
+    }
     with ExitStack() as stack:
         store: Store | EtcdStore
         if on_etcd:
@@ -278,7 +284,7 @@ def living_cluster(
                 EmbeddedZooKeeper(root / "zookeeper", tick_time_ms=TICK_MS, jars=jars)
             )
             store = stack.enter_context(Store(server.hosts))
-        yield stack.enter_context(LivingBookies(store, root, storage, bookies, release=release, **given))
+        yield stack.enter_context(LivingBookies(store, root, storage, bookies, release=release, **options))
 
 
 def slow_sync(root: Path) -> Path:
@@ -289,7 +295,7 @@ def slow_sync(root: Path) -> Path:
     library = root / "slow_sync.so"
     if not library.exists():
         root.mkdir(parents=True, exist_ok=True)
-        command = [compiler, "-shared", "-fPIC", "-o", str(library), str(HERE / "slow_sync.c"), "-ldl"]
+        command = [compiler, "-shared", "-fPIC", "-o", str(library), str(DIRECTORY / "slow_sync.c"), "-ldl"]
         subprocess.run(command, check=True)
     return library
 

@@ -62,10 +62,10 @@ class Store:
         ledgers: dict[int, PlainLedger] = {}
         marks = set()
         for path in self._paths(ROOT):
-            if found := MARK.fullmatch(path):
-                marks.add(int(found[1]))
-            elif found := LEDGER.fullmatch(path):
-                id = int("".join(found.groups()))
+            if match := MARK.fullmatch(path):
+                marks.add(int(match[1]))
+            elif match := LEDGER.fullmatch(path):
+                id = int("".join(match.groups()))
                 try:
                     data, status = self.client.get(path)
                 except NoNodeError:
@@ -96,13 +96,13 @@ class Store:
         return f"{ROOT}/{digits[:2]}/{digits[2:6]}/L{digits[6:]}"
 
     def _paths(self, top: str) -> list[str]:
-        found, waiting = [], [top]
+        paths, waiting = [], [top]
         while waiting:
             path = waiting.pop()
             below = [f"{path}/{name}" for name in self._children(path)]
-            found += below
+            paths += below
             waiting += below
-        return found
+        return paths
 
     def _children(self, path: str) -> list[str]:
         try:
@@ -125,10 +125,10 @@ def edit_metadata(store: Store, ledger: int, edit: Callable[[LedgerMetadataForma
     record = LedgerMetadataFormat.FromString(data[start : start + size])
     edit(record)
     text = record.SerializeToString()
-    length, rest = b"", len(text)
-    while rest > 127:
-        length, rest = length + bytes([rest & 127 | 128]), rest >> 7
-    store.client.set(store.path(ledger), _HEADER + length + bytes([rest]) + text, status.version)
+    length, remainder = b"", len(text)
+    while remainder > 127:
+        length, remainder = length + bytes([remainder & 127 | 128]), remainder >> 7
+    store.client.set(store.path(ledger), _HEADER + length + bytes([remainder]) + text, status.version)
 
 
 class EtcdStore:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EMPTY, LACKING = 60, 40
 BOOKIES = 3
-FEW = 10
+MAX_ERROR_LINES = 10
 
 
 class Cluster(NamedTuple):
@@ -43,7 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize("disks", [True, False])
-def test_asking_for_ledgers_that_a_bookie_lacks_leaves_few_errors_in_its_log(
+def test_listing_missing_ledgers_leaves_few_errors_in_the_bookies_log(
     disks: bool, cluster: Cluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     def errors() -> int:
@@ -54,6 +54,6 @@ def test_asking_for_ledgers_that_a_bookie_lacks_leaves_few_errors_in_its_log(
     sources = [str(cluster.bookies.directory), "rpc:"] if disks else ["rpc:"]
     run = audit(spark, cluster.store, sources, tmp_path / "run")
     lines = errors() - before
-    assert (0 if disks else BOOKIES) <= lines <= FEW
-    assert run.copies() == []
+    assert (0 if disks else BOOKIES) <= lines <= MAX_ERROR_LINES
+    assert run.copy_findings() == []
     assert run.exit_code == 0

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.clusters.idle import Finished, audit, idle_cluster
-from tests.codecs.bookie.test_entry_log_records import one_by_one
+from tests.clusters.idle import IdleClusterRun, audit, idle_cluster
+from tests.codecs.bookie.test_entry_log_records import scan_one_by_one
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,8 +32,8 @@ def damage(log: Path, spoil: Any) -> None:
     data = bytearray(log.read_bytes())
     del data[int.from_bytes(data[8:16]) or len(data) :]
     data[8:20] = bytes(12)
-    at = [start for start, _, _, ledger, _ in one_by_one(bytes(data)) if ledger == DAMAGED][10]
-    data[at : at + 4] = spoil(bytes(data[at : at + 4]))
+    offset = [start for start, _, _, ledger, _ in scan_one_by_one(bytes(data)) if ledger == DAMAGED][10]
+    data[offset : offset + 4] = spoil(bytes(data[offset : offset + 4]))
     log.write_bytes(data)
 
 
@@ -45,17 +45,17 @@ def enlarge(size: bytes) -> bytes:
     return bytes([size[0], size[1] | 0x10]) + size[2:]
 
 
-def found(run: Finished) -> tuple[str, dict[str, Any]]:
+def danger_finding(run: IdleClusterRun) -> tuple[str, dict[str, Any]]:
     """How sure the one finding is, and its evidence."""
-    [finding] = run.of("gc-would-delete-live")
+    [finding] = run.findings_of("gc-would-delete-live")
     return finding["confidence"], json.loads(finding["evidence"])
 
 
-def hidden(run: Finished) -> dict[int, int]:
+def hidden_entries(run: IdleClusterRun) -> dict[int, int]:
     return {row["ledger_id"]: row["unseen"] for row in run.table("unseen_entries")}
 
 
-def indexed_behind(run: Finished) -> dict[int, int]:
+def indexed_behind(run: IdleClusterRun) -> dict[int, int]:
     """Entries that the index has in the first log, of ledgers that were written after the damaged one.
 
     The start has replayed the last ones into a new log, and the index has them there.
@@ -68,7 +68,7 @@ def indexed_behind(run: Finished) -> dict[int, int]:
     ("storage", "spoil"),
     [("DbLedgerStorage", flip_sign), ("InterleavedLedgerStorage", flip_sign), ("DbLedgerStorage", enlarge)],
 )
-def test_live_ledgers_behind_a_damaged_record_go_with_their_log(
+def test_live_ledgers_behind_a_damaged_record_are_deleted_with_their_log(
     storage: str, spoil: Any, spark: SparkSession, tmp_path: Path
 ) -> None:
     with idle_cluster(tmp_path, storage, 1, settings=SETTINGS, flush_interval_s=1) as (bookies, store):
@@ -87,29 +87,29 @@ def test_live_ledgers_behind_a_damaged_record_go_with_their_log(
         # A newer log: the damaged one is the collector's from now on.
         bookies.write(20, [bookie], 1, 1, ENTRIES)
         bookies.flush()
-        before = audited(spark, store, bookies.directory, tmp_path / "before")
+        before = run_audit(spark, store, bookies.directory, tmp_path / "before")
         for ledger in range(1, DAMAGED + 1):
             bookies.delete(ledger)
-        after = audited(spark, store, bookies.directory, tmp_path / "after")
+        after = run_audit(spark, store, bookies.directory, tmp_path / "after")
         assert log.exists()
         bookies.collect(bookie)
         assert not log.exists()
 
-    assert found(before)[0] == "suspect"
-    assert found(before)[1]["causes"] == ["unseen-keep"]
-    confidence, evidence = found(after)
+    assert danger_finding(before)[0] == "suspect"
+    assert danger_finding(before)[1]["causes"] == ["unseen-keep"]
+    confidence, evidence = danger_finding(after)
     assert confidence == "confirmed"
     behind = indexed_behind(after)
     assert len(behind) >= 3
     assert (evidence["ledgers"], evidence["reasons"]) == (len(behind), ["unseen"])
     assert evidence["causes"] == ["unseen-delete"]
     # Of the damaged ledger entry 10 and those after it.
-    assert hidden(after) == {DAMAGED: ENTRIES - 10, **behind}
+    assert hidden_entries(after) == {DAMAGED: ENTRIES - 10, **behind}
     classes = {row["class"] for row in after.table("space") if row["path"] == str(log)}
     assert "not-yet-mapped" not in classes
     [plan] = [row for row in after.table("log_foresight") if row["path"] == str(log)]
     assert (plan["action"], plan["frees"]) == ("delete", 0)
 
 
-def audited(spark: SparkSession, store: Store, bookies: Path, out: Path) -> Finished:
+def run_audit(spark: SparkSession, store: Store, bookies: Path, out: Path) -> IdleClusterRun:
     return audit(spark, store, [str(bookies)], out, entry_logs=True, witness="no")

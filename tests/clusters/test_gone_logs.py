@@ -17,7 +17,7 @@ from auditor.runs.reader import RunReader
 from auditor.sources.metadata.dump.save import SaveRequest, save
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.uri import parse_metadata_uri
-from tests.clusters.idle import Finished, audit, idle_cluster
+from tests.clusters.idle import IdleClusterRun, audit, idle_cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,31 +39,31 @@ def remove_first_log(bookies: Bookies, *names: str) -> None:
         bookies.start(name)
 
 
-def classes(run: Finished, id: str) -> dict[int, tuple[str, int]]:
+def classes(run: IdleClusterRun, id: str) -> dict[int, tuple[str, int]]:
     """The findings of an id: how sure each is, and how many entries it names."""
     counts = {row["ledger_id"]: row["class_entries"]["count"] for row in run.table("judged")}
-    return {row["ledger_id"]: (row["confidence"], counts[row["ledger_id"]]) for row in run.of(id)}
+    return {row["ledger_id"]: (row["confidence"], counts[row["ledger_id"]]) for row in run.findings_of(id)}
 
 
-def wholly_gone(run: Finished, bookies: int) -> dict[int, tuple[str, int]]:
+def wholly_gone(run: IdleClusterRun, bookies: int) -> dict[int, tuple[str, int]]:
     """Ledgers of which so many bookies have every entry in the log that is gone, as `classes` has them.
 
     A start may have replayed the entries of others into a newer log.
     """
     rows = [row["ledger_id"] for row in run.table("gone_entries") if row["entries"] == ENTRIES]
-    found = {ledger: ("confirmed", ENTRIES) for ledger in EARLY if rows.count(ledger) == bookies}
-    assert len(found) >= 3
-    return found
+    expected = {ledger: ("confirmed", ENTRIES) for ledger in EARLY if rows.count(ledger) == bookies}
+    assert len(expected) >= 3
+    return expected
 
 
-def explained(run: Finished, ledger: int) -> str:
+def explanation(run: IdleClusterRun, ledger: int) -> str:
     return render(ledger_view(RunReader(run.out), ledger))
 
 
 @pytest.mark.parametrize(
     ("storage", "release"), [("DbLedgerStorage", "4.17.3"), ("SortedLedgerStorage", "4.14.7")]
 )
-def test_entries_in_a_log_that_is_gone_are_no_copies(
+def test_entries_in_a_missing_log_do_not_count_as_copies(
     storage: str, release: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     cluster: dict[str, Any] = {"settings": SETTINGS, "flush_interval_s": 1, "release": release}
@@ -79,14 +79,14 @@ def test_entries_in_a_log_that_is_gone_are_no_copies(
             bookies.write(ledger, bookies.ids, 3, 2, ENTRIES)
         bookies.flush()
 
-        def audited(name: str, metadata: str | None = None, **options: Any) -> Finished:
+        def run_audit(name: str, metadata: str | None = None, **options: Any) -> IdleClusterRun:
             return audit(spark, store, [str(bookies.directory)], tmp_path / name, entry_logs=True, **options)
 
         remove_first_log(bookies, bookies.ids[0])
-        on_one = audited("one")
+        on_one = run_audit("one")
         remove_first_log(bookies, *bookies.ids[1:])
-        on_all = audited("all")
-        unasked = audited("unasked", witness="no")
+        on_all = run_audit("all")
+        unasked = run_audit("unasked", witness="no")
         for name in bookies.ids:
             bookies.stop(name)
         dump = tmp_path / "metadata.jsonl"
@@ -95,19 +95,19 @@ def test_entries_in_a_log_that_is_gone_are_no_copies(
         report = Audit(
             f"dump://{dump}", [str(bookies.directory)], str(tmp_path / "saved"), AuditOptions(entry_logs=True)
         ).run(spark)
-        saved = Finished(report, tmp_path / "saved", exit_code(report, Severity.ERROR))
+        saved = IdleClusterRun(report, tmp_path / "saved", exit_code(report, Severity.ERROR))
 
     assert wholly_gone(on_one, 1).items() <= classes(on_one, "below-write-quorum").items()
-    assert on_one.of("entry-lost") == []
+    assert on_one.findings_of("entry-lost") == []
     for run in (on_all, unasked, saved):
         lost = wholly_gone(run, 3)
         assert lost.items() <= classes(run, "entry-lost").items()
         touched = {row["ledger_id"] for row in run.table("gone_entries")}
         assert classes(run, "entry-lost").keys() <= touched
         assert {row["state"] for row in run.table("gone_entries")} == {"agreed"}
-    asked = [row for row in on_all.table("witness") if row["ledger_id"] in lost]
-    assert {row["ledger_id"] for row in asked} == lost.keys()
-    assert {row["answer"] for row in asked}.isdisjoint({"served"})
-    text = explained(on_all, min(lost))
+    witness_rows = [row for row in on_all.table("witness") if row["ledger_id"] in lost]
+    assert {row["ledger_id"] for row in witness_rows} == lost.keys()
+    assert {row["answer"] for row in witness_rows}.isdisjoint({"served"})
+    text = explanation(on_all, min(lost))
     assert "healthy" not in text
     assert "no copy" in text or "lost" in text

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.sources.bookies.entry_logs.reader import read_contents
-from tests.clusters.idle import Finished, audit, idle_cluster
+from tests.clusters.idle import IdleClusterRun, audit, idle_cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,16 +29,16 @@ FLUSHED, UNFLUSHED, UNMAPPED = (2, 3), (23, 24), (30,)
 DELETED = (*FLUSHED, *UNFLUSHED, *UNMAPPED)
 
 
-def coming(run: Finished) -> set[str]:
+def deletable_logs(run: IdleClusterRun) -> set[str]:
     """The logs that the next collection deletes."""
     return {Path(row["path"]).name for row in run.table("log_foresight") if row["action"] == "delete"}
 
 
-def confidence(run: Finished) -> set[str]:
-    return {row["confidence"] for row in run.of("entry-log-reclaimable")}
+def confidence(run: IdleClusterRun) -> set[str]:
+    return {row["confidence"] for row in run.findings_of("entry-log-reclaimable")}
 
 
-def test_a_log_that_a_collection_left_is_not_confirmed_to_go_with_the_next(
+def test_log_skipped_by_a_collection_is_not_confirmed_for_the_next(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     conf = tmp_path / "bk_server.conf"
@@ -46,7 +46,7 @@ def test_a_log_that_a_collection_left_is_not_confirmed_to_go_with_the_next(
     with idle_cluster(tmp_path, "InterleavedLedgerStorage", 1, settings=SETTINGS) as (bookies, store):
         [bookie] = bookies.ids
 
-        def audited(name: str, bookie_conf: str | None) -> Finished:
+        def run_audit(name: str, bookie_conf: str | None) -> IdleClusterRun:
             # Runs lie beside those with the same settings: each is the earlier run of the next.
             out = tmp_path / ("conf" if bookie_conf else "plain") / name
             out.parent.mkdir(exist_ok=True)
@@ -58,8 +58,8 @@ def test_a_log_that_a_collection_left_is_not_confirmed_to_go_with_the_next(
 
         def mapped() -> set[str]:
             """The logs to which the bookie has written their map."""
-            found = [(log.name, read_contents(str(log))) for log in bookies.place(bookie).rglob("*.log")]
-            return {name for name, contents in found if contents.map_bytes}
+            results = [(log.name, read_contents(str(log))) for log in bookies.place(bookie).rglob("*.log")]
+            return {name for name, contents in results if contents.map_bytes}
 
         bookies.create(1, [bookie], 1, 1)
         bookies.append(1, 10)
@@ -73,14 +73,14 @@ def test_a_log_that_a_collection_left_is_not_confirmed_to_go_with_the_next(
         unflushed = mapped() - flushed
         for ledger in DELETED:
             bookies.delete(ledger)
-        runs = {conf: [audited("before", conf)] for conf in (None, str(conf))}
-        there = logs()
+        runs = {conf: [run_audit("before", conf)] for conf in (None, str(conf))}
+        logs_before = logs()
         for _ in range(2):
             bookies.append(1, 3)
             bookies.collect(bookie)
-        left = logs()
-        for given, found in runs.items():
-            found += [audited("after", given), audited("later", given)]
+        logs_after = logs()
+        for settings_path, results in runs.items():
+            results += [run_audit("after", settings_path), run_audit("later", settings_path)]
 
     def names(ledgers: tuple[int, ...]) -> set[str]:
         """The logs of ledgers, each with an id that is one less than that of its ledger."""
@@ -90,11 +90,11 @@ def test_a_log_that_a_collection_left_is_not_confirmed_to_go_with_the_next(
     assert names(FLUSHED) <= flushed
     assert names(UNFLUSHED) <= unflushed
     # The collector takes a log to be open until a flush has followed its map.
-    assert there - left == names(FLUSHED)
+    assert logs_before - logs_after == names(FLUSHED)
     plain, with_conf = runs[None], runs[str(conf)]
     # Each log that has no map may be written to: the collector leaves it, and nothing else is forecast.
-    assert coming(with_conf[0]) == names((*FLUSHED, *UNFLUSHED))
+    assert deletable_logs(with_conf[0]) == names((*FLUSHED, *UNFLUSHED))
     assert [confidence(run) for run in with_conf] == [{"suspect"}, set(), set()]
     # Without the configuration the open logs show it: the same is forecast, and nothing confirmed.
-    assert coming(plain[0]) == names((*FLUSHED, *UNFLUSHED))
+    assert deletable_logs(plain[0]) == names((*FLUSHED, *UNFLUSHED))
     assert [confidence(run) for run in plain] == [{"suspect"}, set(), set()]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.clusters.idle import At, Finished, audit, idle_cluster
+from tests.clusters.idle import IdleClusterRun, ProgressHook, audit, idle_cluster
 from tests.clusters.store import Store
 from tests.servers.bookies.driver import Bookies
 
@@ -74,7 +74,7 @@ CASES: dict[tuple[str, Deed], Ledgers] = {
 
 
 @pytest.fixture(scope="module")
-def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finished]:
+def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, IdleClusterRun]:
     """One audit a stage, during which the ledgers of the stage's cases are moved and deleted."""
     root, finished = tmp_path_factory.mktemp("moved"), {}
     with idle_cluster(root, "SortedLedgerStorage", bookies=4) as (bookies, store):
@@ -85,7 +85,7 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
                 for deed in DEEDS:
                     deed(bookies, store, CASES[stage, deed])
 
-            progress = At(stage, disturb)
+            progress = ProgressHook(stage, disturb)
             out = root / stage / "run"  # apart: runs side by side are compared with each other
             finished[stage] = audit(spark, store, [str(bookies.directory)], out, progress)
             assert progress.done
@@ -94,8 +94,8 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("deed", DEEDS)
-def test_nothing_is_confirmed_of_a_ledger_that_moved_or_went_between_the_scans(
-    deed: Deed, stage: str, runs: dict[str, Finished]
+def test_ledger_changed_between_the_scans_gets_no_confirmed_finding(
+    deed: Deed, stage: str, runs: dict[str, IdleClusterRun]
 ) -> None:
     run, case = runs[stage], CASES[stage, deed]
     rows = [row for row in run.findings() if row["ledger_id"] in case[:3]]
@@ -104,5 +104,5 @@ def test_nothing_is_confirmed_of_a_ledger_that_moved_or_went_between_the_scans(
     else:
         assert [row["id"] for row in rows if row["confidence"] == "confirmed"] == []
     # What stood still is confirmed beside it.
-    surplus = [row for row in run.of("over-replicated-ledger") if row["ledger_id"] in case]
+    surplus = [row for row in run.findings_of("over-replicated-ledger") if row["ledger_id"] in case]
     assert [(row["ledger_id"], row["confidence"]) for row in surplus][-1:] == [(case.steady, "confirmed")]

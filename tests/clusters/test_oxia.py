@@ -27,8 +27,8 @@ from auditor.notebook.run import open_run
 from auditor.sources.metadata.ledgers import StoredLedger, list_ledgers
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import choose_layout, open_store
-from tests.corpora.audited import Audited
-from tests.live.test_secrets import words_of
+from tests.corpora.audited import FinishedRun
+from tests.live.test_secrets import file_content
 from tests.servers.bookies.driver import Bookies
 from tests.servers.oxia import Oxia
 from tests.servers.secured_oxia import SecuredOxia, running_secured
@@ -52,7 +52,7 @@ EXIT_CODES = {"doctor": 0, "audit": 1, "ledger list": 0, "ledger show": 0, "dump
 PAGE = Path(__file__).parents[2] / "docs" / "secured.md"
 
 
-class OnOxia(NamedTuple):
+class OxiaCluster(NamedTuple):
     """A cluster of three bookies; of a ledger the third lacks entries 5 to 8.
 
     In the brokers' namespace a topic names all ledgers and one that was deleted.
@@ -71,7 +71,7 @@ class OnOxia(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnOxia]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OxiaCluster]:
     root = tmp_path_factory.mktemp("oxia")
     namespaces = {"bookkeeper": {"initialShardCount": 2}, "broker": {}}
     with (
@@ -94,11 +94,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnOxia]:
         for ledger in (LACKING, DELETED, *WHOLE):
             topic.ledgerInfo.add(ledgerId=ledger, entries=5, size=60)
         secured.in_namespace("broker").load([(f"/managed-ledgers/{TOPIC}", topic.SerializeToString())])
-        yield OnOxia(secured, bookies)
+        yield OxiaCluster(secured, bookies)
 
 
 @pytest.fixture
-def place(cluster: OnOxia, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(cluster: OxiaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with the files that the page names, and what it exports in the environment."""
     folder = cluster.secured.folder
     for name, file in (("ca", "ca.pem"), ("client", "auditor.pem"), ("client_key", "auditor.key")):
@@ -109,14 +109,14 @@ def place(cluster: OnOxia, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     for line in block("console example"):
         if line.startswith("export "):
             name = re.split("[ =]", line)[1]
-            said = subprocess.run(
+            result = subprocess.run(
                 ["sh", "-c", f'{line}; printf %s "${name}"'],
                 cwd=folder,
                 capture_output=True,
                 text=True,
                 check=True,
             )
-            monkeypatch.setenv(name, said.stdout)
+            monkeypatch.setenv(name, result.stdout)
     assert os.environ["BKAUDIT_CREDENTIALS"] == "auditor.toml"
     monkeypatch.chdir(folder)
     return folder
@@ -129,25 +129,25 @@ def block(info: str) -> list[str]:
     return lines
 
 
-def page_commands(cluster: OnOxia, place: Path) -> dict[str, list[str]]:
+def page_commands(cluster: OxiaCluster, place: Path) -> dict[str, list[str]]:
     """The words of the page's commands, with the cluster's places in the place of the page's, by command."""
     places = {
         "oxia1:6648": cluster.oxia.host,
         "/mnt/bookies": str(cluster.bookies.directory),
         "$PWD": str(place),
     }
-    found = {}
+    commands = {}
     for line in block("console example"):
         if line.startswith("bkaudit "):
             for written, real in places.items():
                 line = line.replace(written, real)
             words = shlex.split(line)[1:]
-            found[" ".join(words[:2] if words[0] == "ledger" else words[:1])] = words
-    return found
+            commands[" ".join(words[:2] if words[0] == "ledger" else words[:1])] = words
+    return commands
 
 
-def test_the_commands_of_the_page_audit_a_cluster_that_wants_a_certificate_and_a_token(
-    cluster: OnOxia, place: Path
+def test_documented_commands_audit_oxia_with_a_certificate_and_a_token(
+    cluster: OxiaCluster, place: Path
 ) -> None:
     before = cluster.oxia.offsets()
     commands = page_commands(cluster, place)
@@ -164,11 +164,11 @@ def test_the_commands_of_the_page_audit_a_cluster_that_wants_a_certificate_and_a
     assert {int(json.loads(line)["ledger_id"]) for line in texts["ledger list"].splitlines()} == LEDGERS
     assert json.loads(texts["ledger show"])["ledger_id"] == str(LACKING)
     assert "SAME: the copy has exactly the same contents as the source" in texts["compare"]
-    audited = Audited(open_run(place / "run").report, place / "run")
-    [lacking] = audited.of("below-write-quorum")
+    audited = FinishedRun(open_run(place / "run").report, place / "run")
+    [lacking] = audited.findings_of("below-write-quorum")
     assert (lacking["ledger_id"], lacking["confidence"]) == (LACKING, "confirmed")
     assert json.loads(lacking["evidence"])["owner"]["topic"] == "orders"
-    [dangling] = audited.of("owner-dangling")
+    [dangling] = audited.findings_of("owner-dangling")
     assert dangling["ledger_id"] == DELETED
     assert {row["standing"] for row in audited.table("ownership")} == {"owned", "dangling"}
     assert {row["answer"] for row in audited.table("witness")} == {"served", "no-such-entry"}
@@ -177,7 +177,7 @@ def test_the_commands_of_the_page_audit_a_cluster_that_wants_a_certificate_and_a
     assert cluster.oxia.offsets() == before
     secret = cluster.secured.token.encode()
     written = [path for path in (place / "run").rglob("*") if path.is_file()]
-    assert not [path for path in [*written, place / "metadata.jsonl"] if secret in words_of(path)]
+    assert not [path for path in [*written, place / "metadata.jsonl"] if secret in file_content(path)]
     assert not [name for name, text in texts.items() if cluster.secured.token in text]
 
 
@@ -188,8 +188,8 @@ def test_the_commands_of_the_page_audit_a_cluster_that_wants_a_certificate_and_a
         ("certificate|key", "audit", "requires a client certificate; add certificate and key to [oxia.tls]"),
     ],
 )
-def test_who_shows_no_token_or_no_certificate_is_refused_with_what_helps(
-    cluster: OnOxia, place: Path, tmp_path: Path, absent: str, command: str, words: str
+def test_missing_token_or_certificate_is_refused_with_advice(
+    cluster: OxiaCluster, place: Path, tmp_path: Path, absent: str, command: str, words: str
 ) -> None:
     lines = [line for line in block("toml") if not re.match(f"({absent}) ", line)]
     for name in ("ca.pem", "auditor.pem", "auditor.key"):
@@ -203,7 +203,7 @@ def test_who_shows_no_token_or_no_certificate_is_refused_with_what_helps(
     assert words in " ".join(done.output.split())
 
 
-def test_registrations_are_ephemeral_and_cookies_are_not(cluster: OnOxia, place: Path) -> None:
+def test_registrations_are_ephemeral_and_cookies_are_not(cluster: OxiaCluster, place: Path) -> None:
     with closing(open_store(cluster.oxia.uri, cluster.options)) as store:
         nodes = store.cluster()
         assert choose_layout(store, nodes)[0] is LayoutKind.HIERARCHICAL
@@ -213,11 +213,11 @@ def test_registrations_are_ephemeral_and_cookies_are_not(cluster: OnOxia, place:
     assert "INSTANCEID" in nodes.nodes
 
 
-def test_the_uri_that_bookies_have_is_taken_and_ledgers_of_both_trees_are_listed(
-    cluster: OnOxia, place: Path
+def test_bookies_own_uri_is_accepted_and_ledgers_of_both_trees_are_listed(
+    cluster: OxiaCluster, place: Path
 ) -> None:
     assert "?configFilePath=" in cluster.secured.bookies_uri
-    found = list_ledgers(cluster.secured.bookies_uri, 0, cluster.options)
-    ledgers = [item for item in found if isinstance(item, StoredLedger)]
+    records = list_ledgers(cluster.secured.bookies_uri, 0, cluster.options)
+    ledgers = [record for record in records if isinstance(record, StoredLedger)]
     assert {ledger.ledger.id for ledger in ledgers} == LEDGERS
     assert all(ledger.metadata is not None and ledger.damage is None for ledger in ledgers)

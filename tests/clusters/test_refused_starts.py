@@ -17,7 +17,7 @@ from auditor.model.holds import ActionKind
 from auditor.plan.plan_file import make_plan
 from auditor.runs.reader import RunReader
 from tests.clusters.idle import audit
-from tests.clusters.living import CALM, TICK_MS, LivingBookies, living_cluster, wait_until
+from tests.clusters.living import IDLE_SETTINGS, TICK_MS, LivingBookies, living_cluster, wait_until
 from tests.clusters.store import ROOT, Store
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ def damage_journal(cluster: LivingBookies, bookie: str, damage: bytes) -> int:
     """Write over the beginning of a record in the middle of a stopped bookie's journal; returns its byte."""
     [path] = (cluster.place(bookie) / "journal/current").glob("*.txn")
     data = bytearray(path.read_bytes())
-    at, records = 512, []
-    while (length := int.from_bytes(data[at : at + 4], "big", signed=True)) != 0:
+    offset, records = 512, []
+    while (length := int.from_bytes(data[offset : offset + 4], "big", signed=True)) != 0:
         if length < 0:  # padding
-            at += 8 + int.from_bytes(data[at + 4 : at + 8], "big")
+            offset += 8 + int.from_bytes(data[offset + 4 : offset + 8], "big")
             continue
-        records.append(at)
-        at += 4 + length
+        records.append(offset)
+        offset += 4 + length
     middle = records[len(records) // 2]
     data[middle : middle + len(damage)] = damage
     path.write_bytes(data)
@@ -60,31 +60,31 @@ def starts(cluster: LivingBookies, bookie: str) -> bool:
         (struct.pack(">ii", -256, -9), "java.lang.IllegalArgumentException", "journal-unreadable", False),
     ],
 )
-def test_a_damaged_journal_record_refuses_the_start_as_the_audit_says(
+def test_start_fails_on_a_damaged_journal_record_as_the_audit_says(
     damage: bytes, exception: str, fault: str, skippable: bool, tmp_path: Path, spark: SparkSession
 ) -> None:
     with living_cluster(
-        tmp_path, "DbLedgerStorage", bookies=3, settings=CALM, flush_interval_s=3600
+        tmp_path, "DbLedgerStorage", bookies=3, settings=IDLE_SETTINGS, flush_interval_s=3600
     ) as cluster:
         assert isinstance(cluster.store, Store)
         for ledger in range(1, LEDGERS + 1):
             cluster.write(ledger, cluster.ids, 3, 2, ENTRIES)
         down = cluster.ids[0]
         cluster.kill(down)
-        at = damage_journal(cluster, down, damage)
+        offset = damage_journal(cluster, down, damage)
         available = f"{ROOT}/available"
         wait_until(lambda: down not in cluster.store.client.get_children(available), f"{down} goes")
         run = audit(spark, cluster.store, [str(cluster.directory)], tmp_path / "run")
-        [finding] = run.of("start-refused")
+        [finding] = run.findings_of("start-refused")
         assert (finding["bookie_id"], finding["severity"]) == (down, "error")
         assert finding["confidence"] == "confirmed"
-        assert f"at byte {at}; the replay of the journal ends there" in finding["message"]
+        assert f"at byte {offset}; the replay of the journal ends there" in finding["message"]
         evidence = json.loads(finding["evidence"])
         assert (evidence["error"], evidence["fault"]) == (exception, fault)
         assert (evidence["way_out"] is not None) is skippable
         assert not starts(cluster, down)
         assert re.search(exception, cluster.log(down).read_text(errors="replace"))
-        cluster.settings({**CALM, "skipReplayJournalInvalidRecord": "true"})
+        cluster.settings({**IDLE_SETTINGS, "skipReplayJournalInvalidRecord": "true"})
         assert starts(cluster, down) is skippable
 
 
@@ -118,13 +118,15 @@ DAMAGES = (cut_table, remove_table, spoil_manifest, remove_current, spoil_log)
 
 
 @pytest.mark.parametrize("release", ["4.14.7", "4.17.3"])
-def test_bookies_with_damaged_databases_are_not_to_be_started(
+def test_bookies_with_damaged_databases_are_forbidden_to_start(
     release: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     with (
         EmbeddedZooKeeper(tmp_path / "zookeeper", tick_time_ms=TICK_MS) as server,
         Store(server.hosts) as store,
-        LivingBookies(store, tmp_path, "DbLedgerStorage", 6, release=release, settings=CALM) as cluster,
+        LivingBookies(
+            store, tmp_path, "DbLedgerStorage", 6, release=release, settings=IDLE_SETTINGS
+        ) as cluster,
     ):
         for ledger in range(1, LEDGERS + 1):
             cluster.write(ledger, cluster.ids, 6, 6, ENTRIES)
@@ -137,7 +139,7 @@ def test_bookies_with_damaged_databases_are_not_to_be_started(
                 cluster.stop(bookie)
             damage(cluster.place(bookie) / "ledgers0/current/locations")
         run = audit(spark, store, [str(cluster.directory)], tmp_path / "run")
-        assert {row["bookie_id"] for row in run.of("index-unreadable")} == {*damaged}
+        assert {row["bookie_id"] for row in run.findings_of("index-unreadable")} == {*damaged}
         holds = [row for row in run.table("holds") if row["reason"] == "index-damaged"]
         assert {(row["object"], row["key"], *row["forbids"]) for row in holds} == {
             ("bookie", name, "start") for name in damaged
@@ -158,7 +160,7 @@ def with_index_directories(cookie: str) -> str:
 
 
 @pytest.mark.parametrize("storage", ["DbLedgerStorage", "InterleavedLedgerStorage"])
-def test_index_directories_refuse_the_start_after_an_upgrade_from_4_14(
+def test_index_directories_prevent_the_start_after_an_upgrade_from_4_14(
     storage: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     in_rocksdb = storage == "DbLedgerStorage"
@@ -167,7 +169,7 @@ def test_index_directories_refuse_the_start_after_an_upgrade_from_4_14(
         Store(server.hosts) as store,
         LivingBookies(
             store, tmp_path, storage, 3,
-            release="4.14.7", index_apart=True, flush_interval_s=1, settings=CALM,
+            release="4.14.7", index_apart=True, flush_interval_s=1, settings=IDLE_SETTINGS,
         ) as cluster,
     ):  # fmt: skip
         ledgers = dict.fromkeys(range(1, LEDGERS + 1), ENTRIES - 1)
@@ -175,8 +177,8 @@ def test_index_directories_refuse_the_start_after_an_upgrade_from_4_14(
             cluster.write(ledger, cluster.ids, 3, 2, ENTRIES)
         bookies = [str(cluster.directory)]
         before = audit(spark, store, bookies, tmp_path / "before")
-        assert before.copies() == []
-        assert [(row["severity"], row["confidence"]) for row in before.of("start-refused")] == [
+        assert before.copy_findings() == []
+        assert [(row["severity"], row["confidence"]) for row in before.findings_of("start-refused")] == [
             ("note", "suspect")
         ] * 3
         cluster.stop(*cluster.ids)
@@ -185,11 +187,11 @@ def test_index_directories_refuse_the_start_after_an_upgrade_from_4_14(
         assert not starts(cluster, first)
         assert "InvalidCookieException" in cluster.log(first).read_text(errors="replace")
         after = audit(spark, store, bookies, tmp_path / "after")
-        found = after.of("start-refused")
-        assert [(row["bookie_id"], row["severity"]) for row in found] == [
+        refusals = after.findings_of("start-refused")
+        assert [(row["bookie_id"], row["severity"]) for row in refusals] == [
             (name, "error") for name in sorted(cluster.ids)
         ]
-        evidence = json.loads(found[0]["evidence"])
+        evidence = json.loads(refusals[0]["evidence"])
         assert evidence["fault"] == "index-not-in-cookie"
         assert evidence["way_out"].startswith(
             "without the setting indexDirectories" if in_rocksdb else "write the bookie's index"

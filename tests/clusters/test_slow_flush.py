@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tests.clusters.idle import audit
-from tests.clusters.living import CALM, LivingBookies, living_cluster
+from tests.clusters.living import IDLE_SETTINGS, LivingBookies, living_cluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,10 +40,12 @@ def _mark(cluster: LivingBookies, bookie: str) -> Path:
     return cluster.place(bookie) / "ledgers0" / "current" / "lastMark"
 
 
-def test_what_was_written_while_a_flush_was_under_way_is_not_lost(
+def test_entries_written_during_a_slow_flush_are_not_reported_lost(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    with living_cluster(tmp_path, "DbLedgerStorage", bookies=2, settings=CALM, flush_interval_s=1) as cluster:
+    with living_cluster(
+        tmp_path, "DbLedgerStorage", bookies=2, settings=IDLE_SETTINGS, flush_interval_s=1
+    ) as cluster:
         for bookie in cluster.ids:
             cluster.slow(bookie, SLOW_S)
         cluster.write(BEFORE, cluster.ids, 2, 2, 10)
@@ -59,6 +61,6 @@ def test_what_was_written_while_a_flush_was_under_way_is_not_lost(
         assert _marks(cluster) == marks, "another flush ended while the audit ran"
         for bookie in cluster.ids:
             cluster.slow(bookie, 0)
-    assert [row for row in run.copies() if row[2] == "confirmed"] == []
-    assert run.copies() == []
+    assert [row for row in run.copy_findings() if row[2] == "confirmed"] == []
+    assert run.copy_findings() == []
     assert run.exit_code == 0

@@ -31,26 +31,26 @@ class _File:
 
     def tree(self, pairs: Pairs, flag: int = 0) -> int:
         """The page of the root of a tree that holds these, in this order."""
-        lots: list[list[tuple[bytes, bytes]]] = [[]]
+        parts: list[list[tuple[bytes, bytes]]] = [[]]
         size = 16
         for key, value in pairs:
-            more = 16 + len(key) + len(value)
-            if lots[-1] and size + more > self.page_size:
-                lots.append([])
+            pair_bytes = 16 + len(key) + len(value)
+            if parts[-1] and size + pair_bytes > self.page_size:
+                parts.append([])
                 size = 16
-            lots[-1].append((key, value))
-            size += more
-        level = [(lot[0][0] if lot else b"", self.add(2, leaf(lot, flag), len(lot))) for lot in lots]
+            parts[-1].append((key, value))
+            size += pair_bytes
+        level = [(part[0][0] if part else b"", self.add(2, leaf(part, flag), len(part))) for part in parts]
         while len(level) > 1:
-            groups = [level[at : at + self.per_branch] for at in range(0, len(level), self.per_branch)]
+            groups = [level[base : base + self.per_branch] for base in range(0, len(level), self.per_branch)]
             level = [(group[0][0], self.add(1, branch(group), len(group))) for group in groups]
         return level[0][1]
 
 
 def leaf(pairs: Pairs, flag: int = 0) -> bytes:
     heads, tail = b"", b""
-    for at, (key, value) in enumerate(pairs):
-        position = 16 * (len(pairs) - at) + len(tail)
+    for index, (key, value) in enumerate(pairs):
+        position = 16 * (len(pairs) - index) + len(tail)
         heads += struct.pack("<IIII", flag, position, len(key), len(value))
         tail += key + value
     return heads + tail
@@ -58,8 +58,8 @@ def leaf(pairs: Pairs, flag: int = 0) -> bytes:
 
 def branch(children: Sequence[tuple[bytes, int]]) -> bytes:
     heads, tail = b"", b""
-    for at, (key, page) in enumerate(children):
-        heads += struct.pack("<IIQ", 16 * (len(children) - at) + len(tail), len(key), page)
+    for index, (key, page) in enumerate(children):
+        heads += struct.pack("<IIQ", 16 * (len(children) - index) + len(tail), len(key), page)
         tail += key
     return heads + tail
 

@@ -20,8 +20,8 @@ def _load() -> dict[str, Any]:
 
 def vectors(part: str) -> list[dict[str, Any]]:
     """One part: "availability", "availabilityDecode" or "striping"."""
-    found: list[dict[str, Any]] = _load()[part]
-    return found
+    cases: list[dict[str, Any]] = _load()[part]
+    return cases
 
 
 def bytes_of(vector: dict[str, Any]) -> bytes:

@@ -16,6 +16,6 @@ def refusal(decode: Callable[[bytes], object], data: bytes) -> DecodeError | Rul
     return None
 
 
-def within(error: DecodeError | RuleError[object] | None, data: bytes) -> bool:
+def points_within(error: DecodeError | RuleError[object] | None, data: bytes) -> bool:
     """Whether an error, if there is one and it is about bytes, points into them."""
     return not isinstance(error, DecodeError) or 0 <= error.offset <= len(data)

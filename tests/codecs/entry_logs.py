@@ -30,18 +30,18 @@ def ledgers_map(ledgers: Sequence[tuple[int, int]]) -> bytes:
 
 def sums(entries: Sequence[Entry]) -> dict[int, int]:
     """Bytes per ledger, as a map has them."""
-    found: dict[int, int] = {}
+    bytes_by_ledger: dict[int, int] = {}
     for ledger, _, payload in entries:
-        found[ledger] = found.get(ledger, 0) + 20 + payload
-    return found
+        bytes_by_ledger[ledger] = bytes_by_ledger.get(ledger, 0) + 20 + payload
+    return bytes_by_ledger
 
 
-def log(entries: Sequence[Entry], closed: bool = True, said: dict[int, int] | None = None) -> bytes:
-    """A log; ``said`` is what its map has, where that is not the truth."""
+def log(entries: Sequence[Entry], closed: bool = True, map_sums: dict[int, int] | None = None) -> bytes:
+    """A log; ``map_sums`` is what its map has, where that is not the truth."""
     body = b"".join(record(*entry) for entry in entries)
     if not closed:
         return header() + body
-    pairs = list((sums(entries) if said is None else said).items())
+    pairs = list((sums(entries) if map_sums is None else map_sums).items())
     return header(1024 + len(body), len(pairs)) + body + ledgers_map(pairs)
 
 
@@ -55,6 +55,6 @@ def direct_log(flushes: Sequence[Sequence[Entry]], closed: bool = True) -> bytes
     if not closed:
         return header() + data + pad
     pairs = list(sums([entry for entries in flushes for entry in entries]).items())
-    told = header(1024 + len(data) + len(pad), len(pairs))
-    whole = told + data + pad + ledgers_map(pairs)
-    return whole + b"\xf0" * (-len(whole) % 4096)
+    map_header = header(1024 + len(data) + len(pad), len(pairs))
+    log_bytes = map_header + data + pad + ledgers_map(pairs)
+    return log_bytes + b"\xf0" * (-len(log_bytes) % 4096)

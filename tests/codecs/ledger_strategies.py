@@ -43,15 +43,15 @@ messages = st.builds(
 @st.composite
 def mutations(draw: st.DrawFn, golden: bytes) -> bytes:
     """Golden bytes cut, flipped in a bit, or with a piece replaced by something else."""
-    at = draw(st.integers(0, max(0, len(golden) - 1)))
+    start = draw(st.integers(0, max(0, len(golden) - 1)))
     kind = draw(st.sampled_from(["cut", "flip", "replace", "insert"]))
     if kind == "cut":
-        return golden[:at]
+        return golden[:start]
     if kind == "flip" and golden:
-        return golden[:at] + bytes([golden[at] ^ 1 << draw(st.integers(0, 7))]) + golden[at + 1 :]
-    end = draw(st.integers(at, len(golden))) if kind == "replace" else at
+        return golden[:start] + bytes([golden[start] ^ 1 << draw(st.integers(0, 7))]) + golden[start + 1 :]
+    end = draw(st.integers(start, len(golden))) if kind == "replace" else start
     pieces = st.one_of(
         st.binary(max_size=8),
         st.sampled_from([b"\xff" * 10, b"9" * 30, b"{", b'"', b"\\u", b"\t", b"\n", b"[", b"<", b"-", b"#"]),
     )
-    return golden[:at] + draw(pieces) + golden[end:]
+    return golden[:start] + draw(pieces) + golden[end:]

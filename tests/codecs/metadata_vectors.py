@@ -25,8 +25,8 @@ def _load() -> dict[str, Any]:
 
 def vectors(part: str) -> list[Vector]:
     """One part: metadata, metadataCorrupt, paths, cookies, bookieIds, socketAddresses or layouts."""
-    found: list[Vector] = _load()[part]
-    return found
+    cases: list[Vector] = _load()[part]
+    return cases
 
 
 def bytes_of(vector: Vector) -> bytes:
@@ -69,11 +69,11 @@ def corpus_ledgers(corpus: str) -> list[tuple[str, bytes, int, Vector]]:
     lines = gzip.decompress((_CORPORA / corpus / "metadata.jsonl.gz").read_bytes()).splitlines()
     nodes = {node["path"].removeprefix("/ledgers/"): node for node in map(json.loads, lines)}
     by_id = {int(id): ledger["decoded"] for id, ledger in oracle["ledgers"].items() if "decoded" in ledger}
-    found = []
+    ledgers = []
     for rel, node in nodes.items():
         name = rel.rpartition("/")[2]
         digits = "".join(character for character in rel if character.isdigit())
         if name.startswith("L") and name != "LAYOUT" and int(digits) in by_id:
             decoded = by_id[int(digits)]
-            found.append((rel, base64.b64decode(node["data"]), node["ctime"], decoded))
-    return found
+            ledgers.append((rel, base64.b64decode(node["data"]), node["ctime"], decoded))
+    return ledgers

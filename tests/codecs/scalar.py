@@ -21,12 +21,12 @@ def greedy(runs: Iterable[tuple[int, int]]) -> list[Group]:
     for start, size in joined:
         while size > 0:
             piece = min(size, LONGEST)
-            _put(groups, start, piece)
+            _append_run(groups, start, piece)
             start, size = start + piece, size - piece
     return [(first, last, size, period) for first, last, size, period in groups]
 
 
-def _put(groups: list[list[int]], start: int, size: int) -> None:
+def _append_run(groups: list[list[int]], start: int, size: int) -> None:
     if groups:
         first, last, of_size, period = groups[-1]
         distance = start - last

@@ -17,7 +17,7 @@ gaps = st.one_of(st.integers(0, 4), st.sampled_from([LONGEST - 2, LONGEST - 1, L
 @st.composite
 def ragged_groups(draw: st.DrawFn, max_groups: int = 8) -> list[Group]:
     """Ascending groups of one set, not folded: they may touch, repeat each other's pattern, be huge."""
-    at = draw(st.one_of(st.integers(0, 5), st.just(2**40)))
+    first = draw(st.one_of(st.integers(0, 5), st.just(2**40)))
     groups: list[Group] = []
     for _ in range(draw(st.integers(0, max_groups))):
         size = draw(sizes)
@@ -26,9 +26,9 @@ def ragged_groups(draw: st.DrawFn, max_groups: int = 8) -> list[Group]:
         period = size + draw(st.integers(0, 3))
         if count == 1 or period > LONGEST:
             count, period = 1, 0
-        last = at + gap + (count - 1) * period
-        groups.append((at + gap, last, size, period))
-        at = last + size
+        last = first + gap + (count - 1) * period
+        groups.append((first + gap, last, size, period))
+        first = last + size
     return groups
 
 

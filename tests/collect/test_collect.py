@@ -41,40 +41,40 @@ SCHEMAS = {
 
 
 def rows_of(collection: str | Path, table: str) -> list[dict[str, Any]]:
-    found = Collection(str(collection))
-    return list(found.read_rows(table, found.manifest()))
+    source = Collection(str(collection))
+    return list(source.read_rows(table, source.manifest()))
 
 
 def read_on_disk(root: Path) -> list[dict[str, Any]]:
     """What the bookies' own ids have in the directories below ``root``, as an audit would read it."""
     places = find_places([str(root)])
-    named = {row.cookie_bookie_id for row in attribute_directories(places, set(), {}, None).directories}
-    found = attribute_directories(places, {each for each in named if each}, {}, None).bookies
-    planned = plan_parts([(each.bookie_id, each.index_directories) for each in found.values()], 4)
+    cookie_ids = {row.cookie_bookie_id for row in attribute_directories(places, set(), {}, None).directories}
+    bookies = attribute_directories(places, {bookie for bookie in cookie_ids if bookie}, {}, None).bookies
+    planned = plan_parts([(bookie.bookie_id, bookie.index_directories) for bookie in bookies.values()], 4)
     return [row for part in planned for batch in read_part(part) for row in batch.to_pylist()]
 
 
-def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def sorted_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Sorted, without stamps: files have them only some time after they were written."""
     return sorted(({name: row[name] for name in row if name != "stamp"} for row in rows), key=repr)
 
 
 @pytest.mark.parametrize("corpus", ["flat-v1", "interleaved-hier"])
-def test_what_is_collected_is_what_the_disks_say(corpus: str, tmp_path: Path) -> None:
+def test_collected_rows_match_the_disks_and_the_disks_are_unchanged(corpus: str, tmp_path: Path) -> None:
     root = unpack_bookies(corpus, tmp_path)
     before = {path: path.stat() for path in root.rglob("*")}
     collected = collect([str(root)], str(tmp_path / "out"))
     rows = rows_of(tmp_path / "out", "availability")
     pieces = {row.pop("piece") for row in rows}
-    assert in_order(rows) == in_order(read_on_disk(root))
+    assert sorted_rows(rows) == sorted_rows(read_on_disk(root))
     assert len(rows) == collected.manifest.rows("availability") > 80
     assert len(pieces) == 4
     assert all(re.fullmatch(f"{collected.manifest.id}:[0-9]+", piece) for piece in pieces)
     for table, schema in SCHEMAS.items():
         for file in collected.manifest.tables[table]:
-            written = pq.read_table(tmp_path / "out" / file.path)
-            assert written.schema.equals(schema)
-            assert written.num_rows == file.rows
+            file_table = pq.read_table(tmp_path / "out" / file.path)
+            assert file_table.schema.equals(schema)
+            assert file_table.num_rows == file.rows
     # Nothing was written, not even a time of last access that a reader could help.
     after = {path: path.stat() for path in root.rglob("*")}
     assert {path: (s.st_mtime_ns, s.st_size, s.st_mode) for path, s in after.items()} == {
@@ -82,7 +82,7 @@ def test_what_is_collected_is_what_the_disks_say(corpus: str, tmp_path: Path) ->
     }
 
 
-def test_damaged_indexes_are_rows_and_are_told(tmp_path: Path) -> None:
+def test_damaged_indexes_are_rows_and_are_reported(tmp_path: Path) -> None:
     root = unpack_bookies("interleaved-hier", tmp_path)
     collected = collect([str(root)], str(tmp_path / "out"))
     states = [row["state"] for row in rows_of(tmp_path / "out", "availability")]
@@ -90,21 +90,21 @@ def test_damaged_indexes_are_rows_and_are_told(tmp_path: Path) -> None:
     assert any("0/4/4.idx: ends inside a slot" in line for line in collected.unread_lines)
 
 
-def test_a_collection_says_when_where_and_how_much(tmp_path: Path) -> None:
+def test_manifest_has_the_time_the_sources_and_the_row_counts(tmp_path: Path) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
     first = collect([str(root)], str(tmp_path / "one"))
     second = collect([str(root)], str(tmp_path / "two"))
     assert first.manifest.id != second.manifest.id
     assert first.manifest.made <= first.manifest.finished <= second.manifest.made
-    written = json.loads((tmp_path / "one" / "collection.json").read_text())
-    assert written["schema"] == "bookkeeper-auditor/collection/1"
-    assert written["sources"] == [str(root)]
-    assert written["tables"]["places"]["rows"] == 4
+    manifest = json.loads((tmp_path / "one" / "collection.json").read_text())
+    assert manifest["schema"] == "bookkeeper-auditor/collection/1"
+    assert manifest["sources"] == [str(root)]
+    assert manifest["tables"]["places"]["rows"] == 4
     assert Collection(first.path).manifest() == first.manifest
     Collection(first.path).verify(first.manifest)
 
 
-def test_places_directories_and_cookies_are_kept_as_they_were_found(tmp_path: Path) -> None:
+def test_places_directories_and_cookies_are_collected_unchanged(tmp_path: Path) -> None:
     root = unpack_bookies("interleaved-hier", tmp_path)
     collect([str(root)], str(tmp_path / "out"))
     places = find_places([str(root)])
@@ -122,7 +122,7 @@ def test_places_directories_and_cookies_are_kept_as_they_were_found(tmp_path: Pa
     assert all(row["damage"] is None and row["ledger_dirs"] for row in cookies)
 
 
-def test_an_entry_log_is_summed_up_and_none_of_its_entries_is_copied(tmp_path: Path) -> None:
+def test_entry_log_is_summarised_and_its_entries_are_not_copied(tmp_path: Path) -> None:
     version = cookie("bk-a:3181", ["/data/ledgers0"])
     current = make_directory(tmp_path / "bookies/bk-a_3181/ledgers0", version) / "current"
     (current / "0.log").write_bytes(filled(HEADER) + b"the entries themselves".ljust(MAP_AT - 1024) + MAP)
@@ -141,7 +141,7 @@ def test_an_entry_log_is_summed_up_and_none_of_its_entries_is_copied(tmp_path: P
     )
 
 
-def test_a_disk_that_its_cookie_names_and_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_missing_disk_of_a_cookie_is_reported(tmp_path: Path) -> None:
     version = cookie("bk-a:3181", ["/data/ledgers0", "/data/ledgers1"])
     make_directory(tmp_path / "bookies/bk-a_3181/ledgers0", version)
     collected = collect([str(tmp_path / "bookies")], str(tmp_path / "out"))
@@ -153,7 +153,7 @@ def test_a_disk_that_its_cookie_names_and_that_is_not_there_is_told(tmp_path: Pa
     )
 
 
-def test_an_inventory_is_collected_with_what_it_declares(tmp_path: Path) -> None:
+def test_inventory_is_collected_with_its_declared_directories(tmp_path: Path) -> None:
     version = cookie("bk-a:3181", ["/d/l0", "/d/l1"])
     for name in ("x", "y"):
         make_directory(tmp_path / name, version)
@@ -166,7 +166,7 @@ def test_an_inventory_is_collected_with_what_it_declares(tmp_path: Path) -> None
     assert len({row["piece"] for row in rows}) == 1
 
 
-def test_a_collection_is_never_written_over(tmp_path: Path) -> None:
+def test_existing_directory_is_not_overwritten(tmp_path: Path) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
     (tmp_path / "out").mkdir()
     with pytest.raises(UsageError, match="already exists; choose a new directory"):
@@ -174,10 +174,10 @@ def test_a_collection_is_never_written_over(tmp_path: Path) -> None:
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_what_is_no_bookies_directory_is_a_usage_error(tmp_path: Path) -> None:
+def test_source_without_a_bookie_directory_is_a_usage_error(tmp_path: Path) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
     collect([str(root)], str(tmp_path / "one"))
-    for source, said in (
+    for source, error_text in (
         ("rpc:", "reads only bookies' own directories"),
         (str(tmp_path / "one"), "reads only bookies' own directories"),
         (
@@ -186,28 +186,26 @@ def test_what_is_no_bookies_directory_is_a_usage_error(tmp_path: Path) -> None:
         ),
         (str(root / "bookie1.dc1.example_3181/journal/current"), ": contains no directory of a bookie"),
     ):
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=error_text):
             collect([source], str(tmp_path / "two"))
     assert not (tmp_path / "two").exists()
 
 
-def test_a_target_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
+def test_unwritable_target_is_a_usage_error(tmp_path: Path) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be written"):
         collect([str(root)], str(tmp_path / "file" / "out"))
 
 
-def test_a_uri_is_written_like_a_path(tmp_path: Path) -> None:
+def test_collection_is_written_to_a_uri_as_to_a_path(tmp_path: Path) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
     collected = collect([str(root)], (tmp_path / "out").as_uri())
     assert collected.path == (tmp_path / "out").as_uri()
     assert len(rows_of(collected.path, "availability")) == len(rows_of(tmp_path / "out", "availability"))
 
 
-def test_a_collection_that_breaks_off_has_no_manifest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_collection_has_no_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
 
     def broken(directory: str) -> list[dict[str, Any]]:
@@ -220,23 +218,28 @@ def test_a_collection_that_breaks_off_has_no_manifest(
     assert not (tmp_path / "out" / "collection.json").exists()
 
 
-def test_spark_writes_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_collects_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     root = unpack_bookies("interleaved-hier", tmp_path)
     for place in sorted(root.iterdir()):
         log = place / "ledgers0" / "current" / "0.log"
         log.write_bytes(filled(HEADER).ljust(MAP_AT, b"e") + MAP)
         os.utime(log, (70, 70))
-    here = collect([str(root)], str(tmp_path / "here"))
-    there = collect([str(root)], str(tmp_path / "there"), spark=spark)
-    assert (there.unread_count, sorted(there.unread_lines)) == (here.unread_count, sorted(here.unread_lines))
+    local = collect([str(root)], str(tmp_path / "here"))
+    remote = collect([str(root)], str(tmp_path / "there"), spark=spark)
+    assert (remote.unread_count, sorted(remote.unread_lines)) == (
+        local.unread_count,
+        sorted(local.unread_lines),
+    )
     for table in SCHEMAS:
         rows = [rows_of(tmp_path / name, table) for name in ("here", "there")]
-        for each, collected in zip(rows, (here, there), strict=True):
-            for row in each:
+        for result, collected in zip(rows, (local, remote), strict=True):
+            for row in result:
                 if row.get("piece"):
                     row["piece"] = row["piece"].removeprefix(collected.manifest.id)
-        assert in_order(rows[0]) == in_order(rows[1]), table
-    Collection(there.path).verify(there.manifest)
-    assert there.manifest.rows("entry_logs") == 4
-    types = [pq.read_schema(tmp_path / "there" / file.path) for file in there.manifest.tables["availability"]]
-    assert all(isinstance(each, pa.Schema) and each.names == INDEX_SCHEMA.names for each in types)
+        assert sorted_rows(rows[0]) == sorted_rows(rows[1]), table
+    Collection(remote.path).verify(remote.manifest)
+    assert remote.manifest.rows("entry_logs") == 4
+    types = [
+        pq.read_schema(tmp_path / "there" / file.path) for file in remote.manifest.tables["availability"]
+    ]
+    assert all(isinstance(result, pa.Schema) and result.names == INDEX_SCHEMA.names for result in types)

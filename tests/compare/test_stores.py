@@ -45,13 +45,13 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
     return [json.loads(line) for line in dump.read_text("utf-8").splitlines()]
 
 
-def written(lines: list[Record], folder: Path, *, framed: bool = True) -> str:
+def write_dump(lines: list[Record], folder: Path, *, framed: bool = True) -> str:
     path = folder / "copy.jsonl"
     frame: tuple[list[Record], list[Record]] = ([], [])
     if framed:
         frame = [{"begin": {}}], [{"end": {"nodes": len(lines)}}]
-    whole = [*frame[0], *lines, *frame[1]]
-    path.write_text("".join(json.dumps(line) + "\n" for line in whole), "utf-8")
+    dump_lines = [*frame[0], *lines, *frame[1]]
+    path.write_text("".join(json.dumps(line) + "\n" for line in dump_lines), "utf-8")
     return f"dump://{path}"
 
 
@@ -62,8 +62,8 @@ def result(
         return comparison, list(all_differences(differences))
 
 
-def changes(found: list[StoreDifference]) -> set[tuple[StoreItem, CopyState, str]]:
-    return {(each.item, each.change, each.path) for each in found}
+def changes(differences: list[StoreDifference]) -> set[tuple[StoreItem, CopyState, str]]:
+    return {(difference.item, difference.change, difference.path) for difference in differences}
 
 
 def ledger_path(id: int) -> str:
@@ -92,9 +92,9 @@ def spoil(lines: list[Record]) -> tuple[list[Record], set[tuple[StoreItem, CopyS
     }
 
 
-def test_a_copy_that_is_whole_is_the_same(spark: SparkSession, tmp_path: Path, lines: list[Record]) -> None:
-    comparison, found = result(spark, SOURCE, written(lines, tmp_path))
-    assert found == []
+def test_complete_copy_is_equal(spark: SparkSession, tmp_path: Path, lines: list[Record]) -> None:
+    comparison, differences = result(spark, SOURCE, write_dump(lines, tmp_path))
+    assert differences == []
     assert (comparison.exit_code, comparison.gaps) == (EXIT_CLEAN, ())
     counts = {tally.item: (tally.source, tally.copy, tally.same) for tally in comparison.tallies}
     ledgers = sum(classify(LayoutKind.HIERARCHICAL, line["path"][9:]).kind == "ledger" for line in lines)
@@ -108,51 +108,55 @@ def test_a_copy_that_is_whole_is_the_same(spark: SparkSession, tmp_path: Path, l
 
 
 @pytest.mark.parametrize(("created", "exit_code"), [(1_000, EXIT_CLEAN), (60, EXIT_FOUND)])
-def test_a_copy_whose_id_generator_is_behind_differs(
+def test_id_generator_behind_the_ledger_ids_is_a_difference(
     spark: SparkSession, tmp_path: Path, lines: list[Record], created: int, exit_code: int
 ) -> None:
     copy = [dict(line) for line in lines]
     (generator,) = (line for line in copy if line["path"] == "/ledgers/idgen")
     generator["cversion"] = 2 * created  # a child was created and deleted for each id
-    comparison, found = result(spark, SOURCE, written(copy, tmp_path))
+    comparison, differences = result(spark, SOURCE, write_dump(copy, tmp_path))
     assert comparison.exit_code == exit_code
     behind = {(StoreItem.ID_GENERATOR, CopyState.DIFFERENT, "idgen")}
-    assert changes(found) == (behind if exit_code == EXIT_FOUND else set())
+    assert changes(differences) == (behind if exit_code == EXIT_FOUND else set())
 
 
-def test_each_kind_of_difference_is_found_and_no_other(
+def test_exactly_the_planted_differences_are_found(
     spark: SparkSession, tmp_path: Path, lines: list[Record]
 ) -> None:
-    copy, wanted = spoil(lines)
-    (same,) = (line for line in copy if line["path"] == ledger_path(147))
+    copy, expected = spoil(lines)
+    (ledger_line,) = (line for line in copy if line["path"] == ledger_path(147))
     # A field that nobody knows, behind all others: other bytes of the same metadata.
-    same["data"] = base64.b64encode(_longer(base64.b64decode(same["data"]))).decode()
-    wanted |= {(StoreItem.LEDGER, CopyState.DIFFERENT, ledger_path(147))}
-    comparison, found = result(spark, SOURCE, written(copy, tmp_path))
-    assert changes(found) == wanted
-    assert (comparison.exit_code, comparison.differences) == (EXIT_FOUND, len(wanted))
+    ledger_line["data"] = base64.b64encode(_longer(base64.b64decode(ledger_line["data"]))).decode()
+    expected |= {(StoreItem.LEDGER, CopyState.DIFFERENT, ledger_path(147))}
+    comparison, differences = result(spark, SOURCE, write_dump(copy, tmp_path))
+    assert changes(differences) == expected
+    assert (comparison.exit_code, comparison.differences) == (EXIT_FOUND, len(expected))
     for tally in comparison.tallies:
         assert (
             tally.source == tally.same + tally.changes[CopyState.MISSING] + tally.changes[CopyState.DIFFERENT]
         )
         assert tally.copy == tally.same + tally.changes[CopyState.EXTRA] + tally.changes[CopyState.DIFFERENT]
-    (ledger,) = (each for each in found if each.ledger_id == 187)
+    (ledger,) = (difference for difference in differences if difference.ledger_id == 187)
     assert any(field.startswith("last_entry_id: ") for field in ledger.fields)
     assert "custom_metadata" in ledger.fields
-    assert next(each for each in found if each.ledger_id == 147).fields[0].startswith("bytes: ")
+    assert (
+        next(difference for difference in differences if difference.ledger_id == 147)
+        .fields[0]
+        .startswith("bytes: ")
+    )
 
 
 def _longer(value: bytes) -> bytes:
     """Metadata of version 3 with one more field of protobuf at its end."""
     start = value.index(b"\n") + 1
-    size, shift, at = 0, 0, start
+    size, shift, position = 0, 0, start
     while True:
-        byte = value[at]
+        byte = value[position]
         size |= (byte & 0x7F) << shift
-        shift, at = shift + 7, at + 1
+        shift, position = shift + 7, position + 1
         if byte < 0x80:
             break
-    body = value[at : at + size] + b"\xf8\x07\x01"
+    body = value[position : position + size] + b"\xf8\x07\x01"
     number, length = len(body), bytearray()
     while number >= 0x80:
         length.append(number & 0x7F | 0x80)
@@ -161,36 +165,40 @@ def _longer(value: bytes) -> bytes:
     return value[:start] + bytes(length) + body
 
 
-def test_what_was_not_read_is_undecided_and_never_missing(
+def test_unreadable_record_is_undecided_and_not_missing(
     spark: SparkSession, tmp_path: Path, lines: list[Record]
 ) -> None:
     copy = [dict(line) for line in lines]
     for line in copy:
         if line["path"] in (ledger_path(188), TOPIC):
             line["data"] = "no base64"
-    comparison, found = result(spark, SOURCE, written(copy, tmp_path))
-    assert changes(found) == {
+    comparison, differences = result(spark, SOURCE, write_dump(copy, tmp_path))
+    assert changes(differences) == {
         (StoreItem.LEDGER, CopyState.UNDECIDED, ledger_path(188)),
         (StoreItem.OWNER, CopyState.UNDECIDED, TOPIC),
     }
     assert comparison.exit_code == EXIT_NOT_COVERED
     assert len(comparison.gaps) == 2
-    assert all("is not base64" in str(each.why) for each in found)
+    assert all("is not base64" in str(difference.why) for difference in differences)
 
 
-def test_a_copy_that_was_cut_decides_no_absence(
+def test_truncated_copy_gives_undecided_and_not_missing(
     spark: SparkSession, tmp_path: Path, lines: list[Record]
 ) -> None:
     copy = [line for line in lines if not line["path"].startswith(("/ledgers/cookies", "/ledgers/LAYOUT"))]
     copy = [line for line in copy if line["path"] != ledger_path(188)]
-    comparison, found = result(spark, SOURCE, written(copy, tmp_path, framed=False))
-    assert {each.change for each in found} == {CopyState.UNDECIDED}
-    assert {each.item for each in found} == {StoreItem.LEDGER, StoreItem.COOKIE, StoreItem.LAYOUT}
+    comparison, differences = result(spark, SOURCE, write_dump(copy, tmp_path, framed=False))
+    assert {difference.change for difference in differences} == {CopyState.UNDECIDED}
+    assert {difference.item for difference in differences} == {
+        StoreItem.LEDGER,
+        StoreItem.COOKIE,
+        StoreItem.LAYOUT,
+    }
     assert comparison.exit_code == EXIT_NOT_COVERED
     assert any("may be cut" in gap for gap in comparison.gaps)
 
 
-def test_a_store_that_cannot_be_read_and_a_directory_that_is_taken_are_said(
+def test_unreadable_store_and_existing_output_directory_are_errors(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     with pytest.raises(StoreError), compare_stores(SOURCE, f"dump://{tmp_path}/nothing.jsonl", spark=spark):
@@ -203,26 +211,26 @@ def test_a_store_that_cannot_be_read_and_a_directory_that_is_taken_are_said(
         pass
 
 
-def test_the_command_prints_text_json_and_lines(
+def test_compare_command_prints_text_json_and_jsonl(
     spark: SparkSession, tmp_path: Path, lines: list[Record]
 ) -> None:
-    copy, wanted = spoil(lines)
-    uri = written(copy, tmp_path)
+    copy, expected = spoil(lines)
+    uri = write_dump(copy, tmp_path)
 
-    def shown(*arguments: str) -> tuple[int, str]:
-        done = CliRunner().invoke(main, ["compare", *arguments, "-q"], obj=lambda: spark)
-        return done.exit_code, done.stdout
+    def run_compare(*arguments: str) -> tuple[int, str]:
+        outcome = CliRunner().invoke(main, ["compare", *arguments, "-q"], obj=lambda: spark)
+        return outcome.exit_code, outcome.stdout
 
-    code, text = shown(SOURCE, uri)
+    code, text = run_compare(SOURCE, uri)
     assert (code, text.splitlines()[-1]) == (1, "DIFFERENT: 3 missing, 3 different, 1 extra")
     assert f"ledger 188 {ledger_path(188)}" in text
-    code, text = shown(SOURCE, uri, "--format", "json")
+    code, text = run_compare(SOURCE, uri, "--format", "json")
     value = json.loads(text)
     jsonschema.validate(value, comparison_schema())
-    assert (code, value["verdict"], len(value["samples"])) == (1, "different", len(wanted))
-    code, text = shown(SOURCE, uri, "--format", "jsonl", "--out", str(tmp_path / "kept"))
+    assert (code, value["verdict"], len(value["samples"])) == (1, "different", len(expected))
+    code, text = run_compare(SOURCE, uri, "--format", "jsonl", "--out", str(tmp_path / "kept"))
     rows = [json.loads(line) for line in text.splitlines()]
-    assert {(row["item"], row["change"], row["path"]) for row in rows} == wanted
+    assert {(row["item"], row["change"], row["path"]) for row in rows} == expected
     assert {row["ledger_id"] for row in rows if row["item"] == "ledger"} == {"187", "188", "9999"}
     assert (tmp_path / "kept" / "tables" / "ledger_differences").is_dir()
 
@@ -248,7 +256,7 @@ def servers(folder: Path) -> Iterator[tuple[str, str, Etcd]]:
         yield f"zk://{zookeeper.hosts}/ledgers", f"etcd://{server.host}/bk", server
 
 
-class Meanwhile(SilentProgress):
+class ActBetweenReads(SilentProgress):
     """Does something when the first look at both stores is over."""
 
     def __init__(self, act: Callable[[], object]) -> None:
@@ -259,16 +267,16 @@ class Meanwhile(SilentProgress):
             self._act()
 
 
-def test_a_running_zookeeper_and_a_running_etcd_have_the_same(spark: SparkSession, tmp_path: Path) -> None:
+def test_running_zookeeper_and_etcd_stores_are_compared(spark: SparkSession, tmp_path: Path) -> None:
     with servers(tmp_path) as (source, copy, server):
-        comparison, found = result(spark, source, copy)
-        assert changes(found) == {(StoreItem.ID_GENERATOR, CopyState.DIFFERENT, "idgen")}
-        assert found[0].fields == ("the copy's next id is 1, but ledger 68 is in use",)
+        comparison, difference_list = result(spark, source, copy)
+        assert changes(difference_list) == {(StoreItem.ID_GENERATOR, CopyState.DIFFERENT, "idgen")}
+        assert difference_list[0].fields == ("the copy's next id is 1, but ledger 68 is in use",)
         assert comparison.exit_code == EXIT_FOUND
         for _ in range(70):  # a bucket counts how often its key was written
             server.load([("/bk/buckets/000", b"")])
-        comparison, found = result(spark, source, copy)
-        assert (found, comparison.exit_code) == ([], EXIT_CLEAN)
+        comparison, difference_list = result(spark, source, copy)
+        assert (difference_list, comparison.exit_code) == ([], EXIT_CLEAN)
         assert {tally.item for tally in comparison.tallies} == {
             StoreItem.LEDGER,
             StoreItem.COOKIE,
@@ -276,13 +284,13 @@ def test_a_running_zookeeper_and_a_running_etcd_have_the_same(spark: SparkSessio
             StoreItem.ID_GENERATOR,
         }, "each has a LAYOUT of its own"
         assert comparison.tallies[0].same > 50
-        gone, moving = (f"/bk/{etcd.to_path(LedgerId(id))}" for id in (3, 4))
-        server.delete(gone)
+        deleted_key, moving = (f"/bk/{etcd.to_path(LedgerId(id))}" for id in (3, 4))
+        server.delete(deleted_key)
         server.load([(moving, b"another")])
-        change = Meanwhile(lambda: server.load([(moving, b"and again")]))
+        change = ActBetweenReads(lambda: server.load([(moving, b"and again")]))
         with compare_stores(source, copy, spark=spark, progress=change) as (comparison, differences):
-            rows = {each.ledger_id: each for each in all_differences(differences)}
-        assert {id: each.change for id, each in rows.items()} == {
+            rows = {difference.ledger_id: difference for difference in all_differences(differences)}
+        assert {id: difference.change for id, difference in rows.items()} == {
             3: CopyState.MISSING,
             4: CopyState.UNDECIDED,
         }

@@ -31,10 +31,10 @@ def unanswered(text: str) -> list[str]:
     """
     samples = list(_samples())
     missed = []
-    for found in _SELECTOR.finditer(text):
-        name, matchers = found[1], _MATCHER.findall(found[2] or "")
+    for match in _SELECTOR.finditer(text):
+        name, matchers = match[1], _MATCHER.findall(match[2] or "")
         if not any(name == sample and _matches(labels, matchers) for sample, labels in samples):
-            missed.append(found[0])
+            missed.append(match[0])
     return missed
 
 

@@ -33,18 +33,18 @@ def alerts() -> list[str]:
     return re.findall(r"^ *- alert: (\w+)$", ALERTS.read_text("utf-8"), re.MULTILINE)
 
 
-def test_prometheus_takes_the_rules() -> None:
+def test_prometheus_accepts_the_rules() -> None:
     assert f"{len(alerts())} rules found" in promtool("check", "rules", "--lint-fatal", ALERTS)
 
 
-def test_each_alert_fires_when_it_should_and_only_then() -> None:
+def test_each_alert_passes_its_promtool_cases() -> None:
     assert "SUCCESS" in promtool("test", "rules", CASES)
 
 
-def test_every_alert_has_a_case() -> None:
+def test_every_alert_has_a_case_in_which_it_fires() -> None:
     text = CASES.read_text("utf-8")
     assert len(alerts()) > 10
-    fired = {name for name, rest in re.findall(r"alertname: (\w+)\n +exp_alerts:(.*)", text) if not rest}
+    fired = {name for name, value in re.findall(r"alertname: (\w+)\n +exp_alerts:(.*)", text) if not value}
     assert fired == set(alerts())
 
 
@@ -54,7 +54,7 @@ def runbooks() -> dict[str, str]:
     return {rule["alert"]: rule["annotations"]["runbook_url"] for rule in rules}
 
 
-def test_every_alert_leads_to_a_page_that_is_there() -> None:
+def test_every_alert_links_to_an_existing_page_section() -> None:
     base = yaml.safe_load(VALUES.read_text("utf-8"))["monitoring"]["docs"]
     assert runbooks().keys() == set(alerts())
     for url in runbooks().values():
@@ -69,34 +69,34 @@ def headed(text: str) -> list[str]:
     return re.findall("(?m)^#+ (.*)$", text)
 
 
-def test_who_is_woken_is_woken_for_what_is_confirmed() -> None:
+def test_critical_alerts_select_only_confirmed_findings() -> None:
     rules = [rule for group in yaml.safe_load(ALERTS.read_text("utf-8"))["groups"] for rule in group["rules"]]
     waking = {rule["alert"]: rule["expr"] for rule in rules if rule["labels"]["severity"] == "critical"}
     assert waking.keys() == {"BookKeeperDataLostOrAboutToBe", "BookKeeperNewFindings"}
     for expression in waking.values():
         selectors = re.findall(r"bkaudit_\w+\{([^}]*)\}", expression)
         assert len(selectors) == 2
-        assert all('confidence="confirmed"' in each for each in selectors)
+        assert all('confidence="confirmed"' in selector for selector in selectors)
 
 
-def test_what_cannot_wait_alerts_at_once() -> None:
+def test_urgent_findings_alert_without_a_delay() -> None:
     rules = [rule for group in yaml.safe_load(ALERTS.read_text("utf-8"))["groups"] for rule in group["rules"]]
     at_once = " ".join(rule["expr"] for rule in rules if "for" not in rule)
     for check in ALL_CHECKS:
         if check.urgency in (Urgency.NOT_URGENT, Urgency.UNCHECKED) or check.severity == Severity.NOTE:
             continue
-        asked = (f'urgency="{check.urgency}"', f'severity="{check.severity}"')
-        assert any(selector in at_once for selector in asked), check.id
+        selectors = (f'urgency="{check.urgency}"', f'severity="{check.severity}"')
+        assert any(selector in at_once for selector in selectors), check.id
     assert 'urgency="near-loss"' in at_once  # which findings milder than their check can be
 
 
-def test_alerts_ask_for_samples_that_a_report_has() -> None:
+def test_alerts_select_only_samples_that_a_report_has() -> None:
     text = ALERTS.read_text("utf-8")
     assert len(metrics(text)) > 8
     assert unanswered(text) == []
 
 
-def test_the_page_of_reports_says_what_each_metric_is() -> None:
+def test_report_page_describes_every_metric() -> None:
     page = (ROOT / "docs" / "reports.md").read_text("utf-8")
     rows = re.findall(r"^\| `(bkaudit_\w+)` \|.*\| (.*) \|$", page, re.MULTILINE)
     assert rows == list(openmetrics.METRICS.items())

@@ -30,39 +30,39 @@ def queries() -> list[str]:
     return [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
 
 
-def lost(given: Any, kept: Any, at: str = "") -> Iterator[str]:
+def changed_fields(original: Any, converted: Any, path: str = "") -> Iterator[str]:
     """Where a value is not what it was."""
-    if isinstance(given, dict) and isinstance(kept, dict):
-        for key, value in given.items():
-            yield from lost(value, kept.get(key), f"{at}.{key}")
-    elif isinstance(given, list) and isinstance(kept, list) and len(given) == len(kept):
-        for number, pair in enumerate(zip(given, kept, strict=True)):
-            yield from lost(*pair, f"{at}[{number}]")
-    elif given != kept:
-        yield at
+    if isinstance(original, dict) and isinstance(converted, dict):
+        for key, value in original.items():
+            yield from changed_fields(value, converted.get(key), f"{path}.{key}")
+    elif isinstance(original, list) and isinstance(converted, list) and len(original) == len(converted):
+        for number, pair in enumerate(zip(original, converted, strict=True)):
+            yield from changed_fields(*pair, f"{path}[{number}]")
+    elif original != converted:
+        yield path
 
 
-def as_grafana_has_it(value: Any) -> Any:
+def through_grafana(value: Any) -> Any:
     """Through Grafana's types and back: they keep what they know."""
     plugins.register_default_plugins()
     return json.loads(json.dumps(Dashboard.from_json(value), cls=JSONEncoder))
 
 
-def test_grafana_knows_every_field() -> None:
+def test_grafana_types_keep_every_field() -> None:
     value = dashboard()
-    assert list(lost(value, as_grafana_has_it(value))) == []
+    assert list(changed_fields(value, through_grafana(value))) == []
 
 
 @pytest.mark.parametrize("part", ["", "options", "targets", "gridPos"])
-def test_a_field_that_grafana_does_not_know_would_be_told(part: str) -> None:
+def test_unknown_grafana_field_is_reported(part: str) -> None:
     value = dashboard()
     panel = value["panels"][0]
     place = panel[part] if part else panel
     (place[0] if isinstance(place, list) else place)["titel"] = "x"
-    assert [at.rpartition(".")[2] for at in lost(value, as_grafana_has_it(value))] == ["titel"]
+    assert [path.rpartition(".")[2] for path in changed_fields(value, through_grafana(value))] == ["titel"]
 
 
-def test_prometheus_can_read_every_query(tmp_path: Path) -> None:
+def test_prometheus_parses_every_query(tmp_path: Path) -> None:
     if shutil.which("promtool") is None:
         pytest.skip("needs promtool")
     rules = [
@@ -78,17 +78,17 @@ def test_prometheus_can_read_every_query(tmp_path: Path) -> None:
     assert f"{len(rules)} rules found" in outcome.stdout
 
 
-def test_queries_ask_for_samples_that_a_report_has_of_the_chosen_clusters() -> None:
+def test_queries_select_existing_samples_of_the_chosen_clusters() -> None:
     assert unanswered("\n".join(queries())) == []
     assert all(query.count("bkaudit_") == query.count('cluster=~"$cluster"') for query in queries())
 
 
-def test_every_metric_is_shown() -> None:
+def test_every_metric_is_on_the_dashboard() -> None:
     assert metrics(DASHBOARD.read_text("utf-8")) == set(openmetrics.METRICS)
 
 
-def test_panels_have_a_title_a_description_and_a_place_of_their_own() -> None:
-    taken: set[tuple[int, int]] = set()
+def test_panels_have_titles_descriptions_and_separate_cells() -> None:
+    used_cells: set[tuple[int, int]] = set()
     panels = dashboard()["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     for panel in panels:
@@ -101,25 +101,25 @@ def test_panels_have_a_title_a_description_and_a_place_of_their_own() -> None:
             for y in range(place["y"], place["y"] + place["h"])
         }
         assert place["x"] + place["w"] <= COLUMNS
-        assert not cells & taken, panel["title"]
-        taken |= cells
+        assert not cells & used_cells, panel["title"]
+        used_cells |= cells
 
 
-def test_no_panel_is_tied_to_one_grafana() -> None:
+def test_dashboard_is_tied_to_no_grafana_instance() -> None:
     assert {panel["datasource"]["uid"] for panel in dashboard()["panels"]} == {"${datasource}"}
     assert "id" not in dashboard()
 
 
-@pytest.mark.parametrize(("verdict", "shown"), [("healthy", 0), ("incomplete", 1), ("not-healthy", 2)])
-def test_the_first_panel_shows_the_verdict(tmp_path: Path, verdict: str, shown: int) -> None:
+@pytest.mark.parametrize(("verdict", "mapped_value"), [("healthy", 0), ("incomplete", 1), ("not-healthy", 2)])
+def test_the_first_panel_shows_the_verdict(tmp_path: Path, verdict: str, mapped_value: int) -> None:
     if shutil.which("promtool") is None:
         pytest.skip("needs promtool")
     panel = dashboard()["panels"][0]
     series = [
-        {"series": f'bkaudit_verdict{{cluster="a", verdict="{each}"}}', "values": str(int(each == verdict))}
-        for each in ("healthy", "incomplete", "not-healthy")
+        {"series": f'bkaudit_verdict{{cluster="a", verdict="{name}"}}', "values": str(int(name == verdict))}
+        for name in ("healthy", "incomplete", "not-healthy")
     ]
-    sample = {"labels": '{cluster="a"}', "value": shown}
+    sample = {"labels": '{cluster="a"}', "value": mapped_value}
     query = panel["targets"][0]["expr"].replace("$cluster", ".+")
     case = {"input_series": series, "promql_expr_test": [{"expr": query, "exp_samples": [sample]}]}
     file = tmp_path / "case.yml"
@@ -127,4 +127,4 @@ def test_the_first_panel_shows_the_verdict(tmp_path: Path, verdict: str, shown: 
     outcome = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     [mapping] = panel["fieldConfig"]["defaults"]["mappings"]
-    assert mapping["options"][str(shown)]["text"] == verdict.replace("-", " ")
+    assert mapping["options"][str(mapped_value)]["text"] == verdict.replace("-", " ")

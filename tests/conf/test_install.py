@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.command_lines import taken
+from tests.command_lines import parse_command_line
 from tests.conf.test_collectors import verify
 from tests.image import DOCKERFILE, stages
 
@@ -24,27 +24,27 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 UNITS = ("bkaudit-audit.service", "bkaudit-audit.timer", "bkaudit-watch.service")
 
 
-def test_systemd_takes_the_units_of_audits() -> None:
-    done = verify(*(CONF / unit for unit in UNITS))
-    assert (done.returncode, done.stderr) == (0, "")
+def test_systemd_accepts_the_audit_units() -> None:
+    outcome = verify(*(CONF / unit for unit in UNITS))
+    assert (outcome.returncode, outcome.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("unit", [unit for unit in UNITS if unit.endswith("service")])
-def test_units_call_commands_as_they_are(unit: str) -> None:
+def test_units_call_existing_commands(unit: str) -> None:
     text = (CONF / unit).read_text("utf-8")
     lines = re.findall("(?m)^Exec[A-Za-z]+=/bin/sh -c 'exec bkaudit (.*)'$", text)
     assert len(lines) == text.count("\nExec") > 0
     for line in lines:
-        taken(shlex.split(line))
+        parse_command_line(shlex.split(line))
     # Java's process is told nothing: it ends with the command, which ends its round first.
     assert "KillMode=mixed\n" in text
 
 
-def test_the_image_is_made_of_what_is_there() -> None:
+def test_image_is_built_from_existing_files() -> None:
     text = DOCKERFILE.read_text("utf-8")
     build, image = stages(text)
     assert (build.name, image.name) == ("build", None)
-    copied = [each.text.split()[:-1] for each in build.instructions if each.word == "COPY"]
+    copied = [line.text.split()[:-1] for line in build.instructions if line.word == "COPY"]
     names = {name for names in copied for name in names}
     assert all((ROOT / name).exists() for name in names)
     wheel = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
@@ -54,15 +54,15 @@ def test_the_image_is_made_of_what_is_there() -> None:
         "pyproject.toml",
         PROJECT["project"]["readme"],
     }
-    [entry] = [json.loads(each.text) for each in image.instructions if each.word == "ENTRYPOINT"]
+    [entry] = [json.loads(line.text) for line in image.instructions if line.word == "ENTRYPOINT"]
     assert entry[0] in PROJECT["project"]["scripts"]
-    words = [each.word for each in image.instructions]
-    assert words.index("USER") > max(at for at, word in enumerate(words) if word == "RUN")
+    words = [line.word for line in image.instructions]
+    assert words.index("USER") > max(index for index, word in enumerate(words) if word == "RUN")
 
 
-def test_the_image_runs_as_the_user_of_the_pods() -> None:
+def test_image_user_equals_the_user_of_the_pods() -> None:
     [user] = [
-        each.text for each in stages(DOCKERFILE.read_text("utf-8"))[1].instructions if each.word == "USER"
+        line.text for line in stages(DOCKERFILE.read_text("utf-8"))[1].instructions if line.word == "USER"
     ]
     for name in ("kubernetes-cronjob.yaml", "kubernetes-collector.yaml"):
         assert re.findall("(?m)runAsUser: ([0-9]+)", (CONF / name).read_text("utf-8")) == [user]
@@ -72,7 +72,7 @@ def values() -> dict[str, Any]:
     return dict(yaml.safe_load((CHART / "values.yaml").read_text("utf-8")))
 
 
-def test_the_chart_is_of_this_version_and_its_values_follow_their_schema() -> None:
+def test_chart_has_the_project_version_and_valid_default_values() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
     assert chart["version"] == chart["appVersion"] == PROJECT["project"]["version"]
     assert values()["image"].endswith(f":{chart['appVersion']}")
@@ -93,13 +93,13 @@ def test_the_chart_is_of_this_version_and_its_values_follow_their_schema() -> No
             jsonschema.Draft7Validator(schema).validate(values() | wrong)
 
 
-def test_templates_ask_for_values_and_files_that_there_are() -> None:
+def test_templates_use_existing_values_and_files() -> None:
     text = "".join(path.read_text("utf-8") for path in sorted((CHART / "templates").iterdir()))
-    asked = set(re.findall(r"\.Values\.([a-zA-Z.]+)", text))
-    assert len(asked) > 20
+    value_paths = set(re.findall(r"\.Values\.([a-zA-Z.]+)", text))
+    assert len(value_paths) > 20
     schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
-    [structured] = [each for each in schema["properties"]["image"]["anyOf"] if each["type"] == "object"]
-    for path in asked:
+    [structured] = [form for form in schema["properties"]["image"]["anyOf"] if form["type"] == "object"]
+    for path in value_paths:
         place: Any = values() | {"image": structured["properties"]}
         for key in path.split("."):
             assert key in place, path

@@ -41,7 +41,7 @@ def serving(program: str, *arguments: str) -> Iterator[str]:
             until = time.monotonic() + LIMIT_S
             while process.poll() is None:
                 try:
-                    shown(address)
+                    read_metrics(address)
                     break
                 except OSError:
                     assert time.monotonic() < until, f"{program} does not serve"
@@ -52,13 +52,13 @@ def serving(program: str, *arguments: str) -> Iterator[str]:
             process.terminate()
 
 
-def shown(address: str) -> str:
+def read_metrics(address: str) -> str:
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
         text: str = answer.read().decode()
         return text
 
 
-def test_node_exporter_reads_every_sample(tmp_path: Path) -> None:
+def test_node_exporter_serves_every_sample(tmp_path: Path) -> None:
     text = openmetrics.render(report())
     (tmp_path / "bkaudit.prom").write_text(text)
     with serving(
@@ -67,7 +67,7 @@ def test_node_exporter_reads_every_sample(tmp_path: Path) -> None:
         "--collector.textfile",
         f"--collector.textfile.directory={tmp_path}",
     ) as address:
-        served = shown(address)
+        served = read_metrics(address)
     assert "node_textfile_scrape_error 0" in served
     names = {line.partition("{")[0].split()[0] for line in text.splitlines() if not line.startswith("#")}
     assert {name for name in names if f"\n{name}{{" not in served and f"\n{name} " not in served} == set()
@@ -77,7 +77,7 @@ def test_node_exporter_reads_every_sample(tmp_path: Path) -> None:
 def script(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
     """The pod's command in a directory of its own, with a bkaudit that writes metrics and ends with 1."""
     manifests = yaml.safe_load_all((CONF / "kubernetes-cronjob.yaml").read_text())
-    [cron] = [each for each in manifests if each["kind"] == "CronJob"]
+    [cron] = [manifest for manifest in manifests if manifest["kind"] == "CronJob"]
     [container] = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     for name in ("runs", "scratch", "bin"):
         (tmp_path / name).mkdir()
@@ -98,13 +98,13 @@ def script(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
     }  # fmt: skip
 
 
-def test_what_the_pod_pushes_is_what_a_pushgateway_serves(
+def test_pushgateway_serves_the_metrics_that_the_pod_pushes(
     script: tuple[list[str], dict[str, str]], tmp_path: Path
 ) -> None:
     command, environment = script
     # Debian's keeps what it was given, and would serve what an earlier test pushed.
     with serving("prometheus-pushgateway", f"--persistence.file={tmp_path}/kept") as address:
-        assert "bkaudit_" not in shown(address)
+        assert "bkaudit_" not in read_metrics(address)
         pushed = subprocess.run(
             command, env=environment | {"PUSHGATEWAY": f"http://{address}"}, capture_output=True, text=True
         )
@@ -112,7 +112,7 @@ def test_what_the_pod_pushes_is_what_a_pushgateway_serves(
         (tmp_path / "given.prom").write_text(openmetrics.render(report()))
         (tmp_path / "runs" / "bkaudit-1").mkdir()
         subprocess.run(command, env=environment | {"PUSHGATEWAY": f"http://{address}"}, capture_output=True)
-        served = shown(address)
+        served = read_metrics(address)
     assert (pushed.returncode, pushed.stderr) == (1, "")  # how the audit ended
     assert pushed.stdout == f"prune {tmp_path}/runs --conf /etc/bkaudit/audit.toml --keep-last 3 --yes\n"
     for cluster in (CLUSTER, report().cluster.name):
@@ -120,19 +120,19 @@ def test_what_the_pod_pushes_is_what_a_pushgateway_serves(
     assert 'job="bkaudit"' in served
 
 
-def test_a_pushgateway_that_is_away_is_said_and_changes_nothing(
+def test_unreachable_pushgateway_is_reported_and_keeps_the_exit_code(
     script: tuple[list[str], dict[str, str]],
 ) -> None:
     command, environment = script
-    away = f"http://127.0.0.1:{free_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     ended = subprocess.run(
-        command, env=environment | {"PUSHGATEWAY": away}, capture_output=True, text=True, check=False
+        command, env=environment | {"PUSHGATEWAY": url}, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 1
-    assert ended.stderr.splitlines()[-1] == f"the metrics did not reach {away}"
+    assert ended.stderr.splitlines()[-1] == f"the metrics did not reach {url}"
 
 
-def test_an_audit_is_told_when_its_pod_is_to_end(script: tuple[list[str], dict[str, str]]) -> None:
+def test_audit_gets_sigterm_when_its_pod_ends(script: tuple[list[str], dict[str, str]]) -> None:
     command, environment = script
     bkaudit = Path(environment["PATH"].partition(":")[0], "bkaudit")
     bkaudit.write_text(
@@ -148,7 +148,7 @@ def test_an_audit_is_told_when_its_pod_is_to_end(script: tuple[list[str], dict[s
     assert shell.returncode == 143
 
 
-def test_a_pod_that_is_to_end_when_its_audit_has_hardly_begun_ends(
+def test_pod_ended_right_at_its_start_exits(
     script: tuple[list[str], dict[str, str]],
 ) -> None:
     """The shell is told before it knows whom to tell."""
@@ -157,6 +157,8 @@ def test_a_pod_that_is_to_end_when_its_audit_has_hardly_begun_ends(
     bkaudit.write_text("#!/bin/sh\nwhile :; do sleep 0.1; done\n")
     knows = "audit=$!\n"
     assert text.count(knows) == 1
-    told = text.replace(knows, f'kill -TERM "$$"\n{knows}')
-    ended = subprocess.run([*shell, told], env=environment | {"PUSHGATEWAY": ""}, check=False, timeout=60)
+    patched_text = text.replace(knows, f'kill -TERM "$$"\n{knows}')
+    ended = subprocess.run(
+        [*shell, patched_text], env=environment | {"PUSHGATEWAY": ""}, check=False, timeout=60
+    )
     assert ended.returncode == 143

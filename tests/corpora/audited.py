@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-class Seen(NamedTuple):
+class FindingKey(NamedTuple):
     """A finding, as far as tables of expectations go."""
 
     id: str
@@ -36,7 +36,7 @@ class Seen(NamedTuple):
     confidence: str
 
 
-class KeepsTables(Audit):
+class TableKeepingAudit(Audit):
     """An audit that lets tests see what its checks were asked of."""
 
     tables: Tables
@@ -50,7 +50,7 @@ class KeepsTables(Audit):
 
 
 @dataclass(frozen=True)
-class Audited:
+class FinishedRun:
     """A finished run."""
 
     report: Any
@@ -64,13 +64,13 @@ class Audited:
         rows: list[Row] = pq.read_table(self.out / "findings").to_pylist()
         return rows
 
-    def seen(self) -> list[Seen]:
+    def finding_keys(self) -> list[FindingKey]:
         return [
-            Seen(row["id"], row["ledger_id"], row["bookie_id"], row["severity"], row["confidence"])
+            FindingKey(row["id"], row["ledger_id"], row["bookie_id"], row["severity"], row["confidence"])
             for row in self.findings()
         ]
 
-    def of(self, id: str) -> list[Row]:
+    def findings_of(self, id: str) -> list[Row]:
         return [row for row in self.findings() if row["id"] == id]
 
     def verdicts(self) -> dict[int, Row]:
@@ -78,7 +78,7 @@ class Audited:
 
 
 @dataclass(frozen=True)
-class Asked(Audited):
+class RunWithTables(FinishedRun):
     """A finished run, and what its checks were asked of."""
 
     tables: Tables
@@ -92,10 +92,10 @@ def audit(
     *,
     progress: Progress | None = None,
     **options: Any,
-) -> Asked:
+) -> RunWithTables:
     """Audit into the new directory ``out``."""
-    made = KeepsTables(metadata, [str(bookies)], str(out), AuditOptions(**options))
-    return Asked(made.run(spark, progress), out, made.tables)
+    audit_run = TableKeepingAudit(metadata, [str(bookies)], str(out), AuditOptions(**options))
+    return RunWithTables(audit_run.run(spark, progress), out, audit_run.tables)
 
 
 def entries(groups: bytes) -> frozenset[int]:
@@ -107,23 +107,23 @@ def entries(groups: bytes) -> frozenset[int]:
 
 def missing(finding: Row) -> dict[str, frozenset[int]]:
     """A finding's missing entries by bookie; its counts are held to the groups."""
-    found = {}
+    entries_by_bookie = {}
     for part in finding["missing"]:
-        found[part["bookie_id"]] = entries(part["groups"])
-        assert len(found[part["bookie_id"]]) == part["count"]
-    assert list(found) == sorted(found)
-    return found
+        entries_by_bookie[part["bookie_id"]] = entries(part["groups"])
+        assert len(entries_by_bookie[part["bookie_id"]]) == part["count"]
+    assert list(entries_by_bookie) == sorted(entries_by_bookie)
+    return entries_by_bookie
 
 
 def in_class(finding: Row) -> frozenset[int]:
     """The entries that give a finding's ledger its class; their count is held to the groups."""
     listed = json.loads(finding["evidence"])["class_entries"]
-    found = frozenset(groups_entries([tuple(group) for group in listed["groups"]]))
-    assert len(found) == listed["count"]
-    return found
+    class_entries = frozenset(groups_entries([tuple(group) for group in listed["groups"]]))
+    assert len(class_entries) == listed["count"]
+    return class_entries
 
 
-def extra_of(audited: Audited, column: str) -> dict[tuple[int, str], set[int]]:
+def extra_of(audited: FinishedRun, column: str) -> dict[tuple[int, str], set[int]]:
     """What a column of the table judged says of held entries, by ledger and bookie."""
     return {
         (row["ledger_id"], extra["bookie_id"]): set(entries(extra["groups"]))
@@ -132,20 +132,22 @@ def extra_of(audited: Audited, column: str) -> dict[tuple[int, str], set[int]]:
     }
 
 
-def hold_extra(audited: Audited, id: str, column: str, wanted: Mapping[tuple[int, str], set[int]]) -> None:
+def assert_extra(
+    audited: FinishedRun, id: str, column: str, expected: Mapping[tuple[int, str], set[int]]
+) -> None:
     """The table has exactly these entries, and the findings, one per bookie, count them."""
-    assert extra_of(audited, column) == wanted
+    assert extra_of(audited, column) == expected
     counts: dict[str, tuple[int, int]] = {}
-    for (_, bookie), extra in wanted.items():
+    for (_, bookie), extra in expected.items():
         ledgers, count = counts.get(bookie, (0, 0))
         counts[bookie] = ledgers + 1, count + len(extra)
-    found = {}
-    for row in audited.of(id):
-        said = json.loads(row["evidence"])
-        found[row["bookie_id"]] = (
-            said["ledgers"] + said["doubted_ledgers"],
-            said["entries"] + said["doubted_entries"],
+    counts_by_bookie = {}
+    for row in audited.findings_of(id):
+        evidence = json.loads(row["evidence"])
+        counts_by_bookie[row["bookie_id"]] = (
+            evidence["ledgers"] + evidence["doubted_ledgers"],
+            evidence["entries"] + evidence["doubted_entries"],
         )
         assert row["ledger_id"] is None
-        assert (row["confidence"] == "confirmed") == (said["ledgers"] > 0)
-    assert found == counts
+        assert (row["confidence"] == "confirmed") == (evidence["ledgers"] > 0)
+    assert counts_by_bookie == counts

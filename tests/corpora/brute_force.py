@@ -65,7 +65,7 @@ class World:
     """Ledgers that their writer closed, and nobody changed since, by the version of their znode."""
 
     @classmethod
-    def of(cls, dump: Path, bookies: Path, unread: set[str] | None = None) -> World:
+    def from_files(cls, dump: Path, bookies: Path, unread: set[str] | None = None) -> World:
         znodes = read_dump(dump)
         ledgers, undecodable = {}, set()
         for ledger, data in ledger_znodes(znodes).items():
@@ -73,8 +73,8 @@ class World:
                 ledgers[ledger] = read_metadata(data)
             except (ValueError, KeyError, IndexError):
                 undecodable.add(ledger)
-        read = {bookie_of(path.name) for path in bookies.iterdir()} - (unread or set())
-        return cls(ledgers, undecodable, read_indexes(bookies), read, marks(znodes), locks(znodes))
+        read_bookies = {bookie_of(path.name) for path in bookies.iterdir()} - (unread or set())
+        return cls(ledgers, undecodable, read_indexes(bookies), read_bookies, marks(znodes), locks(znodes))
 
     def held(self, ledger: int, bookie: str) -> frozenset[int]:
         index = self.indexes.get((ledger, bookie))
@@ -92,12 +92,12 @@ def write_set(ledger: PlainLedger, ensemble: tuple[str, ...], entry: int) -> lis
 
 def segment_ranges(ledger: PlainLedger) -> Iterator[tuple[range | None, tuple[str, ...], bool]]:
     """The entries of each segment (None: the end is not known), its ensemble, and whether it is the last."""
-    for at, (first, ensemble) in enumerate(ledger.segments):
-        last = at == len(ledger.segments) - 1
+    for index, (first, ensemble) in enumerate(ledger.segments):
+        last = index == len(ledger.segments) - 1
         if last:
             end = None if ledger.last is None else ledger.last + 1
         else:
-            end = ledger.segments[at + 1][0]
+            end = ledger.segments[index + 1][0]
             if ledger.last is not None:
                 end = min(end, ledger.last + 1)
         yield (None if end is None else range(first, end)), ensemble, last
@@ -123,12 +123,12 @@ def ledger_coverage(world: World) -> dict[str, int]:
 
 def class_of(ledger: PlainLedger, m: int) -> str:
     """The class of a ledger whose worst entry lacks m copies; only a closed ledger can have lost an entry."""
-    left, closed = ledger.write_quorum - m, ledger.state == "CLOSED"
+    copies, closed = ledger.write_quorum - m, ledger.state == "CLOSED"
     if m == 0:
         return "healthy" if closed else "not-closed"
-    if left == 0 and closed:
+    if copies == 0 and closed:
         return "entry-lost"
-    return "below-ack-quorum" if left < ledger.ack_quorum else "below-write-quorum"
+    return "below-ack-quorum" if copies < ledger.ack_quorum else "below-write-quorum"
 
 
 def judge(world: World, ledger_id: int) -> Verdict:
@@ -155,21 +155,21 @@ def judge(world: World, ledger_id: int) -> Verdict:
             unsure = ledger.segments[-1][0] - ledger.write_quorum
             entries = range(entries.start, min(entries.stop, unsure))
         for entry in entries:
-            gone = dark = 0
+            absent = dark = 0
             for bookie in write_set(ledger, ensemble, entry):
                 if entry in world.held(ledger_id, bookie):
                     continue
                 if world.knows(ledger_id, bookie):
                     missing[bookie].add(entry)
-                    gone += 1
+                    absent += 1
                 else:
                     unknown[bookie].add(entry)
                     dark += 1
-            lacking[entry] = gone
-            m, mu = max(m, gone), max(mu, gone + dark)
+            lacking[entry] = absent
+            m, mu = max(m, absent), max(mu, absent + dark)
     classes = class_of(ledger, m), class_of(ledger, mu)
     in_class = frozenset(
-        entry for entry, gone in lacking.items() if gone and class_of(ledger, gone) == classes[0]
+        entry for entry, absent in lacking.items() if absent and class_of(ledger, absent) == classes[0]
     )
     sets = _frozen(missing), _frozen(unknown), _frozen(lagging)
     return Verdict(ledger.state, *classes, m, mu, *sets, in_class)
@@ -198,10 +198,10 @@ def deleted_by_overflow(world: World) -> set[tuple[int, str]]:
     """
     if GREATEST not in world.ledgers.keys() | world.undecodable:
         return set()
-    held = ((ledger, bookie) for ledger, bookie in world.indexes if ledger in world.ledgers)
+    copies = ((ledger, bookie) for ledger, bookie in world.indexes if ledger in world.ledgers)
     return {
         (ledger, bookie)
-        for ledger, bookie in held
+        for ledger, bookie in copies
         if ledger < GREATEST and bookie in members(world.ledgers[ledger]) and bookie in world.read
     }
 
@@ -226,21 +226,21 @@ def foreign(world: World) -> set[tuple[int, str]]:
 
 def past_end(world: World) -> dict[tuple[int, str], set[int]]:
     """Of a closed ledger, the run of entries behind its end that an ack quorum of their write sets holds."""
-    found: dict[tuple[int, str], set[int]] = defaultdict(set)
+    entries_by_copy: dict[tuple[int, str], set[int]] = defaultdict(set)
     for ledger_id, ledger in world.ledgers.items():
         if ledger.last is None or ledger_id in world.own_close:
             continue
         entry = ledger.last + 1
         while True:
-            ensemble = [each for first, each in ledger.segments if first <= entry][-1:]
+            ensemble = [bookies for first, bookies in ledger.segments if first <= entry][-1:]
             writers = set(write_set(ledger, ensemble[0], entry)) if ensemble else set()
             holders = {bookie for bookie in writers if entry in world.held(ledger_id, bookie)}
             if not holders or len(holders) < ledger.ack_quorum:
                 break
             for bookie in holders:
-                found[ledger_id, bookie].add(entry)
+                entries_by_copy[ledger_id, bookie].add(entry)
             entry += 1
-    return dict(found)
+    return dict(entries_by_copy)
 
 
 def stale(world: World) -> dict[tuple[int, str], set[int]]:
@@ -253,13 +253,13 @@ def surplus(world: World) -> dict[tuple[int, str], set[int]]:
 
     Those of `past_end` are none.
     """
-    apart = past_end(world)
-    left = {pair: extra - apart.get(pair, set()) for pair, extra in _extra(world, stale=False).items()}
-    return {pair: extra for pair, extra in left.items() if extra}
+    tails = past_end(world)
+    extras = {pair: extra - tails.get(pair, set()) for pair, extra in _extra(world, stale=False).items()}
+    return {pair: extra for pair, extra in extras.items() if extra}
 
 
 def _extra(world: World, stale: bool) -> dict[tuple[int, str], set[int]]:
-    found: dict[tuple[int, str], set[int]] = defaultdict(set)
+    entries_by_copy: dict[tuple[int, str], set[int]] = defaultdict(set)
     for (ledger_id, bookie), index in world.indexes.items():
         ledger = world.ledgers.get(ledger_id)
         if ledger is None or bookie not in members(ledger):
@@ -274,15 +274,15 @@ def _extra(world: World, stale: bool) -> dict[tuple[int, str], set[int]]:
             else:
                 is_stale, is_surplus = False, bookie not in write_set(ledger, started[-1], entry)
             if is_stale if stale else is_surplus:
-                found[ledger_id, bookie].add(entry)
-    return dict(found)
+                entries_by_copy[ledger_id, bookie].add(entry)
+    return dict(entries_by_copy)
 
 
-def hold_classes(world: World, rows: Mapping[int, Mapping[str, Any]]) -> None:
+def assert_classes(world: World, rows: Mapping[int, Mapping[str, Any]]) -> None:
     """Hold an audit's verdicts, by ledger, to what is true."""
     assert set(rows) == set(world.ledgers)
     for ledger, row in rows.items():
         verdict = judge(world, ledger)
-        found = (row["class"], row["potential_class"], row["m"], row["mu"], row["unread_bookies"])
-        wanted = (verdict.name, verdict.potential, verdict.m, verdict.mu, list(verdict.unknown))
-        assert found == wanted, ledger
+        actual = (row["class"], row["potential_class"], row["m"], row["mu"], row["unread_bookies"])
+        expected = (verdict.name, verdict.potential, verdict.m, verdict.mu, list(verdict.unknown))
+        assert actual == expected, ledger

@@ -19,7 +19,7 @@ from auditor.model.ledger_id import LedgerId
 from tests.corpora.brute_force import segment_ranges, write_set
 from tests.corpora.plain_readers import MAGIC, PlainLedger
 
-NOW = 1_800_000_000_000  # ms
+NOW_MS = 1_800_000_000_000  # ms
 HOUR = 3_600_000
 DAY = 24 * HOUR
 INSTANCE = "11111111-2222-3333-4444-555555555555"
@@ -39,18 +39,20 @@ def ledger_path(layout: str, ledger: Ledger) -> str:
     """Where a layout keeps a ledger, below its root; other scopes lie beside."""
     if isinstance(ledger, LedgerId):
         name = ledger.qualified_name
-        return "/".join(["scopes", *(name[at : at + 4] for at in range(0, 28, 4)), f"L{name[28:]}"])
+        return "/".join(
+            ["scopes", *(name[offset : offset + 4] for offset in range(0, 28, 4)), f"L{name[28:]}"]
+        )
     if layout == "flat":
         return f"L{ledger:010d}"
     if layout == "hierarchical" and ledger < 2**31 - 1:
         digits, widths = f"{ledger:010d}", [2, 4]
     else:
         digits, widths = f"{ledger:019d}", [3, 4, 4, 4]
-    parts, at = [], 0
+    parts, offset = [], 0
     for width in widths:
-        parts.append(digits[at : at + width])
-        at += width
-    return "/".join([*parts, "L" + digits[at:]])
+        parts.append(digits[offset : offset + width])
+        offset += width
+    return "/".join([*parts, "L" + digits[offset:]])
 
 
 def index_path(ledger: Ledger) -> str:
@@ -62,12 +64,12 @@ def index_path(ledger: Ledger) -> str:
 
 def index_bytes(entries: Iterable[int], page: int = 1024) -> bytes:
     """An index file of version 1 that holds ``entries``, in whole pages."""
-    held = sorted(entries)
+    sorted_entries = sorted(entries)
     header = (b"BKLE" + struct.pack(">ii", 1, 4) + b"key!" + struct.pack(">ii", 0, 0)).ljust(1024, b"\0")
-    if not held:
+    if not sorted_entries:
         return header
-    slots = bytearray(-(-8 * (held[-1] + 1) // page) * page)
-    for entry in held:
+    slots = bytearray(-(-8 * (sorted_entries[-1] + 1) // page) * page)
+    for entry in sorted_entries:
         struct.pack_into(">q", slots, 8 * entry, 1028 + 40 * entry)
     return header + bytes(slots)
 
@@ -115,12 +117,12 @@ def cookie_bytes(host: str, name: str, ledgers: Sequence[str], instance: str | N
 
 def striped(ledger: PlainLedger, written: int | None = None) -> dict[str, set[int]]:
     """What each bookie of a ledger holds when nothing is wrong; ``written``: entries of an open ledger."""
-    held: dict[str, set[int]] = {b: set() for _, ensemble in ledger.segments for b in ensemble}
+    entries_by_bookie: dict[str, set[int]] = {b: set() for _, ensemble in ledger.segments for b in ensemble}
     for entries, ensemble, _ in segment_ranges(ledger):
         for entry in range(ledger.segments[-1][0], written or 0) if entries is None else entries:
             for bookie in write_set(ledger, ensemble, entry):
-                held[bookie].add(entry)
-    return held
+                entries_by_bookie[bookie].add(entry)
+    return entries_by_bookie
 
 
 @dataclass
@@ -133,7 +135,7 @@ class Cluster:
     ledgers: dict[str, Ledger] = field(default_factory=dict)  # those at their places, by path
     znodes: dict[str, dict[str, object]] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
-    held: dict[tuple[Ledger, str], set[int]] = field(default_factory=dict)
+    copies: dict[tuple[Ledger, str], set[int]] = field(default_factory=dict)
     misled: set[tuple[Ledger, str]] = field(default_factory=set)  # held in another directory than the id says
 
     def __post_init__(self) -> None:
@@ -142,9 +144,9 @@ class Cluster:
         if self.instance:
             self.node("/ledgers/INSTANCEID", self.instance.encode())
         for container in ("available", "available/readonly", "cookies"):
-            self.node(f"/ledgers/{container}", time=NOW)
+            self.node(f"/ledgers/{container}", time=NOW_MS)
 
-    def node(self, path: str, data: bytes = b"", *, time: int = NOW - 7 * DAY, owner: int = 0) -> None:
+    def node(self, path: str, data: bytes = b"", *, time: int = NOW_MS - 7 * DAY, owner: int = 0) -> None:
         for parent in list(Path(path).parents)[-2::-1]:
             if str(parent) not in self.znodes:
                 self.node(str(parent))
@@ -161,7 +163,7 @@ class Cluster:
             "ephemeralOwner": owner,
         }
 
-    def record(self, ledger: Ledger, data: bytes, *, time: int = NOW - 7 * DAY) -> None:
+    def record(self, ledger: Ledger, data: bytes, *, time: int = NOW_MS - 7 * DAY) -> None:
         """A ledger's metadata at its place, byte for byte."""
         path = f"/ledgers/{ledger_path(self.layout, ledger)}"
         self.ledgers[path] = ledger
@@ -204,7 +206,7 @@ class Cluster:
         written: int | None = None,
         without: Mapping[str, Iterable[int]] | None = None,
         extra: Mapping[str, Iterable[int]] | None = None,
-        time: int = NOW - 7 * DAY,
+        time: int = NOW_MS - 7 * DAY,
         path: str | None = None,
     ) -> PlainLedger:
         """A ledger and its copies: all that is striped, but ``without``, and ``extra`` besides."""
@@ -218,19 +220,19 @@ class Cluster:
         if all(len(ensemble) == size for ensemble in segments.values()):
             for bookie, entries in striped(plain, written).items():
                 self.hold(ledger, bookie, entries - set((without or {}).get(bookie, ())))
-        for bookie, more in (extra or {}).items():
-            self.hold(ledger, bookie, more)
+        for bookie, extra_entries in (extra or {}).items():
+            self.hold(ledger, bookie, extra_entries)
         return plain
 
     def hold(self, ledger: Ledger, bookie: str, entries: Iterable[int]) -> None:
         """Entries on a bookie's disk; a bookie without a disk holds nothing."""
         disk = f"{bookie.replace(':', '_')}/{self.ledger_dirs[0]}/current/VERSION"
-        if disk in self.files and (held := set(entries)):
-            self.held.setdefault((ledger, bookie), set()).update(held)
+        if disk in self.files and (entry_set := set(entries)):
+            self.copies.setdefault((ledger, bookie), set()).update(entry_set)
 
     def index(self, ledger: Ledger, bookie: str, data: bytes) -> None:
         """An index file, byte for byte."""
-        self.held.pop((ledger, bookie), None)
+        self.copies.pop((ledger, bookie), None)
         self.files[self._index_file(ledger, bookie)] = data
 
     def _index_file(self, ledger: Ledger, bookie: str) -> str:
@@ -242,13 +244,13 @@ class Cluster:
         return self.ledger_dirs[(id + ((ledger, bookie) in self.misled)) % len(self.ledger_dirs)]
 
     def mark(self, ledger: int, *replicas: str, age: int = HOUR) -> None:
-        groups = "/".join(f"{ledger:016x}"[at : at + 4] for at in range(0, 16, 4))
-        text = "".join(f'replica: "{replica}"\n' for replica in replicas) + f"ctime: {NOW - age}\n"
+        groups = "/".join(f"{ledger:016x}"[start : start + 4] for start in range(0, 16, 4))
+        text = "".join(f'replica: "{replica}"\n' for replica in replicas) + f"ctime: {NOW_MS - age}\n"
         self.node(f"/ledgers/underreplication/ledgers/{groups}/urL{ledger:010d}", text.encode())
 
     def lock(self, ledger: int, *, age: int = 0) -> None:
         path = f"/ledgers/underreplication/locks/urL{ledger:010d}"
-        self.node(path, b'bookieId: "worker.example"\n', time=NOW - age, owner=2)
+        self.node(path, b'bookieId: "worker.example"\n', time=NOW_MS - age, owner=2)
 
     def empty_directories(self, count: int) -> None:
         """Of the replication queue, as workers leave them that stop while they clean up."""
@@ -270,9 +272,9 @@ class Cluster:
 
     def write_indexes(self, root: Path) -> None:
         """The bookies' directories, with index files."""
-        indexes = {self._index_file(*whose): index_bytes(entries) for whose, entries in self.held.items()}
+        indexes = {self._index_file(*copy): index_bytes(entries) for copy, entries in self.copies.items()}
         write_files(root, self.files | indexes)
-        set_clocks(root, NOW)
+        set_clocks(root, NOW_MS)
 
 
 def write_files(root: Path, files: Mapping[str, bytes]) -> None:
@@ -283,8 +285,8 @@ def write_files(root: Path, files: Mapping[str, bytes]) -> None:
         path.write_bytes(data)
 
 
-def set_clocks(bookies: Path, now: int) -> None:
-    """Flushed an hour after ``now``, and every index file written a day before it (ms).
+def set_clocks(bookies: Path, now_ms: int) -> None:
+    """Flushed an hour after ``now_ms``, and every index file written a day before it (ms).
 
     RocksDB writes to its logs at a flush, too.
     """
@@ -292,5 +294,5 @@ def set_clocks(bookies: Path, now: int) -> None:
         if path.is_file():
             is_log = path.parent.name == "locations" and (path.name == "LOG" or path.suffix == ".log")
             is_flushed = path.name.startswith("lastMark") or is_log
-            at = (now + HOUR if is_flushed else now - DAY) / 1000
-            os.utime(path, (at, at))
+            time_s = (now_ms + HOUR if is_flushed else now_ms - DAY) / 1000
+            os.utime(path, (time_s, time_s))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.corpora.audited import Asked, Audited
+from tests.corpora.audited import FinishedRun, RunWithTables
 from tests.corpora.corpora import Corpus
 from tests.corpora.shared import Corpora, Runs, shared_root
 
@@ -39,23 +39,23 @@ def runs(corpora: Corpora, spark: SparkSession) -> Runs:
 
 
 @pytest.fixture(scope="session")
-def asked_of(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Asked]:
+def asked_of(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], RunWithTables]:
     """What an audit of a corpus's dump and bookies finds, and what its checks were asked of."""
-    return lambda name: runs.asked(name, lambda: tmp_path_factory.mktemp(name))
+    return lambda name: runs.with_tables(name, lambda: tmp_path_factory.mktemp(name))
 
 
 @pytest.fixture(scope="session", params=CORPORA)
 def corpus(request: pytest.FixtureRequest, corpora: Corpora) -> Corpus:
-    return corpora.of(request.param)
+    return corpora.get(request.param)
 
 
 @pytest.fixture(scope="session")
-def audited(corpus: Corpus, runs: Runs) -> Audited:
+def audited(corpus: Corpus, runs: Runs) -> FinishedRun:
     """The corpus's dump and its bookies, audited."""
-    return runs.of(corpus.name)
+    return runs.get(corpus.name)
 
 
 @pytest.fixture(scope="session")
-def asked(corpus: Corpus, asked_of: Callable[[str], Asked]) -> Asked:
+def asked(corpus: Corpus, asked_of: Callable[[str], RunWithTables]) -> RunWithTables:
     """The same, and what its checks were asked of."""
     return asked_of(corpus.name)

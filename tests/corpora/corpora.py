@@ -16,7 +16,7 @@ from typing import Any
 
 from auditor.demo.sample import extract
 from tests.corpora.brute_force import World
-from tests.corpora.cluster import NOW, set_clocks
+from tests.corpora.cluster import NOW_MS, set_clocks
 from tests.corpora.plain_readers import read_dump
 
 DATA = Path(__file__).parent.parent / "data"
@@ -55,7 +55,7 @@ class Corpus:
         return self.root / "etcd-snapshot.db"
 
     def world(self) -> World:
-        return World.of(self.dump, self.bookies)
+        return World.from_files(self.dump, self.bookies)
 
     def exact(self, ledger: int) -> str:
         """The class that the server's check gives with exact look-ups, marked or not."""
@@ -71,7 +71,7 @@ class Corpus:
 def unpack(name: str, root: Path) -> Corpus:
     """Lay a corpus out below ``root``."""
     lay_out(name, root)
-    return laid_out(name, root)
+    return open_corpus(name, root)
 
 
 def lay_out(name: str, root: Path) -> None:
@@ -84,13 +84,13 @@ def lay_out(name: str, root: Path) -> None:
         saved = root / "etcd-snapshot.db"
         saved.write_bytes(gzip.decompress((data / "etcd-snapshot.db.gz").read_bytes()))
         for path in (saved, root / "metadata.jsonl"):
-            os.utime(path, (NOW / 1000, NOW / 1000))
+            os.utime(path, (NOW_MS / 1000, NOW_MS / 1000))
     else:
         shutil.copytree(data / "zookeeper", root / "zookeeper")
     set_clocks(root / "bookies", _newest(name, root))
 
 
-def laid_out(name: str, root: Path) -> Corpus:
+def open_corpus(name: str, root: Path) -> Corpus:
     """The corpus that was laid out there."""
     oracle = json.loads(gzip.decompress((DATA / name / "oracle.json.gz").read_bytes()))
     return Corpus(name, root, oracle, _newest(name, root))
@@ -99,7 +99,7 @@ def laid_out(name: str, root: Path) -> Corpus:
 def _newest(name: str, root: Path) -> int:
     """The newest time in the dump, in ms; etcd's has none."""
     if name == "etcd":
-        return NOW
+        return NOW_MS
     znodes = read_dump(root / "metadata.jsonl").values()
     newest: int = max(max(node["ctime"], node["mtime"]) for node in znodes)
     return newest

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tests.corpora.audited import Seen
+from tests.corpora.audited import FindingKey
 
 SEVERITY = {
     "entry-lost": "critical",
@@ -51,15 +51,18 @@ SWAPPED = ("bk-a.rack1", "bk-b.rack1")
 OF_CLUSTER = {
     # The bookies of all three ran without AutoRecovery. Of the first one's four, one is read-only.
     "interleaved-hier": (
-        Seen("no-auditor", None, None, "warning", "confirmed"),
-        Seen("too-few-writable-bookies", None, None, "warning", "confirmed"),
+        FindingKey("no-auditor", None, None, "warning", "confirmed"),
+        FindingKey("too-few-writable-bookies", None, None, "warning", "confirmed"),
     ),
-    "flat-v1": (Seen("no-auditor", None, None, "warning", "confirmed"),),
-    "dbledger-long": (Seen("no-auditor", None, None, "warning", "confirmed"),),
+    "flat-v1": (FindingKey("no-auditor", None, None, "warning", "confirmed"),),
+    "dbledger-long": (FindingKey("no-auditor", None, None, "warning", "confirmed"),),
     # Two of three bookies are writable, and the bookie of three ledgers is gone.
     "etcd": (
-        Seen("too-few-writable-bookies", None, None, "error", "confirmed"),
-        *(Seen("ledger-unavailable", ledger, None, "error", "confirmed") for ledger in (1001, 1002, 1003)),
+        FindingKey("too-few-writable-bookies", None, None, "error", "confirmed"),
+        *(
+            FindingKey("ledger-unavailable", ledger, None, "error", "confirmed")
+            for ledger in (1001, 1002, 1003)
+        ),
     ),
 }
 """What is true of each corpus's cluster, though nobody made it a fault."""
@@ -71,7 +74,7 @@ class Fault:
 
     kind: str
     subject: Subject
-    finds: tuple[Seen, ...] = ()
+    finds: tuple[FindingKey, ...] = ()
     why: str = ""
 
 
@@ -82,27 +85,27 @@ def subject_of(fault: dict[str, Any]) -> Subject:
     return str(fault.get("bookie", fault.get("registeredAs"))) if several is None else tuple(several)
 
 
-def _find(id: str, ledger: int | None = None, bookie: str | None = None, confidence: str = "") -> Seen:
+def _find(id: str, ledger: int | None = None, bookie: str | None = None, confidence: str = "") -> FindingKey:
     usual = "unknown" if id in UNKNOWN else "confirmed"
-    return Seen(id, ledger, bookie, SEVERITY[id], confidence or usual)
+    return FindingKey(id, ledger, bookie, SEVERITY[id], confidence or usual)
 
 
-def _ghost(bookie: str) -> tuple[Seen, ...]:
+def _ghost(bookie: str) -> tuple[FindingKey, ...]:
     """A bookie that is in ensembles, and has neither cookie nor registration nor disk."""
     ids = ("ghost-bookie", "bookie-unread", "on-unregistered-bookie", "mark-missing")
     return tuple(_find(id, bookie=bookie) for id in ids)
 
 
-def _orphans(ledger: int, *bookies: str) -> tuple[Seen, ...]:
+def _orphans(ledger: int, *bookies: str) -> tuple[FindingKey, ...]:
     return tuple(
         _find("orphan-ledger", ledger, bookie, "suspect" if bookie in SWAPPED else "") for bookie in bookies
     )
 
 
-def _past_end(ledger: int, *bookies: str) -> tuple[Seen, ...]:
+def _past_end(ledger: int, *bookies: str) -> tuple[FindingKey, ...]:
     """Both hold the entry behind the end, an ack quorum; of what is left, each has a finding."""
-    left = tuple(_find("surplus-entries", bookie=bookie) for bookie in bookies)
-    return (_find("entries-past-end", ledger, confidence="suspect"), *left)
+    surplus_findings = tuple(_find("surplus-entries", bookie=bookie) for bookie in bookies)
+    return (_find("entries-past-end", ledger, confidence="suspect"), *surplus_findings)
 
 
 def _missing(ledger: int, id: str, confidence: str = "") -> Fault:
@@ -122,7 +125,7 @@ NOTHING_WRONG = "the bookies came back with all they had; ensemble changes are n
 NOT_CLOSED = "open and in-recovery ledgers are not findings as such"
 AS_MADE = "nothing was left out"
 EMPTY = "nothing is striped there"
-SAID = "the bookie is one fact, one finding of each kind; its ledgers are counted in them"
+PER_BOOKIE = "the bookie is one fact, one finding of each kind; its ledgers are counted in them"
 RIGHT = "a rightly set mark is not a finding; the ledger's class does not change with it"
 
 # 127.0.101.n is bn; b99 is the bookie that never was.
@@ -160,8 +163,8 @@ INTERLEAVED = [
     _missing(58, "below-ack-quorum"),
     Fault("empty-last-segment", 59, why=EMPTY),
     Fault("empty-closed-ledger", 60, why=EMPTY),
-    Fault("unknown-bookie-in-ensemble", 61, _ghost(B99), SAID),
-    Fault("unknown-bookie-in-ensemble", 62, (_find("below-ack-quorum", 62), *_ghost(B99)), SAID),
+    Fault("unknown-bookie-in-ensemble", 61, _ghost(B99), PER_BOOKIE),
+    Fault("unknown-bookie-in-ensemble", 62, (_find("below-ack-quorum", 62), *_ghost(B99)), PER_BOOKIE),
     Fault("entries-missing", 63, (_find("copy-lagging", 63, confidence="suspect"),), "the ledger is open"),
     Fault("over-replicated", 64, (_find("over-replicated-ledger", 64, B4),)),
     Fault("over-replicated", 65, (_find("over-replicated-ledger", 65, B2), _find("below-ack-quorum", 65))),
@@ -220,8 +223,8 @@ FLAT = [
     _missing(97, "below-ack-quorum"),
     Fault("empty-last-segment", 99, why=EMPTY),
     Fault("empty-closed-ledger", 101, why=EMPTY),
-    Fault("unknown-bookie-in-ensemble", 103, _ghost(F9), SAID),
-    Fault("unknown-bookie-in-ensemble", 105, (_find("below-ack-quorum", 105), *_ghost(F9)), SAID),
+    Fault("unknown-bookie-in-ensemble", 103, _ghost(F9), PER_BOOKIE),
+    Fault("unknown-bookie-in-ensemble", 105, (_find("below-ack-quorum", 105), *_ghost(F9)), PER_BOOKIE),
     Fault("entries-missing", 107, (_find("copy-lagging", 107, confidence="suspect"),), "the ledger is open"),
     Fault("over-replicated", 109, (_find("over-replicated-ledger", 109, F4),)),
     Fault("over-replicated", 111, (_find("over-replicated-ledger", 111, F2), _find("below-ack-quorum", 111))),
@@ -247,8 +250,8 @@ def _long(number: int, id: str, confidence: str = "") -> Fault:
 
 
 def _removed(entry_of: int) -> Fault:
-    found = _find("below-ack-quorum", entry_of, confidence="suspect")
-    return Fault("entry-location-removed", entry_of, (found,), "what has no location is not there")
+    finding = _find("below-ack-quorum", entry_of, confidence="suspect")
+    return Fault("entry-location-removed", entry_of, (finding,), "what has no location is not there")
 
 
 def _unserved(ledger: int, bookie: str, confidence: str = "") -> Fault:
@@ -287,9 +290,12 @@ DBLEDGER = [
     _missing(2147483640, "below-ack-quorum"),
     Fault("empty-last-segment", 2147483641, why=EMPTY),
     Fault("empty-closed-ledger", 2147483642, why=EMPTY),
-    Fault("unknown-bookie-in-ensemble", 2147483643, _ghost(DZ), SAID),
+    Fault("unknown-bookie-in-ensemble", 2147483643, _ghost(DZ), PER_BOOKIE),
     Fault(
-        "unknown-bookie-in-ensemble", 2147483644, (_find("below-ack-quorum", 2147483644), *_ghost(DZ)), SAID
+        "unknown-bookie-in-ensemble",
+        2147483644,
+        (_find("below-ack-quorum", 2147483644), *_ghost(DZ)),
+        PER_BOOKIE,
     ),
     Fault(
         "entries-missing",
@@ -372,7 +378,7 @@ ETCD = [
     Fault("deleted-ledger-on-bookies", 792633534417207297, _orphans(792633534417207297, E1, E2)),
     Fault("deleted-ledger-on-bookies", 1369094286720630785, _orphans(1369094286720630785, E1, E2, E3)),
     *(
-        Fault("ledger-on-no-bookie", ledger, (_find("entry-lost", ledger), *NOWHERE), SAID)
+        Fault("ledger-on-no-bookie", ledger, (_find("entry-lost", ledger), *NOWHERE), PER_BOOKIE)
         for ledger in (1001, 1002, 1003)
     ),
     Fault("bookie-read-only", E3, why="read-only bookies are not findings"),

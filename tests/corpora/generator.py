@@ -28,9 +28,9 @@ from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.store import Znode
 from tests.codecs.bbolt_writer import History
-from tests.corpora.cluster import NOW, Cluster, Ledger, set_clocks, write_files
+from tests.corpora.cluster import NOW_MS, Cluster, Ledger, set_clocks, write_files
 from tests.servers import etcd, oxia
-from tests.sources.rocksdb_databases import KNOWN, key, ledger_key, location, write_database
+from tests.sources.rocksdb_databases import EXISTING, key, ledger_key, location, write_database
 
 STORES = (
     *("zk-dump", "zk-logs", "zk-snapshot", "zk-live"),
@@ -160,7 +160,7 @@ def _saved_etcd(keys: dict[str, bytes], folder: Path) -> dict[str, str]:
             file.write(json.dumps(line) + "\n")
         file.write(json.dumps({"end": {"nodes": len(history.state)}}) + "\n")
     for saved in (dump, snapshot):
-        os.utime(saved, (NOW / 1000, NOW / 1000))
+        os.utime(saved, (NOW_MS / 1000, NOW_MS / 1000))
     return {
         "etcd-dump": f"dump://{dump}?root={ROOT}",
         "etcd-snapshot": f"etcd-snapshot://{snapshot}?scope={ROOT}",
@@ -173,20 +173,20 @@ def on_disk(cluster: Cluster, root: Path, storage: str = "index") -> Path:
     if storage == "index":
         cluster.write_indexes(root)
         return root
-    if beside := [name for name in cluster.files if name.endswith(".idx")]:
-        raise ValueError(f"RocksDB has no place for {beside[0]}")
+    if index_files := [name for name in cluster.files if name.endswith(".idx")]:
+        raise ValueError(f"RocksDB has no place for {index_files[0]}")
     write_files(root, cluster.files)
     for version in sorted(root.glob("*/*/current/VERSION")):
         if version.parts[-3] in cluster.ledger_dirs:
             _write_databases(cluster, version.parent, version.parts[-4], version.parts[-3])
-    set_clocks(root, NOW)
+    set_clocks(root, NOW_MS)
     return root
 
 
 def _write_databases(cluster: Cluster, current: Path, bookie: str, directory: str) -> None:
     """The two databases of scope 0, and the one of all other scopes where there is anything to be in it."""
     locations, ledgers, scoped = {}, {}, {}
-    for (ledger, holder), entries in cluster.held.items():
+    for (ledger, holder), entries in cluster.copies.items():
         if holder.replace(":", "_") != bookie:
             continue
         if cluster.directory(ledger, holder) != directory:
@@ -195,7 +195,7 @@ def _write_databases(cluster: Cluster, current: Path, bookie: str, directory: st
             scope = ledger.scope.to_bytes(8, "big", signed=True)
             scoped.update({scope + key(ledger.id, entry): location() for entry in entries})
         else:
-            ledgers[ledger_key(ledger)] = KNOWN
+            ledgers[ledger_key(ledger)] = EXISTING
             locations.update({key(ledger, entry): location() for entry in entries})
     write_database(current / "locations", locations)
     write_database(current / "ledgers", ledgers)

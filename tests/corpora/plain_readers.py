@@ -97,28 +97,28 @@ def _read_v3(body: bytes) -> PlainLedger:
     return PlainLedger(state, numbers[2], numbers[1], numbers.get(9, numbers[1]), last, tuple(segments))
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: bytes, offset: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        byte = data[at]
+        byte = data[offset]
         value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
+        offset, shift = offset + 1, shift + 7
         if byte < 128:
-            return (value - (1 << 64) if value >= 1 << 63 else value), at
+            return (value - (1 << 64) if value >= 1 << 63 else value), offset
 
 
 def _fields(data: bytes) -> list[tuple[int, Any]]:
-    fields, at = [], 0
+    fields, offset = [], 0
     value: Any
-    while at < len(data):
-        key, at = _varint(data, at)
+    while offset < len(data):
+        key, offset = _varint(data, offset)
         if key & 7 == 0:
-            value, at = _varint(data, at)
+            value, offset = _varint(data, offset)
         elif key & 7 == 2:
-            size, at = _varint(data, at)
-            if at + size > len(data):
+            size, offset = _varint(data, offset)
+            if offset + size > len(data):
                 raise ValueError("a field that runs past the end")
-            value, at = data[at : at + size], at + size
+            value, offset = data[offset : offset + size], offset + size
         else:
             raise ValueError(f"wire type {key & 7}")
         fields.append((key >> 3, value))
@@ -129,8 +129,8 @@ def read_availability(data: bytes) -> frozenset[int]:
     """The entries of a BP-34 value, as a server writes it or as the proposal folds it."""
     count = struct.unpack_from(">i", data, 4)[0]
     entries: set[int] = set()
-    for at in range(64, 64 + 24 * count, 24):
-        entries |= groups_entries([struct.unpack_from(">qqii", data, at)])
+    for offset in range(64, 64 + 24 * count, 24):
+        entries |= groups_entries([struct.unpack_from(">qqii", data, offset)])
     return frozenset(entries)
 
 
@@ -162,10 +162,10 @@ def read_index(path: Path) -> PlainIndex:
     if version not in (0, 1) or not 0 <= key <= 1000:
         return PlainIndex(frozenset(), readable=False)
     slots = data[1024:]
-    whole = len(slots) // 8
-    held = frozenset(e for e, slot in enumerate(struct.unpack_from(f">{whole}q", slots)) if slot)
+    slot_count = len(slots) // 8
+    entries = frozenset(e for e, slot in enumerate(struct.unpack_from(f">{slot_count}q", slots)) if slot)
     # The smallest page of the corpora has 1024 bytes: whatever is not a multiple of it was cut.
-    return PlainIndex(held, readable=len(slots) % 1024 == 0)
+    return PlainIndex(entries, readable=len(slots) % 1024 == 0)
 
 
 def read_indexes(bookies: Path) -> dict[tuple[int, str], PlainIndex]:
@@ -173,24 +173,24 @@ def read_indexes(bookies: Path) -> dict[tuple[int, str], PlainIndex]:
 
     A directory is named like its bookie, which file indexes go by; RocksDB's go by the cookie beside them.
     """
-    found: dict[tuple[int, str], PlainIndex] = {}
+    indexes: dict[tuple[int, str], PlainIndex] = {}
     for path in sorted(bookies.glob("*/*/current/*/*/*.idx")):
-        found[int(path.stem, 16), bookie_of(path.relative_to(bookies).parts[0])] = read_index(path)
+        indexes[int(path.stem, 16), bookie_of(path.relative_to(bookies).parts[0])] = read_index(path)
     for path in sorted(bookies.glob("*/*/current/locations")):
         owner = re.search(r'bookieHost: "([^"]*)"', (path.parent / "VERSION").read_text())
         assert owner is not None
         locations, ledgers = read_rocksdb(path), read_rocksdb(path.parent / "ledgers")
         listed = {struct.unpack(">q", key)[0] for key in ledgers if len(key) == 8}
-        held: dict[int, set[int]] = {ledger: set() for ledger in listed if ledger >= 0}
+        entries_by_ledger: dict[int, set[int]] = {ledger: set() for ledger in listed if ledger >= 0}
         for ledger, entry in (struct.unpack(">qq", key) for key in locations):
             if ledger >= 0 and entry >= 0:  # the others are the bookie's own notes
-                held.setdefault(ledger, set()).add(entry)
-        for ledger, entries in held.items():
+                entries_by_ledger.setdefault(ledger, set()).add(entry)
+        for ledger, entries in entries_by_ledger.items():
             served = ledger in listed
-            there = frozenset(entries if served else ())
-            assert (ledger, owner[1]) not in found
-            found[ledger, owner[1]] = PlainIndex(there, readable=served, served=served)
-    return found
+            served_entries = frozenset(entries if served else ())
+            assert (ledger, owner[1]) not in indexes
+            indexes[ledger, owner[1]] = PlainIndex(served_entries, readable=served, served=served)
+    return indexes
 
 
 def bookie_of(directory: str) -> str:
@@ -231,25 +231,25 @@ LOCK_PATH = re.compile(r"/ledgers/underreplication/locks/urL(\d+)")
 
 def ledger_znodes(znodes: dict[str, dict[str, Any]]) -> dict[int, bytes]:
     ledgers = {
-        int(re.sub(r"\D", "", found[1])): node["data"]
+        int(re.sub(r"\D", "", match[1])): node["data"]
         for path, node in znodes.items()
-        if (found := LEDGER_PATH.fullmatch(path))
+        if (match := LEDGER_PATH.fullmatch(path))
     }
     on_etcd = {
-        int(found[1] + found[2], 16): node["data"]
+        int(match[1] + match[2], 16): node["data"]
         for path, node in znodes.items()
-        if (found := ETCD_PATH.fullmatch(path))
+        if (match := ETCD_PATH.fullmatch(path))
     }
     return ledgers | on_etcd
 
 
 def marks(znodes: dict[str, dict[str, Any]]) -> dict[int, list[str]]:
     return {
-        int(found[1]): re.findall(r'replica: "([^"]*)"', node["data"].decode())
+        int(match[1]): re.findall(r'replica: "([^"]*)"', node["data"].decode())
         for path, node in znodes.items()
-        if (found := MARK_PATH.fullmatch(path))
+        if (match := MARK_PATH.fullmatch(path))
     }
 
 
 def locks(znodes: dict[str, dict[str, Any]]) -> set[int]:
-    return {int(found[1]) for path in znodes if (found := LOCK_PATH.fullmatch(path))}
+    return {int(match[1]) for path in znodes if (match := LOCK_PATH.fullmatch(path))}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.corpora.cluster import HOUR, NOW, Cluster, index_bytes, ledger_path
+from tests.corpora.cluster import HOUR, NOW_MS, Cluster, index_bytes, ledger_path
 from tests.corpora.plain_readers import read_availability
 
 DATA = Path(__file__).parent.parent / "data" / "replicas-check-tests" / "scenarios.json.gz"
@@ -54,40 +54,40 @@ def load() -> list[dict[str, Any]]:
 
 
 def cases(scenarios: list[dict[str, Any]], layout: str) -> Iterator[Case]:
-    for at, scenario in enumerate(scenarios):
+    for number, scenario in enumerate(scenarios):
         if scenario["layout"] != layout:
             continue
-        base = 0 if scenario["name"].startswith("ids-") else 1_000_000 * (at + 1)
-        for own_id, given in scenario["ledgers"].items():
+        base = 0 if scenario["name"].startswith("ids-") else 1_000_000 * (number + 1)
+        for own_id, ledger in scenario["ledgers"].items():
             yield Case(
                 scenario["name"],
                 base + int(own_id),
                 int(own_id),
-                given["marked"],
-                {key: given[key] for key in ("stock", "exact") if key in given},
-                {_own(bookie, at): answer for bookie, answer in given["availability"].items()},
-                base64.b64decode(given["metadataBase64"]).replace(b"98.98.98.", _prefix(at)),
+                ledger["marked"],
+                {key: ledger[key] for key in ("stock", "exact") if key in ledger},
+                {_own_bookie(bookie, number): answer for bookie, answer in ledger["availability"].items()},
+                base64.b64decode(ledger["metadataBase64"]).replace(b"98.98.98.", _prefix(number)),
             )
 
 
-def _prefix(at: int) -> bytes:
-    return b"%02d.98.98." % (10 + at)
+def _prefix(number: int) -> bytes:
+    return b"%02d.98.98." % (10 + number)
 
 
-def _own(bookie: str, at: int) -> str:
-    return bookie.replace("98.98.98.", _prefix(at).decode(), 1)
+def _own_bookie(bookie: str, number: int) -> str:
+    return bookie.replace("98.98.98.", _prefix(number).decode(), 1)
 
 
 def build(scenarios: list[dict[str, Any]], layout: str) -> Cluster:
     """One cluster of all scenarios with this layout."""
     cluster = Cluster(layout)
-    for at, scenario in enumerate(scenarios):
+    for number, scenario in enumerate(scenarios):
         if scenario["layout"] == layout:
             for bookie in scenario["bookies"]:
-                cluster.bookie(_own(bookie, at))
+                cluster.bookie(_own_bookie(bookie, number))
     for case in cases(scenarios, layout):
         # Written an hour ago: no recovery of these is stuck yet.
-        cluster.node(f"/ledgers/{ledger_path(layout, case.ledger)}", case.data, time=NOW - HOUR)
+        cluster.node(f"/ledgers/{ledger_path(layout, case.ledger)}", case.data, time=NOW_MS - HOUR)
         if case.marked:
             cluster.mark(case.ledger, next(iter(case.answers)))
         for bookie, answer in case.answers.items():

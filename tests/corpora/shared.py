@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from auditor.notebook.run import open_run
-from tests.corpora.audited import Asked, Audited, audit
-from tests.corpora.corpora import Corpus, laid_out, lay_out
+from tests.corpora.audited import FinishedRun, RunWithTables, audit
+from tests.corpora.corpora import Corpus, lay_out, open_corpus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,21 +36,21 @@ SOURCES: dict[str, tuple[str, Callable[[Corpus], str]]] = {
 
 def shared_root(factory: pytest.TempPathFactory) -> Path:
     """A directory that the processes of this run have in common."""
-    own = factory.getbasetemp()
-    return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "shared"
+    base = factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
 
 
-def made_once(root: Path, name: str, make: Callable[[Path], object]) -> Path:
+def make_once(root: Path, name: str, make: Callable[[Path], object]) -> Path:
     """The directory of this name below ``root``; ``make`` fills it, where no process has yet."""
-    place, whole = root / name, root / f"{name}.whole"
+    place, done_mark = root / name, root / f"{name}.whole"
     root.mkdir(exist_ok=True)
     with (root / f"{name}.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not whole.exists():
+        if not done_mark.exists():
             shutil.rmtree(place, ignore_errors=True)  # of a process that failed half way
             place.mkdir()
             make(place)
-            whole.touch()
+            done_mark.touch()
     return place
 
 
@@ -59,10 +59,10 @@ class Corpora:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.of = cache(self._of)
+        self.get = cache(self._get)
 
-    def _of(self, name: str) -> Corpus:
-        return laid_out(name, made_once(self.root, name, lambda place: lay_out(name, place)))
+    def _get(self, name: str) -> Corpus:
+        return open_corpus(name, make_once(self.root, name, lambda place: lay_out(name, place)))
 
 
 class Runs:
@@ -71,24 +71,24 @@ class Runs:
     def __init__(self, corpora: Corpora, spark: SparkSession) -> None:
         self._corpora = corpora
         self._spark = spark
-        self._asked: dict[str, Asked] = {}
-        self.of = cache(self._of)
+        self._runs_with_tables: dict[str, RunWithTables] = {}
+        self.get = cache(self._get)
 
-    def _of(self, name: str) -> Audited:
-        place = made_once(self._corpora.root, f"run-of-{name}", lambda place: self._audit(name, place))
-        return Audited(open_run(place / "run").report, place / "run")
+    def _get(self, name: str) -> FinishedRun:
+        place = make_once(self._corpora.root, f"run-of-{name}", lambda place: self._audit(name, place))
+        return FinishedRun(open_run(place / "run").report, place / "run")
 
-    def asked(self, name: str, otherwise: Callable[[], Path]) -> Asked:
+    def with_tables(self, name: str, otherwise: Callable[[], Path]) -> RunWithTables:
         """An audit with its tables, which only the process has that made it.
 
         If another one has made it, it is made once more, in the directory that ``otherwise`` gives.
         """
-        self.of(name)
-        if name not in self._asked:
+        self.get(name)
+        if name not in self._runs_with_tables:
             self._audit(name, otherwise())
-        return self._asked[name]
+        return self._runs_with_tables[name]
 
     def _audit(self, name: str, place: Path) -> None:
         corpus_name, metadata = SOURCES[name]
-        corpus = self._corpora.of(corpus_name)
-        self._asked[name] = audit(self._spark, metadata(corpus), corpus.bookies, place / "run")
+        corpus = self._corpora.get(corpus_name)
+        self._runs_with_tables[name] = audit(self._spark, metadata(corpus), corpus.bookies, place / "run")

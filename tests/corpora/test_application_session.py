@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from auditor import Audit
 from auditor.doctor import examine
 from auditor.spark.running_session import running_session
-from tests.corpora.audited import Audited
+from tests.corpora.audited import FinishedRun
 from tests.corpora.shared import Corpora, Runs
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ UNUSUAL = {
 @pytest.fixture
 def application(spark: SparkSession, runs: Runs) -> Iterator[SparkSession]:
     """The session of this process, with unusual settings that the audit to compare with did not have."""
-    runs.of(CORPUS)
+    runs.get(CORPUS)
     session = running_session()
     assert session is not None
     before = {key: session.conf.get(key, None) for key in UNUSUAL}
@@ -80,29 +80,29 @@ def states_while(session: SparkSession, work: Callable[[], object]) -> tuple[Any
         return result.result(), [*states, state(session)]
 
 
-def test_audit_in_a_second_thread_leaves_the_session_as_it_was(
+def test_audit_in_a_second_thread_leaves_the_session_unchanged(
     application: SparkSession, corpora: Corpora, runs: Runs, tmp_path: Path
 ) -> None:
-    audited, corpus = runs.of(CORPUS), corpora.of(CORPUS)
+    audited, corpus = runs.get(CORPUS), corpora.get(CORPUS)
     before = state(application)
     audit = Audit(f"dump://{corpus.dump}", [str(corpus.bookies)], str(tmp_path / "run"))
     report, states = states_while(application, audit.run)
-    assert all(found == before for found in states)
+    assert all(observed == before for observed in states)
     assert len(states) > 2
-    assert Audited(report, tmp_path / "run").seen() == audited.seen()
+    assert FinishedRun(report, tmp_path / "run").finding_keys() == audited.finding_keys()
 
 
-def test_session_that_is_given_stays_as_it_was(
+def test_given_session_is_unchanged_after_the_audit(
     application: SparkSession, corpora: Corpora, runs: Runs, tmp_path: Path
 ) -> None:
-    audited, corpus = runs.of(CORPUS), corpora.of(CORPUS)
+    audited, corpus = runs.get(CORPUS), corpora.get(CORPUS)
     before = state(application)
     report = Audit(f"dump://{corpus.dump}", [str(corpus.bookies)], str(tmp_path / "run")).run(application)
     assert state(application) == before
-    assert Audited(report, tmp_path / "run").seen() == audited.seen()
+    assert FinishedRun(report, tmp_path / "run").finding_keys() == audited.finding_keys()
 
 
-def test_doctor_in_a_second_thread_leaves_the_session_running(application: SparkSession) -> None:
+def test_doctor_in_a_second_thread_leaves_the_session_unchanged(application: SparkSession) -> None:
     before = state(application)
     _, states = states_while(application, lambda: examine(starts_spark=True))
-    assert all(found == before for found in states)
+    assert all(observed == before for observed in states)

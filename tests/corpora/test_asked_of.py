@@ -15,7 +15,7 @@ from auditor.findings.table import ask_table_checks
 from auditor.tables import Tables
 from auditor.tables.parts import TABLE_PARTS
 from auditor.tables.run_tables import OPTIONAL_TABLES, TABLES
-from tests.corpora.audited import Asked
+from tests.corpora.audited import RunWithTables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,38 +24,41 @@ DERIVED = {"over_replicated", "unindexed"}
 FRAMES = {*TABLES, "locks", "empty_directories", *DERIVED}
 IN_FULL = DERIVED & {*TABLE_PARTS}
 """Parts that are made to tables of their own."""
-OF = sorted({check.asks for check in TABLE_CHECKS if isinstance(check.asks, str)})
+CHECKED_TABLES = sorted({check.asks for check in TABLE_CHECKS if isinstance(check.asks, str)})
 
 
-def _without(tables: Tables, name: str) -> Tables:
+def _empty_table(tables: Tables, name: str) -> Tables:
     if name == "unregistered":
         return tables.add(bookies=tables.bookies.where("not named or registered is not null"))
     if name in TABLE_PARTS and name not in IN_FULL:
         for table, condition in TABLE_PARTS[name]:
-            others = getattr(tables, table).where(f"not coalesce({condition}, false)")
-            tables = tables.add(**{table: others})
+            remaining_rows = getattr(tables, table).where(f"not coalesce({condition}, false)")
+            tables = tables.add(**{table: remaining_rows})
         return tables
     return tables.add(**{name: getattr(tables, name).where("false")})
 
 
-@pytest.mark.parametrize("name", OF)
-def test_a_check_is_of_something_that_the_tables_have(name: str) -> None:
+@pytest.mark.parametrize("name", CHECKED_TABLES)
+def test_table_of_every_check_exists(name: str) -> None:
     assert name in {*FRAMES, *TABLE_PARTS} or isinstance(getattr(Tables, name), property)
 
 
-def test_parts_are_of_tables_and_some_check_is_of_each() -> None:
+def test_every_part_belongs_to_a_table_and_has_a_check() -> None:
     assert {table for pairs in TABLE_PARTS.values() for table, _ in pairs} <= FRAMES
-    assert {*TABLE_PARTS} - {*OF} == {"unindexed"} - {*OF}
+    assert {*TABLE_PARTS} - {*CHECKED_TABLES} == {"unindexed"} - {*CHECKED_TABLES}
 
 
-def test_a_part_that_is_known_to_be_empty_is_empty(asked: Asked) -> None:
+def test_parts_known_to_be_empty_are_empty(asked: RunWithTables) -> None:
     counts: Counter[str] = Counter()
     for table in sorted({table for pairs in TABLE_PARTS.values() for table, _ in pairs}):
-        named = [
-            (name, condition) for name, pairs in TABLE_PARTS.items() for of, condition in pairs if of == table
+        parts = [
+            (name, condition)
+            for name, pairs in TABLE_PARTS.items()
+            for base, condition in pairs
+            if base == table
         ]
-        [row] = getattr(asked.tables, table).selectExpr(*(f"count_if({each})" for _, each in named)).collect()
-        for (name, _), count in zip(named, row, strict=True):
+        [row] = getattr(asked.tables, table).selectExpr(*(f"count_if({sql})" for _, sql in parts)).collect()
+        for (name, _), count in zip(parts, row, strict=True):
             counts[name] += count
     assert counts.keys() == TABLE_PARTS.keys()
     assert {name for name, count in counts.items() if not count} == {
@@ -63,29 +66,36 @@ def test_a_part_that_is_known_to_be_empty_is_empty(asked: Asked) -> None:
     } & asked.tables.empty_table_names
 
 
-WHOLE, ALSO = "dbledger-long", "interleaved-hier"
+MAIN_CORPUS, SECOND_CORPUS = "dbledger-long", "interleaved-hier"
 """Corpora: the one with findings of most checks, and the other that has more than it of some."""
 
 
-def test_without_the_table_that_it_is_of_a_check_finds_nothing(asked_of: Callable[[str], Asked]) -> None:
-    of = {check.id: check.asks for check in TABLE_CHECKS if isinstance(check.asks, str)}
-    first, second = (asked_of(name) for name in (WHOLE, ALSO))
-    met, more = ({each.id for each in asked.seen()} & of.keys() for asked in (first, second))
-    assert len(met) > 12
-    assert more - met
-    for asked, names in ((first, OF), (second, sorted({of[id] for id in more - met}))):
-        tables = replace(asked.tables, empty_table_names=frozenset())  # so that every check is asked
-        there = [name for name in names if name in TABLE_PARTS or hasattr(tables, name)]
+def test_check_finds_nothing_without_its_table(asked_of: Callable[[str], RunWithTables]) -> None:
+    table_by_check = {check.id: check.asks for check in TABLE_CHECKS if isinstance(check.asks, str)}
+    first, second = (asked_of(name) for name in (MAIN_CORPUS, SECOND_CORPUS))
+    first_ids, second_set = (
+        {result.id for result in run.finding_keys()} & table_by_check.keys() for run in (first, second)
+    )
+    assert len(first_ids) > 12
+    assert second_set - first_ids
+    for run, names in (
+        (first, CHECKED_TABLES),
+        (second, sorted({table_by_check[id] for id in second_set - first_ids})),
+    ):
+        tables = replace(run.tables, empty_table_names=frozenset())  # so that every check is asked
+        present_names = [name for name in names if name in TABLE_PARTS or hasattr(tables, name)]
         # Some of these are asked of no check by themselves, such as the sizes of disks.
-        assert {*names} - {*there} <= OPTIONAL_TABLES, "which were not read"
-        each = [
-            ask_table_checks([check for check in TABLE_CHECKS if check.asks == name], _without(tables, name))
-            for name in there
+        assert {*names} - {*present_names} <= OPTIONAL_TABLES, "which were not read"
+        result = [
+            ask_table_checks(
+                [check for check in TABLE_CHECKS if check.asks == name], _empty_table(tables, name)
+            )
+            for name in present_names
         ]
-        rows: DataFrame = reduce(lambda some, more: some.union(more), each)
+        rows: DataFrame = reduce(lambda first_set, second_set: first_set.union(second_set), result)
         assert [row["id"] for row in rows.select("id").collect()] == []
 
 
-def test_a_table_that_is_known_to_be_empty_is_empty(asked: Asked) -> None:
-    known = [getattr(asked.tables, name, None) for name in asked.tables.empty_table_names]
-    assert [table.columns for table in known if table is not None and not table.isEmpty()] == []
+def test_tables_known_to_be_empty_are_empty(asked: RunWithTables) -> None:
+    empty_tables = [getattr(asked.tables, name, None) for name in asked.tables.empty_table_names]
+    assert [table.columns for table in empty_tables if table is not None and not table.isEmpty()] == []

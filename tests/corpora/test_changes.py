@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.progress import SilentProgress
 from auditor.sources.metadata.store import Znode
-from tests.corpora.audited import Audited, Seen, audit
+from tests.corpora.audited import FindingKey, FinishedRun, audit
 from tests.corpora.cluster import DAY, HOUR, Cluster, ledger_path, metadata_bytes
 from tests.corpora.plain_readers import PlainLedger
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 A, B, C = (f"bk{letter}.example:3181" for letter in "abc")
-HELD = PlainLedger("CLOSED", 3, 3, 2, 9, ((0, (A, B, C)),))
+COMPLETE_LEDGER = PlainLedger("CLOSED", 3, 3, 2, 9, ((0, (A, B, C)),))
 
 
-class Between(SilentProgress):
+class ChangeBetweenScans(SilentProgress):
     """Does something when the second scan is about to begin."""
 
     def __init__(self, hosts: str) -> None:
@@ -40,8 +40,8 @@ class Between(SilentProgress):
             # 1 is deleted; 2 is deleted although it had lost copies; 3 is rewritten; 6 is created.
             client.delete(_path(1))
             client.delete(_path(2))
-            client.set(_path(3), metadata_bytes(HELD))
-            client.create(_path(6), metadata_bytes(HELD))
+            client.set(_path(3), metadata_bytes(COMPLETE_LEDGER))
+            client.create(_path(6), metadata_bytes(COMPLETE_LEDGER))
             # The auditor is quick: it marks the new ledger, and one that is gone from both scans.
             for ledger in (5, 6):
                 path = f"/ledgers/underreplication/ledgers/0000/0000/0000/{ledger:04x}/urL{ledger:010d}"
@@ -68,13 +68,13 @@ def _cluster() -> Cluster:
 
 
 @pytest.fixture(scope="module")
-def changed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Audited:
+def changed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
     root = _cluster().write(tmp_path_factory.mktemp("changes"))
-    now = time.time()
+    now_s = time.time()
     for mark in (root / "bookies").rglob("lastMark"):
-        os.utime(mark, (now + HOUR / 1000, now + HOUR / 1000))
+        os.utime(mark, (now_s + HOUR / 1000, now_s + HOUR / 1000))
     for index in (root / "bookies").rglob("*.idx"):
-        os.utime(index, (now - DAY / 1000, now - DAY / 1000))
+        os.utime(index, (now_s - DAY / 1000, now_s - DAY / 1000))
     znodes = [
         Znode(
             str(row["path"]),
@@ -90,7 +90,7 @@ def changed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Au
     ]
     with EmbeddedZooKeeper(Path(root / "zookeeper")) as server:
         server.load(znodes)
-        between = Between(server.hosts)
+        between = ChangeBetweenScans(server.hosts)
         # Its bookies are directories: nobody could be asked, and no journal says what the indexes lack.
         run = audit(
             spark,
@@ -99,25 +99,27 @@ def changed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Au
             root / "run",
             progress=between,
             witness="no",
-            index_time=round(now * 1000) + HOUR,
+            index_time=round(now_s * 1000) + HOUR,
         )
     assert between.done
     return run
 
 
-def test_only_what_stood_still_is_confirmed(changed: Audited) -> None:
+def test_only_ledgers_unchanged_between_scans_have_confirmed_losses(changed: FinishedRun) -> None:
     deleting = [
-        Seen("orphan-ledger-deleting", ledger, b, "note", "confirmed") for ledger in (1, 2) for b in (A, B, C)
+        FindingKey("orphan-ledger-deleting", ledger, b, "note", "confirmed")
+        for ledger in (1, 2)
+        for b in (A, B, C)
     ]
-    assert sorted(changed.seen()) == sorted(
+    assert sorted(changed.finding_keys()) == sorted(
         [
             *deleting,
             # Rewritten in between: perhaps by the worker that repaired it.
-            Seen("below-write-quorum", 3, None, "warning", "suspect"),
-            Seen("below-write-quorum", 4, None, "warning", "confirmed"),
+            FindingKey("below-write-quorum", 3, None, "warning", "suspect"),
+            FindingKey("below-write-quorum", 4, None, "warning", "confirmed"),
             # Neither scan has it. Of ledger 6, created in between, nothing is said.
-            Seen("orphan-ledger", 5, A, "note", "confirmed"),
-            Seen("mark-of-deleted-ledger", None, C, "note", "confirmed"),
+            FindingKey("orphan-ledger", 5, A, "note", "confirmed"),
+            FindingKey("mark-of-deleted-ledger", None, C, "note", "confirmed"),
             # The queue of marks was made in between as well: whether anybody repairs was not seen.
         ]
     )

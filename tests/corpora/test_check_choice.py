@@ -20,8 +20,8 @@ from auditor.model.report import exit_code
 from auditor.model.report_source import Figures
 from auditor.notebook.run import open_run
 from auditor.reports import first_screen, html, markdown
-from tests.corpora.audited import Audited, audit
-from tests.corpora.cluster import DAY, HOUR, NOW, Cluster
+from tests.corpora.audited import FinishedRun, audit
+from tests.corpora.cluster import DAY, HOUR, NOW_MS, Cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     cluster.ledger(1, {0: [A, B, C]}, (3, 2), 9, without={A: [4], B: [4], C: [4]})
     cluster.ledger(2, {0: [A, B, C]}, (3, 2), 9, without={A: [3]})
     cluster.ledger(3, {0: [A, B, C]}, (3, 2), 9)
-    cluster.ledger(4, {0: [A, B, C]}, (3, 2), None, state="OPEN", written=5, time=NOW - 40 * DAY - HOUR)
+    cluster.ledger(4, {0: [A, B, C]}, (3, 2), None, state="OPEN", written=5, time=NOW_MS - 40 * DAY - HOUR)
     cluster.write_indexes(place / "bookies")
     cluster.write_dump(place / "metadata.jsonl")
     return f"dump://{place}/metadata.jsonl", place / "bookies"
@@ -62,22 +62,24 @@ def audited_once(
 
 
 @pytest.fixture
-def whole(audited_once: Path, tmp_path: Path) -> Audited:
+def whole(audited_once: Path, tmp_path: Path) -> FinishedRun:
     """That audit as ``a``, the run before those of a test."""
     out = Path(shutil.copytree(audited_once, tmp_path / "a"))
-    return Audited(open_run(out).report, out)
+    return FinishedRun(open_run(out).report, out)
 
 
-def _changes(of: Audited) -> dict[str, str]:
-    return {row["id"]: row["change"] for row in of.table("changes") if row["id"] in CLASSES}
+def _changes(audited_run: FinishedRun) -> dict[str, str]:
+    return {row["id"]: row["change"] for row in audited_run.table("changes") if row["id"] in CLASSES}
 
 
-def test_a_check_that_did_not_run_is_neither_clean_nor_fixed(run: Any, whole: Audited) -> None:
-    assert {row.id for row in whole.seen()} >= {"entry-lost", "below-write-quorum"}
+def test_skipped_check_is_reported_as_not_run_and_its_finding_not_as_fixed(
+    run: Any, whole: FinishedRun
+) -> None:
+    assert {row.id for row in whole.finding_keys()} >= {"entry-lost", "below-write-quorum"}
     assert whole.report.run.checks_not_run == ()
     part = run("b", skip_checks="entry-lost")
     assert not part.of("entry-lost")
-    assert part.of("below-write-quorum") == whole.of("below-write-quorum")
+    assert part.of("below-write-quorum") == whole.findings_of("below-write-quorum")
     report = part.report
     assert report.run.checks_not_run == ("entry-lost",)
     assert "entry-lost" in (report.run.blind or ())
@@ -92,7 +94,7 @@ def test_a_check_that_did_not_run_is_neither_clean_nor_fixed(run: Any, whole: Au
 
 
 @pytest.mark.usefixtures("whole")
-def test_what_a_check_that_did_not_run_could_forbid_is_refused(run: Any) -> None:
+def test_action_that_a_skipped_check_could_forbid_is_refused(run: Any) -> None:
     opened = open_run(run("b", skip_checks="metadata-suspect").out)
     refused = permit(opened, ActionKind.COLLECT, [bookie(A)])
     assert isinstance(refused, Refused)
@@ -104,25 +106,25 @@ def test_what_a_check_that_did_not_run_could_forbid_is_refused(run: Any) -> None
     assert run("d").report.run.holds["earlier_run"] == "c"
 
 
-def test_a_constant_that_is_less_careful_refuses_as_well(run: Any, tmp_path: Path) -> None:
+def test_less_careful_constant_refuses_the_action(run: Any, tmp_path: Path) -> None:
     file = tmp_path / "checks.toml"
     file.write_text("[constants]\nleast_orphans = 1000\nstuck_hours = 48\n")
-    made = run("a", check_settings=str(file))
-    assert made.report.run.checks_not_run == ()
-    assert made.report.run.checks_with_missing_holds == ("metadata-suspect",)
-    values = {each["name"]: (each["value"], each["default"]) for each in made.report.run.checks["constants"]}
+    lax_run = run("a", check_settings=str(file))
+    assert lax_run.report.run.checks_not_run == ()
+    assert lax_run.report.run.checks_with_missing_holds == ("metadata-suspect",)
+    values = {row["name"]: (row["value"], row["default"]) for row in lax_run.report.run.checks["constants"]}
     assert (values["least_orphans"], values["stuck_hours"]) == ((1000, 100), (48, 24))
-    assert isinstance(permit(open_run(made.out), ActionKind.START, [bookie(A)]), Refused)
-    assert "stuck_hours 48 hours (default 24)" in markdown.render(made.report)
+    assert isinstance(permit(open_run(lax_run.out), ActionKind.START, [bookie(A)]), Refused)
+    assert "stuck_hours 48 hours (default 24)" in markdown.render(lax_run.report)
 
 
 def test_only_chosen_checks_run(run: Any) -> None:
-    made = run("a", checks="below-write-quorum")
-    assert {row.id for row in made.seen()} == {"below-write-quorum"}
-    assert len(made.report.run.checks_not_run) > 90
+    chosen_run = run("a", checks="below-write-quorum")
+    assert {row.id for row in chosen_run.seen()} == {"below-write-quorum"}
+    assert len(chosen_run.report.run.checks_not_run) > 90
 
 
-def test_another_configuration_does_not_go_on_with_a_run(tmp_path: Path) -> None:
+def test_changed_check_configuration_changes_the_run_identity(tmp_path: Path) -> None:
     def identity(**options: Any) -> dict[str, Any]:
         return run_identity("audit", "zk://h1/ledgers", [], AuditOptions(**options))
 
@@ -137,10 +139,10 @@ def test_another_configuration_does_not_go_on_with_a_run(tmp_path: Path) -> None
         identity(skip_checks="mark-stack")
 
 
-def test_an_open_ledger_is_reported_after_its_days(run: Any, whole: Audited, tmp_path: Path) -> None:
-    [found] = whole.of("ledger-open-long")
-    assert (found["ledger_id"], found["severity"], found["confidence"]) == (4, "note", "confirmed")
-    assert found["message"].startswith("no application: 1 ledger has been open without a change")
+def test_ledger_open_longer_than_the_limit_is_reported(run: Any, whole: FinishedRun, tmp_path: Path) -> None:
+    [finding] = whole.findings_of("ledger-open-long")
+    assert (finding["ledger_id"], finding["severity"], finding["confidence"]) == (4, "note", "confirmed")
+    assert finding["message"].startswith("no application: 1 ledger has been open without a change")
     file = tmp_path / "checks.toml"
     file.write_text("[constants]\nopen_days = 41\n")
     assert not run("b", check_settings=str(file)).of("ledger-open-long")

@@ -12,7 +12,7 @@ from pyarrow import parquet as pq
 from auditor import Audit, AuditOptions
 from auditor.collect.collect import collect
 from auditor.model.run_facts import sentence_of
-from tests.corpora.audited import Audited, Row, audit
+from tests.corpora.audited import FinishedRun, Row, audit
 from tests.corpora.corpora import Corpus
 from tests.corpora.shared import Corpora, Runs
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def one_by_one(corpus: Corpus, root: Path) -> Path:
+def collect_each_bookie(corpus: Corpus, root: Path) -> Path:
     """One collection a bookie, as each would make its own."""
     for bookie in sorted(corpus.bookies.iterdir()):
-        beside = root / "hosts" / bookie.name
-        beside.mkdir(parents=True)
-        (beside / bookie.name).symlink_to(bookie)
-        collect([str(beside)], str(root / "tables" / bookie.name))
+        host_directory = root / "hosts" / bookie.name
+        host_directory.mkdir(parents=True)
+        (host_directory / bookie.name).symlink_to(bookie)
+        collect([str(host_directory)], str(root / "tables" / bookie.name))
     return root / "tables"
 
 
@@ -40,19 +40,19 @@ def _by_ledger(rows: list[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row["scope_id"], row["ledger_id"]))
 
 
-def hold_to_the_disks(
-    collected: Audited, audited: Audited, but: Collection[str] = (), ledgers: Collection[int] = ()
+def assert_equal_to_disks(
+    collected: FinishedRun, audited: FinishedRun, but: Collection[str] = (), ledgers: Collection[int] = ()
 ) -> None:
     """What was found in collections is what was found on the disks.
 
     ``but`` for findings of these checks, and for what is said of these ``ledgers``, of scope 0.
     """
     runs = (collected, audited)
-    here, there = (
+    collected_rows, disk_rows = (
         [row for row in run.findings() if row["id"] not in but and row["ledger_id"] not in ledgers]
         for run in runs
     )
-    assert _without_paths(here) == _without_paths(there)
+    assert _without_paths(collected_rows) == _without_paths(disk_rows)
     verdicts = [
         _by_ledger([row for row in run.table("verdicts") if row["ledger_id"] not in ledgers]) for run in runs
     ]
@@ -66,20 +66,20 @@ def test_collected_tables_give_the_findings_of_the_disks(
     name: str, runs: Runs, corpora: Corpora, spark: SparkSession, tmp_path: Path
 ) -> None:
     """Of either kind of index one; flat-v1 with its entry logs: `tests.corpora.test_space`."""
-    corpus = corpora.of(name)
-    collections = one_by_one(corpus, tmp_path)
+    corpus = corpora.get(name)
+    collections = collect_each_bookie(corpus, tmp_path)
     collected = audit(spark, f"dump://{corpus.dump}", collections, tmp_path / "run")
-    hold_to_the_disks(collected, runs.of(name))
+    assert_equal_to_disks(collected, runs.get(name))
 
 
-def test_a_damaged_collection_leaves_its_bookie_unknown_and_loses_nothing(
+def test_damaged_collection_makes_its_bookie_unknown_and_adds_no_missing_copy(
     runs: Runs, corpora: Corpora, spark: SparkSession, tmp_path: Path
 ) -> None:
     """Of dbledger-long, in which disks of two bookies lie in each other's place."""
-    audited, corpus = runs.of("dbledger-long"), corpora.of("dbledger-long")
-    collections = one_by_one(corpus, tmp_path)
-    whole = sorted(collections.iterdir())
-    damaged = max(whole, key=lambda path: (path / "availability/part-00000.parquet").stat().st_size)
+    audited, corpus = runs.get("dbledger-long"), corpora.get("dbledger-long")
+    collections = collect_each_bookie(corpus, tmp_path)
+    directories = sorted(collections.iterdir())
+    damaged = max(directories, key=lambda path: (path / "availability/part-00000.parquet").stat().st_size)
     file = damaged / "availability/part-00000.parquet"
     # The last byte of a page: the file is as long as it was, and its footer as good.
     groups = pq.read_metadata(file).row_group(0).column(3)
@@ -88,11 +88,11 @@ def test_a_damaged_collection_leaves_its_bookie_unknown_and_loses_nothing(
         (groups.dictionary_page_offset or groups.data_page_offset) + groups.total_compressed_size - 1
     ] ^= 1
     file.write_bytes(changed)
-    sources = [str(path) for path in whole]
+    sources = [str(path) for path in directories]
     report = Audit(f"dump://{corpus.dump}", sources, str(tmp_path / "run"), AuditOptions()).run(spark)
-    run = Audited(report, tmp_path / "run")
-    told = [note for note in map(sentence_of, report.run.remarks) if str(damaged) in note]
-    assert told == [
+    run = FinishedRun(report, tmp_path / "run")
+    notices = [note for note in map(sentence_of, report.run.remarks) if str(damaged) in note]
+    assert notices == [
         f"collection {damaged} was not used: its availability table is damaged and cannot be read completely"
     ]
     unread = {
@@ -101,12 +101,12 @@ def test_a_damaged_collection_leaves_its_bookie_unknown_and_loses_nothing(
     assert unread
     assert unread <= set(report.coverage.bookies.unread)
     # What the others lack stays missing; of these nothing is.
-    lost = {
+    missing_copies = {
         (finding["ledger_id"], part["bookie_id"]) for finding in run.findings() for part in finding["missing"]
     }
-    known = {
+    expected_copies = {
         (finding["ledger_id"], part["bookie_id"])
         for finding in audited.findings()
         for part in finding["missing"]
     }
-    assert lost <= {pair for pair in known if pair[1] not in unread}
+    assert missing_copies <= {pair for pair in expected_copies if pair[1] not in unread}

@@ -22,7 +22,7 @@ BEGIN = '{"begin": {}}'
 NOTE = "the dump may be cut"
 
 
-class Seen(NamedTuple):
+class AuditOutput(NamedTuple):
     """An audit's findings by fingerprint, its report, and what ``explain run`` says of it."""
 
     findings: dict[str, Row]
@@ -36,7 +36,7 @@ class Seen(NamedTuple):
 
 @pytest.fixture(scope="module")
 def corpus(spark: SparkSession, corpora: Corpora) -> Corpus:
-    return corpora.of("flat-v1")
+    return corpora.get("flat-v1")
 
 
 @pytest.fixture(scope="module")
@@ -48,56 +48,60 @@ def lines(corpus: Corpus) -> list[str]:
     return corpus.dump.read_text("utf-8").splitlines()
 
 
-def audited(corpus: Corpus, dump: Path, text: list[str], torn: int = 0, packed: str | None = None) -> Seen:
+def audit_lines(
+    corpus: Corpus, dump: Path, text: list[str], torn: int = 0, packed: str | None = None
+) -> AuditOutput:
     """Of a dump with these lines, the last ``torn`` bytes of it left out, packed as ``packed`` says."""
-    written = "".join(f"{line}\n" for line in text).encode()
-    written = written[: len(written) - torn]
-    dump.write_bytes(pa.Codec(packed).compress(written, asbytes=True) if packed else written)
+    dump_bytes = "".join(f"{line}\n" for line in text).encode()
+    dump_bytes = dump_bytes[: len(dump_bytes) - torn]
+    dump.write_bytes(pa.Codec(packed).compress(dump_bytes, asbytes=True) if packed else dump_bytes)
     out = str(dump.with_name(f"run-{dump.name}"))
     sources = ["--metadata", f"dump://{dump}", "--bookies", str(corpus.bookies)]
-    done = CliRunner().invoke(main, ["audit", *sources, "--out", out])
-    assert done.exit_code in (1, 3), done.output
-    return seen(out, done.stdout)
+    outcome = CliRunner().invoke(main, ["audit", *sources, "--out", out])
+    assert outcome.exit_code in (1, 3), outcome.output
+    return read_output(out, outcome.stdout)
 
 
-def seen(out: str, screen: str) -> Seen:
+def read_output(out: str, screen: str) -> AuditOutput:
     rows = CliRunner().invoke(main, ["report", out, "--format", "jsonl"]).stdout.splitlines()
-    told = " ".join(CliRunner().invoke(main, ["explain", "run", out]).stdout.split())
-    found = {row["fingerprint"]: row for row in map(json.loads, rows)}
-    return Seen(found, json.loads(Path(out, "report.json").read_text()), told, screen)
+    explanation = " ".join(CliRunner().invoke(main, ["explain", "run", out]).stdout.split())
+    findings = {row["fingerprint"]: row for row in map(json.loads, rows)}
+    return AuditOutput(findings, json.loads(Path(out, "report.json").read_text()), explanation, screen)
 
 
 @pytest.fixture(scope="module")
-def whole(runs: Runs) -> Seen:
+def whole(runs: Runs) -> AuditOutput:
     """The corpus as it is: its dump does not say how it ends, and is taken for whole."""
-    out = str(runs.of("flat-v1").out)
-    return seen(out, CliRunner().invoke(main, ["report", out]).stdout)
+    out = str(runs.get("flat-v1").out)
+    return read_output(out, CliRunner().invoke(main, ["report", out]).stdout)
 
 
 def end_of(text: list[str], beginning: str) -> int:
     """How many lines there are up to the last whose path begins so."""
-    return max(at for at, line in enumerate(text, 1) if json.loads(line)["path"].startswith(beginning))
+    return max(
+        number for number, line in enumerate(text, 1) if json.loads(line)["path"].startswith(beginning)
+    )
 
 
-def test_the_frame_changes_no_finding_and_takes_the_note_away(
-    corpus: Corpus, whole: Seen, work: Path
+def test_dump_frame_changes_no_finding_and_removes_the_cut_notice(
+    corpus: Corpus, whole: AuditOutput, work: Path
 ) -> None:
     """A packed dump is read alike."""
     text = lines(corpus)
     end = json.dumps({"end": {"nodes": len(text)}})
-    framed = audited(corpus, work / "framed", [BEGIN, *text, end], packed="zstd")
+    framed = audit_lines(corpus, work / "framed", [BEGIN, *text, end], packed="zstd")
     assert framed.findings == whole.findings
-    assert any(NOTE in each["text"] for each in whole.report["run"]["remarks"])
-    assert not any(NOTE in each["text"] for each in framed.report["run"]["remarks"])
-    for same in ("counts", "coverage", "verdict"):
-        assert framed.report[same] == whole.report[same]
+    assert any(NOTE in note["text"] for note in whole.report["run"]["remarks"])
+    assert not any(NOTE in note["text"] for note in framed.report["run"]["remarks"])
+    for key in ("counts", "coverage", "verdict"):
+        assert framed.report[key] == whole.report[key]
 
 
-def test_nothing_is_confirmed_of_a_framed_dump_that_is_cut_and_not_of_the_whole(
-    corpus: Corpus, whole: Seen, work: Path
+def test_cut_framed_dump_confirms_nothing_beyond_the_full_dump(
+    corpus: Corpus, whole: AuditOutput, work: Path
 ) -> None:
     """The last line but one is gone, too; of a cut anywhere: `tests.sources.metadata.dump.test_frame`."""
-    cut = audited(corpus, work / "framed-cut", [BEGIN, *lines(corpus)[:-1]])
+    cut = audit_lines(corpus, work / "framed-cut", [BEGIN, *lines(corpus)[:-1]])
     assert cut.confirmed() <= whole.confirmed()
     assert cut.report["run"]["in_doubt"]["ids"] is None
     assert 'the "begin" line announces an "end" line, which is missing' in cut.told
@@ -106,14 +110,14 @@ def test_nothing_is_confirmed_of_a_framed_dump_that_is_cut_and_not_of_the_whole(
 
 
 @pytest.mark.parametrize("place", ["/ledgers/L", "/ledgers/cookies"])
-def test_nothing_is_confirmed_of_a_dump_that_ends_before_or_among_the_bookies_and_not_of_the_whole(
-    place: str, corpus: Corpus, whole: Seen, work: Path
+def test_dump_cut_before_or_among_the_bookies_confirms_nothing_beyond_the_full_dump(
+    place: str, corpus: Corpus, whole: AuditOutput, work: Path
 ) -> None:
     text = lines(corpus)
     dump = work / f"plain-{place.rpartition('/')[2]}"
     # The last that begins so is the layout itself: with it the last ledger is cut, inside of its line.
     torn = 20 if place == "/ledgers/L" else 0
-    cut = audited(corpus, dump, text[: end_of(text, place) - 1], torn)
+    cut = audit_lines(corpus, dump, text[: end_of(text, place) - 1], torn)
     if torn:
         _no_bookie_is_a_ghost(cut)
     assert cut.confirmed() <= whole.confirmed()
@@ -130,7 +134,7 @@ def test_nothing_is_confirmed_of_a_dump_that_ends_before_or_among_the_bookies_an
     assert "mark-missing" in blind
 
 
-def _no_bookie_is_a_ghost(cut: Seen) -> None:
+def _no_bookie_is_a_ghost(cut: AuditOutput) -> None:
     """Of a dump with neither registrations nor cookies nothing is said of bookies, and why is said."""
     identity = {"ghost-bookie", "bookie-down", "cookie-missing", "cookie-unused", "on-unregistered-bookie"}
     assert not identity & cut.report["counts"].keys()
@@ -140,19 +144,21 @@ def _no_bookie_is_a_ghost(cut: Seen) -> None:
     assert cut.report["verdict"] != "healthy"
 
 
-def test_a_registration_that_cannot_be_read_leaves_out_its_bookie_alone(
-    corpus: Corpus, whole: Seen, work: Path
+def test_unreadable_registration_excludes_only_its_bookie(
+    corpus: Corpus, whole: AuditOutput, work: Path
 ) -> None:
     text = lines(corpus)
     paths = [json.loads(line)["path"] for line in text]
     about = {"ghost-bookie", "bookie-down", "on-unregistered-bookie", "cookie-missing", "cookie-unused"}
-    named = {row["bookie_id"] for row in whole.findings.values() if row["id"] in about}
-    (at, *_) = [n for n, path in enumerate(paths) if path.startswith("/ledgers/available/") and ":" in path]
-    hidden = paths[at].rpartition("/")[2]
-    assert hidden not in named  # it is registered: without its line it would be down
-    broken = json.loads(text[at]) | {"data": "?"}
-    odd = audited(corpus, work / "odd", [*text[:at], json.dumps(broken), *text[at + 1 :]])
-    found = {row["bookie_id"] for row in odd.findings.values() if row["id"] in about}
-    assert found == named
+    expected_bookies = {row["bookie_id"] for row in whole.findings.values() if row["id"] in about}
+    (position, *_) = [
+        n for n, path in enumerate(paths) if path.startswith("/ledgers/available/") and ":" in path
+    ]
+    hidden = paths[position].rpartition("/")[2]
+    assert hidden not in expected_bookies  # it is registered: without its line it would be down
+    broken = json.loads(text[position]) | {"data": "?"}
+    odd = audit_lines(corpus, work / "odd", [*text[:position], json.dumps(broken), *text[position + 1 :]])
+    reported_bookies = {row["bookie_id"] for row in odd.findings.values() if row["id"] in about}
+    assert reported_bookies == expected_bookies
     assert hidden in odd.told.partition("skipped checks")[2]
     assert odd.report["verdict"] != "healthy"

@@ -20,7 +20,7 @@ def dbledger(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return unpack("dbledger-long", tmp_path_factory.mktemp("corpus") / "dbledger-long")
 
 
-def test_the_plain_reader_finds_what_java_found(dbledger: Corpus) -> None:
+def test_plain_reader_matches_the_java_scan(dbledger: Corpus) -> None:
     scanned = json.loads(gzip.decompress((DATA / "dbledger-long" / "rocksdb-indexes.json.gz").read_bytes()))
     for bookie, directories in scanned.items():
         for directory, java in directories.items():
@@ -31,14 +31,14 @@ def test_the_plain_reader_finds_what_java_found(dbledger: Corpus) -> None:
                 if ledger >= 0 and entry >= 0:
                     locations.setdefault(ledger, set()).add(entry)
             assert locations == {
-                int(ledger): read_availability(bytes.fromhex(said["bytes"]))
-                for ledger, said in java["locations"].items()
+                int(ledger): read_availability(bytes.fromhex(value["bytes"]))
+                for ledger, value in java["locations"].items()
             }
             listed = {int.from_bytes(key, "big", signed=True) for key in read_rocksdb(path / "ledgers")}
             assert {ledger for ledger in listed if ledger >= 0} == {int(ledger) for ledger in java["ledgers"]}
 
 
-def test_by_the_place_of_its_disks_a_swap_would_lose_what_by_their_cookies_is_there(
+def test_reading_swapped_disks_by_place_makes_healthy_ledgers_unhealthy(
     dbledger: Corpus, tmp_path: Path
 ) -> None:
     """What is missing on the two was made so besides; had the data gone by place, most would look lost."""

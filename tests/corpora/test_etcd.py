@@ -16,8 +16,8 @@ import pytest
 from auditor.model.run_facts import sentence_of
 from auditor.notebook.run import open_run
 from auditor.reports.ledger import render
-from tests.corpora.audited import Audited, audit, entries, missing
-from tests.corpora.brute_force import foreign, hold_classes, judge, orphans, surplus
+from tests.corpora.audited import FinishedRun, audit, entries, missing
+from tests.corpora.brute_force import assert_classes, foreign, judge, orphans, surplus
 from tests.corpora.corpora import Corpus
 from tests.corpora.faults import FAULTS, OF_CLUSTER, subject_of
 from tests.corpora.plain_readers import read_availability
@@ -34,25 +34,25 @@ AFTER_ANY_READING = "2200-01-01T00:00:00Z"
 
 
 class ThreeWays(NamedTuple):
-    live: Audited
-    saved: Audited
-    dump: Audited
+    live: FinishedRun
+    saved: FinishedRun
+    dump: FinishedRun
 
 
 @pytest.fixture(scope="module")
 def corpus(corpora: Corpora) -> Corpus:
-    return corpora.of("etcd")
+    return corpora.get("etcd")
 
 
 @pytest.fixture(scope="module")
-def audited(runs: Runs) -> Audited:
-    return runs.of("etcd")
+def audited(runs: Runs) -> FinishedRun:
+    return runs.get("etcd")
 
 
 @pytest.fixture(scope="module")
 def three_ways(
     corpus: Corpus,
-    audited: Audited,
+    audited: FinishedRun,
     runs: Runs,
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
@@ -62,48 +62,48 @@ def three_ways(
         uri = f"etcd://{server.host}{SCOPE}"
         # It names bookies as registered that do not run: as of saved data, nobody is asked.
         live = audit(spark, uri, corpus.bookies, out, index_time=AFTER_ANY_READING, witness="no")
-    return ThreeWays(live, runs.of("etcd-snapshot"), audited)
+    return ThreeWays(live, runs.get("etcd-snapshot"), audited)
 
 
-def test_the_brute_force_reads_what_java_read(corpus: Corpus) -> None:
+def test_brute_force_reads_the_same_as_java(corpus: Corpus) -> None:
     world = corpus.world()
     # Java's own listing ends before the longest id.
     assert sorted(world.ledgers) == [*corpus.oracle["ledgersListed"], LONGEST]
     served = {
         (int(ledger), bookie): read_availability(bytes.fromhex(answer["bytes"]))
-        for ledger, said in corpus.oracle["ledgers"].items()
-        for bookie, answer in said.get("availability", {}).items()
+        for ledger, oracle_ledger in corpus.oracle["ledgers"].items()
+        for bookie, answer in oracle_ledger.get("availability", {}).items()
         if "bytes" in answer
     }
     assert {pair: index.entries for pair, index in world.indexes.items()} == served
 
 
-def test_every_fault_has_one_row_that_finds_it_or_says_why_not(corpus: Corpus) -> None:
+def test_every_fault_has_an_expectation_row_with_findings_or_a_reason(corpus: Corpus) -> None:
     rows = FAULTS["etcd"]
-    made = [(fault["kind"], subject_of(fault)) for fault in corpus.oracle["faults"]]
-    assert [(row.kind, row.subject) for row in rows] == made
+    faults = [(fault["kind"], subject_of(fault)) for fault in corpus.oracle["faults"]]
+    assert [(row.kind, row.subject) for row in rows] == faults
     assert all(row.finds or row.why for row in rows)
 
 
-def test_the_findings_are_what_the_rows_say_and_no_more(audited: Audited) -> None:
+def test_findings_equal_the_expected_findings(audited: FinishedRun) -> None:
     expected = {*OF_CLUSTER["etcd"], *(row for fault in FAULTS["etcd"] for row in fault.finds)}
-    assert Counter(audited.seen()) == Counter(expected)
+    assert Counter(audited.finding_keys()) == Counter(expected)
 
 
-def test_every_ledger_has_the_class_that_brute_force_gives(corpus: Corpus, audited: Audited) -> None:
+def test_every_ledger_has_the_class_of_the_brute_force(corpus: Corpus, audited: FinishedRun) -> None:
     world = corpus.world()
     rows = audited.verdicts()
     assert LONGEST in rows
-    hold_classes(world, rows)
+    assert_classes(world, rows)
 
 
-def test_what_is_lost_is_missing_entry_by_entry(corpus: Corpus, audited: Audited) -> None:
+def test_missing_entries_of_lost_ledgers_match_the_brute_force(corpus: Corpus, audited: FinishedRun) -> None:
     world = corpus.world()
-    found = {row["ledger_id"]: missing(row) for row in audited.of("entry-lost")}
-    assert found == {ledger: judge(world, ledger).missing for ledger in (1001, 1002, 1003)}
+    missing_by_ledger = {row["ledger_id"]: missing(row) for row in audited.findings_of("entry-lost")}
+    assert missing_by_ledger == {ledger: judge(world, ledger).missing for ledger in (1001, 1002, 1003)}
 
 
-def test_availability_is_what_the_bookies_hold(corpus: Corpus, audited: Audited) -> None:
+def test_availability_matches_the_bookie_indexes(corpus: Corpus, audited: FinishedRun) -> None:
     rows = {(row["ledger_id"], row["bookie_id"]): row for row in audited.table("availability")}
     indexes = corpus.world().indexes
     assert {pair: entries(row["groups"]) for pair, row in rows.items()} == {
@@ -112,32 +112,34 @@ def test_availability_is_what_the_bookies_hold(corpus: Corpus, audited: Audited)
     assert {row["state"] for row in rows.values()} == {"ok"}
 
 
-def test_orphans_are_what_the_collector_of_each_bookie_would_delete(corpus: Corpus, audited: Audited) -> None:
-    ours: dict[str, list[int]] = {bookie: [] for bookie in corpus.oracle["garbageCollector"]}
-    for row in audited.of("orphan-ledger"):
-        ours[row["bookie_id"]].append(row["ledger_id"])
-    assert ours == corpus.oracle["garbageCollector"]
+def test_orphans_equal_the_deletions_of_each_collector(corpus: Corpus, audited: FinishedRun) -> None:
+    actual: dict[str, list[int]] = {bookie: [] for bookie in corpus.oracle["garbageCollector"]}
+    for row in audited.findings_of("orphan-ledger"):
+        actual[row["bookie_id"]].append(row["ledger_id"])
+    assert actual == corpus.oracle["garbageCollector"]
     world = corpus.world()
-    assert {(ledger, bookie) for bookie, ledgers in ours.items() for ledger in ledgers} == orphans(world)
+    assert {(ledger, bookie) for bookie, ledgers in actual.items() for ledger in ledgers} == orphans(world)
     assert (foreign(world), surplus(world)) == (set(), {})
 
 
-def test_a_collector_deletes_what_its_listing_lacks_and_spares_the_longest_id(
-    corpus: Corpus, audited: Audited
+def test_collector_forecast_matches_the_collectors_of_the_server(
+    corpus: Corpus, audited: FinishedRun
 ) -> None:
     """The driver's listing ends before the id 2^63 - 1; these bookies' storage does not count it either."""
-    ours: dict[str, list[int]] = {bookie: [] for bookie in corpus.oracle["garbageCollector"]}
+    actual: dict[str, list[int]] = {bookie: [] for bookie in corpus.oracle["garbageCollector"]}
     for row in audited.table("gc_foresight"):
         assert (row["action"], row["cause"], row["verdict"]) == ("delete", "not-listed", "right")
-        ours[row["bookie_id"]].append(row["ledger_id"])
-    assert {bookie: sorted(ledgers) for bookie, ledgers in ours.items()} == corpus.oracle["garbageCollector"]
+        actual[row["bookie_id"]].append(row["ledger_id"])
+    assert {bookie: sorted(ledgers) for bookie, ledgers in actual.items()} == corpus.oracle[
+        "garbageCollector"
+    ]
     [note] = [note for note in map(sentence_of, audited.report.run.remarks) if "forecast" in note]
     assert note.endswith(
         "on etcd, a bookie deletes nothing once it has run longer than gcOverreplicatedLedgerWaitTime"
     )
 
 
-def test_what_etcd_does_not_keep_is_null_or_nothing(audited: Audited) -> None:
+def test_times_and_marks_that_etcd_lacks_are_null_or_empty(audited: FinishedRun) -> None:
     assert {(row["ctime"], row["mtime"]) for row in audited.table("ledgers")} == {(None, None)}
     assert {(row["scope_id"], row["status"]) for row in audited.table("ledgers")} == {(0, "ok")}
     assert {row["mtime"] for row in audited.table("cluster")} == {None}
@@ -150,26 +152,26 @@ def test_what_etcd_does_not_keep_is_null_or_nothing(audited: Audited) -> None:
     assert {"mark-stuck", "recovery-stuck", "index-incomplete"} <= {*(run.blind or ())}
 
 
-def test_versions_are_revisions(corpus: Corpus, audited: Audited) -> None:
-    there = {ledger: each for ledger, each in corpus.oracle["ledgers"].items() if "version" in each}
+def test_ledger_versions_are_etcd_revisions(corpus: Corpus, audited: FinishedRun) -> None:
+    versioned = {ledger: answer for ledger, answer in corpus.oracle["ledgers"].items() if "version" in answer}
     rows = {row["ledger_id"]: row["version"] for row in audited.table("ledgers")}
-    assert rows.keys() == {int(ledger) for ledger in there}
-    assert rows == {int(ledger): int(each["version"]) for ledger, each in there.items()}
+    assert rows.keys() == {int(ledger) for ledger in versioned}
+    assert rows == {int(ledger): int(answer["version"]) for ledger, answer in versioned.items()}
 
 
-def test_the_findings_are_the_same_in_all_three_ways(three_ways: ThreeWays) -> None:
+def test_findings_from_live_etcd_snapshot_and_dump_are_equal(three_ways: ThreeWays) -> None:
     live, saved, dump = (run.findings() for run in three_ways)
     assert saved == dump
     assert live == dump
 
 
-def test_both_scans_of_the_live_server_saw_the_same(three_ways: ThreeWays) -> None:
+def test_both_scans_of_the_live_server_read_the_same_versions(three_ways: ThreeWays) -> None:
     first = {(row["ledger_id"], row["version"]) for row in three_ways.live.table("ledgers")}
     assert first == {(row["ledger_id"], row["version"]) for row in three_ways.live.table("ledgers_again")}
     assert first == {(row["ledger_id"], row["version"]) for row in three_ways.dump.table("ledgers")}
 
 
-def test_every_ledger_can_be_drawn(audited: Audited) -> None:
+def test_every_ledger_is_rendered_with_its_class(audited: FinishedRun) -> None:
     run = open_run(audited.out)
     for row in audited.table("ledgers"):
         view = run.ledger(row["ledger_id"])
@@ -178,7 +180,7 @@ def test_every_ledger_can_be_drawn(audited: Audited) -> None:
         assert view.judged_class == "healthy" or str(view.judged_class) in first
 
 
-def test_no_secret_of_the_cluster_is_in_what_the_audit_wrote(audited: Audited) -> None:
+def test_audit_output_has_no_secret_of_the_cluster(audited: FinishedRun) -> None:
     """The corpus's ledgers have the password ``golden``."""
     for path in Path(audited.out).rglob("*.json"):
         assert "golden" not in path.read_text(), path

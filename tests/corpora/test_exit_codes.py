@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from auditor.cli import main
 from auditor.notebook.run import open_run
-from tests.corpora.audited import Audited
+from tests.corpora.audited import FinishedRun
 from tests.corpora.cluster import Cluster, ledger_path
 
 if TYPE_CHECKING:
@@ -26,20 +26,22 @@ def bkaudit(root: Path, out: str, *flags: str) -> Result:
 
 
 def cluster(broken: int = 0) -> Cluster:
-    made = Cluster()
-    a, b, c = (made.bookie(f"bk{n}.example:3181") for n in (1, 2, 3))
+    new_cluster = Cluster()
+    a, b, c = (new_cluster.bookie(f"bk{n}.example:3181") for n in (1, 2, 3))
     for ledger in range(5):
-        made.ledger(ledger, {0: [a, b, c]}, (2, 2), 19)
+        new_cluster.ledger(ledger, {0: [a, b, c]}, (2, 2), 19)
     for ledger in range(100, 100 + broken):
-        made.node(f"/ledgers/{ledger_path(made.layout, ledger)}", b"BookieMetadataFormatVersion\t3\n\x01")
-    return made
+        new_cluster.node(
+            f"/ledgers/{ledger_path(new_cluster.layout, ledger)}", b"BookieMetadataFormatVersion\t3\n\x01"
+        )
+    return new_cluster
 
 
 class Night(NamedTuple):
     """What one audit ended with, and its run."""
 
     ended: Result
-    run: Audited
+    run: FinishedRun
 
 
 @pytest.fixture(scope="module")
@@ -54,38 +56,38 @@ def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 
     def night(out: str, *flags: str) -> Night:
         ended = bkaudit(root, out, *flags)
-        return Night(ended, Audited(open_run(root / out).report, root / out))
+        return Night(ended, FinishedRun(open_run(root / out).report, root / out))
 
     clean = night("clean", "--format", "json")
     shutil.rmtree(bookies / "bk2.example_3181" / "ledgers0")
     unread = night("unread", "--format", "jsonl")
-    known = night("known", "--format", "json", "--suppressions", str(accepted))
+    accepted_run = night("known", "--format", "json", "--suppressions", str(accepted))
     (bookies / "bk1.example_3181" / "ledgers0/current/0/3/3.idx").unlink()
-    return {"clean": clean, "unread": unread, "known": known, "lost": night("lost")}
+    return {"clean": clean, "unread": unread, "known": accepted_run, "lost": night("lost")}
 
 
-def test_a_clean_cluster_an_unread_bookie_and_a_loss(nights: dict[str, Night]) -> None:
-    clean, unread, known, lost = (nights[name].ended for name in ("clean", "unread", "known", "lost"))
+def test_exit_codes_of_a_clean_unread_accepted_and_lossy_run(nights: dict[str, Night]) -> None:
+    clean, unread, accepted, lost = (nights[name].ended for name in ("clean", "unread", "known", "lost"))
     assert (clean.exit_code, json.loads(clean.stdout)["verdict"]) == (0, "healthy")
     assert unread.exit_code == 3
     assert [json.loads(line)["id"] for line in unread.stdout.splitlines()] == ["bookie-unread"]
-    report = json.loads(known.stdout)
-    assert (known.exit_code, report["verdict"]) == (0, "incomplete")
+    report = json.loads(accepted.stdout)
+    assert (accepted.exit_code, report["verdict"]) == (0, "incomplete")
     assert report["run"]["accepted"] == {"bookies": ["bk2.example:3181"], "ledgers": 5, "replicas": 5}
     assert (lost.exit_code, "below-ack-quorum" in lost.stdout) == (1, True)
 
 
-def test_a_healthy_cluster_is_healthy_and_without_one_directory_it_is_incomplete(
+def test_run_without_one_directory_is_incomplete_and_a_full_run_healthy(
     nights: dict[str, Night],
 ) -> None:
     clean, unread = nights["clean"].run, nights["unread"].run
     assert clean.findings() == []
     assert json.loads((clean.out / "report.json").read_text())["verdict"] == "healthy"
-    assert [(row.id, row.bookie) for row in unread.seen()] == [("bookie-unread", "bk2.example:3181")]
+    assert [(row.id, row.bookie) for row in unread.finding_keys()] == [("bookie-unread", "bk2.example:3181")]
     assert json.loads((unread.out / "report.json").read_text())["verdict"] == "incomplete"
 
 
-def test_a_cluster_of_which_no_bookie_can_be_read_is_undecided(spark: SparkSession, tmp_path: Path) -> None:
+def test_cluster_without_readable_bookies_is_incomplete(spark: SparkSession, tmp_path: Path) -> None:
     root = cluster().write(tmp_path)
     shutil.rmtree(root / "bookies")
     (root / "bookies").mkdir()
@@ -100,9 +102,7 @@ def test_a_cluster_of_which_no_bookie_can_be_read_is_undecided(spark: SparkSessi
     assert report["coverage"]["replicas"] == {"expected": 15, "decided": 0}
 
 
-def test_metadata_damaged_beyond_the_budget_is_not_judged_as_a_cluster(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_metadata_damage_beyond_the_budget_has_its_own_exit_code(spark: SparkSession, tmp_path: Path) -> None:
     root = cluster(broken=100).write(tmp_path)
     damaged = bkaudit(root, "run", "--format", "json")
     report = json.loads(damaged.stdout)

@@ -15,7 +15,7 @@ from auditor.reports.finding_text import class_entries_text
 from auditor.reports.ledger import render
 from auditor.runs.load_bookie import bookie_view, storages
 from auditor.runs.reader import finding_of
-from tests.corpora.audited import Audited
+from tests.corpora.audited import FinishedRun
 from tests.corpora.corpora import Corpus
 
 # Corpus -> ledger -> each bookie's row of the drawing; the faults are those of the corpus's README.
@@ -52,7 +52,7 @@ ROWS: dict[str, dict[int, dict[str, str]]] = {
 }
 
 
-def test_the_drawing_shows_who_holds_what(audited: Audited, corpus: Corpus) -> None:
+def test_drawing_shows_the_copies_of_each_bookie(audited: FinishedRun, corpus: Corpus) -> None:
     run = open_run(audited.out)
     for ledger, rows in ROWS[corpus.name].items():
         lines = [line.split() for line in render(run.ledger(ledger)).splitlines()]
@@ -60,7 +60,7 @@ def test_the_drawing_shows_who_holds_what(audited: Audited, corpus: Corpus) -> N
         assert drawn == rows, ledger
 
 
-def test_every_ledger_of_the_corpus_can_be_drawn(audited: Audited) -> None:
+def test_every_ledger_of_the_corpus_is_rendered_with_its_class(audited: FinishedRun) -> None:
     run = open_run(audited.out)
     for row in audited.table("ledgers"):
         view = run.ledger(row["ledger_id"])
@@ -96,23 +96,23 @@ disks
   no disk was found"""
 
 
-def explained(audited: Audited, *bookie: str) -> Result:
+def explain_bookie(audited: FinishedRun, *bookie: str) -> Result:
     return CliRunner().invoke(main, ["explain", "bookie", *bookie, "--run", str(audited.out)])
 
 
-def test_every_bookie_of_the_corpus_is_told_in_eighty_columns(audited: Audited) -> None:
+def test_every_bookie_is_explained_in_eighty_columns(audited: FinishedRun) -> None:
     for row in audited.table("bookies"):
-        told = explained(audited, row["bookie_id"])
-        assert told.exit_code == 0, told.output
-        assert told.stdout.startswith(f"bookie      {row['bookie_id']}\n")
-        lines = told.stdout.splitlines()
+        result = explain_bookie(audited, row["bookie_id"])
+        assert result.exit_code == 0, result.output
+        assert result.stdout.startswith(f"bookie      {row['bookie_id']}\n")
+        lines = result.stdout.splitlines()
         assert all(len(line) <= 80 for line in lines if "bookkeeper shell" not in line)
-        assert told.stdout.replace("\n", "").isprintable()
+        assert result.stdout.replace("\n", "").isprintable()
 
 
-def test_commands_of_a_bookie_name_the_entries_that_its_findings_have(audited: Audited) -> None:
+def test_bookie_commands_name_the_entries_of_its_findings(audited: FinishedRun) -> None:
     run = open_run(audited.out)
-    named = 0
+    range_count = 0
     for row in audited.table("bookies"):
         for problem in run.bookie(row["bookie_id"]).problems:
             runs, _ = (
@@ -120,93 +120,91 @@ def test_commands_of_a_bookie_name_the_entries_that_its_findings_have(audited: A
                 if problem.first_ledger_finding
                 else ([], 0)
             )
-            told = explained(audited, row["bookie_id"]).stdout if runs else ""
-            assert all(f" -fe {first} -le {last}\n" in told for first, last in runs)
-            named += len(runs)
-    assert named
+            output = explain_bookie(audited, row["bookie_id"]).stdout if runs else ""
+            assert all(f" -fe {first} -le {last}\n" in output for first, last in runs)
+            range_count += len(runs)
+    assert range_count
     assert "-fe FIRST -le LAST" not in "".join(
-        explained(audited, row["bookie_id"]).stdout for row in audited.table("bookies")
+        explain_bookie(audited, row["bookie_id"]).stdout for row in audited.table("bookies")
     )
 
 
-def test_a_ledger_is_told_with_every_finding_about_it_and_what_to_do(audited: Audited) -> None:
+def test_ledger_is_explained_with_all_its_findings_and_commands(audited: FinishedRun) -> None:
     about: dict[int, list[dict[str, Any]]] = {}
     for finding in audited.findings():
         if finding["ledger_id"] is not None:
             about.setdefault(finding["ledger_id"], []).append(finding)
     assert about
     for ledger in list(about)[:5]:
-        told = CliRunner().invoke(main, ["explain", "ledger", str(ledger), "--run", str(audited.out)])
-        assert told.exit_code == 0, told.output
-        said = " ".join(told.stdout.split())
+        result = CliRunner().invoke(main, ["explain", "ledger", str(ledger), "--run", str(audited.out)])
+        assert result.exit_code == 0, result.output
+        output = " ".join(result.stdout.split())
         for finding in about[ledger]:
-            assert f"{finding['severity']}: {finding['message']} " in said
-            found = finding_of(finding)
-            if listed := class_entries_text(found):
-                runs, total = entry_runs_of_class(found, MAX_ENTRY_RUNS)
+            assert f"{finding['severity']}: {finding['message']} " in output
+            typed_finding = finding_of(finding)
+            if listed := class_entries_text(typed_finding):
+                runs, total = entry_runs_of_class(typed_finding, MAX_ENTRY_RUNS)
                 command = f"bookkeeper shell readledger -l {ledger} -fe "
-                assert f" {listed} " in said
-                assert all(f" {command}{first} -le {last} " in said for first, last in runs)
-                is_cut = f"repeat the command for {total - len(runs):,} more ranges of entries" in said
+                assert f" {listed} " in output
+                assert all(f" {command}{first} -le {last} " in output for first, last in runs)
+                is_cut = f"repeat the command for {total - len(runs):,} more ranges of entries" in output
                 assert is_cut == (total > MAX_ENTRY_RUNS)
-            assert f"{finding['id']}: {CHECK_BY_ID[finding['id']].title}" in said
+            assert f"{finding['id']}: {CHECK_BY_ID[finding['id']].title}" in output
         kinds = storages(open_run(audited.out))
         fitting = 0
         for id in {f["id"] for f in about[ledger]}:
-            first = next(finding_of(each) for each in about[ledger] if each["id"] == id)
+            first = next(finding_of(row) for row in about[ledger] if row["id"] == id)
             fits = {None, *storages_of(first, kinds)}
             fitting += sum(command.storage in fits for command in CHECK_BY_ID[id].commands)
         # What a hold forbids stands as such in the place of its command.
-        assert said.count(" Risk: ") + said.count(" Do not: ") == fitting
+        assert output.count(" Risk: ") + output.count(" Do not: ") == fitting
 
 
-def test_the_storage_of_a_bookie_is_that_of_its_index(audited: Audited, corpus: Corpus) -> None:
+def test_storage_of_a_bookie_matches_its_index(audited: FinishedRun, corpus: Corpus) -> None:
     kind = "rocksdb" if corpus.name == "dbledger-long" else "idx"
-    held = {row["bookie_id"] for row in audited.table("availability")}
-    assert storages(open_run(audited.out)) == dict.fromkeys(held, kind)
+    bookies = {row["bookie_id"] for row in audited.table("availability")}
+    assert storages(open_run(audited.out)) == dict.fromkeys(bookies, kind)
 
 
-def test_the_problems_of_a_bookie_are_the_findings_that_name_it(audited: Audited) -> None:
+def test_bookie_problems_count_the_findings_that_name_it(audited: FinishedRun) -> None:
     run = open_run(audited.out)
     for row in audited.table("bookies"):
         name = row["bookie_id"]
-        named: dict[str, int] = {}
+        expected: dict[str, int] = {}
         for finding in audited.findings():
             lacking = [part["bookie_id"] for part in finding["missing"]]
             if name in (finding["bookie_id"], *lacking, *finding["unknown"]):
-                named[finding["id"]] = named.get(finding["id"], 0) + 1
+                expected[finding["id"]] = expected.get(finding["id"], 0) + 1
         counts: Counter[str] = Counter()
-        for each in bookie_view(run, name).problems:  # a check with findings of two urgencies is there twice
-            counts[each.id] += each.count
-        assert counts == named
+        for issue in bookie_view(run, name).problems:  # a check with findings of two urgencies is there twice
+            counts[issue.id] += issue.count
+        assert counts == expected
 
 
-def test_a_bookie_has_the_directories_in_its_place_and_those_with_its_data(
-    audited: Audited, corpus: Corpus
-) -> None:
+def test_bookie_directories_include_those_with_its_data(audited: FinishedRun, corpus: Corpus) -> None:
     if corpus.name == "dbledger-long":
-        told, _, problems = explained(audited, "127.0.103.1:3181").stdout.partition("\n\nproblems\n")
-        assert told.startswith(RENAMED)
+        details, _, problems = explain_bookie(audited, "127.0.103.1:3181").stdout.partition("\n\nproblems\n")
+        assert details.startswith(RENAMED)
         assert "bookie-down (warning; 1)\n    127.0.103.1:3181 is not registered" in problems
         a, b = (bookie_view(open_run(audited.out), name) for name in ("bk-a.rack1", "bk-b.rack1"))
-        assert [each.path.rpartition("bookies/")[2] for each in a.directories] == [
+        assert [disk.path.rpartition("bookies/")[2] for disk in a.directories] == [
             "bk-a.rack1/journal",
             "bk-a.rack1/ledgers0",
             "bk-a.rack1/ledgers1",
             "bk-b.rack1/ledgers1",
         ]
-        assert [each.owner for each in a.directories] == [*["bk-a.rack1"] * 2, "bk-b.rack1", "bk-a.rack1"]
+        assert [disk.owner for disk in a.directories] == [*["bk-a.rack1"] * 2, "bk-b.rack1", "bk-a.rack1"]
         assert a.directories[2].owner_candidates[0].bookie_id == "bk-b.rack1"
         assert b.directories[0] == a.directories[2]
 
 
-def test_an_unknown_bookie_is_answered_with_those_that_are_near(audited: Audited, corpus: Corpus) -> None:
+def test_unknown_bookie_id_gets_suggestions_of_similar_ids(audited: FinishedRun, corpus: Corpus) -> None:
     near = {"interleaved-hier": "127.0.101.1:3181", "flat-v1": "bookie1.dc1.example:3181"}
-    known = near.get(corpus.name, "bk-a.rack1")
-    told = explained(audited, known[1:])
-    assert told.exit_code == 2
-    assert f"no bookie '{known[1:]}' is known; did you mean" in told.stderr
-    assert known in told.stderr
-    assert explained(audited, known[:-1]).stdout == explained(audited, known).stdout
+    bookie = near.get(corpus.name, "bk-a.rack1")
+    result = explain_bookie(audited, bookie[1:])
+    assert result.exit_code == 2
+    assert f"no bookie '{bookie[1:]}' is known; did you mean" in result.stderr
+    assert bookie in result.stderr
+    assert explain_bookie(audited, bookie[:-1]).stdout == explain_bookie(audited, bookie).stdout
     for unknown in ((), ("?",)):
-        assert known in explained(audited, *unknown).stderr
+        assert bookie in explain_bookie(audited, *unknown).stderr

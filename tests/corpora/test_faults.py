@@ -8,7 +8,7 @@ from collections import Counter
 import pyarrow.parquet as pq
 
 from auditor.checks import ALL_CHECKS
-from tests.corpora.audited import Audited, extra_of, hold_extra, missing
+from tests.corpora.audited import FinishedRun, assert_extra, extra_of, missing
 from tests.corpora.brute_force import judge, ledger_coverage, past_end, stale, surplus
 from tests.corpora.corpora import Corpus
 from tests.corpora.faults import FAULTS, OF_CLUSTER, subject_of
@@ -16,14 +16,14 @@ from tests.corpora.faults import FAULTS, OF_CLUSTER, subject_of
 REPLICATION = ("entry-lost", "below-ack-quorum", "below-write-quorum")
 
 
-def test_every_fault_has_one_row_that_finds_it_or_says_why_not(corpus: Corpus) -> None:
+def test_every_fault_has_an_expectation_row_with_findings_or_a_reason(corpus: Corpus) -> None:
     rows = FAULTS[corpus.name]
-    made = [(fault["kind"], subject_of(fault)) for fault in corpus.oracle["faults"]]
-    assert [(row.kind, row.subject) for row in rows] == made
+    faults = [(fault["kind"], subject_of(fault)) for fault in corpus.oracle["faults"]]
+    assert [(row.kind, row.subject) for row in rows] == faults
     assert all(row.finds or row.why for row in rows)
 
 
-def test_the_rows_say_what_brute_force_finds(corpus: Corpus) -> None:
+def test_expectation_rows_match_the_brute_force(corpus: Corpus) -> None:
     world = corpus.world()
     expected = {(row.id, row.ledger) for fault in FAULTS[corpus.name] for row in fault.finds}
     verdicts = {ledger: judge(world, ledger) for ledger in world.ledgers}
@@ -35,32 +35,34 @@ def test_the_rows_say_what_brute_force_finds(corpus: Corpus) -> None:
     }
 
 
-def test_the_findings_are_what_the_rows_say_and_no_more(corpus: Corpus, audited: Audited) -> None:
+def test_findings_equal_the_expected_findings(corpus: Corpus, audited: FinishedRun) -> None:
     expected = {row for fault in FAULTS[corpus.name] for row in fault.finds}
     expected |= {*OF_CLUSTER[corpus.name]}
-    assert Counter(audited.seen()) == Counter(expected)
+    assert Counter(audited.finding_keys()) == Counter(expected)
 
 
-def test_what_was_left_out_is_what_is_missing(corpus: Corpus, audited: Audited) -> None:
-    found = {row["ledger_id"]: missing(row) for row in audited.findings() if row["id"] in REPLICATION}
+def test_missing_entries_equal_the_entries_left_out(corpus: Corpus, audited: FinishedRun) -> None:
+    by_ledger = {row["ledger_id"]: missing(row) for row in audited.findings() if row["id"] in REPLICATION}
     for fault in corpus.oracle["faults"]:
         if left_out := fault.get("leftOut", fault.get("alsoMissing")):
-            assert found[fault["ledger"]] == {b: frozenset(e) for b, e in left_out.items()}, fault
+            assert by_ledger[fault["ledger"]] == {b: frozenset(e) for b, e in left_out.items()}, fault
     world = corpus.world()
-    for ledger, gone in found.items():
-        assert gone == judge(world, ledger).missing
+    for ledger, entries in by_ledger.items():
+        assert entries == judge(world, ledger).missing
 
 
-def test_surplus_entries_are_those_that_were_put_there(corpus: Corpus, audited: Audited) -> None:
+def test_surplus_entries_match_the_brute_force(corpus: Corpus, audited: FinishedRun) -> None:
     world = corpus.world()
-    hold_extra(audited, "surplus-entries", "surplus", surplus(world))
-    hold_extra(audited, "stale-segment", "stale", stale(world))
+    assert_extra(audited, "surplus-entries", "surplus", surplus(world))
+    assert_extra(audited, "stale-segment", "stale", stale(world))
     past = past_end(world)
     assert extra_of(audited, "past_end") == past
-    assert {row["ledger_id"] for row in audited.of("entries-past-end")} == {ledger for ledger, _ in past}
+    assert {row["ledger_id"] for row in audited.findings_of("entries-past-end")} == {
+        ledger for ledger, _ in past
+    }
 
 
-def test_the_report_counts_what_the_table_of_findings_holds(corpus: Corpus, audited: Audited) -> None:
+def test_report_counts_match_the_findings_table(corpus: Corpus, audited: FinishedRun) -> None:
     report = json.loads((audited.out / "report.json").read_text())
     rows = audited.findings()
     assert report["schema"] == "bookkeeper-auditor/report/8"
@@ -70,7 +72,7 @@ def test_the_report_counts_what_the_table_of_findings_holds(corpus: Corpus, audi
     assert len({row["fingerprint"] for row in rows}) == len(rows)
 
 
-def test_coverage_is_counted(corpus: Corpus, audited: Audited) -> None:
+def test_coverage_counts_match_the_brute_force(corpus: Corpus, audited: FinishedRun) -> None:
     coverage = json.loads((audited.out / "report.json").read_text())["coverage"]
     world = corpus.world()
     unread = {
@@ -86,7 +88,7 @@ def test_coverage_is_counted(corpus: Corpus, audited: Audited) -> None:
     assert replicas["expected"] - replicas["decided"] == unknown
 
 
-def test_no_secret_of_the_cluster_is_in_what_the_audit_wrote(audited: Audited) -> None:
+def test_audit_output_has_no_secret_of_the_cluster(audited: FinishedRun) -> None:
     """The corpora's ledgers have the password ``golden``."""
     for path in audited.out.rglob("*"):
         if path.suffix == ".json":
@@ -95,7 +97,7 @@ def test_no_secret_of_the_cluster_is_in_what_the_audit_wrote(audited: Audited) -
             assert "golden" not in repr(pq.read_table(path).to_pylist()), path
 
 
-def test_the_findings_come_in_the_order_of_reports(audited: Audited) -> None:
+def test_findings_are_sorted_in_report_order(audited: FinishedRun) -> None:
     urgency = ["destroys-data", "lost", "near-loss", "below-ack-quorum", "unseen", "rest"]
     severity = ["critical", "error", "warning", "note"]
     checks = [check.id for check in ALL_CHECKS]

@@ -11,7 +11,7 @@ import pytest
 from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
 from auditor.notebook.run import open_run
 from auditor.runs.load_bookie import bookie_view
-from tests.corpora.audited import Audited, audit
+from tests.corpora.audited import FinishedRun, audit
 from tests.corpora.cluster import Cluster, cookie_bytes, striped
 
 if TYPE_CHECKING:
@@ -41,27 +41,27 @@ class Identities:
         self.cluster.node(f"/ledgers/available/{bookie}", info.SerializeToString(), owner=1)
         return bookie
 
-    def down(self, bookie: str, disks: str | None = None) -> str:
+    def add_down_bookie(self, bookie: str, disks: str | None = None) -> str:
         """A bookie with a cookie, and nothing else."""
         cookie = cookie_bytes(bookie, disks or bookie.replace(":", "_"), ["ledgers0"], self.cluster.instance)
         return self.cluster.bookie(bookie, cookie=cookie, registered=None, disk=False)
 
-    def named(
-        self, bookie: str, number: int, *, on: str | None = None, others: Sequence[str] = (A, B)
+    def add_ledgers(
+        self, bookie: str, number: int, *, on: str | None = None, other_members: Sequence[str] = (A, B)
     ) -> None:
         """So many ledgers that name it; its copies lie on the disks of ``on``."""
         for _ in range(number):
             self.ledgers += 1
-            ledger = self.cluster.ledger(self.ledgers, {0: [bookie, *others]}, (2, 2), 29)
+            ledger = self.cluster.ledger(self.ledgers, {0: [bookie, *other_members]}, (2, 2), 29)
             if on is not None:
                 self.cluster.hold(self.ledgers, on, striped(ledger)[bookie])
 
 
 def renamed(world: Identities) -> None:
     """Under an id of its own now, at its old address and on its old disks."""
-    old = world.down("10.1.0.1:3181", "disks-1")
+    old = world.add_down_bookie("10.1.0.1:3181", "disks-1")
     new = world.bookie("bk-1", "10.1.0.1", 3181, "disks-1")
-    world.named(old, 6, on=new)
+    world.add_ledgers(old, 6, on=new)
     world.aliases[old] = new, "confirmed"
     world.in_danger[new] = "confirmed"
 
@@ -69,7 +69,7 @@ def renamed(world: Identities) -> None:
 def renamed_elsewhere(world: Identities) -> None:
     """A container with a new name, on another machine; only its ledgers know it."""
     new = world.bookie("pod-c3d4:3181", "pod-c3d4", 3181)
-    world.named("pod-a1b2:3181", 6, on=new)
+    world.add_ledgers("pod-a1b2:3181", 6, on=new)
     world.aliases["pod-a1b2:3181"] = new, "confirmed"
     world.in_danger[new] = "confirmed"
 
@@ -77,14 +77,14 @@ def renamed_elsewhere(world: Identities) -> None:
 def in_small_letters(world: Identities) -> None:
     """Its host's name is spelled in another way; one ledger is too few to be sure."""
     new = world.bookie("bk3.example:3181", "10.1.0.3", 3181)
-    world.named("BK3.example:3181", 1, on=new)
+    world.add_ledgers("BK3.example:3181", 1, on=new)
     world.aliases["BK3.example:3181"] = new, "suspect"
     world.in_danger[new] = "confirmed"
 
 
 def set_up_anew(world: Identities) -> None:
     """The machine of a dead bookie got a new one, with the same address and the same empty directories."""
-    world.named(world.down("10.1.0.4:3181", "disks-4"), 2)
+    world.add_ledgers(world.add_down_bookie("10.1.0.4:3181", "disks-4"), 2)
     world.bookie("bk-4", "10.1.0.4", 3181, "disks-4")
 
 
@@ -92,42 +92,42 @@ def on_one_host(world: Identities) -> None:
     """One of three bookies of a machine is down."""
     for port in (3182, 3183):
         world.bookie(f"host5.example:{port}", "10.1.0.5", port)
-    world.named(world.down("host5.example:3181"), 2)
+    world.add_ledgers(world.add_down_bookie("host5.example:3181"), 2)
 
 
 def behind_one_address(world: Identities) -> None:
     """Three bookies behind a proxy, which was a bookie's address once."""
     for name in ("nat-a", "nat-b", "nat-c"):
         world.bookie(name, "10.1.0.6", 3181)
-    world.named(world.down("10.1.0.6:3181"), 2)
+    world.add_ledgers(world.add_down_bookie("10.1.0.6:3181"), 2)
 
 
 def in_two_namespaces(world: Identities) -> None:
     """Pods of one name; one is down, and its short name is both's."""
     world.bookie("bookie-0.bk.ns1.svc:3181", "10.1.0.7", 3181)
-    world.named(world.down("bookie-0.bk.ns2.svc:3181"), 2)
-    world.named("bookie-0:3181", 2)
+    world.add_ledgers(world.add_down_bookie("bookie-0.bk.ns2.svc:3181"), 2)
+    world.add_ledgers("bookie-0:3181", 2)
 
 
 def in_containers(world: Identities) -> None:
     """Everyone calls himself localhost."""
     world.bookie("box-1", "localhost", 3181)
-    world.named("localhost:3181", 2)
+    world.add_ledgers("localhost:3181", 2)
 
 
 def address_given_away(world: Identities) -> None:
     """A living bookie moved to the address of a dead one, with which it had written many ledgers."""
     world.bookie("bk-8", "10.1.0.8", 3181)
-    world.named("10.1.0.8:3181", 3, others=("bk-8", A))
+    world.add_ledgers("10.1.0.8:3181", 3, other_members=("bk-8", A))
 
 
 def back_from_the_dead(world: Identities) -> None:
     """Its ledgers were given to another, which is gone now and had more: no rename, and the same danger."""
-    back = world.bookie("back.example:3181", "10.1.0.9", 3181)
-    gone = world.down("successor.example:3181")
-    world.named(gone, 5, on=back)
-    world.named(gone, 6)
-    world.in_danger[back] = "confirmed"
+    returned_id = world.bookie("back.example:3181", "10.1.0.9", 3181)
+    successor = world.add_down_bookie("successor.example:3181")
+    world.add_ledgers(successor, 5, on=returned_id)
+    world.add_ledgers(successor, 6)
+    world.in_danger[returned_id] = "confirmed"
 
 
 def decommissioned(world: Identities) -> None:
@@ -148,29 +148,29 @@ SCENES = (
 
 @pytest.fixture(scope="module")
 def world() -> Identities:
-    made = Identities()
+    identities = Identities()
     for bookie in (A, B, C, D):
-        made.cluster.bookie(bookie)
+        identities.cluster.bookie(bookie)
     for scene in SCENES:
-        scene(made)
-    return made
+        scene(identities)
+    return identities
 
 
 @pytest.fixture(scope="module")
-def audited(world: Identities, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Audited:
+def audited(world: Identities, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> FinishedRun:
     root = world.cluster.write(tmp_path_factory.mktemp("identities"))
     return audit(spark, f"dump://{root}/metadata.jsonl", root / "bookies", root / "run")
 
 
-def test_every_bookie_that_was_renamed_is_found_and_no_other(world: Identities, audited: Audited) -> None:
-    found = {row["bookie_id"]: row for row in audited.of("bookie-alias")}
-    assert {old: row["confidence"] for old, row in found.items()} == {
+def test_exactly_the_renamed_bookies_are_found(world: Identities, audited: FinishedRun) -> None:
+    alias_rows = {row["bookie_id"]: row for row in audited.findings_of("bookie-alias")}
+    assert {old: row["confidence"] for old, row in alias_rows.items()} == {
         old: sure for old, (_, sure) in world.aliases.items()
     }
-    assert {row["severity"] for row in found.values()} == {"critical"}
+    assert {row["severity"] for row in alias_rows.values()} == {"critical"}
 
 
-def test_every_other_id_is_a_bookie_of_its_own(world: Identities, audited: Audited) -> None:
+def test_only_renamed_ids_share_an_identity(world: Identities, audited: FinishedRun) -> None:
     groups: dict[str, list[str]] = {}
     for row in audited.table("identities"):
         groups.setdefault(row["identity"], []).append(row["bookie_id"])
@@ -178,15 +178,13 @@ def test_every_other_id_is_a_bookie_of_its_own(world: Identities, audited: Audit
     assert {tuple(ids) for ids in groups.values() if len(ids) > 1} == {tuple(sorted(pair)) for pair in pairs}
 
 
-def test_what_a_collector_would_delete_is_the_danger_of_every_renamed_bookie(
-    world: Identities, audited: Audited
-) -> None:
-    found = {row["bookie_id"]: row["confidence"] for row in audited.of("alias-gc-danger")}
-    assert found == world.in_danger
-    assert {new for new, _ in world.aliases.values()} <= set(found)
+def test_every_renamed_bookie_is_in_danger_of_collection(world: Identities, audited: FinishedRun) -> None:
+    confidences = {row["bookie_id"]: row["confidence"] for row in audited.findings_of("alias-gc-danger")}
+    assert confidences == world.in_danger
+    assert {new for new, _ in world.aliases.values()} <= set(confidences)
 
 
-def test_what_looks_like_a_rename_is_an_edge_with_what_speaks_against_it(audited: Audited) -> None:
+def test_rejected_rename_has_an_edge_with_its_counter_evidence(audited: FinishedRun) -> None:
     edges = {
         (row["one"], row["other"]): row
         for row in audited.table("identity_edges")
@@ -199,17 +197,17 @@ def test_what_looks_like_a_rename_is_an_edge_with_what_speaks_against_it(audited
     assert edges["10.1.0.8:3181", "bk-8"]["against"] == "3 of 3 ledgers have both ids in the same ensemble"
 
 
-def test_no_identity_is_told_twice(world: Identities, audited: Audited) -> None:
+def test_renamed_bookies_get_no_second_identity_finding(world: Identities, audited: FinishedRun) -> None:
     for row in audited.findings():
         assert row["id"] not in ("disk-id-mismatch", "disk-content-mismatch"), row["message"]
-    [duplicate] = audited.of("endpoint-duplicate")
+    [duplicate] = audited.findings_of("endpoint-duplicate")
     assert duplicate["bookie_id"] == "nat-a"
 
 
-def test_either_id_of_a_bookie_is_told_with_the_other(world: Identities, audited: Audited) -> None:
+def test_bookie_view_shows_the_other_id_of_a_renamed_bookie(world: Identities, audited: FinishedRun) -> None:
     run = open_run(audited.out)
     for old, (new, _) in world.aliases.items():
-        assert [each.bookie_id for each in bookie_view(run, old).aliases if each.is_same_bookie] == [new]
-        assert [each.bookie_id for each in bookie_view(run, new).aliases if each.is_same_bookie] == [old]
-    assert [each.is_same_bookie for each in bookie_view(run, "bk-4").aliases] == [False]
+        assert [alias.bookie_id for alias in bookie_view(run, old).aliases if alias.is_same_bookie] == [new]
+        assert [alias.bookie_id for alias in bookie_view(run, new).aliases if alias.is_same_bookie] == [old]
+    assert [alias.is_same_bookie for alias in bookie_view(run, "bk-4").aliases] == [False]
     assert bookie_view(run, A).aliases == ()

@@ -43,13 +43,13 @@ def audited(corpus: Corpus, dump: Path) -> tuple[str, dict[str, Any], dict[tuple
     sources = ["--metadata", f"dump://{dump}", "--bookies", str(corpus.bookies), "--out", str(out)]
     ran = CliRunner().invoke(main, ["audit", *sources])
     assert ran.exit_code in (1, 3), ran.output
-    return finished(out, ran.stdout)
+    return read_run(out, ran.stdout)
 
 
-def finished(out: Path, screen: str) -> tuple[str, dict[str, Any], dict[tuple[str, str], Line]]:
+def read_run(out: Path, screen: str) -> tuple[str, dict[str, Any], dict[tuple[str, str], Line]]:
     """The same of a run that is there."""
-    found = CliRunner().invoke(main, ["report", str(out), "--format", "jsonl"]).stdout.splitlines()
-    rows = [json.loads(line) for line in found]
+    lines = CliRunner().invoke(main, ["report", str(out), "--format", "jsonl"]).stdout.splitlines()
+    rows = [json.loads(line) for line in lines]
     orphans = {(row["ledger_id"], row["bookie_id"]): row for row in rows if row["id"] == "orphan-ledger"}
     return screen, json.loads((out / "report.json").read_text()), orphans
 
@@ -77,53 +77,53 @@ class Misnamed(NamedTuple):
 @pytest.fixture(scope="module")
 def whole(runs: Runs) -> Orphans:
     """The orphans of the corpora as they are."""
-    found = {}
+    orphans = {}
     for name in CORPORA:
-        out = runs.of(name).out
-        screen, report, found[name] = finished(out, CliRunner().invoke(main, ["report", str(out)]).stdout)
-        assert found[name]
+        out = runs.get(name).out
+        screen, report, orphans[name] = read_run(out, CliRunner().invoke(main, ["report", str(out)]).stdout)
+        assert orphans[name]
         assert "unknown    " not in screen
         assert report["run"]["in_doubt"] is None
-    return found
+    return orphans
 
 
 @pytest.fixture(scope="module")
 def misnamed(corpora: Corpora, whole: Orphans, spark: SparkSession, work: Path) -> Misnamed:
-    elsewhere, unreadable, *_ = sorted({int(ledger) for ledger, _ in whole["flat-v1"]})
+    misplaced, unreadable, *_ = sorted({int(ledger) for ledger, _ in whole["flat-v1"]})
     added = [
         znode("/ledgers/Lnotanumber"),
-        znode(f"/ledgers/L{elsewhere}"),
+        znode(f"/ledgers/L{misplaced}"),
         znode(f"/ledgers/L{unreadable:010d}", data="not base64"),
     ]
-    corpus = corpora.of("flat-v1")
+    corpus = corpora.get("flat-v1")
     dump = with_lines(corpus, work / "misnamed.jsonl", added)
-    return Misnamed(*audited(corpus, dump), "Lnotanumber", str(elsewhere), str(unreadable))
+    return Misnamed(*audited(corpus, dump), "Lnotanumber", str(misplaced), str(unreadable))
 
 
-def test_names_that_no_ledger_can_have_hide_nothing(misnamed: Misnamed, whole: Orphans) -> None:
+def test_name_that_is_no_ledger_id_puts_no_id_in_doubt(misnamed: Misnamed, whole: Orphans) -> None:
     assert misnamed.orphans.keys() == whole["flat-v1"].keys()
     assert misnamed.report["counts"]["metadata-misplaced"] == 2
     # What is in doubt are the two ids that are meant, and nothing of the others is.
     assert misnamed.report["run"]["in_doubt"]["ids"] == "2"
-    said = [line for line in misnamed.screen.splitlines() if line.startswith("unknown ")]
-    told = [*said, *misnamed.report["run"]["in_doubt"]["reasons"]]
-    assert told
-    assert not [line for line in told if misnamed.stray in line]
+    unknown_lines = [line for line in misnamed.screen.splitlines() if line.startswith("unknown ")]
+    doubt_texts = [*unknown_lines, *misnamed.report["run"]["in_doubt"]["reasons"]]
+    assert doubt_texts
+    assert not [line for line in doubt_texts if misnamed.stray in line]
 
 
-def test_an_orphan_that_a_record_could_be_is_suspected_and_no_other(
+def test_only_orphans_of_misplaced_or_unreadable_records_are_suspect(
     misnamed: Misnamed, whole: Orphans
 ) -> None:
-    screen, report, orphans, _, elsewhere, unreadable = misnamed
-    doubted = {where: "suspect" for where in orphans if where[0] in (elsewhere, unreadable)}
+    screen, report, orphans, _, misplaced, unreadable = misnamed
+    doubted = {where: "suspect" for where in orphans if where[0] in (misplaced, unreadable)}
     assert confidences(orphans) == confidences(whole["flat-v1"]) | doubted
     doubts = {
         ledger: {row["evidence"]["doubt"] for where, row in orphans.items() if where[0] == ledger}
-        for ledger in (elsewhere, unreadable)
+        for ledger in (misplaced, unreadable)
     }
-    out_of_place = f"/ledgers/L{elsewhere}: not at the path of a ledger"
+    out_of_place = f"/ledgers/L{misplaced}: not at the path of a ledger"
     [damaged] = doubts[unreadable]
-    assert doubts[elsewhere] == {out_of_place}
+    assert doubts[misplaced] == {out_of_place}
     assert damaged.startswith(f"/ledgers/L{int(unreadable):010d}: line at byte")
     assert {*report["run"]["in_doubt"]["reasons"]} == {out_of_place, damaged}
     assert "unknown    2 ids: /ledgers/L" in screen
@@ -132,21 +132,21 @@ def test_an_orphan_that_a_record_could_be_is_suspected_and_no_other(
 def test_a_record_that_cannot_be_read_puts_all_ids_below_it_in_doubt(
     corpora: Corpora, whole: Orphans, spark: SparkSession, work: Path
 ) -> None:
-    corpus, path = corpora.of("interleaved-hier"), "/ledgers/00/0000"
+    corpus, path = corpora.get("interleaved-hier"), "/ledgers/00/0000"
     dump = with_lines(corpus, work / "below.jsonl", [znode(path, data="not base64")])
     screen, _, orphans = audited(corpus, dump)
     assert orphans.keys() == whole[corpus.name].keys()
     below = {where for where in orphans if int(where[0]) < 10_000}
     assert below
-    assert {where for where, each in confidences(orphans).items() if each == "suspect"} >= below
+    assert {where for where, confidence in confidences(orphans).items() if confidence == "suspect"} >= below
     assert f"unknown    10,000 ids: {path}: line at byte" in screen
 
 
-def test_a_tree_that_layout_does_not_name_makes_no_orphan_sure(
+def test_wrong_layout_znode_makes_every_orphan_suspect(
     corpora: Corpora, spark: SparkSession, tmp_path: Path
 ) -> None:
     """All ledgers but the few that are beyond 31 bits lie in the short tree."""
-    corpus = corpora.of("interleaved-hier")
+    corpus = corpora.get("interleaved-hier")
     lines = [json.loads(line) for line in corpus.dump.read_text().splitlines()]
     [layout] = [line for line in lines if line["path"] == "/ledgers/LAYOUT"]
     manager = base64.b64decode(layout["data"]).replace(b"Hierarchical", b"LongHierarchical")
@@ -156,7 +156,7 @@ def test_a_tree_that_layout_does_not_name_makes_no_orphan_sure(
     out = tmp_path / "run"
     sources = ["--metadata", f"dump://{dump}", "--bookies", str(corpus.bookies), "--out", str(out)]
     ran = CliRunner().invoke(main, ["audit", *sources])
-    screen, report, orphans = finished(out, ran.stdout)
+    screen, report, orphans = read_run(out, ran.stdout)
     why = (
         "LAYOUT says longhierarchical, but 64 ledgers are at paths of layout hierarchical; 6 are at paths of "
         "the layout in use"
@@ -164,7 +164,7 @@ def test_a_tree_that_layout_does_not_name_makes_no_orphan_sure(
     assert f"unknown    every id: {why}" in screen
     assert (ran.exit_code, report["verdict"]) == (1, "not-healthy")
     assert report["run"]["in_doubt"] == {"ids": None, "reasons": [why]}
-    [misplaced] = [each for each in report["findings"] if each["id"] == "metadata-misplaced"]
+    [misplaced] = [finding for finding in report["findings"] if finding["id"] == "metadata-misplaced"]
     assert (misplaced["severity"], misplaced["confidence"]) == ("critical", "confirmed")
     assert misplaced["message"].startswith(f"{why}; 64 znodes are not at the path of a ledger: ")
     assert len(orphans) > 150

@@ -15,7 +15,7 @@ from auditor.collect.collect import collect
 from auditor.model.report import exit_code
 from auditor.model.run_facts import sentence_of
 from auditor.notebook.run import open_run
-from tests.corpora.audited import Asked, audit, entries
+from tests.corpora.audited import RunWithTables, audit, entries
 from tests.corpora.cluster import HOUR
 
 if TYPE_CHECKING:
@@ -33,76 +33,76 @@ def idle(tmp_path: Path) -> Path:
     return tmp_path / "idle-interleaved"
 
 
-def audited(spark: SparkSession, root: Path, bookies: Path, out: Path, **options: Any) -> Asked:
+def audited(spark: SparkSession, root: Path, bookies: Path, out: Path, **options: Any) -> RunWithTables:
     return audit(spark, f"zk-snapshot://{root}/zookeeper/version-2", bookies, out, **options)
 
 
-def held_before_the_kill(root: Path) -> dict[tuple[int, str], frozenset[int]]:
+def entries_before_kill(root: Path) -> dict[tuple[int, str], frozenset[int]]:
     """What a plain read found on each bookie, by ledger and bookie."""
     truth: dict[str, Any] = json.loads((root / "truth.json").read_text())
-    held = {}
-    for ledger, said in truth.items():
-        for bookie, text in said["held"].items():
+    entries_by_copy = {}
+    for ledger, ledger_truth in truth.items():
+        for bookie, text in ledger_truth["held"].items():
             ends = [part.split("-") for part in text.split(",") if part]
-            if found := frozenset(n for end in ends for n in range(int(end[0]), int(end[-1]) + 1)):
-                held[int(ledger), bookie] = found
-    return held
+            if entry_ids := frozenset(n for end in ends for n in range(int(end[0]), int(end[-1]) + 1)):
+                entries_by_copy[int(ledger), bookie] = entry_ids
+    return entries_by_copy
 
 
 def test_killed_bookies_whose_entries_are_all_in_their_journals_are_healthy(
     spark: SparkSession, idle: Path, tmp_path: Path
 ) -> None:
-    found = audited(spark, idle, idle / "bookies", tmp_path / "run")
-    assert found.report.verdict == "healthy"
-    assert (found.report.coverage.ledgers.total, found.report.coverage.ledgers.decided) == (12, 12)
-    assert found.table("unequal") == []
-    assert found.table("availability") == []  # nothing of it is in an index file
-    tails = [row for row in found.table("journal_tails") if row["ledger_id"] is not None]
-    held = {(row["ledger_id"], row["bookie_id"]): entries(row["groups"]) for row in tails}
-    assert held == held_before_the_kill(idle)
-    journals = {row["path"]: row for row in found.table("journal_tails") if row["ledger_id"] is None}
-    for row in found.table("bookies"):
+    run = audited(spark, idle, idle / "bookies", tmp_path / "run")
+    assert run.report.verdict == "healthy"
+    assert (run.report.coverage.ledgers.total, run.report.coverage.ledgers.decided) == (12, 12)
+    assert run.table("unequal") == []
+    assert run.table("availability") == []  # nothing of it is in an index file
+    tails = [row for row in run.table("journal_tails") if row["ledger_id"] is not None]
+    tail_entries = {(row["ledger_id"], row["bookie_id"]): entries(row["groups"]) for row in tails}
+    assert tail_entries == entries_before_kill(idle)
+    journals = {row["path"]: row for row in run.table("journal_tails") if row["ledger_id"] is None}
+    for row in run.table("bookies"):
         assert (row["tail"], row["tail_reason"]) == ("read", None)
         # A copy is as new as what was written to it last, and no newer.
-        [own] = [each for path, each in journals.items() if f"/{row['bookie_id'].replace(':', '_')}/" in path]
+        [own] = [part for path, part in journals.items() if f"/{row['bookie_id'].replace(':', '_')}/" in path]
         assert own["mark_file_id"] < row["index_time"] == own["modified"] < own["read_at"]
-    assert not any("journal" in note for note in map(sentence_of, found.report.run.remarks))
+    assert not any("journal" in note for note in map(sentence_of, run.report.run.remarks))
     ledger = open_run(tmp_path / "run").ledger(11)
-    assert {(each.state, entries(each.held_entries)) for each in ledger.replicas} == {
+    assert {(part.state, entries(part.held_entries)) for part in ledger.replicas} == {
         ("ok", frozenset(range(1025)))
     }
 
 
-def test_a_mark_that_was_written_late_dates_nothing_where_the_journal_is_gone_and_a_newer_index_confirms(
+def test_late_mark_without_journal_leaves_losses_suspect_until_the_index_is_newer(
     spark: SparkSession, idle: Path, tmp_path: Path
 ) -> None:
     """A flush of many seconds: lastMark is written when it ends, and points at where it began."""
-    made = {}
+    first_starts = {}
     for file in list(idle.rglob("*.txn")):
         place = file.parents[2]
-        made[place.name.replace("_3181", ":3181")] = int(file.stem, 16)
+        first_starts[place.name.replace("_3181", ":3181")] = int(file.stem, 16)
         mark = place / "ledgers0/current/lastMark"
         mark.write_bytes(struct.pack(">qq", int(file.stem, 16), 512))
         os.utime(mark, (LATE, LATE))
         file.unlink()
-    found = audited(spark, idle, idle / "bookies", tmp_path / "runs" / "first")
-    lost = found.of("entry-lost")
+    run = audited(spark, idle, idle / "bookies", tmp_path / "runs" / "first")
+    lost = run.findings_of("entry-lost")
     assert len(lost) == 12
     assert {row["confidence"] for row in lost} == {"suspect"}
-    rows = found.table("bookies")
+    rows = run.table("bookies")
     assert {row["tail"] for row in rows} == {"unread"}
     missing = "is missing; the bookie would replay the journal from it"
     assert all(missing in row["tail_reason"] for row in rows)
-    [note] = [note for note in map(sentence_of, found.report.run.remarks) if "journal" in note]
+    [note] = [note for note in map(sentence_of, run.report.run.remarks) if "journal" in note]
     assert note.startswith(
         "3 journals incomplete: data losses after the last mark are suspected, not confirmed: "
     )
-    assert {row["bookie_id"]: row["index_time"] for row in rows} == made
+    assert {row["bookie_id"]: row["index_time"] for row in rows} == first_starts
     assert {row["index_time_basis"] for row in rows} == {"first-start"}
-    later = found.report.run.scan_time + HOUR
+    later = run.report.run.scan_time + HOUR
     newer = audited(spark, idle, idle / "bookies", tmp_path / "runs" / "newer", index_time=later)
-    again = {row["ledger_id"]: row["confidence"] for row in newer.of("entry-lost")}
-    assert again == dict.fromkeys([row["ledger_id"] for row in lost], "confirmed")
+    confidences = {row["ledger_id"]: row["confidence"] for row in newer.findings_of("entry-lost")}
+    assert confidences == dict.fromkeys([row["ledger_id"] for row in lost], "confirmed")
     changes = [row["change"] for row in newer.table("changes") if row["id"] == "entry-lost"]
     assert changes == ["worse"] * len(lost)
     assert exit_code(newer.report, "new") == 1
@@ -117,27 +117,27 @@ def test_a_clock_that_was_ahead_at_the_first_start_confirms_no_loss(
         mark = file.parents[2] / "ledgers0/current/lastMark"
         mark.write_bytes(struct.pack(">qq", int(file.stem, 16) + 120 * 24 * HOUR, 512))
         file.unlink()
-    found = audited(spark, idle, idle / "bookies", tmp_path / "run")
-    lost = found.of("entry-lost")
+    run = audited(spark, idle, idle / "bookies", tmp_path / "run")
+    lost = run.findings_of("entry-lost")
     assert len(lost) == 12
     assert {row["confidence"] for row in lost} == {"suspect"}
-    assert {(row["index_time"], row["index_time_basis"]) for row in found.table("bookies")} == {(None, None)}
+    assert {(row["index_time"], row["index_time_basis"]) for row in run.table("bookies")} == {(None, None)}
 
 
-def test_a_collection_has_the_journals_and_one_without_them_is_read_as_such(
+def test_collection_has_journal_tails_and_old_collection_reports_that_it_has_none(
     spark: SparkSession, idle: Path, tmp_path: Path
 ) -> None:
-    made = collect([str(idle / "bookies")], str(tmp_path / "collected"))
-    assert not any("journal" in each for each in made.unread_lines)
-    assert made.manifest.rows("journal_tails") == len(held_before_the_kill(idle)) + 3
-    found = audited(spark, idle, tmp_path / "collected", tmp_path / "run")
-    assert (found.report.verdict, {row["tail"] for row in found.table("bookies")}) == ("healthy", {"read"})
+    collected = collect([str(idle / "bookies")], str(tmp_path / "collected"))
+    assert not any("journal" in line for line in collected.unread_lines)
+    assert collected.manifest.rows("journal_tails") == len(entries_before_kill(idle)) + 3
+    run = audited(spark, idle, tmp_path / "collected", tmp_path / "run")
+    assert (run.report.verdict, {row["tail"] for row in run.table("bookies")}) == ("healthy", {"read"})
     manifest = tmp_path / "collected/collection.json"
     older = json.loads(manifest.read_text())
     del older["tables"]["journal_tails"]
     manifest.write_text(json.dumps(older))
-    found = audited(spark, idle, tmp_path / "collected", tmp_path / "older")
-    assert {row["confidence"] for row in found.of("entry-lost")} == {"suspect"}
-    assert {row["tail_reason"] for row in found.table("bookies")} == {
+    run = audited(spark, idle, tmp_path / "collected", tmp_path / "older")
+    assert {row["confidence"] for row in run.findings_of("entry-lost")} == {"suspect"}
+    assert {row["tail_reason"] for row in run.table("bookies")} == {
         "the bookie's collection has no journals: an older version of this program made it"
     }

@@ -7,8 +7,8 @@ again without the marks.
 
 from __future__ import annotations
 
-from tests.corpora.audited import Audited, entries, in_class
-from tests.corpora.brute_force import class_of, foreign, hold_classes, judge, orphans
+from tests.corpora.audited import FinishedRun, entries, in_class
+from tests.corpora.brute_force import assert_classes, class_of, foreign, judge, orphans
 from tests.corpora.corpora import Corpus
 from tests.corpora.plain_readers import read_availability
 
@@ -71,7 +71,7 @@ STOCK_DIFFERS = {
 }
 
 
-def test_the_brute_force_reads_what_the_bookies_served(corpus: Corpus) -> None:
+def test_brute_force_reads_the_indexes_that_the_bookies_served(corpus: Corpus) -> None:
     world = corpus.world()
     served = {}
     for ledger, answers in corpus.oracle["availability"].items():
@@ -88,14 +88,14 @@ def test_the_brute_force_reads_what_the_bookies_served(corpus: Corpus) -> None:
         assert world.indexes[pair].entries == served[pair], pair
 
 
-def test_the_brute_force_judges_every_closed_ledger_as_the_server_does_exactly(corpus: Corpus) -> None:
+def test_brute_force_judges_every_closed_ledger_as_the_servers_exact_check(corpus: Corpus) -> None:
     world = corpus.world()
     for ledger in world.ledgers.keys() - EXEMPT[corpus.name]:
         if world.ledgers[ledger].state == "CLOSED":
             assert judge(world, ledger).name == corpus.exact(ledger), ledger
 
 
-def test_the_server_as_it_is_differs_on_these_ledgers_for_these_reasons(corpus: Corpus) -> None:
+def test_stock_server_check_differs_only_on_listed_ledgers_for_listed_reasons(corpus: Corpus) -> None:
     world = corpus.world()
     differs = {}
     for ledger, plain in world.ledgers.items():
@@ -115,7 +115,7 @@ def test_the_server_as_it_is_differs_on_these_ledgers_for_these_reasons(corpus: 
             assert ledger in EXEMPT[corpus.name]
 
 
-def test_the_server_judged_spoiled_indexes_by_what_it_had_left(corpus: Corpus) -> None:
+def test_unreadable_index_leaves_ledger_healthy_and_its_bookie_unknown(corpus: Corpus) -> None:
     """Unknown here: never a loss, whatever the server made of them."""
     world = corpus.world()
     for ledger, bookie in UNREADABLE[corpus.name]:
@@ -124,7 +124,9 @@ def test_the_server_judged_spoiled_indexes_by_what_it_had_left(corpus: Corpus) -
         assert class_of(world.ledgers[ledger], 1) == verdict.potential
 
 
-def test_availability_is_what_the_bookies_served(corpus: Corpus, audited: Audited) -> None:
+def test_availability_rows_match_the_indexes_that_bookies_served(
+    corpus: Corpus, audited: FinishedRun
+) -> None:
     rows = {(row["ledger_id"], row["bookie_id"]): row for row in audited.table("availability")}
     rows = {pair: row for pair, row in rows.items() if row["state"] != "stray"}
     served = set()
@@ -142,52 +144,56 @@ def test_availability_is_what_the_bookies_served(corpus: Corpus, audited: Audite
     assert {pair for pair, row in rows.items() if row["state"] != "ok"} == set(UNREADABLE[corpus.name])
 
 
-def test_every_ledger_has_the_class_that_brute_force_gives(corpus: Corpus, audited: Audited) -> None:
-    hold_classes(corpus.world(), audited.verdicts())
+def test_every_ledger_has_the_class_that_brute_force_gives(corpus: Corpus, audited: FinishedRun) -> None:
+    assert_classes(corpus.world(), audited.verdicts())
 
 
 def test_a_finding_lists_the_entries_that_brute_force_has_in_its_class(
-    corpus: Corpus, audited: Audited
+    corpus: Corpus, audited: FinishedRun
 ) -> None:
     world = corpus.world()
     for id in ("entry-lost", "below-ack-quorum", "below-write-quorum"):
-        for row in audited.of(id):
+        for row in audited.findings_of(id):
             listed = in_class(row)
             assert listed == judge(world, row["ledger_id"]).in_class, row["ledger_id"]
             assert listed
 
 
-def test_every_closed_ledger_has_the_class_that_the_server_gives(corpus: Corpus, audited: Audited) -> None:
+def test_every_closed_ledger_has_the_class_that_the_server_gives(
+    corpus: Corpus, audited: FinishedRun
+) -> None:
     for ledger, row in audited.verdicts().items():
         if row["state"] == "CLOSED" and ledger not in EXEMPT[corpus.name]:
             assert row["class"] == corpus.exact(ledger), ledger
 
 
-def test_orphans_are_what_the_collector_of_each_bookie_would_delete(corpus: Corpus, audited: Audited) -> None:
-    ours: dict[str, list[int]] = {bookie: [] for bookie in corpus.oracle["garbageCollector"]}
-    for row in audited.of("orphan-ledger"):
-        ours[row["bookie_id"]].append(row["ledger_id"])
-    theirs = {bookie: runs["gc"] for bookie, runs in corpus.oracle["garbageCollector"].items()}
-    assert {bookie: sorted(ledgers) for bookie, ledgers in ours.items()} == theirs
-    assert {(ledger, bookie) for bookie, ledgers in ours.items() for ledger in ledgers} == orphans(
+def test_orphans_are_the_ledgers_that_the_collector_would_delete(
+    corpus: Corpus, audited: FinishedRun
+) -> None:
+    audit_orphans: dict[str, list[int]] = {bookie: [] for bookie in corpus.oracle["garbageCollector"]}
+    for row in audited.findings_of("orphan-ledger"):
+        audit_orphans[row["bookie_id"]].append(row["ledger_id"])
+    server_deletions = {bookie: runs["gc"] for bookie, runs in corpus.oracle["garbageCollector"].items()}
+    assert {bookie: sorted(ledgers) for bookie, ledgers in audit_orphans.items()} == server_deletions
+    assert {(ledger, bookie) for bookie, ledgers in audit_orphans.items() for ledger in ledgers} == orphans(
         corpus.world()
     )
 
 
-def test_over_replicated_ledgers_are_what_the_collector_deletes_besides_and_the_open_one(
-    corpus: Corpus, audited: Audited
+def test_over_replicated_ledgers_are_extra_gc_deletions_or_not_closed(
+    corpus: Corpus, audited: FinishedRun
 ) -> None:
     """The collector leaves ledgers alone that are not closed; none of these is marked or locked."""
     world = corpus.world()
-    ours = {(row["ledger_id"], row["bookie_id"]) for row in audited.of("over-replicated-ledger")}
-    theirs = {
+    copies = {(row["ledger_id"], row["bookie_id"]) for row in audited.findings_of("over-replicated-ledger")}
+    server_deletions = {
         (ledger, bookie)
         for bookie, runs in corpus.oracle["garbageCollector"].items()
         for ledger in set(runs["gcWithOverReplicated"]) - set(runs["gc"])
     }
-    not_closed = {(ledger, bookie) for ledger, bookie in ours if world.ledgers[ledger].state != "CLOSED"}
-    assert ours - not_closed == theirs
-    assert ours == foreign(world)
+    not_closed = {(ledger, bookie) for ledger, bookie in copies if world.ledgers[ledger].state != "CLOSED"}
+    assert copies - not_closed == server_deletions
+    assert copies == foreign(world)
     assert (
         not_closed
         == {
@@ -196,4 +202,4 @@ def test_over_replicated_ledgers_are_what_the_collector_deletes_besides_and_the_
             "dbledger-long": {(5000000000002, "127.0.103.4:3181")},
         }[corpus.name]
     )
-    assert not {ledger for ledger, _ in ours} & (world.marks.keys() | world.locks)
+    assert not {ledger for ledger, _ in copies} & (world.marks.keys() | world.locks)

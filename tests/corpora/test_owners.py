@@ -30,7 +30,7 @@ from auditor.sources.owners.applications import OWNERS
 from auditor.tables.ownership import OWNERSHIP
 from tests.cli.test_doors import bkaudit
 from tests.codecs.pulsar.pulsar_values import oracle
-from tests.corpora.audited import Asked, audit
+from tests.corpora.audited import RunWithTables, audit
 from tests.corpora.cluster import set_clocks
 from tests.made_runs import made_run
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DATA = Path(__file__).parents[1] / "data" / "pulsar-a"
-KNOWN = oracle()
+ORACLE = oracle()
 DAY = 24 * 3_600_000
-FAULTS = KNOWN["faults"]
+FAULTS = ORACLE["faults"]
 # Read only of saved metadata, with the bookies' disks.
 IN_A_CURSORS_LEDGER = ("owner-dangling", 58, None)
 OWNER_CHECKS = {
@@ -65,7 +65,7 @@ GROUP BY ALL
 
 
 @pytest.fixture(scope="session")
-def owned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Asked:
+def owned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RunWithTables:
     """The corpus, audited with no grace: all of it was made within two minutes."""
     root = tmp_path_factory.mktemp("pulsar")
     shutil.copytree(DATA / "zookeeper", root / "zookeeper")
@@ -77,7 +77,7 @@ def owned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Aske
     return audit(spark, uri, bookies, run, index_time=scanned, owner_grace=0.0, entry_logs=True)
 
 
-def wanted() -> set[tuple[str, int | None, str | None]]:
+def expected_faults() -> set[tuple[str, int | None, str | None]]:
     return {
         (fault["expect"], fault["ledger"], fault["path"] if fault["ledger"] is None else None)
         for fault in FAULTS
@@ -85,7 +85,7 @@ def wanted() -> set[tuple[str, int | None, str | None]]:
     }
 
 
-def seen(rows: list[dict[str, Any]]) -> set[tuple[str, int | None, str | None]]:
+def owner_faults(rows: list[dict[str, Any]]) -> set[tuple[str, int | None, str | None]]:
     """Findings about owners: id, ledger, and the path of one that is about none."""
     return {
         (
@@ -98,27 +98,29 @@ def seen(rows: list[dict[str, Any]]) -> set[tuple[str, int | None, str | None]]:
     }
 
 
-def test_the_planted_faults_are_found_and_no_others(owned: Asked) -> None:
-    assert seen(owned.findings()) == wanted()
+def test_owner_findings_are_exactly_the_planted_faults(owned: RunWithTables) -> None:
+    assert owner_faults(owned.findings()) == expected_faults()
 
 
-def test_what_a_broker_makes_and_deletes_is_no_damage(owned: Asked) -> None:
+def test_audit_of_a_broker_is_complete_and_has_no_unexpected_check_ids(owned: RunWithTables) -> None:
     """But for ledgers whose metadata was removed; names of its bookies stand for one machine's addresses."""
-    known = json.loads((DATA / "ledgers.json").read_text())
-    assert {row["ledger_id"] for row in owned.table("ledgers")} - {None} == {*known["with_metadata"]}
-    assert {row["ledger_id"] for row in owned.of("orphan-ledger")} <= {*known["without_metadata"]}
+    ledger_lists = json.loads((DATA / "ledgers.json").read_text())
+    assert {row["ledger_id"] for row in owned.table("ledgers")} - {None} == {*ledger_lists["with_metadata"]}
+    assert {row["ledger_id"] for row in owned.findings_of("orphan-ledger")} <= {
+        *ledger_lists["without_metadata"]
+    }
     of_logs = {id for id in owned.report.counts if id.startswith("entry-log-")}
-    others = {"endpoint-drift", "orphan-ledger", "owners-suspect"}  # nobody declared the store complete
-    assert owned.report.counts.keys() - OWNER_CHECKS - of_logs == others
+    expected = {"endpoint-drift", "orphan-ledger", "owners-suspect"}  # nobody declared the store complete
+    assert owned.report.counts.keys() - OWNER_CHECKS - of_logs == expected
     assert owned.report.complete
     assert owned.report.run.causes == []
     coverage = owned.report.coverage.ledgers
-    assert (coverage.total, coverage.undecided) == (len(known["with_metadata"]), 0)
+    assert (coverage.total, coverage.undecided) == (len(ledger_lists["with_metadata"]), 0)
     # A broker's open ledgers: nobody knows yet which of their entries are to stay.
     assert coverage.open == sum(row["class"] == "not-closed" for row in owned.table("verdicts"))
 
 
-def test_a_running_store_shows_the_same_but_for_what_only_a_cursors_ledger_names(
+def test_live_store_has_the_same_findings_except_one_in_a_cursors_ledger(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     shutil.copytree(DATA / "zookeeper", tmp_path / "server")
@@ -127,60 +129,60 @@ def test_a_running_store_shows_the_same_but_for_what_only_a_cursors_ledger_names
         options = AuditOptions(owner_grace=0.0)
         report = Audit(f"zk://{server.hosts}/ledgers", [], str(run), options).run(spark)
     rows = pq.read_table(run / "findings").to_pylist()
-    assert seen(rows) == wanted() - {IN_A_CURSORS_LEDGER}
+    assert owner_faults(rows) == expected_faults() - {IN_A_CURSORS_LEDGER}
     dangling = [row["confidence"] for row in rows if row["id"] == "owner-dangling"]
     assert set(dangling) == {"confirmed"}, "nothing moved between the two scans"
     assert any("owners were read: pulsar:zk://" in note for note in map(sentence_of, report.run.remarks))
 
 
-def test_every_ledger_has_the_owner_that_the_broker_sees(owned: Asked) -> None:
+def test_every_ledger_has_the_owner_that_the_broker_sees(owned: RunWithTables) -> None:
     rows = owned.table("ownership")
     by_ledger: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
         by_ledger.setdefault(row["ledger_id"], []).append(row)
-    for name, said in KNOWN["ledgers"].items():
-        here = by_ledger.get(int(name), [])
-        if said["listed"] is True:
-            own = [row for row in here if not row["borrowed"]]
-            assert [(row["path"], row["kind"]) for row in own] == [(said["path"], said["owner"])]
-        elif said["bk_metadata"]:
-            assert [row["path"] for row in here] == [None]
+    for name, expected in ORACLE["ledgers"].items():
+        owner_rows = by_ledger.get(int(name), [])
+        if expected["listed"] is True:
+            own = [row for row in owner_rows if not row["borrowed"]]
+            assert [(row["path"], row["kind"]) for row in own] == [(expected["path"], expected["owner"])]
+        elif expected["bk_metadata"]:
+            assert [row["path"] for row in owner_rows] == [None]
         else:
-            assert here == []
+            assert owner_rows == []
 
 
-def test_the_tables_of_owners_are_the_published_ones(owned: Asked) -> None:
+def test_owner_tables_have_the_published_schemas(owned: RunWithTables) -> None:
     for name, schema in (("owners", OWNERS), ("ownership", OWNERSHIP)):
         read = pq.read_schema(next((owned.out / "tables" / name).glob("*.parquet")))
         assert [(field.name, field.type) for field in read] == [(field.name, field.type) for field in schema]
 
 
-def test_every_finding_about_a_ledger_that_somebody_owns_says_whose_it_is(owned: Asked) -> None:
+def test_every_finding_about_an_owned_ledger_names_its_owner(owned: RunWithTables) -> None:
     rows = owned.findings()
     orphans = [row for row in rows if row["id"] == "orphan-ledger" and row["ledger_id"] == 126]
     assert orphans, "its metadata were removed, and its entries are on the disks"
     for row in rows:
-        said = KNOWN["ledgers"].get(str(row["ledger_id"]))
+        expected = ORACLE["ledgers"].get(str(row["ledger_id"]))
         owner = json.loads(row["evidence"]).get("owner")
-        if said is None or said["listed"] is not True:
+        if expected is None or expected["listed"] is not True:
             assert owner is None
         else:
-            assert (owner["path"], owner["kind"]) == (said["path"], said["owner"])
-            if "topic" in said:
+            assert (owner["path"], owner["kind"]) == (expected["path"], expected["owner"])
+            if "topic" in expected:
                 name = f"{owner['tenant']}/{owner['namespace']}/{owner['topic']}"
-                assert said["topic"] == f"persistent://{name}"
+                assert expected["topic"] == f"persistent://{name}"
 
 
-def test_logs_with_a_ledger_that_a_topic_still_names_are_not_offered(owned: Asked) -> None:
+def test_log_with_owner_named_ledgers_is_neither_reclaimable_nor_pinned(owned: RunWithTables) -> None:
     """Each bookie has one log, and in it bytes of ledgers whose metadata is gone and that an owner names."""
     holders = {row["bookie_id"] for row in owned.table("space") if row["class"] == "owner-named"}
     assert holders == {f"bookie-{number}.example:3181" for number in range(3)}
-    assert owned.of("entry-log-pinned") == []
-    assert owned.of("entry-log-reclaimable") == []
+    assert owned.findings_of("entry-log-pinned") == []
+    assert owned.findings_of("entry-log-reclaimable") == []
 
 
-def test_the_documents_queries_say_whose_all_ledgers_of_a_bookie_are(
-    owned: Asked, spark: SparkSession, tmp_path: Path
+def test_owner_queries_count_replicas_log_bytes_and_surplus_by_topic(
+    owned: RunWithTables, spark: SparkSession, tmp_path: Path
 ) -> None:
     document = (Path(__file__).parents[2] / "docs" / "owners.md").read_text("utf-8")
     (surplus,) = re.findall("```sql\n(.*?)```", document, re.DOTALL)
@@ -204,17 +206,17 @@ def test_the_documents_queries_say_whose_all_ledgers_of_a_bookie_are(
     assert {tuple(row)[:-1]: row["bytes"] for row in spark.sql(LOG_BYTES_BY_TOPIC).collect()} == sizes
     # The broker left no surplus: of made-up rows, one ledger of which a shadow topic borrows.
     new = {"scope_id": 0, "tenant": "shop", "namespace": "orders", "topic": "new", "borrowed": False}
-    held = [{"bookie_id": "bk-a", "count": 3}, {"bookie_id": "bk-b", "count": 1}]
-    made = made_run(
+    surplus_replicas = [{"bookie_id": "bk-a", "count": 3}, {"bookie_id": "bk-b", "count": 1}]
+    run = made_run(
         tmp_path,
-        judged=[{"scope_id": 0, "ledger_id": ledger, "surplus": held} for ledger in (1, 2, 3)],
+        judged=[{"scope_id": 0, "ledger_id": ledger, "surplus": surplus_replicas} for ledger in (1, 2, 3)],
         ownership=[
             {**new, "ledger_id": 1},
             {**new, "ledger_id": 2},
             {**new, "ledger_id": 2, "topic": "copy", "borrowed": True},
         ],
     )
-    made.views(spark)
+    run.views(spark)
     assert {tuple(row) for row in spark.sql(surplus).collect()} == {
         ("shop", "orders", "new", "bk-a", 2, 6),
         ("shop", "orders", "new", "bk-b", 2, 2),
@@ -223,10 +225,10 @@ def test_the_documents_queries_say_whose_all_ledgers_of_a_bookie_are(
     }
 
 
-def test_a_topic_is_drawn_with_its_ledgers_and_how_far_it_was_read(owned: Asked) -> None:
+def test_topic_view_has_its_ledgers_cursors_and_backlog(owned: RunWithTables) -> None:
     view = topic_view(RunReader(owned.out), "persistent://fleet/telemetry/door")
-    known = KNOWN["topics"]["persistent://fleet/telemetry/door"]["internal_info"]["ledgers"]
-    assert [ledger.ledger_id for ledger in view.ledgers] == [ledger["ledgerId"] for ledger in known]
+    expected = ORACLE["topics"]["persistent://fleet/telemetry/door"]["internal_info"]["ledgers"]
+    assert [ledger.ledger_id for ledger in view.ledgers] == [ledger["ledgerId"] for ledger in expected]
     assert [ledger.fault for ledger in view.ledgers if ledger.ledger_id == 126] == ["owner-dangling"]
     closed = {ledger.replication_class for ledger in view.ledgers if ledger.state == "CLOSED"}
     assert closed == {"healthy"}
@@ -239,7 +241,7 @@ def test_a_topic_is_drawn_with_its_ledgers_and_how_far_it_was_read(owned: Asked)
     assert "owner-dangling" in shown.output
 
 
-def test_totals_by_tenant_count_what_each_owns_and_every_leak(owned: Asked) -> None:
+def test_tenant_totals_count_owned_ledgers_and_leaked_bytes(owned: RunWithTables) -> None:
     totals = {total.name: total for total in OwnerTotals(RunReader(owned.out)).totals_of("tenant")}
     assert totals.keys() - {NOBODY} == {"fleet", "pulsar", "shop"}
     for tenant in ("fleet", "pulsar", "shop"):
@@ -250,11 +252,11 @@ def test_totals_by_tenant_count_what_each_owns_and_every_leak(owned: Asked) -> N
             if fault["expect"] == "ledger-unowned" and f"/{tenant}/" in fault["path"]
         ]
         assert totals[tenant].unowned == len(leaks)
-        lengths = [KNOWN["ledgers"][str(ledger)].get("length", 0) for ledger in leaks]
+        lengths = [ORACLE["ledgers"][str(ledger)].get("length", 0) for ledger in leaks]
         assert totals[tenant].leaked_bytes == sum(lengths)
         owned_here = [
             ledger
-            for ledger in KNOWN["ledgers"].values()
+            for ledger in ORACLE["ledgers"].values()
             if ledger["listed"] is True and ledger["bk_metadata"] and f"/{tenant}/" in ledger["path"]
         ]
         assert totals[tenant].ledgers == len(owned_here)

@@ -13,8 +13,8 @@ from auditor.compare.stores import compare_stores
 from auditor.model.report import EXIT_CLEAN
 from auditor.model.run_facts import sentence_of
 from auditor.sources.metadata.oxia.questions import MIXED_TIMES_NOTE
-from tests.corpora.audited import Audited, Row, audit
-from tests.corpora.cluster import NOW, Cluster
+from tests.corpora.audited import FinishedRun, Row, audit
+from tests.corpora.cluster import NOW_MS, Cluster
 from tests.corpora.generator import on_disk, stored
 from tests.corpora.test_synthetic import (
     BOOKIES,
@@ -31,10 +31,10 @@ from tests.corpora.test_synthetic import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OF_A_STORE = {"metadata_version", "version", "since", "mtime", "oldest", "held_since", "minutes"}
+STORE_EVIDENCE = {"metadata_version", "version", "since", "mtime", "oldest", "held_since", "minutes"}
 """Evidence that follows from a store's own versions, and from when its server took the tree."""
 
-OF_A_CLOCK = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC|[\d.]+ (minutes|hours|days)")
+TIME_TEXT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC|[\d.]+ (minutes|hours|days)")
 """Moments and ages in a message."""
 
 CHECKS = {
@@ -51,28 +51,28 @@ CHECKS = {
 }
 
 
-class Both(NamedTuple):
+class StoreAudits(NamedTuple):
     """The tree's audits in both stores, and how `compare` ended."""
 
-    zookeeper: Audited
-    oxia: Audited
+    zookeeper: FinishedRun
+    oxia: FinishedRun
     compared: tuple[int, int]
 
 
 @pytest.fixture(scope="module")
-def both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Both:
+def both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> StoreAudits:
     root = tmp_path_factory.mktemp("both")
     cluster = tree()
     bookies = on_disk(cluster, root / "bookies")
     with stored(cluster, root / "stores", "zk-live", "oxia-live") as uris:
         # The servers' clocks are today's, and the files are the cluster's; its bookies do not run.
         zookeeper, oxia = (
-            audit(spark, uris[kind], bookies, root / kind / "run", scan_time=NOW, witness="no")
+            audit(spark, uris[kind], bookies, root / kind / "run", scan_time=NOW_MS, witness="no")
             for kind in ("zk-live", "oxia-live")
         )
         with compare_stores(uris["zk-live"], uris["oxia-live"], spark=spark) as (comparison, _):
             compared = comparison.exit_code, comparison.differences
-    return Both(zookeeper, oxia, compared)
+    return StoreAudits(zookeeper, oxia, compared)
 
 
 def tree() -> Cluster:
@@ -96,31 +96,31 @@ def tree() -> Cluster:
     return cluster
 
 
-def comparable(audited: Audited) -> list[Row]:
+def comparable(audited: FinishedRun) -> list[Row]:
     """All findings in their order, without what is a store's own."""
     return [
         row
         | {
-            "evidence": _without(json.loads(row["evidence"])),
-            "message": OF_A_CLOCK.sub("a time", row["message"]),
+            "evidence": _strip(json.loads(row["evidence"])),
+            "message": TIME_TEXT.sub("a time", row["message"]),
         }
         for row in audited.findings()
     ]
 
 
-def _without(value: Any) -> Any:
+def _strip(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without(inner) for name, inner in value.items() if name not in OF_A_STORE}
-    return [_without(inner) for inner in value] if isinstance(value, list) else value
+        return {name: _strip(inner) for name, inner in value.items() if name not in STORE_EVIDENCE}
+    return [_strip(inner) for inner in value] if isinstance(value, list) else value
 
 
-def test_the_findings_are_those_of_zookeeper(both: Both) -> None:
+def test_oxia_findings_equal_zookeeper_findings(both: StoreAudits) -> None:
     assert {row["id"] for row in both.zookeeper.findings()} == CHECKS
     assert comparable(both.oxia) == comparable(both.zookeeper)
     assert both.oxia.report.verdict == both.zookeeper.report.verdict
 
 
-def test_the_tree_is_the_same_and_the_run_says_how_it_was_read(both: Both) -> None:
+def test_oxia_tree_equals_zookeeper_tree_and_run_notes_mixed_times(both: StoreAudits) -> None:
     assert both.compared == (EXIT_CLEAN, 0)
     oxia, zookeeper = both.oxia.report.run, both.zookeeper.report.run
     assert (oxia.keeps_marks, oxia.keeps_times) == (zookeeper.keeps_marks, zookeeper.keeps_times)

@@ -30,7 +30,7 @@ PULSAR = Path(__file__).parents[1] / "data" / "pulsar-placement-4.2.4"
 
 @pytest.fixture(scope="module")
 def corpus(corpora: Corpora) -> Corpus:
-    return corpora.of("flat-v1")
+    return corpora.get("flat-v1")
 
 
 def bookie_ids(corpus: Corpus) -> list[str]:
@@ -47,10 +47,10 @@ def audit(
     return settings, locations, None if facts is None else dict(facts)
 
 
-def with_bookies(corpus: Corpus, path: Path, value: bytes, **more: bytes) -> Path:
+def with_bookies(corpus: Corpus, path: Path, value: bytes, **ledgers: bytes) -> Path:
     """The corpus's dump with Pulsar's key, as a broker that shares the store writes it; and other ledgers."""
     numbers = dict.fromkeys(("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner"), 0)
-    nodes = {"/bookies": value, **{f"/ledgers/{name}": data for name, data in more.items()}}
+    nodes = {"/bookies": value, **{f"/ledgers/{name}": data for name, data in ledgers.items()}}
     lines = [
         {"path": node, "data": base64.b64encode(data).decode(), **numbers} for node, data in nodes.items()
     ]
@@ -68,15 +68,15 @@ def ledger_with_config(bookie: str) -> bytes:
     ).encode()
 
 
-def test_without_a_mapping_and_a_policy_placement_is_not_looked_at_and_that_is_said(runs: Runs) -> None:
-    plain = runs.of("flat-v1")
+def test_placement_check_is_skipped_without_a_mapping_and_a_policy(runs: Runs) -> None:
+    plain = runs.get("flat-v1")
     settings, locations = load_placement(RunReader(plain.out))
     assert (settings, plain.report.run.placement) == (PlacementSettings(), None)
     assert not locations.has_known_location
     assert "placement-violated" in (plain.report.run.blind or [])
 
 
-def test_the_stores_own_mapping_is_found(spark: SparkSession, corpus: Corpus, tmp_path: Path) -> None:
+def test_rack_mapping_in_the_store_is_used(spark: SparkSession, corpus: Corpus, tmp_path: Path) -> None:
     first, *_, last = bookie_ids(corpus)
     groups = {"default": {first: {"rack": "east/r1"}}, "fast": {"gone:3181": {"rack": "r9"}}}
     value = json.dumps(groups).encode()
@@ -97,24 +97,24 @@ def test_the_stores_own_mapping_is_found(spark: SparkSession, corpus: Corpus, tm
         *map(sentence_of, run.report.run.remarks)
     ]
     # Of its groups nobody is there: bookies in no group take it.
-    found = simulate_failure(run, [(Level.BOOKIE, [first])])
-    assert [(each.groups, each.answer) for each in found.writes if each.groups] == [
+    simulation = simulate_failure(run, [(Level.BOOKIE, [first])])
+    assert [(write.groups, write.answer) for write in simulation.writes if write.groups] == [
         ("groups fast,grün, then slow", YES)
     ]
 
 
-def test_a_file_goes_before_the_stores_mapping(spark: SparkSession, corpus: Corpus, tmp_path: Path) -> None:
+def test_rack_file_overrides_the_stores_mapping(spark: SparkSession, corpus: Corpus, tmp_path: Path) -> None:
     first, second, *_ = bookie_ids(corpus)
     dump = with_bookies(corpus, tmp_path / "dump.jsonl", b'{"default": {"x": {"rack": "r9"}}}')
     racks = tmp_path / "racks"
     racks.write_text(f"{first} /r1\n{second} /r2\n")
-    told = "rack,minNumRacksPerWriteQuorum=3"
-    settings, locations, _ = audit(spark, dump, tmp_path / "run", racks=str(racks), placement=told)
-    assert settings == PlacementSettings(Policy.RACK, min_racks=3, origin=f"--placement {told}")
+    policy_option = "rack,minNumRacksPerWriteQuorum=3"
+    settings, locations, _ = audit(spark, dump, tmp_path / "run", racks=str(racks), placement=policy_option)
+    assert settings == PlacementSettings(Policy.RACK, min_racks=3, origin=f"--placement {policy_option}")
     assert (locations.path(first), locations.path(second)) == ("/r1", "/r2")
 
 
-def test_a_damaged_mapping_is_said_and_is_none(spark: SparkSession, corpus: Corpus, tmp_path: Path) -> None:
+def test_damaged_mapping_is_reported_and_ignored(spark: SparkSession, corpus: Corpus, tmp_path: Path) -> None:
     dump = with_bookies(corpus, tmp_path / "dump.jsonl", b'{"default": ')
     report = Audit(f"dump://{dump}", [], str(tmp_path / "run")).run(spark)
     assert report.run.placement is None
@@ -138,13 +138,13 @@ def test_a_damaged_mapping_is_said_and_is_none(spark: SparkSession, corpus: Corp
         ({"placement": "rack,minNumRacksPerWriteQuorum=x"}, "minNumRacksPerWriteQuorum: 'x' is not a number"),
     ],
 )
-def test_options_that_cannot_be_meant(tmp_path: Path, options: dict[str, Any], reason: str) -> None:
+def test_invalid_placement_options_are_refused(tmp_path: Path, options: dict[str, Any], reason: str) -> None:
     with pytest.raises(UsageError) as error:  # before anything is read
         Audit("dump:///none.jsonl", [], str(tmp_path / "run"), AuditOptions(**options)).run()
     assert reason in str(error.value)
 
 
-def test_every_ledger_that_breaks_the_policy_is_found_and_no_other(
+def test_placement_findings_are_exactly_the_ledgers_that_violate_the_policy(
     spark: SparkSession, corpus: Corpus, tmp_path: Path
 ) -> None:
     bookies = bookie_ids(corpus)
@@ -163,27 +163,27 @@ def test_every_ledger_that_breaks_the_policy_is_found_and_no_other(
                 window = [ensemble[(start + place) % len(ensemble)] for place in range(quorum)]
                 if len({where[name] for name in window if name in registered}) < min(quorum, 2):
                     expected.add(ledger["ledger_id"])
-    found = [finding for finding in run.findings if finding.id == "placement-violated"]
-    assert {finding.ledger_id for finding in found} == expected
-    assert len(found) == len(expected) > 10
-    assert {finding.evidence["state"] for finding in found} == {"CLOSED", "OPEN", "IN_RECOVERY"}
+    violations = [finding for finding in run.findings if finding.id == "placement-violated"]
+    assert {finding.ledger_id for finding in violations} == expected
+    assert len(violations) == len(expected) > 10
+    assert {finding.evidence["state"] for finding in violations} == {"CLOSED", "OPEN", "IN_RECOVERY"}
     assert [finding.message for finding in run.findings if finding.id == "bookie-without-location"] == [
         "1 of 5 bookies has no location, so servers assume that they are in /default-rack: "
         "bookie9.dc1.example:3181"
     ]
 
 
-def test_a_policy_without_a_mapping_is_one_finding_and_not_one_a_ledger(
+def test_policy_without_mapping_gives_one_finding_instead_of_one_per_ledger(
     spark: SparkSession, corpus: Corpus, tmp_path: Path
 ) -> None:
     audit(spark, corpus.dump, tmp_path / "run", placement="rack")
     run = RunReader(tmp_path / "run")
-    named = [finding.id for finding in run.findings if GROUP_BY_ID[finding.id] == "placement"]
-    assert named == ["bookie-without-location"]
+    finding_ids = [finding.id for finding in run.findings if GROUP_BY_ID[finding.id] == "placement"]
+    assert finding_ids == ["bookie-without-location"]
     assert "placement" not in run.table_names()
 
 
-def test_a_run_says_by_what_placement_was_looked_at(
+def test_run_notes_the_placement_policy_and_the_source_of_locations(
     spark: SparkSession, corpus: Corpus, tmp_path: Path
 ) -> None:
     racks = tmp_path / "racks"

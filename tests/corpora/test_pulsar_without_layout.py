@@ -16,8 +16,8 @@ from auditor.model.options import AuditOptions
 from auditor.model.run_facts import RemarkKind
 from auditor.reports.doctor import AnswerState
 from auditor.sources.metadata.stores import choose_layout, open_store
-from tests.corpora.audited import Asked, KeepsTables
-from tests.doctor.diagnosed import diagnosed
+from tests.corpora.audited import RunWithTables, TableKeepingAudit
+from tests.doctor.diagnosed import diagnose
 from tests.sources.owners.pulsar_stores import zookeeper_dump
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ class Dump:
         places = tuple(f'{{"path": "{start}' for start in starts)
         return self.write([line for line in self.lines if not line.startswith(places)])
 
-    def damage(self, at: int) -> Dump:
+    def damage(self, index: int) -> Dump:
         """Write the file again with a record of which neither path nor value can be read."""
-        return self.write([*self.lines[:at], self.lines[at][:20], *self.lines[at + 1 :]])
+        return self.write([*self.lines[:index], self.lines[index][:20], *self.lines[index + 1 :]])
 
     def write(self, lines: list[str]) -> Dump:
         self.file.write_text("".join(f"{line}\n" for line in lines))
@@ -60,16 +60,16 @@ def dump(tmp_path: Path) -> Dump:
     lines = sorted(file.read_text().splitlines())
     # INSTANCEID comes last: a dump that ends with a bookie may lack more of them.
     last = [line for line in lines if line.startswith('{"path": "/ledgers/INSTANCEID"')]
-    others = [line for line in lines if line not in last]
-    return Dump(file, [*others, *last]).without("/ledgers/LAYOUT")
+    other_lines = [line for line in lines if line not in last]
+    return Dump(file, [*other_lines, *last]).without("/ledgers/LAYOUT")
 
 
-def audited(spark: SparkSession, dump: Dump, out: Path) -> Asked:
-    made = KeepsTables(dump.uri, [], str(out), AuditOptions(owner_grace=0.0))
-    return Asked(made.run(spark), out, made.tables)
+def audited(spark: SparkSession, dump: Dump, out: Path) -> RunWithTables:
+    audit = TableKeepingAudit(dump.uri, [], str(out), AuditOptions(owner_grace=0.0))
+    return RunWithTables(audit.run(spark), out, audit.tables)
 
 
-def test_the_layout_is_known_without_a_znode(dump: Dump) -> None:
+def test_layout_of_a_pulsar_store_is_hierarchical_without_layout_znode(dump: Dump) -> None:
     store = open_store(dump.uri)
     nodes = store.cluster()
     assert nodes.cut is None
@@ -88,7 +88,7 @@ def _without_bookies(dump: Dump) -> Dump:
 
 
 @pytest.mark.parametrize("change", [_without_topics, _without_bookies])
-def test_the_layout_is_assumed_where_the_rest_is_not_pulsars(
+def test_layout_is_assumed_when_topics_or_bookies_are_missing(
     change: Callable[[Dump], Dump], dump: Dump
 ) -> None:
     store = open_store(change(dump).uri)
@@ -96,14 +96,14 @@ def test_the_layout_is_assumed_where_the_rest_is_not_pulsars(
     assert (kind, reason) == (LayoutKind.HIERARCHICAL, "no LAYOUT znode: the layout hierarchical is assumed")
 
 
-def test_doctor_does_not_warn(dump: Dump) -> None:
-    lines = [line for line in diagnosed(dump.uri).lines if line.topic == "store"]
+def test_doctor_accepts_a_pulsar_store_without_layout_znode(dump: Dump) -> None:
+    lines = [line for line in diagnose(dump.uri).lines if line.topic == "store"]
     states = {line.name: line.state for line in lines}
     assert states["layout"] is AnswerState.OK
     assert "end" not in states
 
 
-def test_an_audit_has_no_notice_and_its_findings_are_as_sure(
+def test_audit_without_layout_has_no_notice_and_confirms_owner_dangling(
     dump: Dump, spark: SparkSession, tmp_path: Path
 ) -> None:
     run = audited(spark, dump.without("/ledgers/idgen"), tmp_path / "run")
@@ -111,25 +111,23 @@ def test_an_audit_has_no_notice_and_its_findings_are_as_sure(
     assert run.tables.cluster.layout_known
     assert not run.tables.cluster.looks_unused, "its ledgers show that the store is in use"
     assert run.report.run.in_doubt is None
-    dangling = [row["confidence"] for row in run.of("owner-dangling")]
+    dangling = [row["confidence"] for row in run.findings_of("owner-dangling")]
     assert dangling
     assert set(dangling) == {"confirmed"}
 
 
-def test_a_store_without_ledgers_is_bare_all_the_same(
-    dump: Dump, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_store_without_ledgers_looks_unused(dump: Dump, spark: SparkSession, tmp_path: Path) -> None:
     run = audited(spark, dump.without("/ledgers/idgen", "/ledgers/0"), tmp_path / "run")
     assert run.tables.cluster.looks_unused
 
 
-def test_messages_about_owners_name_no_path_that_never_existed(
-    dump: Dump, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_owner_messages_name_only_paths_of_the_store(dump: Dump, spark: SparkSession, tmp_path: Path) -> None:
     damaged = dump.without("/pulsar").damage(50)
     run = audited(spark, damaged, tmp_path / "run")
     messages = [row["message"] for row in run.findings() if row["id"].startswith("owner")]
-    unread = [row["message"] for row in run.of("owner-unreadable") if "line at byte" in row["message"]]
+    unread = [
+        row["message"] for row in run.findings_of("owner-unreadable") if "line at byte" in row["message"]
+    ]
     assert [message.partition(":")[0] for message in unread] == ["/managed-ledgers"]
-    named = {path.rstrip(".") for message in messages for path in PATH.findall(message)}
-    assert named - {str(dump.file)} <= {*damaged.paths(), "/managed-ledgers", "/schemas"}
+    named_paths = {path.rstrip(".") for message in messages for path in PATH.findall(message)}
+    assert named_paths - {str(dump.file)} <= {*damaged.paths(), "/managed-ledgers", "/schemas"}

@@ -15,8 +15,8 @@ from auditor.model.options import AuditOptions
 from auditor.sources.metadata.mark_rows import mark_rows
 from auditor.sources.metadata.store import StoreOptions, Tree
 from auditor.sources.metadata.stores import open_store
-from tests.corpora.audited import Audited, Seen
-from tests.corpora.cluster import HOUR, NOW, Cluster
+from tests.corpora.audited import FindingKey, FinishedRun
+from tests.corpora.cluster import HOUR, NOW_MS, Cluster
 from tests.corpora.generator import stored
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 A, B, LOST = (f"bk{letter}.example:3181" for letter in "abc")
 KINDS = ("zk-dump", "zk-logs", "zk-snapshot", "zk-live")
-LEFT = 100
-EMPTY = {f"/ledgers/underreplication/ledgers/0000/0000/000f/{number:04x}" for number in range(LEFT)}
+EMPTY_COUNT = 100
+EMPTY = {f"/ledgers/underreplication/ledgers/0000/0000/000f/{number:04x}" for number in range(EMPTY_COUNT)}
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         cluster.bookie(bookie)
     cluster.bookie(LOST, registered=None)
     # A server that runs dates by today's clock, the saved files by the cluster's.
-    day_old = NOW - time.time_ns() // 1_000_000 + 30 * HOUR
+    day_old = NOW_MS - time.time_ns() // 1_000_000 + 30 * HOUR
     for ledger, last in ((1, -1), (2, 9), (3, 9)):
         cluster.ledger(ledger, {0: [A, B, LOST]}, (3, 2), last)
     for ledger in (1, 2):
@@ -45,19 +45,19 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     cluster.lock(3)  # a worker is at it
     cluster.ledger(4, {0: [A, B]}, (2, 2), 9)
     cluster.lock(4, age=2 * HOUR)
-    cluster.empty_directories(LEFT)
+    cluster.empty_directories(EMPTY_COUNT)
     with stored(cluster, tmp_path_factory.mktemp("leftovers"), *KINDS) as uris:
         yield uris
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("wanted", [1, 5])
-def test_directories_without_marks_are_rows_beside_marks_and_locks(
-    kind: str, wanted: int, stores: dict[str, str]
+@pytest.mark.parametrize("part_count", [1, 5])
+def test_empty_mark_directories_get_rows_along_with_marks_and_locks(
+    kind: str, part_count: int, stores: dict[str, str]
 ) -> None:
     store = open_store(stores[kind], StoreOptions())
     try:
-        parts = store.parts(Tree.MARKS, LayoutKind.HIERARCHICAL, wanted)
+        parts = store.parts(Tree.MARKS, LayoutKind.HIERARCHICAL, part_count)
         batches = [batch for part in parts for batch in store.read(part)]
     finally:
         store.close()
@@ -72,17 +72,19 @@ def test_directories_without_marks_are_rows_beside_marks_and_locks(
 
 
 @pytest.mark.parametrize("kind", ["zk-dump", "zk-live"])
-def test_leftovers_of_the_queue_are_notes(
+def test_replication_queue_leftovers_get_findings(
     kind: str, stores: dict[str, str], spark: SparkSession, tmp_path: Path
 ) -> None:
     report = Audit(stores[kind], [], str(tmp_path / "run"), AuditOptions()).run(spark)
-    seen = Audited(report, tmp_path / "run").seen()
+    findings = FinishedRun(report, tmp_path / "run").finding_keys()
     ids = ("mark-of-empty-ledger", "mark-stuck", "mark-directory-empty", "lock-without-mark")
     expected = {
-        Seen("mark-of-empty-ledger", None, LOST, "note", "confirmed"),
-        Seen("mark-stuck", 2, None, "warning", "confirmed"),
-        Seen("mark-directory-empty", None, None, "note", "suspect" if kind == "zk-live" else "confirmed"),
+        FindingKey("mark-of-empty-ledger", None, LOST, "note", "confirmed"),
+        FindingKey("mark-stuck", 2, None, "warning", "confirmed"),
+        FindingKey(
+            "mark-directory-empty", None, None, "note", "suspect" if kind == "zk-live" else "confirmed"
+        ),
     }
     if kind == "zk-dump":  # elsewhere the server dated it, a moment ago
-        expected.add(Seen("lock-without-mark", 4, None, "note", "suspect"))
-    assert {each for each in seen if each.id in ids} == expected
+        expected.add(FindingKey("lock-without-mark", 4, None, "note", "suspect"))
+    assert {finding for finding in findings if finding.id in ids} == expected

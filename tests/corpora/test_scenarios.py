@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tests.corpora import scenarios
-from tests.corpora.audited import Audited, audit, extra_of, hold_extra, in_class, missing
+from tests.corpora.audited import FinishedRun, assert_extra, audit, extra_of, in_class, missing
 from tests.corpora.brute_force import (
     World,
     deleted_by_overflow,
@@ -58,41 +58,41 @@ UNDECODABLE_CHECK = {("unreadable-metadata-0", 2)}
 class Layout(NamedTuple):
     cases: list[scenarios.Case]
     world: World
-    audited: Audited
+    audited: FinishedRun
 
 
 @pytest.fixture(scope="module", params=["hierarchical", "flat", "longhierarchical"])
 def layout(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
 ) -> Layout:
-    given = scenarios.load()
-    root = scenarios.build(given, request.param).write(tmp_path_factory.mktemp("scenarios") / request.param)
+    specs = scenarios.load()
+    root = scenarios.build(specs, request.param).write(tmp_path_factory.mktemp("scenarios") / request.param)
     run = audit(spark, f"dump://{root}/metadata.jsonl", root / "bookies", root / "run")
-    world = World.of(root / "metadata.jsonl", root / "bookies")
-    return Layout(list(scenarios.cases(given, request.param)), world, run)
+    world = World.from_files(root / "metadata.jsonl", root / "bookies")
+    return Layout(list(scenarios.cases(specs, request.param)), world, run)
 
 
-def test_every_scenario_is_there() -> None:
-    given = scenarios.load()
+def test_all_26_scenarios_with_281_ledgers_are_loaded() -> None:
+    specs = scenarios.load()
     layouts = ("hierarchical", "flat", "longhierarchical")
-    together = [case for layout in layouts for case in scenarios.cases(given, layout)]
-    assert len(given) == 26
-    assert len(together) == sum(len(scenario["ledgers"]) for scenario in given) == 281
+    all_cases = [case for layout in layouts for case in scenarios.cases(specs, layout)]
+    assert len(specs) == 26
+    assert len(all_cases) == sum(len(scenario["ledgers"]) for scenario in specs) == 281
     for layout in layouts:
-        ids = [case.ledger for case in scenarios.cases(given, layout)]
+        ids = [case.ledger for case in scenarios.cases(specs, layout)]
         assert len(ids) == len(set(ids))
     marked: dict[str, set[int]] = {}
-    for case in together:
+    for case in all_cases:
         if case.marked:
             marked.setdefault(case.scenario, set()).add(case.own_id)
     assert marked == MARKED
 
 
-def test_the_server_as_it_is_differs_from_its_exact_form_on_these_ledgers() -> None:
-    given = scenarios.load()
+def test_stock_server_check_differs_from_its_exact_form_on_listed_ledgers() -> None:
+    specs = scenarios.load()
     differs: dict[str, set[int]] = {}
     for layout in ("hierarchical", "flat", "longhierarchical"):
-        for case in scenarios.cases(given, layout):
+        for case in scenarios.cases(specs, layout):
             if case.stock != case.exact:
                 differs.setdefault(case.scenario, set()).add(case.own_id)
     assert differs == {scenario: set(ledgers) for scenario, ledgers in STOCK_DIFFERS.items()}
@@ -130,8 +130,8 @@ def test_every_ledger_has_the_class_that_brute_force_gives(layout: Layout) -> No
         ), (case.scenario, case.own_id)
 
 
-def test_the_findings_are_what_brute_force_finds_and_no_more(layout: Layout) -> None:
-    world, found = layout.world, layout.audited.findings()
+def test_findings_equal_those_that_brute_force_expects(layout: Layout) -> None:
+    world, finding_rows = layout.world, layout.audited.findings()
     # No auditor is elected where the scenarios are.
     expected: set[tuple[str, int | None, str | None]] = {("no-auditor", None, None)}
     stale_marks: set[int] = set()
@@ -149,8 +149,8 @@ def test_the_findings_are_what_brute_force_finds_and_no_more(layout: Layout) -> 
     expected |= {("mark-stale", None, bookie) for ledger in stale_marks for bookie in world.marks[ledger]}
     expected |= {("over-replicated-ledger", *pair) for pair in foreign(world) if pair[0] not in world.marks}
     expected |= {("copy-in-flight", ledger, None) for ledger, _ in foreign(world) if ledger in world.marks}
-    hold_extra(layout.audited, "stale-segment", "stale", stale(world))
-    hold_extra(layout.audited, "surplus-entries", "surplus", surplus(world))
+    assert_extra(layout.audited, "stale-segment", "stale", stale(world))
+    assert_extra(layout.audited, "surplus-entries", "surplus", surplus(world))
     assert extra_of(layout.audited, "past_end") == past_end(world)
     expected |= {("stale-segment", None, bookie) for _, bookie in stale(world)}
     expected |= {("surplus-entries", None, bookie) for _, bookie in surplus(world)}
@@ -160,11 +160,11 @@ def test_the_findings_are_what_brute_force_finds_and_no_more(layout: Layout) -> 
     expected |= {("gc-would-delete-live", None, bookie) for _, bookie in deleted_by_overflow(world)}
     starts = {ledger: plain.segments[0][0] for ledger, plain in world.ledgers.items()}
     expected |= {("segment-gap", ledger, None) for ledger, first in starts.items() if first > 0}
-    assert {(row["id"], row["ledger_id"], row["bookie_id"]) for row in found} == expected
-    assert len(found) == len(expected)
+    assert {(row["id"], row["ledger_id"], row["bookie_id"]) for row in finding_rows} == expected
+    assert len(finding_rows) == len(expected)
 
 
-def test_what_is_missing_is_what_brute_force_misses(layout: Layout) -> None:
+def test_missing_entries_equal_those_of_brute_force(layout: Layout) -> None:
     for row in layout.audited.findings():
         if row["id"] in ("entry-lost", "below-ack-quorum", "below-write-quorum"):
             verdict = judge(layout.world, row["ledger_id"])

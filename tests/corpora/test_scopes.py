@@ -17,7 +17,7 @@ from auditor.collect.collect import collect
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.ledgers import list_ledgers
 from tests.cli.test_doors import bkaudit
-from tests.corpora.audited import Audited, audit, entries
+from tests.corpora.audited import FinishedRun, audit, entries
 from tests.corpora.cluster import Cluster, Ledger, index_bytes
 from tests.corpora.generator import on_disk, stored
 
@@ -35,44 +35,44 @@ IN_ETCD = ("etcd-live", "etcd-snapshot", "etcd-dump")
 AFTER_ANY_READING = "2200-01-01T00:00:00Z"
 
 
-def faults(cluster: Cluster, named: Callable[[int], Ledger]) -> None:
-    """One ledger of each kind; ``named`` says which ledger a number is."""
+def faults(cluster: Cluster, ledger_of: Callable[[int], Ledger]) -> None:
+    """One ledger of each kind; ``ledger_of`` says which ledger a number is."""
     three, two = {0: [A, B, C]}, {0: [A, B, C], 10: [A, B, D]}
-    cluster.ledger(named(1), three, (3, 2), 9)
-    cluster.ledger(named(2), three, (3, 2), 9, without={B: [4]})
-    cluster.ledger(named(3), three, (3, 2), 9, without={A: [4], B: [4, 5]})
-    cluster.ledger(named(4), three, (2, 2), 9, without={A: range(10), B: range(10), C: range(10)})
-    cluster.ledger(named(5), three, (3, 2), 9, extra={D: range(10)})
-    cluster.hold(named(6), A, range(3))
-    cluster.ledger(named(7), two, (3, 2), 19, extra={C: [12, 13]})
-    cluster.record(named(8), UNREADABLE)
-    cluster.hold(named(8), A, range(10))
-    cluster.ledger(named(9), two, (3, 2), None, state="OPEN", written=20, without={A: [2]})
-    cluster.ledger(named(10), three, (2, 3), 9)
-    cluster.ledger(named(11), two, (3, 2), 19, extra={A: [30]})
+    cluster.ledger(ledger_of(1), three, (3, 2), 9)
+    cluster.ledger(ledger_of(2), three, (3, 2), 9, without={B: [4]})
+    cluster.ledger(ledger_of(3), three, (3, 2), 9, without={A: [4], B: [4, 5]})
+    cluster.ledger(ledger_of(4), three, (2, 2), 9, without={A: range(10), B: range(10), C: range(10)})
+    cluster.ledger(ledger_of(5), three, (3, 2), 9, extra={D: range(10)})
+    cluster.hold(ledger_of(6), A, range(3))
+    cluster.ledger(ledger_of(7), two, (3, 2), 19, extra={C: [12, 13]})
+    cluster.record(ledger_of(8), UNREADABLE)
+    cluster.hold(ledger_of(8), A, range(10))
+    cluster.ledger(ledger_of(9), two, (3, 2), None, state="OPEN", written=20, without={A: [2]})
+    cluster.ledger(ledger_of(10), three, (2, 3), 9)
+    cluster.ledger(ledger_of(11), two, (3, 2), 19, extra={A: [30]})
 
 
-def spoiled_files(cluster: Cluster, named: Callable[[int], Ledger]) -> None:
+def spoiled_files(cluster: Cluster, ledger_of: Callable[[int], Ledger]) -> None:
     """What index files can suffer besides."""
     for number, data in ((12, b"spoiled"), (13, index_bytes(range(10))[:1029])):
-        cluster.ledger(named(number), {0: [A, B, C]}, (3, 2), 9)
-        cluster.index(named(number), C, data)
+        cluster.ledger(ledger_of(number), {0: [A, B, C]}, (3, 2), 9)
+        cluster.index(ledger_of(number), C, data)
 
 
-def misled_rows(cluster: Cluster, named: Callable[[int], Ledger]) -> None:
+def misled_rows(cluster: Cluster, ledger_of: Callable[[int], Ledger]) -> None:
     """What DbLedgerStorage can: a ledger in a directory in which its bookie does not look for it."""
     for number in (12, 13):
-        cluster.ledger(named(number), {0: [A, B, C]}, (3, 2), 9)
-        cluster.misled.add((named(number), C))
+        cluster.ledger(ledger_of(number), {0: [A, B, C]}, (3, 2), 9)
+        cluster.misled.add((ledger_of(number), C))
 
 
 Fault = Callable[[Cluster, Callable[[int], Ledger]], None]
 
 
-def clusters(*made: Fault) -> tuple[Cluster, Cluster]:
+def clusters(*fault_makers: Fault) -> tuple[Cluster, Cluster]:
     """The twin, and the mixed cluster."""
-    twin, mixed = bare(), bare()
-    for fault in made:
+    twin, mixed = base_cluster(), base_cluster()
+    for fault in fault_makers:
         fault(twin, lambda number: number)
         fault(mixed, lambda number: LedgerId(number, FIRST))
         fault(mixed, lambda number: LedgerId(-number, SECOND))
@@ -84,7 +84,7 @@ def clusters(*made: Fault) -> tuple[Cluster, Cluster]:
     return twin, mixed
 
 
-def bare() -> Cluster:
+def base_cluster() -> Cluster:
     cluster = Cluster(layout="longhierarchical", ledger_dirs=("ledgers0", "ledgers1"))
     for bookie in BOOKIES:
         cluster.bookie(bookie)
@@ -93,7 +93,7 @@ def bare() -> Cluster:
     return cluster
 
 
-class Told(NamedTuple):
+class ScopelessFinding(NamedTuple):
     """A finding without the name of its ledger's scope, and with the ledger's number."""
 
     id: str
@@ -105,16 +105,16 @@ class Told(NamedTuple):
     unknown: tuple[str, ...]
 
 
-def told(run: Audited, scope: int, sign: int = 1) -> list[Told]:
+def scope_findings(run: FinishedRun, scope: int, sign: int = 1) -> list[ScopelessFinding]:
     rows = [row for row in run.findings() if row["ledger_id"] is not None and row["scope_id"] == scope]
     return sorted(
-        Told(
+        ScopelessFinding(
             row["id"],
             sign * row["ledger_id"],
             row["bookie_id"],
             row["severity"],
             row["confidence"],
-            tuple((each["bookie_id"], entries(each["groups"])) for each in row["missing"]),
+            tuple((replica["bookie_id"], entries(replica["groups"])) for replica in row["missing"]),
             tuple(row["unknown"]),
         )
         for row in rows
@@ -124,8 +124,8 @@ def told(run: Audited, scope: int, sign: int = 1) -> list[Told]:
 class Pair(NamedTuple):
     """The runs over both clusters, and the mixed one's metadata, wherever it is."""
 
-    twin: Audited
-    mixed: Audited
+    twin: FinishedRun
+    mixed: FinishedRun
     cluster: Cluster
     uris: dict[str, str]
 
@@ -135,11 +135,11 @@ def in_files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
     """ZooKeeper's dump, and index files. Ledger 5 of scope 0 is locked: a copy of it may be in flight."""
     twin, mixed = clusters(faults, spoiled_files)
     mixed.lock(5)
-    found = []
+    runs = []
     for cluster in (twin, mixed):
         root = cluster.write(tmp_path_factory.mktemp("cluster"))
-        found.append(audit(spark, f"dump://{root}/metadata.jsonl", root / "bookies", root / "run"))
-    return Pair(found[0], found[1], mixed, {})
+        runs.append(audit(spark, f"dump://{root}/metadata.jsonl", root / "bookies", root / "run"))
+    return Pair(runs[0], runs[1], mixed, {})
 
 
 @pytest.fixture(scope="module")
@@ -148,11 +148,11 @@ def in_databases(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
     twin, mixed = clusters(faults, misled_rows)
     work = tmp_path_factory.mktemp("databases")
     collect([str(on_disk(mixed, work / "mixed", "rocksdb"))], str(work / "collected"))
-    with stored(mixed, work / "many", *IN_ETCD) as uris, stored(twin, work / "one", "etcd-snapshot") as one:
+    with stored(mixed, work / "many", *IN_ETCD) as uris, stored(twin, work / "one", "etcd-snapshot") as twins:
         runs = [
             audit(spark, metadata, bookies, work / name, index_time=AFTER_ANY_READING, witness="no")
             for name, metadata, bookies in (
-                ("run-of-twin", one["etcd-snapshot"], on_disk(twin, work / "twin", "rocksdb")),
+                ("run-of-twin", twins["etcd-snapshot"], on_disk(twin, work / "twin", "rocksdb")),
                 ("run-of-mixed", uris["etcd-live"], work / "collected"),
             )
         ]
@@ -166,16 +166,16 @@ def in_databases(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
     ]
 )
 def pair(request: pytest.FixtureRequest) -> Pair:
-    found: Pair = request.getfixturevalue(request.param)
-    return found
+    result: Pair = request.getfixturevalue(request.param)
+    return result
 
 
 def test_each_scope_has_the_findings_of_its_twin_in_scope_0(
     pair: Pair, request: pytest.FixtureRequest
 ) -> None:
-    expected = told(pair.twin, 0)
+    expected = scope_findings(pair.twin, 0)
     in_files = "in_files" in request.node.name
-    assert {each.id for each in expected} >= {
+    assert {finding.id for finding in expected} >= {
         "below-ack-quorum",
         "below-write-quorum",
         "entry-lost",
@@ -188,35 +188,35 @@ def test_each_scope_has_the_findings_of_its_twin_in_scope_0(
     # Of two there is nothing but what is left behind, which is counted by bookie; so are ledgers that lie in
     # another directory of their bookie.
     by_bookie = {1, 7, 11} if in_files else {1, 7, 11, 12, 13}
-    assert {each.number for each in expected} == set(IDS) - by_bookie
-    assert in_files == (not pair.twin.of("ledgers-in-wrong-directory"))
+    assert {finding.number for finding in expected} == set(IDS) - by_bookie
+    assert in_files == (not pair.twin.findings_of("ledgers-in-wrong-directory"))
     assert {7, 11} <= {number for _, number, _ in extra(pair.twin, 0)}
-    assert told(pair.mixed, FIRST) == expected
-    assert told(pair.mixed, SECOND, -1) == expected
+    assert scope_findings(pair.mixed, FIRST) == expected
+    assert scope_findings(pair.mixed, SECOND, -1) == expected
     scopes = {row["scope_id"] for row in pair.mixed.findings() if row["ledger_id"] is not None}
     assert scopes == {FIRST, SECOND}
 
 
-def extra(run: Audited, scope: int, sign: int = 1) -> dict[tuple[str, int, str], frozenset[int]]:
+def extra(run: FinishedRun, scope: int, sign: int = 1) -> dict[tuple[str, int, str], frozenset[int]]:
     """What bookies hold besides, of the ledgers of a scope: by column of judged, ledger and bookie."""
     return {
-        (column, sign * row["ledger_id"], each["bookie_id"]): entries(each["groups"])
+        (column, sign * row["ledger_id"], replica["bookie_id"]): entries(replica["groups"])
         for row in run.table("judged")
         if row["scope_id"] == scope
         for column in ("stale", "surplus", "past_end")
-        for each in row[column]
+        for replica in row[column]
     }
 
 
-def test_each_scope_has_what_is_left_behind_of_its_twin(pair: Pair) -> None:
+def test_each_scope_has_the_leftover_entries_of_its_twin_in_scope_0(pair: Pair) -> None:
     expected = extra(pair.twin, 0)
     assert {column for column, _, _ in expected} >= {"stale", "surplus"}
     assert extra(pair.mixed, FIRST) == expected
     assert extra(pair.mixed, SECOND, -1) == expected
 
 
-def test_what_is_said_of_bookies_is_said_in_both(pair: Pair) -> None:
-    def of_bookies(run: Audited) -> list[tuple[str, str | None]]:
+def test_bookie_findings_are_the_same_in_twin_and_mixed_cluster(pair: Pair) -> None:
+    def of_bookies(run: FinishedRun) -> list[tuple[str, str | None]]:
         rows = (row for row in run.findings() if row["ledger_id"] is None)
         # The mixed cluster alone has a replication queue, and so can lack an auditor.
         return [(row["id"], row["bookie_id"]) for row in rows if row["id"] != "no-auditor"]
@@ -226,22 +226,22 @@ def test_what_is_said_of_bookies_is_said_in_both(pair: Pair) -> None:
 
 def test_each_ledger_of_each_scope_has_its_own_verdict(pair: Pair) -> None:
     classes = {number: row["class"] for number, row in pair.twin.verdicts().items() if number in IDS}
-    found = {(row["scope_id"], row["ledger_id"]): row["class"] for row in pair.mixed.table("verdicts")}
+    verdicts = {(row["scope_id"], row["ledger_id"]): row["class"] for row in pair.mixed.table("verdicts")}
     expected = {(FIRST, number): name for number, name in classes.items()}
     expected |= {(SECOND, -number): name for number, name in classes.items()}
     healthy = {(0, number) for number in (*IDS, *STOCK)} | {(FIRST, -number) for number in IDS}
     healthy |= {(SECOND, number) for number in IDS}
     healthy |= {(HEALTHY, sign * number) for number in IDS for sign in (1, -1)}
-    assert found == expected | dict.fromkeys(healthy, "healthy")
+    assert verdicts == expected | dict.fromkeys(healthy, "healthy")
 
 
-def test_the_scope_is_told_wherever_a_ledger_is_named(pair: Pair) -> None:
+def test_report_findings_and_explain_show_the_scope_of_a_ledger(pair: Pair) -> None:
     run = str(pair.mixed.out)
     report = json.loads((pair.mixed.out / "report.json").read_text())
     lines = bkaudit("report", run, "--format", "jsonl").stdout.splitlines()
     for shown in (report["findings"], list(map(json.loads, lines))):
-        named = {(each["scope_id"], each["ledger_id"]) for each in shown}
-        assert {("1", "3"), ("-3", "-3")} <= named
+        id_pairs = {(finding["scope_id"], finding["ledger_id"]) for finding in shown}
+        assert {("1", "3"), ("-3", "-3")} <= id_pairs
     columns = {row["ledger_qualified_name"] for row in pair.mixed.findings() if row["ledger_id"] is not None}
     assert {"fffffffffffffffdfffffffffffffffd", "00000000000000010000000000000003"} <= columns
     for ledger in (LedgerId(3, FIRST), LedgerId(-3, SECOND)):
@@ -254,16 +254,16 @@ def test_the_scope_is_told_wherever_a_ledger_is_named(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("kind", IN_ETCD)
-def test_etcd_lists_each_scope_by_itself(in_databases: Pair, kind: str) -> None:
+def test_etcd_listing_of_a_scope_has_only_its_ledgers(in_databases: Pair, kind: str) -> None:
     uri = in_databases.uris[kind]
     expected = {
-        each if isinstance(each, LedgerId) else LedgerId(each)
-        for each in in_databases.cluster.ledgers.values()
+        ledger if isinstance(ledger, LedgerId) else LedgerId(ledger)
+        for ledger in in_databases.cluster.ledgers.values()
     }
-    found = []
+    ledgers = []
     for scope in (*SCOPES, 77):
         listed = list(list_ledgers(uri, scope))
         assert {stored.ledger.scope for stored in listed if not isinstance(stored, tuple)} <= {scope}
-        found += [stored.ledger for stored in listed if not isinstance(stored, tuple)]
-        assert len(found) == len(set(found))
-    assert set(found) == expected
+        ledgers += [stored.ledger for stored in listed if not isinstance(stored, tuple)]
+        assert len(ledgers) == len(set(ledgers))
+    assert set(ledgers) == expected

@@ -11,25 +11,25 @@ from auditor.model.simulation import Amount, Outcome
 from auditor.runs.reader import RunReader
 from auditor.simulate.loss import WindowOutcome
 from auditor.simulate.simulation import simulate_failure
-from tests.corpora.audited import Audited, entries
+from tests.corpora.audited import FinishedRun, entries
 from tests.simulate.small_clusters import Ledger, plain_fates
 
 PAIRS = 6
 
 
-def ledgers_of(audited: Audited) -> Iterator[Ledger]:
+def ledgers_of(audited: FinishedRun) -> Iterator[Ledger]:
     judged = {(row["scope_id"], row["ledger_id"]): row for row in audited.table("judged")}
     for row in audited.table("ledgers"):
         if row["undecidable"] is not False or row["ledger_id"] is None:
             continue
-        said = judged.get((row["scope_id"], row["ledger_id"]), {"missing": [], "unknown": [], "doubts": []})
+        copies = judged.get((row["scope_id"], row["ledger_id"]), {"missing": [], "unknown": [], "doubts": []})
         yield Ledger(
             row["ledger_id"], row["state"], row["ensemble_size"], row["write_quorum"], row["ack_quorum"],
             row["last_entry_id"],
-            tuple((each["first_entry_id"], tuple(each["ensemble"])) for each in row["segments"]),
-            {each["bookie_id"]: entries(each["groups"]) for each in said["missing"]},
-            frozenset(each["bookie_id"] for each in said["unknown"]),
-            bool(said["doubts"]),
+            tuple((record["first_entry_id"], tuple(record["ensemble"])) for record in row["segments"]),
+            {record["bookie_id"]: entries(record["groups"]) for record in copies["missing"]},
+            frozenset(record["bookie_id"] for record in copies["unknown"]),
+            bool(copies["doubts"]),
             row["scope_id"],
         )  # fmt: skip
 
@@ -46,24 +46,24 @@ def counts_of(outcome: Outcome) -> Counter[tuple[WindowOutcome, str]]:
     )
 
 
-def test_a_real_audit_loses_what_its_entries_say(audited: Audited) -> None:
+def test_simulated_losses_equal_an_entry_by_entry_count(audited: FinishedRun) -> None:
     ledgers = list(ledgers_of(audited))
     bookies = audited.table("bookies")
-    members = sorted({name for each in ledgers for _, ensemble in each.segments for name in ensemble})
+    members = sorted({name for ledger in ledgers for _, ensemble in ledger.segments for name in ensemble})
     unread = {row["bookie_id"] for row in bookies if row["read"] == "unread"}
     down = {row["bookie_id"] for row in bookies if row["registered"] is None}
-    known = len(down) < len(bookies)
+    has_registered = len(down) < len(bookies)
     failures = [{name} for name in members] + [set(pair) for pair in combinations(members, 2)][:PAIRS]
     for lost in failures:
-        found = simulate_failure(RunReader(audited.out), [(Level.BOOKIE, sorted(lost))]).failure
-        assert found is not None
+        failure = simulate_failure(RunReader(audited.out), [(Level.BOOKIE, sorted(lost))]).failure
+        assert failure is not None
         views = {
-            "promise": (found.promise.sure, set()),
-            "today": (found.today.sure, down if known else set()),
-            "today_possible": (found.today.possible, down),
+            "promise": (failure.promise.sure, set()),
+            "today": (failure.today.sure, down if has_registered else set()),
+            "today_possible": (failure.today.possible, down),
         }
         for view, (outcome, silent) in views.items():
-            wanted: Counter[tuple[WindowOutcome, str]] = Counter()
-            for each in ledgers:
-                wanted += plain_fates(each, lost, set(), unread, silent, view)
-            assert counts_of(outcome) == wanted, (lost, view)
+            expected: Counter[tuple[WindowOutcome, str]] = Counter()
+            for ledger in ledgers:
+                expected += plain_fates(ledger, lost, set(), unread, silent, view)
+            assert counts_of(outcome) == expected, (lost, view)

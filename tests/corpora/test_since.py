@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from auditor.sources.bookies.availability import MIN_STAMP_AGE_NS
-from tests.corpora.audited import Audited, Row, audit
+from tests.corpora.audited import FinishedRun, Row, audit
 from tests.corpora.cluster import Cluster, index_bytes, index_path, ledger_path
 
 if TYPE_CHECKING:
@@ -26,22 +26,22 @@ IDLE = Path(__file__).parents[1] / "data" / "idle-journal" / "bookies.tar.gz"
 
 
 def cluster() -> Cluster:
-    made = Cluster()
+    new_cluster = Cluster()
     for bookie in (A, B, C):
-        made.bookie(bookie)
+        new_cluster.bookie(bookie)
     for ledger in LEDGERS:
         lost = {B: [4]} if ledger % 10 == 0 else {A: [4], B: [4]} if ledger == 15 else {}
-        made.ledger(ledger, {0: [A, B, C]}, (3, 2), 9, without=lost)
-    made.hold(90, C, range(10))
-    return made
+        new_cluster.ledger(ledger, {0: [A, B, C]}, (3, 2), 9, without=lost)
+    new_cluster.hold(90, C, range(10))
+    return new_cluster
 
 
 def changed_metadata() -> Cluster:
-    made = cluster()
-    made.ledger(SHORTER, {0: [A, B, C]}, (3, 2), 6)
-    made.ledger(NEW, {0: [A, B, C]}, (3, 2), 9)
-    del made.znodes[f"/ledgers/{ledger_path(made.layout, DELETED)}"]
-    return made
+    new_cluster = cluster()
+    new_cluster.ledger(SHORTER, {0: [A, B, C]}, (3, 2), 6)
+    new_cluster.ledger(NEW, {0: [A, B, C]}, (3, 2), 9)
+    del new_cluster.znodes[f"/ledgers/{ledger_path(new_cluster.layout, DELETED)}"]
+    return new_cluster
 
 
 def index(root: Path, bookie: str, ledger: int) -> Path:
@@ -50,12 +50,12 @@ def index(root: Path, bookie: str, ledger: int) -> Path:
 
 
 class Runs(NamedTuple):
-    first: Audited
-    since: Audited
-    full: Audited
+    first: FinishedRun
+    since: FinishedRun
+    full: FinishedRun
     home: Path
 
-    def again(self, spark: SparkSession, name: str, **options: Any) -> Audited:
+    def audit_as(self, spark: SparkSession, name: str, **options: Any) -> FinishedRun:
         return audit(spark, self.metadata, self.home / "cluster/bookies", self.home / name, **options)
 
     @property
@@ -70,8 +70,8 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     for file in root.rglob("*.idx"):
         os.utime(file, (LONG_AGO, LONG_AGO))  # the cluster's own time is in the future
     time.sleep(MIN_STAMP_AGE_NS / 1e9 + 0.1)  # younger files are not known again
-    made = Runs(None, None, None, home)  # type: ignore[arg-type]  # filled below
-    first = made.again(spark, "runs/1")
+    partial_runs = Runs(None, None, None, home)  # type: ignore[arg-type]  # filled below
+    first = partial_runs.audit_as(spark, "runs/1")
     # One loses an entry, one gains what it lacked, one is cut, one is gone; one ledger is only made now.
     index(root, A, 7).write_bytes(index_bytes([0, 3, 6, 9, 2, 5]))
     before = index(root, B, 20).stat()
@@ -82,64 +82,64 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     index(root, C, 90).rename(index(root, C, 90).with_name("5b.idx"))
     # Metadata alone: one ledger is shorter, one is gone, and of a new one nobody has anything.
     changed_metadata().write_dump(root / "metadata.jsonl")
-    since = made.again(spark, "runs/2", since="last")
-    return Runs(first, since, made.again(spark, "full/1"), home)
+    since = partial_runs.audit_as(spark, "runs/2", since="last")
+    return Runs(first, since, partial_runs.audit_as(spark, "full/1"), home)
 
 
-def rows(run: Audited, table: str) -> list[str]:
-    return sorted(repr(_without(row)) for row in run.table(table))
+def rows(run: FinishedRun, table: str) -> list[str]:
+    return sorted(repr(_drop_bookkeeping(row)) for row in run.table(table))
 
 
-def _without(row: Row) -> Row:
+def _drop_bookkeeping(row: Row) -> Row:
     return {name: value for name, value in row.items() if name not in BOOKKEEPING}
 
 
-def same(one: Audited, other: Audited) -> None:
+def assert_same(first: FinishedRun, second: FinishedRun) -> None:
     """Findings, what is said of the cluster, and the tables that findings are made from."""
-    assert one.findings() == other.findings()
-    assert (one.report.verdict, one.report.counts) == (other.report.verdict, other.report.counts)
-    assert (one.report.coverage, one.report.findings) == (other.report.coverage, other.report.findings)
+    assert first.findings() == second.findings()
+    assert (first.report.verdict, first.report.counts) == (second.report.verdict, second.report.counts)
+    assert (first.report.coverage, first.report.findings) == (second.report.coverage, second.report.findings)
     for table in ("availability", "unequal", "judged", "verdicts", "orphans", "bookies", "contents"):
-        assert rows(one, table) == rows(other, table), table
+        assert rows(first, table) == rows(second, table), table
 
 
-def test_the_findings_are_those_of_a_full_run(runs: Runs) -> None:
-    same(runs.since, runs.full)
+def test_audit_since_an_earlier_run_equals_a_full_run(runs: Runs) -> None:
+    assert_same(runs.since, runs.full)
     assert runs.since.findings() != runs.first.findings()
 
 
-def test_what_only_the_metadata_say_otherwise_is_found(runs: Runs) -> None:
+def test_metadata_changes_are_found_with_reused_indexes(runs: Runs) -> None:
     """Of these ledgers every index is taken from the earlier run."""
-    found = {(row["id"], row["ledger_id"], row["bookie_id"]) for row in runs.since.findings()}
-    assert {("orphan-ledger", DELETED, bookie) for bookie in (A, B, C)} <= found
-    assert {("entry-lost", NEW, None), ("entries-past-end", SHORTER, None)} <= found
+    findings = {(row["id"], row["ledger_id"], row["bookie_id"]) for row in runs.since.findings()}
+    assert {("orphan-ledger", DELETED, bookie) for bookie in (A, B, C)} <= findings
+    assert {("entry-lost", NEW, None), ("entries-past-end", SHORTER, None)} <= findings
     assert runs.since.verdicts()[SHORTER]["class"] == "healthy"
     assert all(row["reused"] for row in runs.since.table("availability") if row["ledger_id"] == SHORTER)
 
 
-def test_a_bookie_that_is_gone_and_other_options_change_no_finding(spark: SparkSession, runs: Runs) -> None:
+def test_lost_bookie_and_other_options_still_equal_a_full_run(spark: SparkSession, runs: Runs) -> None:
     """The disks of one bookie are gone; the others' are cut into other tasks, and read with threads."""
     disks = runs.home / "cluster/bookies" / C.replace(":", "_")
     away = disks.rename(runs.home / "away")
     options = {"grace": 0.0, "parts_per_core": 1, "threads": 3}
     try:
-        since = runs.again(spark, "gone/since", since=str(runs.first.out), **options)
-        full = runs.again(spark, "gone/full/1", **options)
+        since = runs.audit_as(spark, "gone/since", since=str(runs.first.out), **options)
+        full = runs.audit_as(spark, "gone/full/1", **options)
     finally:
         away.rename(disks)
-    same(since, full)
+    assert_same(since, full)
     assert since.report.verdict == "not-healthy"
     assert since.report.coverage.bookies.unread == (C,)
     assert since.report.run.reused["indexes"]["reused"] == 2 * len(LEDGERS) - 2
 
 
-def test_the_report_says_what_was_not_read_again(runs: Runs) -> None:
+def test_report_counts_reused_and_reread_indexes(runs: Runs) -> None:
     indexes = len(LEDGERS) * 3 + 1
-    taken = runs.since.report.run.reused
-    assert taken["run"] == "1"
-    assert (taken["ledgers"], taken["notes"]) == ({"reused": 0, "read": len(LEDGERS)}, [])
+    reuse = runs.since.report.run.reused
+    assert reuse["run"] == "1"
+    assert (reuse["ledgers"], reuse["notes"]) == ({"reused": 0, "read": len(LEDGERS)}, [])
     # All but the files that changed: that one of them is gone leaves one less.
-    assert taken["indexes"] == {"reused": indexes - 5, "read": 4}
+    assert reuse["indexes"] == {"reused": indexes - 5, "read": 4}
     assert runs.since.report.run.operations["indexes read"] == 4
     assert runs.full.report.run.reused is None
     assert runs.full.report.run.operations["indexes read"] == indexes - 1
@@ -147,7 +147,7 @@ def test_the_report_says_what_was_not_read_again(runs: Runs) -> None:
     assert {row["ledger_id"] for row in ours} == {7, 20, 8, 91}
 
 
-def test_journals_are_read_again_beside_indexes_that_are_not(spark: SparkSession, tmp_path: Path) -> None:
+def test_journals_are_reread_while_unchanged_indexes_are_reused(spark: SparkSession, tmp_path: Path) -> None:
     """Real bookies that were killed while idle: all is in their journals, and a little in an index of one."""
     with tarfile.open(IDLE) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -159,18 +159,18 @@ def test_journals_are_read_again_beside_indexes_that_are_not(spark: SparkSession
     os.utime(own, (LONG_AGO, LONG_AGO))
     time.sleep(MIN_STAMP_AGE_NS / 1e9 + 0.1)
 
-    def again(name: str, **options: Any) -> Audited:
+    def audit_as(name: str, **options: Any) -> FinishedRun:
         metadata = f"zk-snapshot://{root}/zookeeper/version-2"
         return audit(spark, metadata, root / "bookies", tmp_path / name, **options)
 
-    assert again("runs/1").report.verdict == "healthy"
+    assert audit_as("runs/1").report.verdict == "healthy"
     [journal] = place.rglob("*.txn")
     os.truncate(journal, 300_000)  # of 600,000 bytes with records
-    since, full = again("runs/2", since="last"), again("full/1")
-    same(since, full)
-    taken = since.report.run.reused
-    assert (taken["indexes"], taken["notes"]) == ({"reused": 1, "read": 0}, [])
-    short = [row for row in since.of("below-write-quorum") if row["ledger_id"] == 11]
+    since, full = audit_as("runs/2", since="last"), audit_as("full/1")
+    assert_same(since, full)
+    reuse = since.report.run.reused
+    assert (reuse["indexes"], reuse["notes"]) == ({"reused": 1, "read": 0}, [])
+    short = [row for row in since.findings_of("below-write-quorum") if row["ledger_id"] == 11]
     [missing] = short[0]["missing"]
     assert missing["bookie_id"] == "bk-eps"
     assert 0 < missing["count"] < 1025 - 5  # what the index shows is held, and what is left of the journal

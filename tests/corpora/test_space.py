@@ -23,11 +23,11 @@ from auditor.model.run_facts import sentence_of
 from auditor.model.states import SpaceClass
 from auditor.runs.load_space import space_view
 from auditor.runs.reader import RunReader
-from tests.codecs.bookie.test_entry_log_records import one_by_one
+from tests.codecs.bookie.test_entry_log_records import scan_one_by_one
 from tests.codecs.entry_logs import ledgers_map
-from tests.corpora.audited import Asked, audit
+from tests.corpora.audited import RunWithTables, audit
 from tests.corpora.corpora import DATA, Corpus, unpack
-from tests.corpora.test_collected import hold_to_the_disks
+from tests.corpora.test_collected import assert_equal_to_disks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,10 +44,10 @@ def current(corpus: Corpus, number: int) -> Path:
 
 def sizes(data: bytes) -> Counter[int]:
     """Bytes per ledger."""
-    found: Counter[int] = Counter()
-    for _, size, _, ledger, _ in one_by_one(data):
-        found[ledger] += size
-    return found
+    bytes_by_ledger: Counter[int] = Counter()
+    for _, size, _, ledger, _ in scan_one_by_one(data):
+        bytes_by_ledger[ledger] += size
+    return bytes_by_ledger
 
 
 def close(log: Path, without: int | None = None) -> None:
@@ -64,9 +64,11 @@ def point_elsewhere(index: Path) -> None:
     slots = struct.unpack(f">{(len(data) - 1024) // 8}q", data[1024:])
     place = next(number for number, location in enumerate(slots) if location)
     log = index.parents[2] / f"{slots[place] >> 32:x}.log"
-    mine = int(index.stem, 16)
-    other = next(at for at, _, _, ledger, _ in one_by_one(log.read_bytes()) if ledger != mine)
-    struct.pack_into(">q", data, 1024 + 8 * place, (slots[place] >> 32) << 32 | other + 4)
+    ledger_id = int(index.stem, 16)
+    target = next(
+        offset for offset, _, _, ledger, _ in scan_one_by_one(log.read_bytes()) if ledger != ledger_id
+    )
+    struct.pack_into(">q", data, 1024 + 8 * place, (slots[place] >> 32) << 32 | target + 4)
     index.write_bytes(data)
 
 
@@ -90,13 +92,13 @@ def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
     (current(corpus, 3) / "7.log.compacting").write_bytes(bytes(5000))
     (current(corpus, 3) / "1.log.0.compacted").hardlink_to(cut)
-    index = max(current(corpus, 4).rglob("*.idx"), key=lambda each: each.stat().st_size)
+    index = max(current(corpus, 4).rglob("*.idx"), key=lambda path: path.stat().st_size)
     point_elsewhere(index)
     return corpus
 
 
 @pytest.fixture(scope="module")
-def found(spoiled: Corpus, spark: SparkSession) -> Asked:
+def found(spoiled: Corpus, spark: SparkSession) -> RunWithTables:
     dump, out = f"dump://{spoiled.dump}", spoiled.root / "runs" / "space"
     return audit(spark, dump, spoiled.bookies, out, entry_logs=True, bookie_conf=configuration(spoiled))
 
@@ -113,8 +115,8 @@ def configuration(corpus: Corpus) -> str:
     return str(file)
 
 
-def test_what_a_run_hours_later_still_sees_is_stuck_and_what_waits_was_passed_over(
-    spoiled: Corpus, found: Asked, spark: SparkSession
+def test_run_3_hours_later_reports_stuck_orphans_and_stopped_compaction(
+    spoiled: Corpus, found: RunWithTables, spark: SparkSession
 ) -> None:
     later = spoiled.scan_time + 3 * 3_600_000
     again = audit(
@@ -137,13 +139,13 @@ def test_what_a_run_hours_later_still_sees_is_stuck_and_what_waits_was_passed_ov
     assert deleted & registered
     assert waiting & registered
     for id, bookies in (("orphan-stuck", deleted), ("compaction-stopped", waiting)):
-        assert found.of(id) == []
-        assert {row["bookie_id"] for row in again.of(id)} == bookies & registered
-        since = {json.loads(row["evidence"])["since"] for row in again.of(id)}
+        assert found.findings_of(id) == []
+        assert {row["bookie_id"] for row in again.findings_of(id)} == bookies & registered
+        since = {json.loads(row["evidence"])["since"] for row in again.findings_of(id)}
         assert since == {found.report.run.scan_time}
 
 
-def test_the_classes_of_every_file_add_up_to_its_length(spoiled: Corpus, found: Asked) -> None:
+def test_the_classes_of_every_file_add_up_to_its_length(spoiled: Corpus, found: RunWithTables) -> None:
     in_classes: Counter[str] = Counter()
     for row in found.table("space"):
         assert row["bytes"] > 0
@@ -156,16 +158,18 @@ def test_the_classes_of_every_file_add_up_to_its_length(spoiled: Corpus, found: 
     assert note.startswith(f"entry logs: {len(logs)} files, all of their {total:,} bytes are classified")
 
 
-def test_what_lies_beside_the_logs_is_the_length_of_the_files(spoiled: Corpus, found: Asked) -> None:
+def test_bytes_outside_entry_logs_equal_the_lengths_of_those_files(
+    spoiled: Corpus, found: RunWithTables
+) -> None:
     rows = {row["directory"]: row for row in found.table("disks")}
     assert {str(path.parent) for path in spoiled.bookies.glob("*/*/current")} == set(rows)
     total: Counter[str] = Counter()
     for path, row in rows.items():
         files = [file for file in Path(path, "current").rglob("*") if file.is_file()]
-        besides = sum(file.stat().st_size for file in files if ".log" not in file.name)
+        other_bytes = sum(file.stat().st_size for file in files if ".log" not in file.name)
         kinds = {name: row[name] for name in row if name.endswith("_bytes") and "_" in name}
         assert kinds.pop("capacity_bytes") >= kinds.pop("free_bytes") > 0
-        assert sum(kinds.values()) == besides
+        assert sum(kinds.values()) == other_bytes
         assert (row["reason"], row["bookie_id"]) == (None, Path(path).parent.name.replace("_", ":"))
         total.update(kinds)
     assert 0 < total["index_bytes"] == sum(file.stat().st_size for file in spoiled.bookies.rglob("*.idx"))
@@ -178,7 +182,7 @@ def test_what_lies_beside_the_logs_is_the_length_of_the_files(spoiled: Corpus, f
     assert f"{total['journal_bytes']:,} bytes of journals; {total['index_bytes']:,} bytes of indexes" in note
 
 
-def test_bkaudit_space_has_the_sums_of_the_files(spoiled: Corpus, found: Asked) -> None:
+def test_space_view_totals_equal_the_file_sizes(spoiled: Corpus, found: RunWithTables) -> None:
     run = RunReader(found.out)
     total = sum(row["bytes"] for row in found.table("space"))
     for by in ("bookie", "ledger", "application", "age"):
@@ -188,23 +192,23 @@ def test_bkaudit_space_has_the_sums_of_the_files(spoiled: Corpus, found: Asked) 
     view = space_view(run, "bookie")
     steps = {(step.bookie_id, step.bytes) for step in view.steps}
     steps |= {(refused.bookie_id, refused.bytes) for refused in view.refused}
-    for row in found.of("entry-log-reclaimable"):
+    for row in found.findings_of("entry-log-reclaimable"):
         assert (row["bookie_id"], json.loads(row["evidence"])["bytes"]) in steps
-    of_bookies = {each.name: each.bytes for each in space_view(run, "bookie").totals}
+    of_bookies = {tally.name: tally.bytes for tally in space_view(run, "bookie").totals}
     for number in (1, 2, 3, 4):
         logs = [*current(spoiled, number).glob("*.log"), *current(spoiled, number).glob("*.compacting")]
         assert of_bookies[BOOKIE.format(number)] == sum(log.stat().st_size for log in logs)
 
 
-def test_every_log_that_is_deleted_next_and_was_known_by_its_map_is_read_whole(found: Asked) -> None:
+def test_deletion_candidates_are_the_mapped_logs_about_to_be_deleted(found: RunWithTables) -> None:
     maps = {row["path"] for row in found.table("entry_logs") if row["counted"] == "map"}
-    going = {row["path"] for row in found.table("log_foresight") if row["action"] == "delete"}
+    next_deletions = {row["path"] for row in found.table("log_foresight") if row["action"] == "delete"}
     candidates = found.table("deletion_candidates")
-    assert {row["path"] for row in candidates} == going & maps
+    assert {row["path"] for row in candidates} == next_deletions & maps
     assert {row["state"] for row in candidates} <= {"ok"}
 
 
-def test_bytes_of_every_ledger_are_those_of_a_plain_read(spoiled: Corpus, found: Asked) -> None:
+def test_bytes_of_every_ledger_are_those_of_a_plain_read(spoiled: Corpus, found: RunWithTables) -> None:
     of_ledgers: Counter[tuple[str, int]] = Counter()
     for row in found.table("space"):
         if row["ledger_id"] is not None:
@@ -217,9 +221,9 @@ def test_bytes_of_every_ledger_are_those_of_a_plain_read(spoiled: Corpus, found:
     assert of_ledgers == plain
 
 
-def test_each_spoiled_file_is_found_by_its_id_and_no_other(found: Asked) -> None:
-    seen = {(each.id, each.bookie) for each in found.seen() if each.id in OF_LOGS - {"entry-log-pinned"}}
-    assert seen == {
+def test_each_damaged_file_gets_its_own_check_id_and_no_other(found: RunWithTables) -> None:
+    pairs = {(hit.id, hit.bookie) for hit in found.finding_keys() if hit.id in OF_LOGS - {"entry-log-pinned"}}
+    assert pairs == {
         ("entry-log-header-wrong", BOOKIE.format(1)),
         ("entry-log-missing", BOOKIE.format(2)),
         ("entry-log-missing", BOOKIE.format(3)),
@@ -232,27 +236,29 @@ def test_each_spoiled_file_is_found_by_its_id_and_no_other(found: Asked) -> None
     for row in found.table("misplaced"):
         kinds[row["bookie_id"]].add(row["probe"])
     assert list(kinds.values()) == [set(), {"missing"}, {"past-end"}, {"other"}]
-    [wrong] = found.of("entry-log-header-wrong")
+    [wrong] = found.findings_of("entry-log-header-wrong")
     assert (wrong["severity"], wrong["confidence"]) == ("critical", "confirmed")
     assert "the ledgers map is wrong for 1 ledger" in wrong["message"]
 
 
-def test_classes_follow_what_other_checks_say(found: Asked) -> None:
+def test_orphan_and_over_replicated_bytes_agree_with_those_checks(found: RunWithTables) -> None:
     classes = {
         (row["bookie_id"], row["ledger_id"], row["class"])
         for row in found.table("space")
         if row["ledger_id"] is not None
     }
-    gone = {(row["bookie_id"], row["ledger_id"]) for row in found.table("orphans")}
-    here = {(bookie, ledger) for bookie, ledger, kind in classes if kind == SpaceClass.ORPHAN}
-    assert here
-    assert here <= gone
+    orphans = {(row["bookie_id"], row["ledger_id"]) for row in found.table("orphans")}
+    orphan_space = {(bookie, ledger) for bookie, ledger, kind in classes if kind == SpaceClass.ORPHAN}
+    assert orphan_space
+    assert orphan_space <= orphans
     foreign = {(bookie, ledger) for bookie, ledger, kind in classes if kind == SpaceClass.OVER_REPLICATED}
-    named = {(row["bookie_id"], row["ledger_id"]) for row in found.of("over-replicated-ledger")}
-    assert foreign == named & {(bookie, ledger) for bookie, ledger, _ in classes}
+    over_replicated = {
+        (row["bookie_id"], row["ledger_id"]) for row in found.findings_of("over-replicated-ledger")
+    }
+    assert foreign == over_replicated & {(bookie, ledger) for bookie, ledger, _ in classes}
 
 
-def deep(spark: SparkSession, corpus: Corpus, **options: Any) -> Asked:
+def deep(spark: SparkSession, corpus: Corpus, **options: Any) -> RunWithTables:
     """An audit that holds every entry to its digest."""
     dump, run = f"dump://{corpus.dump}", corpus.root / "space"
     return audit(spark, dump, corpus.bookies, run, entry_logs=True, deep=True, digest_percent=100, **options)
@@ -260,12 +266,12 @@ def deep(spark: SparkSession, corpus: Corpus, **options: Any) -> Asked:
 
 def as_on_disk(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of any order, with the paths that a host's own directories have."""
-    named = [
-        {key: each.partition("#")[2] if key in ("directory", "path") and "#" in str(each) else each
-         for key, each in row.items() if key != "seen"}
+    relative_rows = [
+        {key: value.partition("#")[2] if key in ("directory", "path") and "#" in str(value) else value
+         for key, value in row.items() if key != "seen"}
         for row in rows
     ]  # fmt: skip
-    return sorted(named, key=repr)
+    return sorted(relative_rows, key=repr)
 
 
 NOT_OFFERED = ("entry-log-reclaimable", "entry-log-pinned")
@@ -279,8 +285,8 @@ def hold_space(
     direct: list[dict[str, Any]], collected: list[dict[str, Any]], unread: set[tuple[str, int]]
 ) -> None:
     """The same bytes; those of ``unread`` ledgers in logs may be not-indexed, or superseded after all."""
-    known = [[row for row in rows if unread_key(row) not in unread] for rows in (direct, collected)]
-    assert known[0] == known[1]
+    read_rows = [[row for row in rows if unread_key(row) not in unread] for rows in (direct, collected)]
+    assert read_rows[0] == read_rows[1]
     sizes: list[Counter[tuple[str, int]]] = [Counter(), Counter()]
     for total, rows in zip(sizes, (direct, collected), strict=True):
         for row in rows:
@@ -291,46 +297,46 @@ def hold_space(
     assert SpaceClass.SUPERSEDED not in unsure
 
 
-def hold_to(direct: Asked, collected: Asked) -> None:
+def hold_to(direct: RunWithTables, collected: RunWithTables) -> None:
     """The findings and tables of an audit of collections are those of the audit of the directories.
 
     A collection has no entries. Where an index lacks some of a ledger, all bytes in a log that the index has
     nothing of the ledger in may be these, and the log is not offered. Nor can index and list of logs be read
     again: entries in a log that is not there are unknown of a bookie that runs.
     """
-    gone = {row["ledger_id"] for row in collected.table("gone_entries")}
-    assert gone == {row["ledger_id"] for row in direct.table("gone_entries")}
+    gone_ledgers = {row["ledger_id"] for row in collected.table("gone_entries")}
+    assert gone_ledgers == {row["ledger_id"] for row in direct.table("gone_entries")}
     unread = {unread_key(row) for row in as_on_disk(collected.table("log_entries"))}
     logs = {path for path, _ in unread}
-    hold_to_the_disks(collected, direct, but=NOT_OFFERED if unread else (), ledgers=gone)
+    assert_equal_to_disks(collected, direct, but=NOT_OFFERED if unread else (), ledgers=gone_ledgers)
     for name in ("entry_logs", "locations", "misplaced"):
         assert as_on_disk(collected.table(name)) == as_on_disk(direct.table(name)), name
     foresight = [as_on_disk(run.table("log_foresight")) for run in (direct, collected)]
-    known = [[row for row in rows if row["path"] not in logs] for rows in foresight]
-    assert known[0] == known[1]
+    read_rows = [[row for row in rows if row["path"] not in logs] for rows in foresight]
+    assert read_rows[0] == read_rows[1]
     assert {row["frees"] for row in foresight[1] if row["needed"]} <= {0}
     hold_space(as_on_disk(direct.table("space")), as_on_disk(collected.table("space")), unread)
     sizes = [
-        [{**row, "free_bytes": row["free_bytes"] > 0} for row in each.table("disks")]
-        for each in (direct, collected)
+        [{**row, "free_bytes": row["free_bytes"] > 0} for row in audit_run.table("disks")]
+        for audit_run in (direct, collected)
     ]
     assert as_on_disk(sizes[1]) == as_on_disk(sizes[0])
 
 
-def test_collected_index_files_and_logs_give_the_space_of_the_disks(
-    spoiled: Corpus, found: Asked, spark: SparkSession
+def test_audit_of_collected_index_files_and_logs_equals_audit_of_the_disks(
+    spoiled: Corpus, found: RunWithTables, spark: SparkSession
 ) -> None:
     out = spoiled.root / "collected"
-    made = collect([str(spoiled.bookies)], str(out), AuditOptions(entry_logs=True), spark)
-    assert made.unread_count == 0
+    collection = collect([str(spoiled.bookies)], str(out), AuditOptions(entry_logs=True), spark)
+    assert collection.unread_count == 0
     dump = f"dump://{spoiled.dump}"
     conf = configuration(spoiled)
     run = spoiled.root / "of-collection" / "run"
     collected = audit(spark, dump, out, run, entry_logs=True, bookie_conf=conf)
     hold_to(found, collected)
     registered = {row["bookie_id"] for row in found.table("bookies") if row["registered"] is not None}
-    gone = {(row["bookie_id"], row["ledger_id"]): row["state"] for row in collected.table("gone_entries")}
-    assert set(gone.values()) == {"once"}
+    states = {(row["bookie_id"], row["ledger_id"]): row["state"] for row in collected.table("gone_entries")}
+    assert set(states.values()) == {"once"}
     unknown = {
         (part["bookie_id"], row["ledger_id"])
         for row in collected.table("judged")
@@ -338,7 +344,7 @@ def test_collected_index_files_and_logs_give_the_space_of_the_disks(
         if part["why"] == "entry-log-gone"
     }
     assert unknown
-    assert unknown <= {replica for replica in gone if replica[0] in registered}
+    assert unknown <= {replica for replica in states if replica[0] in registered}
     assert {row["state"] for row in found.table("gone_entries")} == {"agreed"}
     assert not [
         part for row in found.table("judged") for part in row["unknown"] if part["why"] == "entry-log-gone"
@@ -352,11 +358,11 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 
 
 @pytest.fixture(scope="module")
-def databases(real: Corpus, spark: SparkSession) -> Asked:
+def databases(real: Corpus, spark: SparkSession) -> RunWithTables:
     return deep(spark, real)
 
 
-def test_real_databases_and_their_logs_agree(databases: Asked) -> None:
+def test_real_databases_and_their_logs_agree(databases: RunWithTables) -> None:
     ours, bookies = databases, databases.out.parent / "bookies"
     rows = ours.table("space")
     logs = [log for log in bookies.rglob("*.log") if log.parent.name == "current"]
@@ -364,36 +370,39 @@ def test_real_databases_and_their_logs_agree(databases: Asked) -> None:
     assert ours.table("misplaced") == []
     located = [row for row in ours.table("locations") if row["log_id"] is not None]
     assert {row["probe"] for row in located} == {"ok"}
-    assert not {each.id for each in ours.seen()} & {"entry-log-header-wrong", "entry-log-missing"}
-    wanted = {each.id for each in ours.seen()} - OF_LOGS
-    assert "orphan-ledger" in wanted
+    assert not {finding.id for finding in ours.finding_keys()} & {
+        "entry-log-header-wrong",
+        "entry-log-missing",
+    }
+    other_ids = {finding.id for finding in ours.finding_keys()} - OF_LOGS
+    assert "orphan-ledger" in other_ids
     assert SpaceClass.LIVE in {row["class"] for row in rows}
 
 
-def test_every_entry_that_real_clients_wrote_matches_its_digest(databases: Asked) -> None:
+def test_every_entry_that_real_clients_wrote_matches_its_digest(databases: RunWithTables) -> None:
     rows = [row for row in databases.table("digests") if row["ledger_id"] is not None]
     states = Counter((row["digest_type"], row["state"], row["reason"]) for row in rows)
     assert {kind for kind, _, reason in states if reason is None} >= {"CRC32", "CRC32C"}
     assert {state for _, state, reason in states if reason is None} == {"right"}
     assert {kind for kind, _, reason in states if reason == "no-password"} == {"MAC"}
     assert {row["entries"] for row in rows} == {1}
-    held = sum(row["entries"] for row in databases.table("locations") if row["log_id"] is not None)
-    assert len(rows) == held
-    assert databases.of("entry-digest-wrong") == []
+    entry_count = sum(row["entries"] for row in databases.table("locations") if row["log_id"] is not None)
+    assert len(rows) == entry_count
+    assert databases.findings_of("entry-digest-wrong") == []
     assert any(note.startswith("digests: ") for note in map(sentence_of, databases.report.run.remarks))
 
 
-def test_collected_databases_and_logs_give_the_space_of_the_disks(
-    real: Corpus, databases: Asked, spark: SparkSession
+def test_collected_databases_and_logs_have_the_same_space_as_the_disks(
+    real: Corpus, databases: RunWithTables, spark: SparkSession
 ) -> None:
     """One collection a bookie, the last of them without entry logs: of its disks nothing else is said."""
     places = sorted(real.bookies.iterdir())
     for place in places:
-        beside = real.root / "hosts" / place.name
-        beside.mkdir(parents=True)
-        (beside / place.name).symlink_to(place)
+        host_directory = real.root / "hosts" / place.name
+        host_directory.mkdir(parents=True)
+        (host_directory / place.name).symlink_to(place)
         logs_too = AuditOptions(entry_logs=place != places[-1])
-        collect([str(beside)], str(real.root / "collected" / place.name), logs_too)
+        collect([str(host_directory)], str(real.root / "collected" / place.name), logs_too)
     out = real.root / "of-collections"
     collected = audit(spark, f"dump://{real.dump}", real.root / "collected", out, entry_logs=True, deep=True)
     last = {path.name for path in places[-1].iterdir() if list(path.glob("current/*.log"))}
@@ -401,17 +410,17 @@ def test_collected_databases_and_logs_give_the_space_of_the_disks(
     assert {row["reason"] for row in unread} == {"the bookie's collection was made without --entry-logs"}
     assert {Path(row["directory"]).parts[-2:] for row in unread} == {(places[-1].name, name) for name in last}
 
-    def others(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def prune(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         rows = [row for row in rows if places[-1].name not in row["path"]]
         # Directories of a host are below the link that it was collected through.
         return [{**row, **{key: f"{Path(*Path(row[key]).parts[-back:])}"
                  for key, back in (("directory", 2), ("path", 4))}} for row in rows]  # fmt: skip
 
-    unknown = {unread_key(row) for row in as_on_disk(others(collected.table("log_entries")))}
+    unknown = {unread_key(row) for row in as_on_disk(prune(collected.table("log_entries")))}
     hold_space(
-        as_on_disk(others(databases.table("space"))), as_on_disk(others(collected.table("space"))), unknown
+        as_on_disk(prune(databases.table("space"))), as_on_disk(prune(collected.table("space"))), unknown
     )
-    assert others(collected.table("space"))
+    assert prune(collected.table("space"))
     notes = [*map(sentence_of, collected.report.run.remarks)]
     assert any("bookies read from collections" in note for note in notes)
     assert any(note.startswith(f"entry logs: {plural(len(unread), 'file')} or director") for note in notes)
@@ -423,21 +432,23 @@ def differing(corpus: Corpus) -> set[int]:
     for log in corpus.bookies.glob("*/*/current/*.log"):
         data, cookie = log.read_bytes(), log.with_name("VERSION").read_text()
         bookie = next(line.split('"')[1] for line in cookie.splitlines() if line.startswith("bookieHost"))
-        for at, size, _, ledger, entry in one_by_one(data):
-            known = corpus.oracle["ledgers"].get(str(ledger), {}).get("decoded")
-            members = {each for part in known["segments"] for each in part["ensemble"]} if known else ()
-            past_end = known and known["closed"] and entry > known["lastEntryId"]
-            if known and bookie in members and not past_end:
-                begin = at + 4 + 32 + DIGEST_BYTES[known["digestType"]]
-                payloads.setdefault((ledger, entry), set()).add(data[begin : at + size])
-    return {ledger for (ledger, _), each in payloads.items() if len(each) > 1}
+        for offset, size, _, ledger, entry in scan_one_by_one(data):
+            record = corpus.oracle["ledgers"].get(str(ledger), {}).get("decoded")
+            members = {value for part in record["segments"] for value in part["ensemble"]} if record else ()
+            past_end = record and record["closed"] and entry > record["lastEntryId"]
+            if record and bookie in members and not past_end:
+                begin = offset + 4 + 32 + DIGEST_BYTES[record["digestType"]]
+                payloads.setdefault((ledger, entry), set()).add(data[begin : offset + size])
+    return {ledger for (ledger, _), value in payloads.items() if len(value) > 1}
 
 
-def test_copies_differ_where_a_plain_read_says_so(real: Corpus, databases: Asked) -> None:
+def test_replica_mismatch_findings_equal_a_plain_read_of_the_logs(
+    real: Corpus, databases: RunWithTables
+) -> None:
     """The ledgers that were not written by a client, but by hand, each copy with a payload of its own."""
-    found = {row["ledger_id"] for row in databases.of("replica-mismatch")}
-    assert found == differing(real)
-    assert found
+    ledger_ids = {row["ledger_id"] for row in databases.findings_of("replica-mismatch")}
+    assert ledger_ids == differing(real)
+    assert ledger_ids
 
 
 def rewrite(corpus: Corpus, row: dict[str, Any], digest_too: bool) -> None:
@@ -471,19 +482,19 @@ def change_key(corpus: Corpus, row: dict[str, Any]) -> None:
 
 def secrets_in(out: Path) -> list[bytes]:
     """Password, keys and their tags that the files of a run have, in any spelling."""
-    tags = [blake2b(each, key=TAG_KEY, digest_size=8).digest() for each in (KEY, OTHER_KEY)]
+    tags = [blake2b(secret, key=TAG_KEY, digest_size=8).digest() for secret in (KEY, OTHER_KEY)]
     spelt = [
         word
-        for each in (PASSWORD.encode(), KEY, OTHER_KEY, TAG_KEY, *tags)
-        for word in (each, each[::-1], each.hex().encode(), base64.b64encode(each))
+        for secret in (PASSWORD.encode(), KEY, OTHER_KEY, TAG_KEY, *tags)
+        for word in (secret, secret[::-1], secret.hex().encode(), base64.b64encode(secret))
     ]
     spelt += [str(int.from_bytes(tag, "big", signed=True)).encode() for tag in tags]
-    told = [file.read_bytes() for file in out.rglob("*") if file.is_file()]
-    return [each for each in spelt if any(each in data for data in told)]
+    contents = [file.read_bytes() for file in out.rglob("*") if file.is_file()]
+    return [secret for secret in spelt if any(secret in data for data in contents)]
 
 
-def test_a_flipped_byte_copies_that_differ_and_a_changed_key_are_found_each_by_its_id_and_nothing_else_is(
-    databases: Asked,
+def test_flipped_byte_unequal_copies_and_changed_key_each_get_only_their_finding(
+    databases: RunWithTables,
     tmp_path_factory: pytest.TempPathFactory,
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
@@ -491,7 +502,7 @@ def test_a_flipped_byte_copies_that_differ_and_a_changed_key_are_found_each_by_i
     copies: dict[tuple[int, int], list[dict[str, Any]]] = {}
     # Of bookies with one directory: two of another's are swapped, and what rests on these is suspected.
     single = {"bk-c.rack2", "127.0.103.4:3181"}
-    made_by_hand = {row["ledger_id"] for row in databases.of("replica-mismatch")}
+    made_by_hand = {row["ledger_id"] for row in databases.findings_of("replica-mismatch")}
     for row in databases.table("digests"):
         if row["ledger_id"] in made_by_hand:
             continue
@@ -503,8 +514,8 @@ def test_a_flipped_byte_copies_that_differ_and_a_changed_key_are_found_each_by_i
         if len(rows) > 1 and single & {row["bookie_id"] for row in rows}
     ]
     flipped = next(row for row in pairs[0] if row["bookie_id"] in single)
-    other = next(rows for rows in pairs if rows[0]["ledger_id"] != flipped["ledger_id"])
-    changed = next(row for row in other if row["bookie_id"] in single)
+    other_copies = next(rows for rows in pairs if rows[0]["ledger_id"] != flipped["ledger_id"])
+    changed = next(row for row in other_copies if row["bookie_id"] in single)
     corpus = with_logs("dbledger-long", tmp_path_factory.mktemp("altered"))
     rewrite(corpus, flipped, digest_too=False)
     rewrite(corpus, changed, digest_too=True)
@@ -513,31 +524,35 @@ def test_a_flipped_byte_copies_that_differ_and_a_changed_key_are_found_each_by_i
     credentials = corpus.root / "credentials.toml"
     credentials.write_text(f'[ledgers]\npassword = "{PASSWORD}"\n')
     credentials.chmod(0o600)
-    found = deep(spark, corpus, credentials=str(credentials))
-    macs = [row for row in found.table("digests") if row["digest_type"] == "MAC"]
+    run = deep(spark, corpus, credentials=str(credentials))
+    macs = [row for row in run.table("digests") if row["digest_type"] == "MAC"]
     assert {row["state"] for row in macs} == {"right"}
     assert len(macs) == sum(row["reason"] == "no-password" for row in databases.table("digests"))
-    assert secrets_in(found.out) == []
-    assert {(each.id, each.ledger, each.bookie) for each in {*found.seen()} - {*databases.seen()}} == {
+    assert secrets_in(run.out) == []
+    assert {
+        (hit.id, hit.ledger, hit.bookie) for hit in {*run.finding_keys()} - {*databases.finding_keys()}
+    } == {
         ("entry-digest-wrong", None, flipped["bookie_id"]),
         ("replica-mismatch", changed["ledger_id"], None),
         ("master-key-mismatch", None, changed["bookie_id"]),
     }
-    [key] = found.of("master-key-mismatch")
+    [key] = run.findings_of("master-key-mismatch")
     assert (key["severity"], key["confidence"]) == ("warning", "confirmed")
     assert json.loads(key["evidence"])["sample"] == [str(changed["ledger_id"])]
     assert {row["master_key"] for row in databases.table("digests")} == {"right", None}
-    assert {*databases.seen()} - {*found.seen()} == set()
-    [wrong] = found.of("entry-digest-wrong")
-    [mismatch] = [row for row in found.of("replica-mismatch") if row["ledger_id"] == changed["ledger_id"]]
+    assert {*databases.finding_keys()} - {*run.finding_keys()} == set()
+    [wrong] = run.findings_of("entry-digest-wrong")
+    [mismatch] = [
+        row for row in run.findings_of("replica-mismatch") if row["ledger_id"] == changed["ledger_id"]
+    ]
     assert (wrong["severity"], wrong["confidence"]) == ("error", "confirmed")
     evidence = json.loads(wrong["evidence"])
     assert (evidence["entries"], evidence["entry_id"]) == (1, flipped["entry_id"])
     evidence = json.loads(mismatch["evidence"])
     [sample] = evidence["sample"]
     assert sample["entry_id"] == changed["entry_id"]
-    by_bookie = {name: one["payload_crc32c"] for one in sample["copies"] for name in one["bookies"]}
-    assert set(by_bookie) == {row["bookie_id"] for row in other}
-    others = {crc for name, crc in by_bookie.items() if name != changed["bookie_id"]}
-    assert others == {f"{changed['payload_crc32c']:08x}"}
-    assert by_bookie[changed["bookie_id"]] not in others
+    by_bookie = {name: copy["payload_crc32c"] for copy in sample["copies"] for name in copy["bookies"]}
+    assert set(by_bookie) == {row["bookie_id"] for row in other_copies}
+    other_crcs = {crc for name, crc in by_bookie.items() if name != changed["bookie_id"]}
+    assert other_crcs == {f"{changed['payload_crc32c']:08x}"}
+    assert by_bookie[changed["bookie_id"]] not in other_crcs

@@ -12,18 +12,18 @@ from tests.corpora.corpora import Corpus
 WRONG_INSTANCE = {"store-instance", "version-instance"}
 
 
-def test_every_bookie_is_refused_as_the_server_refuses_it(corpus: Corpus) -> None:
+def test_predicted_start_errors_match_the_servers_cookie_validation(corpus: Corpus) -> None:
     cluster = open_store(f"dump://{corpus.dump}").cluster()
     cookies = store_cookies(cluster)
     oracle = corpus.oracle["cookieValidation"]
-    found = attribute_directories(
+    directories = attribute_directories(
         find_places([str(corpus.bookies)]), set(oracle), {}, instance_id(cluster)
     ).found_directories
-    rows = {row["bookie_id"]: row for row in starts(found, cookies, instance_id(cluster))}
+    rows = {row["bookie_id"]: row for row in starts(directories, cookies, instance_id(cluster))}
     assert set(rows) == set(oracle)
-    for bookie, said in oracle.items():
+    for bookie, answers in oracle.items():
         for prefix, mode in (("", "validation"), ("expansion_", "validationAllowingExpansion")):
-            answer = said[mode]
+            answer = answers[mode]
             row = rows[bookie]
             assert row[f"{prefix}error"] == (None if answer == "ok" else answer["error"]), bookie
             if answer != "ok":

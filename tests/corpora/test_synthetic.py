@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.corpora.audited import Audited, Seen, audit, missing
+from tests.corpora.audited import FindingKey, FinishedRun, audit, missing
 from tests.corpora.cluster import (
     DAY,
     HOUR,
-    NOW,
+    NOW_MS,
     Cluster,
     cookie_bytes,
     index_bytes,
@@ -39,7 +39,7 @@ class Oddities:
     """The cluster, and what should be found in it."""
 
     cluster: Cluster = field(default_factory=Cluster)
-    expected: list[Seen] = field(default_factory=list)
+    expected: list[FindingKey] = field(default_factory=list)
     newer: list[str] = field(default_factory=list)  # index files that are newer than the scan
     flushed: dict[str, int] = field(default_factory=dict)  # bookies that were flushed at another time, ms
 
@@ -51,7 +51,7 @@ class Oddities:
         bookie: str | None = None,
         confidence: str = "confirmed",
     ) -> None:
-        self.expected.append(Seen(id, ledger, bookie, severity, confidence))
+        self.expected.append(FindingKey(id, ledger, bookie, severity, confidence))
 
 
 def storage(odd: Oddities) -> None:
@@ -94,12 +94,12 @@ def replication(odd: Oddities) -> None:
         cluster.ledger(ledger, {0: [A, B, C, D, E, F, G][:size]}, (quorum, quorum), 49)
     # The index of H was last flushed before this ledger changed.
     late = cluster.bookie("bkh.example:3181")
-    odd.flushed["bkh.example_3181"] = NOW - 30 * DAY
+    odd.flushed["bkh.example_3181"] = NOW_MS - 30 * DAY
     cluster.ledger(24, {0: [A, B, late]}, (3, 2), 9, without={late: [9]})
     odd.find("below-write-quorum", "warning", 24, confidence="suspect")
     # An open ledger's earlier segment, but for the entries that its writer may still be sending; never lost.
-    gone = {A: [3, 9], B: [3, 9], C: [3, 9]}
-    cluster.ledger(25, {0: [A, B, C], 10: [A, B, D]}, (2, 2), None, state="OPEN", written=20, without=gone)
+    gaps = {A: [3, 9], B: [3, 9], C: [3, 9]}
+    cluster.ledger(25, {0: [A, B, C], 10: [A, B, D]}, (2, 2), None, state="OPEN", written=20, without=gaps)
     odd.find("below-ack-quorum", "error", 25, confidence="suspect")
     # An open ledger whose bookies were replaced at every entry.
     one_entry_each = {first: [A, B, (C, D)[first % 2]] for first in range(61)}
@@ -139,9 +139,9 @@ def metadata(odd: Oddities) -> None:
     cluster.ledger(47, {0: [A, B, "bk,h.example:3181"]}, (2, 2), 9)
     odd.find("bookie-id-invalid", "error", 47)
     # In recovery for long, and since an hour.
-    cluster.ledger(48, {0: [A, B, C]}, (2, 2), None, state="IN_RECOVERY", written=5, time=NOW - 2 * DAY)
+    cluster.ledger(48, {0: [A, B, C]}, (2, 2), None, state="IN_RECOVERY", written=5, time=NOW_MS - 2 * DAY)
     odd.find("recovery-stuck", "warning", 48)
-    cluster.ledger(49, {0: [A, B, C]}, (2, 2), None, state="IN_RECOVERY", written=5, time=NOW - HOUR)
+    cluster.ledger(49, {0: [A, B, C]}, (2, 2), None, state="IN_RECOVERY", written=5, time=NOW_MS - HOUR)
     # What else may lie below the root.
     for node in ("idgen", "idgen-long", "idgen-long/HOB-0000000001", "disableHealthCheck"):
         cluster.node(f"/ledgers/{node}")
@@ -212,8 +212,11 @@ def identity(odd: Oddities) -> None:
         odd.find("disk-id-mismatch", "error", bookie=owner)
         odd.find("start-refused", "error", bookie=owner)
     cluster.ledger(80, {0: [A, "left.example:3181", "right.example:3181"]}, (2, 2), 9)
-    left, right = ((80, bookie) for bookie in swapped)
-    cluster.held[left], cluster.held[right] = cluster.held[right], cluster.held[left]
+    left_copy, right_copy = ((80, bookie) for bookie in swapped)
+    cluster.copies[left_copy], cluster.copies[right_copy] = (
+        cluster.copies[right_copy],
+        cluster.copies[left_copy],
+    )
     # A bookie whose disks carry another cluster's instance id: what they hold is unknown.
     foreign = cookie_bytes("foreign.example:3181", "foreign.example_3181", ["ledgers0"], OTHER_CLUSTER)
     cluster.bookie("foreign.example:3181", on_disk={"journal": foreign, "ledgers0": foreign})
@@ -281,7 +284,7 @@ def suspicion(odd: Oddities) -> None:
 @dataclass(frozen=True)
 class Synthetic:
     odd: Oddities
-    run: Audited
+    run: FinishedRun
 
 
 @pytest.fixture(scope="module")
@@ -295,7 +298,7 @@ def synthetic(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     for mark in [name for name in odd.cluster.files if name.endswith("/ledgers0/current/lastMark")]:
         odd.cluster.files[f"{mark.partition('/')[0]}/journal/current/1.txn"] = b"1"
     root = odd.cluster.write(tmp_path_factory.mktemp("synthetic"))
-    after = (NOW + HOUR) / 1000
+    after = (NOW_MS + HOUR) / 1000
     for name in odd.newer:
         os.utime(root / "bookies" / name, (after, after))
     for bookie, time in odd.flushed.items():
@@ -303,11 +306,11 @@ def synthetic(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     return Synthetic(odd, audit(spark, f"dump://{root}/metadata.jsonl", root / "bookies", root / "run"))
 
 
-def test_the_findings_are_what_was_put_there_and_no_more(synthetic: Synthetic) -> None:
+def test_findings_are_exactly_the_planted_faults(synthetic: Synthetic) -> None:
     # Those of suspicion are hundreds: what differs is shown alone.
-    found, expected = Counter(synthetic.run.seen()), Counter(synthetic.odd.expected)
-    assert found - expected == Counter()
-    assert expected - found == Counter()
+    findings, expected = Counter(synthetic.run.finding_keys()), Counter(synthetic.odd.expected)
+    assert findings - expected == Counter()
+    assert expected - findings == Counter()
 
 
 def test_two_swapped_disks_lose_nothing(synthetic: Synthetic) -> None:
@@ -315,13 +318,13 @@ def test_two_swapped_disks_lose_nothing(synthetic: Synthetic) -> None:
     assert (row["class"], row["potential_class"]) == ("healthy", "healthy")
 
 
-def test_an_unreadable_record_is_no_orphan_and_one_in_the_wrong_place_says_why(synthetic: Synthetic) -> None:
+def test_unreadable_record_is_no_orphan_and_misplaced_records_explain_the_doubt(synthetic: Synthetic) -> None:
     verdicts = synthetic.run.verdicts()
     assert 40 in verdicts
     assert verdicts[40]["class"] == "undecided"
     doubts = {
         row["ledger_id"]: json.loads(row["evidence"])["doubt"]
-        for row in synthetic.run.of("orphan-ledger")
+        for row in synthetic.run.findings_of("orphan-ledger")
         if row["ledger_id"] in (40, 41, 42)
     }
     assert doubts == {
@@ -330,25 +333,25 @@ def test_an_unreadable_record_is_no_orphan_and_one_in_the_wrong_place_says_why(s
     }
 
 
-def test_broken_rules_leave_replication_undecided_but_for_a_gap(synthetic: Synthetic) -> None:
+def test_invalid_metadata_leaves_ledgers_undecided_except_for_a_segment_gap(synthetic: Synthetic) -> None:
     verdicts = synthetic.run.verdicts()
     classes = {ledger: verdicts[ledger]["class"] for ledger in range(43, 48)}
     assert classes == {43: "healthy", **dict.fromkeys(range(44, 48), "undecided")}
 
 
-def test_an_open_ledgers_earlier_segment_is_judged_but_for_its_end(synthetic: Synthetic) -> None:
-    (row,) = (row for row in synthetic.run.of("below-ack-quorum") if row["ledger_id"] == 25)
+def test_earlier_segment_of_open_ledger_is_judged_except_its_last_write_quorum(synthetic: Synthetic) -> None:
+    (row,) = (row for row in synthetic.run.findings_of("below-ack-quorum") if row["ledger_id"] == 25)
     # Entry 3 is striped to A and B of three; entry 9 lies within the final write quorum.
     assert missing(row) == {A: frozenset({3}), B: frozenset({3})}
 
 
-def test_an_open_ledger_of_short_segments_is_judged_like_one_of_a_long_one(synthetic: Synthetic) -> None:
-    (row,) = (row for row in synthetic.run.of("below-write-quorum") if row["ledger_id"] == 27)
+def test_open_ledger_with_61_one_entry_segments_reports_its_missing_entries(synthetic: Synthetic) -> None:
+    (row,) = (row for row in synthetic.run.findings_of("below-write-quorum") if row["ledger_id"] == 27)
     assert missing(row) == {A: frozenset(range(10, 50))}
 
 
-def test_a_ledger_of_which_nothing_was_judged_does_not_count_as_decided(synthetic: Synthetic) -> None:
-    asking = {
+def test_open_ledger_without_judged_entries_counts_as_open_not_decided(synthetic: Synthetic) -> None:
+    ids_with_groups = {
         row["ledger_id"]
         for row in synthetic.run.table("ledgers")
         if any(replica["groups"] for replica in row["replicas"] or ())
@@ -358,17 +361,17 @@ def test_a_ledger_of_which_nothing_was_judged_does_not_count_as_decided(syntheti
         for row in synthetic.run.table("verdicts")
         if row["state"] in ("OPEN", "IN_RECOVERY") and row["class"] != "undecided"
     }
-    assert 28 in open_ledgers - asking
-    assert synthetic.run.report.coverage.ledgers.open == len(open_ledgers - asking)
+    assert 28 in open_ledgers - ids_with_groups
+    assert synthetic.run.report.coverage.ledgers.open == len(open_ledgers - ids_with_groups)
 
 
-def test_a_copy_of_an_unknown_cluster_is_not_counted_on(synthetic: Synthetic) -> None:
+def test_copy_on_disks_of_another_cluster_is_unknown(synthetic: Synthetic) -> None:
     row = synthetic.run.verdicts()[81]
     assert (row["class"], row["potential_class"]) == ("healthy", "below-write-quorum")
     assert row["unread_bookies"] == ["foreign.example:3181"]
 
 
-def test_findings_of_whole_bookies_count_what_they_stand_for(synthetic: Synthetic) -> None:
+def test_findings_of_whole_bookies_count_their_ledgers(synthetic: Synthetic) -> None:
     by_bookie = {
         (row["id"], row["bookie_id"]): json.loads(row["evidence"]) for row in synthetic.run.findings()
     }

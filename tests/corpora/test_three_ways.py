@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from tests.corpora.audited import Audited, Row, audit
+from tests.corpora.audited import FinishedRun, Row, audit
 from tests.corpora.corpora import Corpus
 from tests.corpora.shared import Corpora, Runs
 
@@ -40,15 +40,15 @@ OF_THE_RUN = {
 
 
 class ThreeWays(NamedTuple):
-    live: Audited
-    saved: Audited
-    dump: Audited
+    live: FinishedRun
+    saved: FinishedRun
+    dump: FinishedRun
 
 
 @pytest.fixture(scope="module")
 def corpus(corpora: Corpora) -> Corpus:
     """The one with findings of most checks; of other layouts: `tests.sources.metadata`, `tests.live`."""
-    return corpora.of("dbledger-long")
+    return corpora.get("dbledger-long")
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def three_ways(
     large_plans: Callable[[], AbstractContextManager[None]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> ThreeWays:
-    audited = runs.of(corpus.name)
+    audited = runs.get(corpus.name)
     files = tmp_path_factory.mktemp("zookeeper")
     shutil.copytree(corpus.zookeeper, files / "server")
     uri = f"zk-snapshot://{corpus.zookeeper}/version-2?root=/ledgers"
@@ -95,20 +95,20 @@ def _without_full_directories(rows: list[Row]) -> list[Row]:
 def _difference(first: list[Row], second: list[Row], without: set[str]) -> list[str]:
     """The rows that only one of two tables has, ``-`` before those of the first, without some columns."""
     counts = [
-        Counter(repr(sorted(item for item in row.items() if item[0] not in without)) for row in rows)
+        Counter(repr(sorted(pair for pair in row.items() if pair[0] not in without)) for row in rows)
         for rows in (first, second)
     ]
     only_first, only_second = counts[0] - counts[1], counts[1] - counts[0]
     return [f"- {row}" for row in only_first.elements()] + [f"+ {row}" for row in only_second.elements()]
 
 
-def test_the_findings_are_the_same(three_ways: ThreeWays) -> None:
+def test_live_saved_and_dump_findings_are_the_same(three_ways: ThreeWays) -> None:
     live, saved, dump = (run.findings() for run in three_ways)
     assert saved == dump
     assert live == dump
 
 
-def test_the_tables_are_the_same(three_ways: ThreeWays) -> None:
+def test_live_saved_and_dump_tables_are_the_same(three_ways: ThreeWays) -> None:
     names = [{path.name for path in (run.out / "tables").iterdir()} for run in three_ways]
     assert names[1] == names[2]
     assert names[0] - LIVE_ONLY == names[2] - LIVE_ONLY

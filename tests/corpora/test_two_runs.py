@@ -15,7 +15,7 @@ from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.finding import Severity
 from auditor.model.report import exit_code
 from auditor.sources.metadata.store import Znode
-from tests.corpora.audited import Audited, audit
+from tests.corpora.audited import FinishedRun, audit
 from tests.corpora.cluster import HOUR, Cluster
 from tests.corpora.shared import Corpora, Runs
 from tests.servers import etcd
@@ -53,18 +53,18 @@ def _ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _changes(run: Audited) -> dict[int, str]:
+def _changes(run: FinishedRun) -> dict[int, str]:
     return {row["ledger_id"]: row["change"] for row in run.table("changes") if row["id"] in CLASSES}
 
 
 CLASSES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
 
 
-def _classes(run: Audited) -> dict[int, tuple[str, str]]:
-    return {row["ledger_id"]: (row["id"], row["confidence"]) for id in CLASSES for row in run.of(id)}
+def _classes(run: FinishedRun) -> dict[int, tuple[str, str]]:
+    return {row["ledger_id"]: (row["id"], row["confidence"]) for id in CLASSES for row in run.findings_of(id)}
 
 
-def test_what_no_bookie_could_be_asked_of_is_confirmed_by_the_next_newer_index(
+def test_suspect_loss_without_bookie_responses_is_confirmed_by_a_newer_index(
     spark: SparkSession, server: EmbeddedZooKeeper, tmp_path: Path
 ) -> None:
     cluster = Cluster()
@@ -79,7 +79,7 @@ def test_what_no_bookie_could_be_asked_of_is_confirmed_by_the_next_newer_index(
     _load(server, cluster)
     first_index = _ms()
 
-    def run(name: str, index_time: int) -> Audited:
+    def run(name: str, index_time: int) -> FinishedRun:
         return audit(
             spark,
             f"zk://{server.hosts}/ledgers",
@@ -103,24 +103,24 @@ def test_what_no_bookie_could_be_asked_of_is_confirmed_by_the_next_newer_index(
     assert _classes(tuesday) == {2: ("below-ack-quorum", "confirmed"), 4: suspects[4]}
     assert _changes(tuesday) == {2: "worse", 4: "same"}
     assert exit_code(tuesday.report, "new") == 1
-    [found] = tuesday.of("below-ack-quorum")
-    assert json.loads(found["evidence"])["earlier_run"] == {
+    [finding] = tuesday.findings_of("below-ack-quorum")
+    assert json.loads(finding["evidence"])["earlier_run"] == {
         "name": "monday",
         "finished": monday.report.run.finished,
     }
-    assert ", for the same ledger version and with an older index" in found["message"]
+    assert ", for the same ledger version and with an older index" in finding["message"]
 
 
-def test_a_running_etcd_keeps_no_times_and_two_runs_confirm_what_one_later_look_would(
+def test_second_run_on_a_live_etcd_confirms_the_losses_of_the_saved_corpus(
     spark: SparkSession, corpora: Corpora, runs: Runs, tmp_path: Path
 ) -> None:
-    truth = _classes(runs.of("etcd"))
-    bookies = corpora.of("etcd").bookies
+    truth = _classes(runs.get("etcd"))
+    bookies = corpora.get("etcd").bookies
     with etcd.running(tmp_path / "server", saved=True) as server:
         for mode in ("writable", "readonly"):
             server.ctl("del", "--prefix", f"{SCOPE}/bookies/{mode}/")
 
-        def run(name: str, index_time: str | int) -> Audited:
+        def run(name: str, index_time: str | int) -> FinishedRun:
             out = tmp_path / name
             uri = f"etcd://{server.host}{SCOPE}"
             return audit(spark, uri, bookies, out, index_time=index_time, grace=0, witness="no")
@@ -129,31 +129,31 @@ def test_a_running_etcd_keeps_no_times_and_two_runs_confirm_what_one_later_look_
         # Every ledger may have changed up to the moment at which it was read.
         assert {confidence for _, confidence in truth.values()} == {"confirmed"}
         assert _classes(first) == {ledger: (id, "suspect") for ledger, (id, _) in truth.items()}
-        again = run("runs/again", first.report.run.finished + 1)
-        doubts = [doubt for row in again.table("judged") if row["missing"] for doubt in row["doubts"]]
+        second = run("runs/again", first.report.run.finished + 1)
+        doubts = [doubt for row in second.table("judged") if row["missing"] for doubt in row["doubts"]]
         assert any("was written shortly after the ledger changed" in doubt for doubt in doubts)
-        assert _classes(again) == truth
+        assert _classes(second) == truth
 
 
-def test_orphans_that_outlast_a_collection_confirm_that_the_store_is_in_doubt(
+def test_orphans_that_outlast_garbage_collection_confirm_metadata_suspect(
     spark: SparkSession, server: EmbeddedZooKeeper, tmp_path: Path
 ) -> None:
     def cluster() -> Cluster:
-        made = Cluster()
+        new_cluster = Cluster()
         for bookie in (A, B):
-            made.bookie(bookie)
+            new_cluster.bookie(bookie)
             for ledger in ORPHANS:
-                made.hold(ledger, bookie, range(3))
+                new_cluster.hold(ledger, bookie, range(3))
         for ledger in HEALTHY:
-            made.ledger(ledger, {0: [A, B]}, (2, 2), 2)
-        return made
+            new_cluster.ledger(ledger, {0: [A, B]}, (2, 2), 2)
+        return new_cluster
 
-    def run(name: str, bookies: Cluster) -> Audited:
+    def run(name: str, bookies: Cluster) -> FinishedRun:
         disks = bookies.write(tmp_path / name) / "bookies"
         return audit(spark, f"zk://{server.hosts}/ledgers", disks, tmp_path / "runs" / name)
 
-    def suspects(run: Audited) -> dict[str, str]:
-        rows = run.of("metadata-suspect")
+    def suspects(run: FinishedRun) -> dict[str, str]:
+        rows = run.findings_of("metadata-suspect")
         assert {row["severity"] for row in rows} == {"critical"}
         assert {tuple(json.loads(row["evidence"])["rules"]) for row in rows} == {
             ("orphan-share", "large-orphan-share")
@@ -163,12 +163,12 @@ def test_orphans_that_outlast_a_collection_confirm_that_the_store_is_in_doubt(
     _load(server, cluster())
     first = run("first", cluster())
     assert suspects(first) == {A: "suspect", B: "suspect"}
-    assert {row["confidence"] for row in first.of("orphan-ledger")} == {"suspect"}
+    assert {row["confidence"] for row in first.findings_of("orphan-ledger")} == {"suspect"}
     assert exit_code(first.report, Severity.ERROR) == 3
     _end_earlier(first.out, 2 * HOUR)
     later = cluster()
     for ledger in ORPHANS[20:]:  # these were collected on b; others were deleted since
-        del later.held[ledger, B]
+        del later.copies[ledger, B]
         later.hold(ledger + 5000, B, range(3))
     last = run("later", later)
     assert suspects(last) == {A: "confirmed", B: "suspect"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from tests.corpora.audited import Audited, audit, missing
+from tests.corpora.audited import FinishedRun, audit, missing
 from tests.corpora.brute_force import World, judge, ledger_coverage, orphans, undecided
 from tests.corpora.corpora import unpack
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Blinded(NamedTuple):
+class UnreadCorpus(NamedTuple):
     """A corpus some of whose bookies cannot be read, audited."""
 
     world: World
-    run: Audited
+    run: FinishedRun
     unread: set[str]  # bookies with a directory on disk that could not be read to the end, or none at all
     ghost: str
 
@@ -56,26 +56,26 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.fixture(scope="module", params=list(CASES))
 def blinded(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Blinded:
+) -> UnreadCorpus:
     name, damage = CASES[request.param]
     corpus = unpack(name, tmp_path_factory.mktemp("unread") / name)
     for path, blind in damage.items():
         blind(corpus.bookies / path)
     unread = {path.split("/")[0].replace("_", ":") for path in damage}
-    world = World.of(corpus.dump, corpus.bookies, unread)
+    world = World.from_files(corpus.dump, corpus.bookies, unread)
     run = audit(spark, f"dump://{corpus.dump}", corpus.bookies, corpus.root / "run")
     ghosts = {bookie for ledger in world.ledgers.values() for _, e in ledger.segments for bookie in e}
-    return Blinded(
+    return UnreadCorpus(
         world, run, unread, next(b for b in ghosts if b.endswith(("99:3181", "9.dc1.example:3181")))
     )
 
 
-def test_no_copy_of_an_unread_bookie_is_missing(blinded: Blinded) -> None:
+def test_no_copy_of_an_unread_bookie_is_missing(blinded: UnreadCorpus) -> None:
     for row in blinded.run.findings():
         assert not missing(row).keys() & (blinded.unread | {blinded.ghost})
 
 
-def test_every_class_is_that_of_brute_force_with_those_copies_unknown(blinded: Blinded) -> None:
+def test_classes_match_brute_force_when_unread_copies_are_unknown(blinded: UnreadCorpus) -> None:
     rows = blinded.run.verdicts()
     for ledger in blinded.world.ledgers:
         row, verdict = rows[ledger], judge(blinded.world, ledger)
@@ -83,35 +83,35 @@ def test_every_class_is_that_of_brute_force_with_those_copies_unknown(blinded: B
         assert (row["m"], row["mu"], row["unread_bookies"]) == (verdict.m, verdict.mu, list(verdict.unknown))
 
 
-def test_what_is_missing_elsewhere_is_still_found(blinded: Blinded) -> None:
-    found = {
+def test_missing_entries_on_read_bookies_are_still_found(blinded: UnreadCorpus) -> None:
+    losses = {
         row["ledger_id"]: (row["id"], missing(row), row["unknown"])
         for row in blinded.run.findings()
         if row["id"] in ("entry-lost", "below-ack-quorum", "below-write-quorum")
     }
     verdicts = {ledger: judge(blinded.world, ledger) for ledger in blinded.world.ledgers}
-    assert found == {
+    assert losses == {
         ledger: (verdict.name, verdict.missing, list(verdict.unknown))
         for ledger, verdict in verdicts.items()
         if verdict.unhealthy
     }
 
 
-def test_each_unread_bookie_is_one_finding_however_many_ledgers_it_has(blinded: Blinded) -> None:
-    rows = blinded.run.of("bookie-unread")
+def test_each_unread_bookie_is_one_finding_however_many_ledgers_it_has(blinded: UnreadCorpus) -> None:
+    rows = blinded.run.findings_of("bookie-unread")
     assert [row["bookie_id"] for row in rows] == sorted(blinded.unread | {blinded.ghost})
     for row in rows:
         assert (row["severity"], row["confidence"]) == ("note", "unknown")
-    found = {row["ledger_id"] for row in blinded.run.of("replication-undecided")}
-    assert found == {ledger for ledger in blinded.world.ledgers if undecided(blinded.world, ledger)}
+    undecided_ids = {row["ledger_id"] for row in blinded.run.findings_of("replication-undecided")}
+    assert undecided_ids == {ledger for ledger in blinded.world.ledgers if undecided(blinded.world, ledger)}
 
 
-def test_orphans_are_still_those_that_were_found(blinded: Blinded) -> None:
-    found = {(row["ledger_id"], row["bookie_id"]) for row in blinded.run.of("orphan-ledger")}
-    assert found == orphans(blinded.world)
+def test_orphans_on_read_bookies_match_brute_force(blinded: UnreadCorpus) -> None:
+    orphan_pairs = {(row["ledger_id"], row["bookie_id"]) for row in blinded.run.findings_of("orphan-ledger")}
+    assert orphan_pairs == orphans(blinded.world)
 
 
-def test_coverage_names_and_counts_what_was_not_read(blinded: Blinded) -> None:
+def test_coverage_lists_unread_bookies_and_counts_unknown_replicas(blinded: UnreadCorpus) -> None:
     coverage = json.loads((blinded.run.out / "report.json").read_text())["coverage"]
     verdicts = [judge(blinded.world, ledger) for ledger in blinded.world.ledgers]
     assert coverage["bookies"] == {

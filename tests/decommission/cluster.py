@@ -11,7 +11,7 @@ from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from tests.clusters.store import Store
 from tests.servers.bookies.driver import Bookies
 
-HERE = Path(__file__).parent
+DIRECTORY = Path(__file__).parent
 TICK_MS = 500
 
 SETTINGS: dict[str, str | int] = {
@@ -30,25 +30,25 @@ class RackedBookies(Bookies):
     """Bookies of one process, each with an address and a rack of its own."""
 
     MAIN = "DecommissionHarness"
-    JAVA = tuple(sorted(HERE.glob("java/*.java")))
+    JAVA = tuple(sorted(DIRECTORY.glob("java/*.java")))
     MEMORY = ("-Xmx640m", "-XX:MaxDirectMemorySize=512m")
 
-    def __init__(self, store: Store, root: Path, racks: Sequence[str], **given: Any) -> None:
+    def __init__(self, store: Store, root: Path, racks: Sequence[str], **kwargs: Any) -> None:
         hosts = [f"127.0.0.{number + 2}" for number in range(len(racks))]
-        super().__init__(store.uri, root, "SortedLedgerStorage", [None] * len(racks), hosts=hosts, **given)
+        super().__init__(store.uri, root, "SortedLedgerStorage", [None] * len(racks), hosts=hosts, **kwargs)
         self.racks = dict(zip(self.ids, racks, strict=True))
         self._config["racks"] = dict(zip(hosts, racks, strict=True))
 
     def read_all(self, ledger: int) -> dict[str, Any]:
         """What a client gets of a ledger: ``last``, ``entries``; or ``failed``, the error of opening it."""
-        found: dict[str, Any] = self._do("read_all", ledger=ledger)
-        return found
+        result: dict[str, Any] = self._do("read_all", ledger=ledger)
+        return result
 
     def creates(self, ledger: int, ensemble_size: int, write_quorum: int, ack_quorum: int) -> bool:
         """Whether a client can make a ledger of this shape and write to it; it is deleted again."""
         shape = {"ensemble_size": ensemble_size, "write_quorum": write_quorum, "ack_quorum": ack_quorum}
-        made: bool = self._do("creates", ledger=ledger, **shape)
-        return made
+        can_create: bool = self._do("creates", ledger=ledger, **shape)
+        return can_create
 
     def decommission(self, bookie: str, limit_s: float) -> str:
         """How ``decommissionbookie`` ends: done, not done, waiting (still, after so long), or its error."""

@@ -11,7 +11,7 @@ from typing import Any
 from tests.cli.test_doors import bkaudit
 from tests.decommission.cluster import RackedBookies
 from tests.decommission.scenarios import FIRST_BURNT, Case
-from tests.servers.bookies.driver import Held
+from tests.servers.bookies.driver import StoredEntries
 
 RACK = "/r9"
 LOST, BELOW_ACK, BELOW_WRITE, WHOLE = "lost", "below ack quorum", "below write quorum", "whole"
@@ -43,13 +43,13 @@ Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Burnt:
+class FireResult:
     """The forecast as JSON; after the fire, by number, what a client reads of each ledger; what each bookie
     that is left holds; by shape, whether ledgers can be made."""
 
     forecast: Mapping[str, Any]
     read: Mapping[int, Mapping[str, Any]]
-    held: Held
+    holdings: StoredEntries
     creates: Mapping[Shape, bool]
 
     def outcome(self, number: int, case: Case) -> str:
@@ -61,30 +61,30 @@ class Burnt:
 
     def fates(self, number: int, case: Case) -> list[str]:
         """What became of each entry of a closed ledger, by reads and by the copies that are left."""
-        found = []
+        outcomes = []
         for entry in range(case.entries):
-            copies = sum(entry in held.get(number, ()) for held in self.held.values())
+            copies = sum(entry in ledgers.get(number, ()) for ledgers in self.holdings.values())
             assert (copies > 0) == (entry in self.read[number]["entries"])
             short = LOST if not copies else BELOW_ACK if copies < case.ack_quorum else BELOW_WRITE
-            found.append(WHOLE if copies >= case.write_quorum else short)
-        return found
+            outcomes.append(WHOLE if copies >= case.write_quorum else short)
+        return outcomes
 
     def forecast_of(self, number: int) -> str | None:
         """What was said of a ledger; None where it was not named."""
-        named = {each["ledger_id"]: each["fate"] for each in self.forecast["ledgers"]}
-        fate: str | None = named.get(str(number))
+        fates = {row["ledger_id"]: row["fate"] for row in self.forecast["ledgers"]}
+        fate: str | None = fates.get(str(number))
         return fate
 
 
-def burn(bookies: RackedBookies, ids: Mapping[str, str], run: Path) -> Burnt:
+def burn(bookies: RackedBookies, ids: Mapping[str, str], run: Path) -> FireResult:
     """Ask the run what the fire will cost, stop the bookies of the rack, and look."""
-    asked = bkaudit("simulate", str(run), "--lose", "rack", RACK.strip("/"), "--format", "json")
-    assert asked.exit_code == 0, asked.output
-    forecast = json.loads(asked.stdout)
+    result = bkaudit("simulate", str(run), "--lose", "rack", RACK.strip("/"), "--format", "json")
+    assert result.exit_code == 0, result.output
+    forecast = json.loads(result.stdout)
     for letter in "pq":
         bookies.stop(ids[letter])
-    held = bookies.held()
-    shapes = [(each["ensemble"], each["write_quorum"], each["ack_quorum"]) for each in forecast["writes"]]
+    ledgers = bookies.stored_entries()
+    shapes = [(row["ensemble"], row["write_quorum"], row["ack_quorum"]) for row in forecast["writes"]]
     creates = {shape: bookies.creates(10 * FIRST_BURNT, *shape) for shape in shapes}
     read = {number: bookies.read_all(number) for number, _ in enumerate(FIRE, FIRST_BURNT)}
-    return Burnt(forecast, read, held, creates)
+    return FireResult(forecast, read, ledgers, creates)

@@ -15,7 +15,7 @@ from auditor.runs.reader import RunReader
 from tests.clusters.store import Store
 from tests.corpora.plain_readers import PlainLedger
 from tests.decommission.cluster import RackedBookies, racked_cluster
-from tests.decommission.fire import FIRE, Burnt, burn
+from tests.decommission.fire import FIRE, FireResult, burn
 from tests.decommission.scenarios import FIRST_BURNT, MOVED, RENAMED, WAITING, Case, Scenario
 
 Audit = Callable[[Store, RackedBookies, Path, str], Path]
@@ -30,7 +30,7 @@ MOVE_S = 60
 
 
 @dataclass(frozen=True)
-class Lived:
+class ScenarioResult:
     """What was forecast, and what then was: by case the metadata and how many new entries each bookie has.
 
     ``cookies`` are the letters of bookies with a cookie; ``ends`` how the command ended for each that went.
@@ -43,7 +43,7 @@ class Lived:
     ledgers: Mapping[str, PlainLedger]
     new: Mapping[str, Mapping[str, int]]
     cookies: frozenset[str]
-    burnt: Burnt | None
+    burnt: FireResult | None
 
     def names(self, case: Case) -> set[str]:
         """The letters of the bookies that its ensembles name afterwards."""
@@ -54,16 +54,16 @@ class Lived:
         """What was said of it: the cause that keeps it, or that nothing does."""
         number = self.scenario.cases.index(case) + 1
         for blocker in self.forecast.together.blockers:
-            if any(each.ledger_id == str(number) for each in blocker.samples):
+            if any(sample.ledger_id == str(number) for sample in blocker.samples):
                 return str(blocker.cause)
         return MOVED
 
 
-def live(root: Path, audit: Audit, chosen: Mapping[str, Scenario]) -> dict[str, Lived]:
+def run_scenarios(root: Path, audit: Audit, chosen: Mapping[str, Scenario]) -> dict[str, ScenarioResult]:
     """Let every scenario happen; the clusters start one after the other, and so do the audits."""
     starting, auditing = Lock(), Lock()
 
-    def one(name: str, scenario: Scenario) -> Lived:
+    def run_scenario(name: str, scenario: Scenario) -> ScenarioResult:
         cluster = racked_cluster(root / name, list(scenario.racks.values()), scenario.settings)
         with starting:
             bookies, store = cluster.__enter__()
@@ -79,7 +79,7 @@ def live(root: Path, audit: Audit, chosen: Mapping[str, Scenario]) -> dict[str, 
             cluster.__exit__(None, None, None)
 
     with ThreadPoolExecutor(len(chosen)) as pool:
-        return dict(zip(chosen, pool.map(one, chosen, chosen.values()), strict=True))
+        return dict(zip(chosen, pool.map(run_scenario, chosen, chosen.values()), strict=True))
 
 
 def _prepare(scenario: Scenario, bookies: RackedBookies, store: Store, ids: Mapping[str, str]) -> None:
@@ -89,8 +89,8 @@ def _prepare(scenario: Scenario, bookies: RackedBookies, store: Store, ids: Mapp
             bookies.record(number, ensemble, case.write_quorum, case.ack_quorum, case.entries - 1)
             for place, bookie in enumerate(ensemble):
                 size, quorum = len(ensemble), case.write_quorum
-                its = [e for e in range(case.entries) if (place - e) % size < quorum]
-                bookies.add(number, bookie, [e for e in its if place != 1 or e not in case.lacks])
+                stripe = [e for e in range(case.entries) if (place - e) % size < quorum]
+                bookies.add(number, bookie, [e for e in stripe if place != 1 or e not in case.lacks])
         else:
             bookies.create(number, ensemble, case.write_quorum, case.ack_quorum)
             bookies.append(number, case.entries)
@@ -109,11 +109,11 @@ def _burning(scenario: Scenario) -> tuple[Case, ...]:
 
 def _take_out(
     scenario: Scenario, bookies: RackedBookies, store: Store, ids: Mapping[str, str], run: Path
-) -> Lived:
-    number = {case.name: at for at, case in enumerate(scenario.cases, 1)}
+) -> ScenarioResult:
+    number = {case.name: ledger for ledger, case in enumerate(scenario.cases, 1)}
     forecast = rehearse(RunReader(run), [ids[letter] for letter in scenario.going])
     burnt = burn(bookies, ids, run) if scenario.burns else None
-    before = bookies.held()
+    before = bookies.stored_entries()
     ends = []
     if scenario.one_by_one:
         for bookie in forecast.order:
@@ -127,35 +127,34 @@ def _take_out(
         # The audit that the first one asks for marks the ledgers of all that are not registered.
         limits = [WAIT_S if WAITING in scenario.ends else DONE_S, *[5] * len(scenario.going)]
         ends = [
-            bookies.decommission(ids[each], limit)
-            for each, limit in zip(scenario.going, limits, strict=False)
+            bookies.decommission(ids[key], limit) for key, limit in zip(scenario.going, limits, strict=False)
         ]
         if WAITING in scenario.ends:
-            _await_moves(scenario, store, {ids[each] for each in (*scenario.going, *scenario.down)})
+            _await_moves(scenario, store, {ids[key] for key in (*scenario.going, *scenario.down)})
     if scenario.disabled:
         _copy_off(bookies, ids["x"], number["Qw 1"])
-    after, found = bookies.held(), store.snapshot().ledgers
+    after, metadata = bookies.stored_entries(), store.snapshot().ledgers
     letters = {id: letter for letter, id in ids.items()}
     new = {
         name: {
-            letters[bookie]: len(more)
-            for bookie, held in after.items()
-            if (more := held.get(at, frozenset()) - before.get(bookie, {}).get(at, frozenset()))
+            letters[bookie]: len(extra)
+            for bookie, copies in after.items()
+            if (extra := copies.get(ledger, frozenset()) - before.get(bookie, {}).get(ledger, frozenset()))
         }
-        for name, at in number.items()
+        for name, ledger in number.items()
     }
-    cookies = frozenset(letters[each] for each in store.client.get_children("/ledgers/cookies"))
-    ledgers = {name: found[at] for name, at in number.items() if at in found}
-    return Lived(scenario, ids, forecast, tuple(ends), ledgers, new, cookies, burnt)
+    cookies = frozenset(letters[key] for key in store.client.get_children("/ledgers/cookies"))
+    ledgers = {name: metadata[ledger] for name, ledger in number.items() if ledger in metadata}
+    return ScenarioResult(scenario, ids, forecast, tuple(ends), ledgers, new, cookies, burnt)
 
 
-def _await_moves(scenario: Scenario, store: Store, gone: set[str]) -> None:
+def _await_moves(scenario: Scenario, store: Store, bookies: set[str]) -> None:
     """Until no ledger that moves names a bookie that is gone, or it has taken too long."""
-    moving = [at for at, case in enumerate(scenario.cases, 1) if case.outcome in (MOVED, RENAMED)]
+    moving = [ledger for ledger, case in enumerate(scenario.cases, 1) if case.outcome in (MOVED, RENAMED)]
     end = time.monotonic() + MOVE_S
     while time.monotonic() < end:
         ledgers = store.snapshot().ledgers
-        if not any({*ensemble} & gone for at in moving for _, ensemble in ledgers[at].segments):
+        if not any({*ensemble} & bookies for ledger in moving for _, ensemble in ledgers[ledger].segments):
             return
         time.sleep(1)
 

@@ -12,7 +12,7 @@ from tests.made_runs import made_run
 from tests.reports.samples import report
 from tests.simulate.small_clusters import BOOKIES, Ledger
 
-CALM = {
+CLEAN_FACTS = {
     "keeps_marks": True,
     "marks_listed": True,
     "bookies_listed": {"hidden": None, "unclear": []},
@@ -22,20 +22,20 @@ CALM = {
 
 def run_of(
     directory: str | Path,
-    found: Sequence[Ledger],
+    ledgers: Sequence[Ledger],
     modes: Mapping[str, str | None],
     unread: set[str],
     **tables: Any,
 ) -> RunReader:
     sample = report()
-    run = replace(sample.run, **{"gaps": [], **CALM, **tables.pop("facts", {})})
+    run = replace(sample.run, **{"gaps": [], **CLEAN_FACTS, **tables.pop("facts", {})})
     made_run(
-        Path(directory), report=replace(sample, run=run), **{**tables_of(found, modes, unread), **tables}
+        Path(directory), report=replace(sample, run=run), **{**tables_of(ledgers, modes, unread), **tables}
     )
-    return reopened(directory)
+    return reopen_run(directory)
 
 
-def reopened(directory: str | Path) -> RunReader:
+def reopen_run(directory: str | Path) -> RunReader:
     """A run whose holds are asked at the time of its scan, whenever the test runs."""
     run = RunReader(directory)
     run.holds.now = run.report.run.scan_time
@@ -43,7 +43,7 @@ def reopened(directory: str | Path) -> RunReader:
 
 
 def tables_of(
-    found: Sequence[Ledger], modes: Mapping[str, str | None], unread: set[str]
+    ledgers: Sequence[Ledger], modes: Mapping[str, str | None], unread: set[str]
 ) -> dict[str, list[dict[str, Any]]]:
     """What a run of these ledgers says of them and of their bookies."""
     return {
@@ -51,8 +51,8 @@ def tables_of(
             {"fact": "auditor", "value": "elsewhere:3181"},
             {"fact": "auditor-candidate", "value": "h:3181"},
         ],
-        "ledgers": [each.metadata() for each in found],
-        "judged": [row for each in found for row in each.judged()],
+        "ledgers": [ledger.metadata() for ledger in ledgers],
+        "judged": [row for ledger in ledgers for row in ledger.judged()],
         "bookies": [
             {
                 "bookie_id": name, "registered": modes[name], "named": True,

@@ -10,7 +10,7 @@ from tests.simulate.small_clusters import Ledger
 
 
 @dataclass(frozen=True)
-class Fate:
+class Outcome:
     """``waits``: the command waits for the ledger; ``cause`` is the first that keeps it.
 
     ``needed`` and ``copied`` are copies of a ledger that moves; ``doubtful`` says that it may not.
@@ -24,59 +24,59 @@ class Fate:
     copied: int
 
 
-def fate_of(ledger: Ledger, asked: set[str], absent: set[str], spares: set[str], unread: set[str]) -> Fate:
-    """One ledger, once the bookies ``asked`` are stopped beside those that are absent."""
-    found = _with(ledger, asked, asked | absent, spares, unread)
-    if found.cause and absent and _with(ledger, asked, asked, spares, unread).cause is None:
-        return Fate(found.named, found.waits, Cause.ABSENT, False, 0, 0)
-    return found
+def judge(ledger: Ledger, names: set[str], absent: set[str], spares: set[str], unread: set[str]) -> Outcome:
+    """One ledger, once the bookies ``names`` are stopped beside those that are absent."""
+    outcome = _judge(ledger, names, names | absent, spares, unread)
+    if outcome.cause and absent and _judge(ledger, names, names, spares, unread).cause is None:
+        return Outcome(outcome.named, outcome.waits, Cause.ABSENT, False, 0, 0)
+    return outcome
 
 
-def _with(ledger: Ledger, asked: set[str], gone: set[str], spares: set[str], unread: set[str]) -> Fate:
-    causes, doubtful, needed, copied, waits, named = set(), False, 0, 0, False, False
+def _judge(ledger: Ledger, names: set[str], down: set[str], spares: set[str], unread: set[str]) -> Outcome:
+    causes, doubtful, needed, copied, waits, is_named = set(), False, 0, 0, False, False
     for number, (_, ensemble) in enumerate(ledger.segments):
         final = number + 1 == len(ledger.segments) and not ledger.closed
         entries = _entries(ledger, number)
-        named |= bool({*ensemble} & asked)
-        its = {entry for entry, bookies in entries.items() if {*bookies} & asked}
-        stands = bool(its) or (final and bool({*ensemble} & asked))
-        waits |= stands
-        out = sum(name in gone for name in ensemble)
-        if stands and len(spares - {*ensemble}) < out:
+        is_named |= bool({*ensemble} & names)
+        entry_ids = {entry for entry, bookies in entries.items() if {*bookies} & names}
+        must_wait = bool(entry_ids) or (final and bool({*ensemble} & names))
+        waits |= must_wait
+        out = sum(name in down for name in ensemble)
+        if must_wait and len(spares - {*ensemble}) < out:
             causes.add(Cause.NO_SPARE_BOOKIE)
-        if final and _uncovered(ledger, ensemble, gone):
+        if final and _uncovered(ledger, ensemble, down):
             causes.add(Cause.NO_QUORUM_COVERAGE)
         for entry, bookies in entries.items():
-            left = [name for name in bookies if name not in gone]
-            sure = [name for name in left if not _lacks(ledger, name, entry, unread, surely=False)]
-            perhaps = [name for name in left if not _lacks(ledger, name, entry, unread, surely=True)]
-            needed += len(bookies) - len(left)
-            if not stands:
+            survivors = [name for name in bookies if name not in down]
+            sure = [name for name in survivors if not _lacks(ledger, name, entry, unread, surely=False)]
+            possible = [name for name in survivors if not _lacks(ledger, name, entry, unread, surely=True)]
+            needed += len(bookies) - len(survivors)
+            if not must_wait:
                 continue
-            if not left:
+            if not survivors:
                 causes.add(Cause.ONLY_COPY)
-            elif not perhaps and len(left) < len(bookies):
+            elif not possible and len(survivors) < len(bookies):
                 causes.add(Cause.UNREADABLE_ENTRY)
             doubtful |= not sure
-        copied += _copied(entries, gone) * out
+        copied += _copied(entries, down) * out
     if not waits:
         causes.clear()
     for cause in (Cause.ONLY_COPY, Cause.UNREADABLE_ENTRY, Cause.NO_SPARE_BOOKIE, Cause.NO_QUORUM_COVERAGE):
         if cause in causes:
-            return Fate(named, waits, cause, False, 0, 0)
-    return Fate(named, waits, None, waits and doubtful, needed if waits else 0, copied if waits else 0)
+            return Outcome(is_named, waits, cause, False, 0, 0)
+    return Outcome(is_named, waits, None, waits and doubtful, needed if waits else 0, copied if waits else 0)
 
 
 def _entries(ledger: Ledger, number: int) -> dict[int, list[str]]:
     first, _ = ledger.segments[number]
     end = ledger.segments[number + 1][0] if number + 1 < len(ledger.segments) else None
-    known = dict(ledger.entries())
-    return {entry: known[entry] for entry in known if entry >= first and (end is None or entry < end)}
+    bookies = dict(ledger.entries())
+    return {entry: bookies[entry] for entry in bookies if entry >= first and (end is None or entry < end)}
 
 
-def _uncovered(ledger: Ledger, ensemble: tuple[str, ...], gone: set[str]) -> bool:
-    windows = ([ensemble[(at + i) % ledger.size] for i in range(ledger.write)] for at in range(ledger.size))
-    return any(sum(name in gone for name in window) >= ledger.ack for window in windows)
+def _uncovered(ledger: Ledger, ensemble: tuple[str, ...], down: set[str]) -> bool:
+    windows = ([ensemble[(pos + i) % ledger.size] for i in range(ledger.write)] for pos in range(ledger.size))
+    return any(sum(name in down for name in window) >= ledger.ack for window in windows)
 
 
 def _lacks(ledger: Ledger, name: str, entry: int, unread: set[str], surely: bool) -> bool:
@@ -86,9 +86,9 @@ def _lacks(ledger: Ledger, name: str, entry: int, unread: set[str], surely: bool
     return not surely and (missing or name in unread or name in ledger.unknown)
 
 
-def _copied(entries: dict[int, list[str]], gone: set[str]) -> int:
+def _copied(entries: dict[int, list[str]], down: set[str]) -> int:
     total, first = 0, min(entries, default=0)
     for start in range(first, max(entries, default=-1) + 1, BATCH_ENTRIES):
-        stored = [e for e in range(start, start + BATCH_ENTRIES) if e in entries and {*entries[e]} & gone]
+        stored = [e for e in range(start, start + BATCH_ENTRIES) if e in entries and {*entries[e]} & down]
         total += stored[-1] - stored[0] + 1 if stored else 0
     return total

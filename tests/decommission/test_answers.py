@@ -21,7 +21,7 @@ from auditor.reports.schema import decommission_schema
 from auditor.reports.simulation import text as simulation_text
 from auditor.simulate.simulation import simulate_failure
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from tests.decommission.made_clusters import CALM, reopened, run_of
+from tests.decommission.made_clusters import CLEAN_FACTS, reopen_run, run_of
 from tests.made_runs import write
 from tests.reports.samples import report
 from tests.simulate.small_clusters import BOOKIES, Ledger
@@ -35,9 +35,9 @@ ALL_WRITE: dict[str, str | None] = dict.fromkeys(BOOKIES, "writable")
 Rehearse = Callable[..., Rehearsal]
 
 
-def ledger(id: int, ensemble: str, write: int, ack: int, last: int = 9, **said: Any) -> Ledger:
+def ledger(id: int, ensemble: str, write: int, ack: int, last: int = 9, **fields: Any) -> Ledger:
     return Ledger(
-        id, said.pop("state", "CLOSED"), len(ensemble), write, ack, last, ((0, tuple(ensemble)),), **said
+        id, fields.pop("state", "CLOSED"), len(ensemble), write, ack, last, ((0, tuple(ensemble)),), **fields
     )
 
 
@@ -49,25 +49,25 @@ ONLY = ledger(2, "abc", 1, 1)
 def said(tmp_path: Path) -> Rehearse:
     """Rehearse on a run of these ledgers."""
 
-    def rehearsed(*found: Ledger, asked: str = "a", unread: str = "", **tables: Any) -> Rehearsal:
+    def rehearsed(*ledgers: Ledger, asked: str = "a", unread: str = "", **tables: Any) -> Rehearsal:
         modes = ALL_WRITE | tables.pop("modes", {})
-        return rehearse(run_of(tmp_path, found, modes, {*unread}, **tables), [*asked])
+        return rehearse(run_of(tmp_path, ledgers, modes, {*unread}, **tables), [*asked])
 
     return rehearsed
 
 
 def causes(rehearsal: Rehearsal) -> list[Cause]:
-    return [each.cause for each in rehearsal.together.blockers]
+    return [blocker.cause for blocker in rehearsal.together.blockers]
 
 
-def test_a_bookie_may_go_now(said: Rehearse) -> None:
-    found = said(PLAIN)
-    assert (found.answer, found.exit_code, causes(found)) == (Answer.NOW, 0, [])
-    assert found.workers == 2
+def test_plain_bookie_can_be_decommissioned_now(said: Rehearse) -> None:
+    rehearsal = said(PLAIN)
+    assert (rehearsal.answer, rehearsal.exit_code, causes(rehearsal)) == (Answer.NOW, 0, [])
+    assert rehearsal.workers == 2
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_every_ledger_that_something_keeps_is_in_the_table(tmp_path: Path, form: str) -> None:
+def test_every_blocked_ledger_is_in_the_table(tmp_path: Path, form: str) -> None:
     lone = [ledger(number, "a", 1, 1) for number in range(3, 43)]
     owner = {"scope_id": 0, "standing": "owned", "kind": "data", "tenant": "shop", "borrowed": False}
     owners = [
@@ -97,14 +97,14 @@ def test_every_ledger_that_something_keeps_is_in_the_table(tmp_path: Path, form:
 
 
 @pytest.mark.parametrize("width", [60, 100])
-def test_an_answer_is_as_wide_as_its_terminal(said: Rehearse, width: int) -> None:
-    found = said(PLAIN, ledger(3, "a", 1, 1), ledger(4, "ab", 2, 2, missing={"b": frozenset({4})}))
-    lines = decommission_text(found, "bkaudit decommission RUN a", width).splitlines()
+def test_answer_text_fits_the_terminal_width(said: Rehearse, width: int) -> None:
+    rehearsal = said(PLAIN, ledger(3, "a", 1, 1), ledger(4, "ab", 2, 2, missing={"b": frozenset({4})}))
+    lines = decommission_text(rehearsal, "bkaudit decommission RUN a", width).splitlines()
     assert max(len(line) for line in lines if "bkaudit " not in line) <= width
 
 
 @pytest.mark.parametrize(
-    ("one", "cause"),
+    ("blocked", "cause"),
     [
         pytest.param(ledger(3, "a", 1, 1), Cause.ONLY_COPY, id="bookkeeper 4872, 3583: Qw 1"),
         pytest.param(
@@ -116,30 +116,30 @@ def test_an_answer_is_as_wide_as_its_terminal(said: Rehearse, width: int) -> Non
         pytest.param(ledger(3, "ab", 2, 1, state="OPEN"), Cause.NO_QUORUM_COVERAGE, id="pulsar 13052: open"),
     ],
 )
-def test_what_makes_the_command_wait_for_ever(one: Ledger, cause: Cause, said: Rehearse) -> None:
-    found = said(PLAIN, one)
-    assert causes(found) == [cause]
-    assert found.exit_code == 1
-    assert found.answer is (Answer.AFTER if cause is Cause.NO_QUORUM_COVERAGE else Answer.NEVER)
-    assert [each.ledger_id for each in found.together.blockers[0].samples] == ["3"]
-    assert found.together.work.ledgers == 1
-    what_to_type = decommission_text(found).rpartition("\n\n")[2]
+def test_blocking_ledger_is_reported_with_its_cause(blocked: Ledger, cause: Cause, said: Rehearse) -> None:
+    rehearsal = said(PLAIN, blocked)
+    assert causes(rehearsal) == [cause]
+    assert rehearsal.exit_code == 1
+    assert rehearsal.answer is (Answer.AFTER if cause is Cause.NO_QUORUM_COVERAGE else Answer.NEVER)
+    assert [sample.ledger_id for sample in rehearsal.together.blockers[0].samples] == ["3"]
+    assert rehearsal.together.work.ledgers == 1
+    what_to_type = decommission_text(rehearsal).rpartition("\n\n")[2]
     assert what_to_type.startswith(
         "after the steps above" if cause is Cause.NO_QUORUM_COVERAGE else "no command yet"
     )
 
 
-def test_segments_without_entries_are_not_waited_for(said: Rehearse) -> None:
+def test_segments_without_entries_do_not_block_decommissioning(said: Rehearse) -> None:
     """bookkeeper #3220: empty ledgers, and short ones that have nothing there."""
     empty, short = ledger(3, "abc", 3, 2, last=-1), ledger(4, "bca", 2, 2, last=0)
-    found = said(PLAIN, empty, short, ledger(5, "abcdefgh", 3, 2, last=-1))
-    work = found.together.work
-    assert found.answer is Answer.NOW
+    rehearsal = said(PLAIN, empty, short, ledger(5, "abcdefgh", 3, 2, last=-1))
+    work = rehearsal.together.work
+    assert rehearsal.answer is Answer.NOW
     assert (work.ledgers, work.renamed, work.renamed_stuck) == (1, 3, 1)
-    assert "1 ledger has no spare bookie and still names it" in " ".join(decommission_text(found).split())
+    assert "1 ledger has no spare bookie and still names it" in " ".join(decommission_text(rehearsal).split())
 
 
-def test_the_flag_of_the_command_is_said(said: Rehearse) -> None:
+def test_printed_command_has_the_bookieid_flag_and_is_absent_when_blocked(said: Rehearse) -> None:
     """pulsar #21607: an id without the flag is ignored, and the local bookie goes."""
     assert decommission_text(said(PLAIN)).endswith("bookkeeper shell decommissionbookie -bookieid a")
     assert "decommissionbookie" not in decommission_text(said(ledger(3, "a", 1, 1)))
@@ -160,28 +160,28 @@ MARK = {"kind": "mark", "ledger_id": 9, "path": "urL9", "replicas": ["h"], "misp
         ({"marks": [MARK | {"ctime": SCANNED - 25 * HOUR}]}, Cause.IDLE_WORKERS, Answer.AFTER),
     ],
 )
-def test_nobody_would_do_the_work(
+def test_cluster_without_working_replication_blocks_decommissioning(
     tables: dict[str, Any], cause: Cause, answer: Answer, said: Rehearse
 ) -> None:
-    found = said(PLAIN, **tables)
-    assert (causes(found), found.answer, found.exit_code) == ([cause], answer, 1)
+    rehearsal = said(PLAIN, **tables)
+    assert (causes(rehearsal), rehearsal.answer, rehearsal.exit_code) == ([cause], answer, 1)
 
 
-def test_marks_that_are_young_or_under_work_are_in_nobodys_way(said: Rehearse) -> None:
+def test_young_or_locked_marks_do_not_block_decommissioning(said: Rehearse) -> None:
     old = MARK | {"ctime": SCANNED - 25 * HOUR}
     assert said(PLAIN, marks=[MARK | {"ctime": SCANNED - HOUR}]).answer is Answer.NOW
     locked = {"kind": "lock", "ledger_id": 9, "path": "lock", "ctime": SCANNED - HOUR, "misplaced": False}
     assert said(PLAIN, marks=[old, locked]).answer is Answer.NOW
 
 
-def test_with_nothing_to_move_the_command_still_needs_an_auditor(said: Rehearse) -> None:
+def test_decommissioning_without_ledgers_to_move_still_needs_an_auditor(said: Rehearse) -> None:
     elsewhere = ledger(3, "bcd", 3, 2)
     assert causes(said(elsewhere, cluster=[])) == [Cause.NO_AUDITOR]
     assert said(elsewhere, marks=[MARK | {"ctime": SCANNED - 25 * HOUR}]).answer is Answer.NOW
 
 
 @pytest.mark.parametrize(
-    ("one", "tables"),
+    ("target", "tables"),
     [
         pytest.param(PLAIN, {"facts": {"gaps": ["/ledgers/00"]}}, id="a gap"),
         pytest.param(
@@ -204,18 +204,16 @@ def test_with_nothing_to_move_the_command_still_needs_an_auditor(said: Rehearse)
         ),
     ],
 )
-def test_what_was_not_seen_is_never_good(one: Ledger, tables: dict[str, Any], said: Rehearse) -> None:
-    found = said(one, **tables)
-    assert (found.answer, found.exit_code) == (Answer.UNKNOWN, 3)
-    assert "not known" in decommission_text(found)
+def test_unread_data_makes_the_answer_unknown(target: Ledger, tables: dict[str, Any], said: Rehearse) -> None:
+    rehearsal = said(target, **tables)
+    assert (rehearsal.answer, rehearsal.exit_code) == (Answer.UNKNOWN, 3)
+    assert "not known" in decommission_text(rehearsal)
 
 
 HIDDEN = {"ids": "100", "reasons": ["/ledgers/00: not listed"]}
 
 
-def test_a_ledger_that_cannot_be_judged_counts_once_and_what_may_hide_one_is_said(
-    said: Rehearse, tmp_path: Path
-) -> None:
+def test_undecidable_ledger_counts_once_and_hidden_ids_are_reported(said: Rehearse, tmp_path: Path) -> None:
     """The same number in both commands: a znode that is no ledger's and a gap are no ledgers."""
     calm = said(PLAIN)
     assert (calm.answer, calm.together.doubts) == (Answer.NOW, ())
@@ -229,12 +227,12 @@ def test_a_ledger_that_cannot_be_judged_counts_once_and_what_may_hide_one_is_sai
     write(tmp_path / "tables" / "ledgers", [{"scope_id": 0} | row for row in rows], LEDGERS, 1)
     for hidden in (None, HIDDEN):
         sample = report()
-        facts: dict[str, Any] = {**CALM, "in_doubt": hidden}
+        facts: dict[str, Any] = {**CLEAN_FACTS, "in_doubt": hidden}
         whole = replace(sample, run=replace(sample.run, **facts))
         (tmp_path / "report.json").write_text(whole.to_json(), "utf-8")
-        run = reopened(tmp_path)
-        found, simulation = rehearse(run, ["a"]), simulate_failure(run, [(Level.BOOKIE, ["a"])])
-        doubts = {each.what: each.number for each in found.together.doubts}
+        run = reopen_run(tmp_path)
+        rehearsal, simulation = rehearse(run, ["a"]), simulate_failure(run, [(Level.BOOKIE, ["a"])])
+        doubts = {doubt.what: doubt.number for doubt in rehearsal.together.doubts}
         assert doubts.pop("ledgers whose metadata does not show which bookies hold entries") == 2
         assert (simulation.doubts.ledgers, simulation.doubts.undecided) == (3, 2)
         assert doubts == (
@@ -243,14 +241,14 @@ def test_a_ledger_that_cannot_be_judged_counts_once_and_what_may_hide_one_is_sai
         assert ("ledgers may exist that could not be read: 100 ids" in simulation_text(simulation)) is bool(
             hidden
         )
-        assert found.answer is Answer.UNKNOWN
+        assert rehearsal.answer is Answer.UNKNOWN
 
 
-def test_one_copy_that_was_seen_is_enough(said: Rehearse) -> None:
+def test_one_read_copy_is_enough_for_the_answer_now(said: Rehearse) -> None:
     assert said(PLAIN, unread="ab").answer is Answer.NOW
 
 
-def test_what_blocks_goes_before_what_is_not_known(said: Rehearse) -> None:
+def test_blocker_takes_precedence_over_unknown_copies(said: Rehearse) -> None:
     assert said(ledger(3, "a", 1, 1), PLAIN, unread="bc").exit_code == 1
 
 
@@ -272,7 +270,7 @@ def placed(policy: Policy, racks: str, **settings: Any) -> dict[str, Any]:
     return {"facts": {"placement": facts}, "bookie_locations": rows}
 
 
-def test_a_policy_refuses_spares_only_where_it_enforces(said: Rehearse) -> None:
+def test_placement_policy_refuses_spares_only_when_racks_are_enforced(said: Rehearse) -> None:
     three = ledger(3, "abc", 3, 2)
     strict = said(three, **placed(Policy.RACK, "12323232", enforce_min_racks=True))
     assert (causes(strict), strict.answer) == ([Cause.NO_ALLOWED_SPARE], Answer.NEVER)
@@ -280,41 +278,41 @@ def test_a_policy_refuses_spares_only_where_it_enforces(said: Rehearse) -> None:
     assert (causes(loose), loose.answer) == ([], Answer.NOW)
     own = said(three, **placed(Policy.RACK, "12312232", enforce_min_racks=True))
     assert (own.answer, own.together.candidates.least) == (Answer.NOW, 1)
-    assert [each.bookie_id for each in own.together.loads if each.entries_written] == ["d"]
+    assert [load.bookie_id for load in own.together.loads if load.entries_written] == ["d"]
 
 
-def test_locations_that_nobody_said_make_an_answer_unknown(said: Rehearse) -> None:
+def test_missing_locations_make_the_answer_unknown_when_racks_are_enforced(said: Rehearse) -> None:
     three = ledger(3, "abc", 3, 2)
     for racks in ("1232323 ", "1231323 "):
-        found = said(three, **placed(Policy.RACK, racks, enforce_min_racks=True))
-        assert (found.answer, found.exit_code) == (Answer.UNKNOWN, 3)
+        rehearsal = said(three, **placed(Policy.RACK, racks, enforce_min_racks=True))
+        assert (rehearsal.answer, rehearsal.exit_code) == (Answer.UNKNOWN, 3)
     # Where it refuses nobody, they only say who is taken first.
     assert said(three, **placed(Policy.RACK, "1231323 ")).answer is Answer.NOW
 
 
-def test_topics_come_before_ledgers(said: Rehearse) -> None:
+def test_text_lists_topics_before_ledgers(said: Rehearse) -> None:
     names = {"tenant": "shop", "namespace": "orders", "standing": "owned", "borrowed": False}
     rows: list[dict[str, Any]] = [
         {"scope_id": 0, "ledger_id": id, "topic": topic, **names}
         for id, topic in ((2, "x"), (3, "x"), (4, "y"))
     ]
-    found = said(ONLY, ledger(3, "a", 1, 1), ledger(4, "a", 1, 1), ledger(5, "a", 1, 1), ownership=rows)
-    [blocker] = found.together.blockers
-    assert [(each.topic, each.ledgers) for each in blocker.topics] == [
+    rehearsal = said(ONLY, ledger(3, "a", 1, 1), ledger(4, "a", 1, 1), ledger(5, "a", 1, 1), ownership=rows)
+    [blocker] = rehearsal.together.blockers
+    assert [(row.topic, row.ledgers) for row in blocker.topics] == [
         ("shop/orders/x", 2),
         ("shop/orders/y", 1),
     ]
-    assert [each.topic for each in blocker.samples] == [
+    assert [row.topic for row in blocker.samples] == [
         "shop/orders/x",
         "shop/orders/x",
         "shop/orders/y",
         None,
     ]
-    text = decommission_text(found)
+    text = decommission_text(rehearsal)
     assert text.index("shop/orders/x (2)") < text.index("2, 3, 4, 5")
 
 
-def test_text_fits_80_columns_and_json_its_schema(said: Rehearse) -> None:
+def test_text_fits_80_columns_and_json_matches_its_schema(said: Rehearse) -> None:
     open_one = ledger(3, "abc", 3, 2, state="OPEN")
     runs = [
         said(PLAIN, open_one),
@@ -322,33 +320,33 @@ def test_text_fits_80_columns_and_json_its_schema(said: Rehearse) -> None:
         said(PLAIN, ledger(4, "ab", 2, 2), asked="ab", cluster=[]),
         said(PLAIN, ledger(4, "bac", 2, 2), ledger(5, "ab", 2, 2), asked="ab"),
     ]
-    for found in runs:
-        assert max(map(len, decommission_text(found).splitlines())) <= 80
-        several = replace(found, bookies=tuple(f"bookie-{number}.dc1.example:3181" for number in range(4)))
+    for outcome in runs:
+        assert max(map(len, decommission_text(outcome).splitlines())) <= 80
+        several = replace(outcome, bookies=tuple(f"bookie-{number}.dc1.example:3181" for number in range(4)))
         assert max(map(len, decommission_text(several).splitlines()[:2])) <= 80
-        jsonschema.validate(json.loads(decommission_json(found)), decommission_schema())
+        jsonschema.validate(json.loads(decommission_json(outcome)), decommission_schema())
     assert runs[-1].answer is Answer.AFTER
     assert runs[-1].order == ("a", "b")
     assert "one by one" in decommission_text(runs[-1])
 
 
-def test_a_rate_makes_a_time(tmp_path: Path) -> None:
+def test_copy_rate_gives_a_duration_estimate(tmp_path: Path) -> None:
     run = run_of(tmp_path, [PLAIN], ALL_WRITE, set())
     assert rehearse(run, ["a"]).seconds is None
     # 10 entries of 10 bytes, by two workers: one batch waits for a read and a write.
     assert rehearse(run, ["a"], bytes_per_second=10, round_trip_ms=1000).seconds == 30 + (2 + 10) / 2
 
 
-def _command(*given: str) -> Result:
-    return CliRunner().invoke(main, ["decommission", *given])
+def _command(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["decommission", *arguments])
 
 
-def test_the_command_ends_with_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exit_code_of_the_command_follows_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auditor.runs.reader.now_ms", lambda: SCANNED + HOUR)
     run_of(tmp_path, [PLAIN, ledger(2, "b", 1, 1)], ALL_WRITE, set())
     run = str(tmp_path)
-    now = _command(run, "a", "--format", "json")
-    assert (now.exit_code, json.loads(now.stdout)["answer"]) == (0, "now")
+    outcome = _command(run, "a", "--format", "json")
+    assert (outcome.exit_code, json.loads(outcome.stdout)["answer"]) == (0, "now")
     assert _command(run, "a", "b").exit_code == 1
     for wrong in ((run,), (run, "nobody"), (run, "a", "--rate", "fast"), (str(tmp_path / "none"), "a")):
         assert _command(*wrong).exit_code == 2, wrong

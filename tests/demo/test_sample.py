@@ -15,7 +15,7 @@ from auditor.demo.sample import FindingKey, compare_findings, expected_findings,
 WRITTEN = 1_795_000_000_000
 
 
-def test_the_sample_is_laid_out_by_a_python_without_filters(
+def test_sample_is_extracted_by_a_python_without_tar_filters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They came with 3.11.4; Debian 12 has 3.11.2."""
@@ -32,7 +32,7 @@ def test_the_sample_is_laid_out_by_a_python_without_filters(
     assert {path.stat().st_mtime_ns for path in versions} == {WRITTEN * 1_000_000}
 
 
-def test_where_there_are_filters_an_archive_stays_in_its_place(tmp_path: Path) -> None:
+def test_extraction_with_tar_filters_refuses_a_path_outside_the_directory(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
     (tmp_path / "file").write_text("x")
@@ -45,15 +45,15 @@ def test_where_there_are_filters_an_archive_stays_in_its_place(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("has_earlier_run", [False, True])
-def test_findings_that_need_an_earlier_run_are_expected_of_later_demonstrations_alone(
+def test_finding_that_needs_an_earlier_run_is_expected_only_with_an_earlier_run(
     has_earlier_run: bool,
 ) -> None:
     changes: Any = object() if has_earlier_run else None
     report: Any = SimpleNamespace(run=SimpleNamespace(changes=changes))
     stuck: FindingKey = ("orphan-stuck", None, "127.0.101.1:3181")
     lost: FindingKey = ("entry-lost", "999", None)
-    expected, [absent, *found] = expected_findings(), sorted(expected_findings(), key=str)
-    assert expected == {absent, *found}
-    result = compare_findings(report, {*found, stuck, lost})
+    expected, [absent, *present_keys] = expected_findings(), sorted(expected_findings(), key=str)
+    assert expected == {absent, *present_keys}
+    result = compare_findings(report, {*present_keys, stuck, lost})
     assert result.missing_findings == [absent]
     assert result.unexpected_findings == ([lost] if has_earlier_run else [lost, stuck])

@@ -9,7 +9,7 @@ from auditor.model.options import AuditOptions
 from auditor.reports.doctor import Diagnosis
 
 
-def diagnosed(
+def diagnose(
     metadata: str | None = None,
     bookies: Sequence[str] = (),
     out: str | None = None,

@@ -32,22 +32,22 @@ def place(tmp_path: Path) -> Path:
     ledgers = make_directory(place / "ledgers0", cookie(A, ["/data/ledgers0"])) / "current"
     (ledgers / "lastMark").write_bytes(struct.pack(">qq", MARK, 512))
     (ledgers / "DIRTY").touch()
-    made = make_directory(place / "journal", cookie(A, ["/data/ledgers0"]), marked=None) / "current"
+    journals = make_directory(place / "journal", cookie(A, ["/data/ledgers0"]), marked=None) / "current"
     for file_id in (MARK - 1, MARK, MARK + 1):
-        (made / f"{file_id:x}.txn").write_bytes(journal([(1, 0)]))
+        (journals / f"{file_id:x}.txn").write_bytes(journal([(1, 0)]))
     return place
 
 
 def lines(place: Path) -> list[AnswerLine]:
-    told = check_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
-    return [line for line in told.lines if line.name in ("journal", "journals")]
+    result = check_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
+    return [line for line in result.lines if line.name in ("journal", "journals")]
 
 
 def bookie(place: Path) -> AttributedBookie:
     return attribute_directories(find_places([str(place.parent)]), {A}, {}, None).bookies[A]
 
 
-def test_journals_that_are_there_are_fine_and_what_lies_below_the_marks_is_told(place: Path) -> None:
+def test_complete_journals_are_ok_and_files_older_than_the_mark_are_counted(place: Path) -> None:
     whole, below = lines(place)
     assert {whole.state, below.state} == {AnswerState.OK}
     assert whole.said == "journals of 1 of 1 bookie are complete from the last mark on"
@@ -61,13 +61,13 @@ def test_journals_that_are_there_are_fine_and_what_lies_below_the_marks_is_told(
     )
 
 
-def test_the_file_that_a_mark_names_and_that_is_gone_is_told(place: Path) -> None:
+def test_missing_journal_file_of_the_last_mark_is_a_warning(place: Path) -> None:
     (place / f"journal/current/{MARK:x}.txn").unlink()
-    whole, named, _ = lines(place)
+    whole, missing, _ = lines(place)
     assert whole.said == "journals of 0 of 1 bookie are complete from the last mark on"
-    assert whole.state is named.state is AnswerState.WARN
+    assert whole.state is missing.state is AnswerState.WARN
     assert whole.way_out is not None
-    assert named.said.endswith("lastMark refers to 1a1fc8020c3.txn, a missing journal file")
+    assert missing.said.endswith("lastMark refers to 1a1fc8020c3.txn, a missing journal file")
     look = list_bookie_journals(bookie(place))
     # Never when the mark was written. An older journal file that is younger than the mark dates nothing.
     older = place / f"journal/current/{MARK - 1:x}.txn"
@@ -79,18 +79,18 @@ def test_the_file_that_a_mark_names_and_that_is_gone_is_told(place: Path) -> Non
     assert dated == DatedIndex(older.stat().st_mtime_ns // 1_000_000, TimeBasis.OLDER_JOURNAL)
 
 
-def test_a_file_time_that_is_to_come_dates_nothing(place: Path) -> None:
+def test_journal_times_in_the_future_leave_the_index_time_unknown(place: Path) -> None:
     for file in place.rglob("*.txn"):
         os.utime(file, (time.time() + 10_000_000, time.time() + 10_000_000))
     look = list_bookie_journals(bookie(place))
     assert expected_index_time(bookie(place), look) is None
-    told = check_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
-    [said] = [line for line in told.lines if line.name == "index time"]
-    assert said.state is AnswerState.WARN
-    assert "the index time is unknown" in said.said
+    result = check_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
+    [answer] = [line for line in result.lines if line.name == "index time"]
+    assert answer.state is AnswerState.WARN
+    assert "the index time is unknown" in answer.said
 
 
-def test_an_index_of_an_earlier_time_than_its_mark_is_dated_by_the_log_of_rocksdb(place: Path) -> None:
+def test_index_older_than_its_mark_is_dated_by_the_rocksdb_log(place: Path) -> None:
     current = place / "ledgers0/current"
     marked = (current / "lastMark").stat().st_mtime
     (current / "ledgers").mkdir()
@@ -102,23 +102,23 @@ def test_an_index_of_an_earlier_time_than_its_mark_is_dated_by_the_log_of_rocksd
         os.utime(current / "locations" / name, (written, written))
     dated = expected_index_time(bookie(place), list_bookie_journals(bookie(place)))
     assert dated == DatedIndex(written * 1000, TimeBasis.INDEX_LOG)
-    told = check_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
-    [said] = [line for line in told.lines if line.name == "index time"]
-    assert said.said.endswith(f"({TimeBasis.INDEX_LOG.sentence})")
+    result = check_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
+    [answer] = [line for line in result.lines if line.name == "index time"]
+    assert answer.said.endswith(f"({TimeBasis.INDEX_LOG.sentence})")
     # The write-ahead log of a running bookie is new, whatever it writes to LOG.
     os.utime(current / "locations/000012.log", (marked, marked))
-    again = expected_index_time(bookie(place), list_bookie_journals(bookie(place)))
-    assert again is not None
-    assert again.basis is TimeBasis.LAST_WRITE
+    newer = expected_index_time(bookie(place), list_bookie_journals(bookie(place)))
+    assert newer is not None
+    assert newer.basis is TimeBasis.LAST_WRITE
 
 
-def test_doctor_says_what_the_index_time_rests_on(place: Path) -> None:
-    told = check_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
-    [said] = [line for line in told.lines if line.name == "index time"]
-    assert said.said.endswith("(the file time of its journal or of its lastMark, whichever is later)")
+def test_doctor_names_the_basis_of_the_index_time(place: Path) -> None:
+    result = check_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
+    [answer] = [line for line in result.lines if line.name == "index time"]
+    assert answer.said.endswith("(the file time of its journal or of its lastMark, whichever is later)")
 
 
-def test_a_bookie_that_went_down_cleanly_needs_no_journal(place: Path) -> None:
+def test_cleanly_stopped_bookie_needs_no_journal(place: Path) -> None:
     (place / "ledgers0/current/DIRTY").unlink()
     (place / f"journal/current/{MARK:x}.txn").unlink()
     whole, _ = lines(place)
@@ -130,8 +130,8 @@ def test_a_bookie_that_went_down_cleanly_needs_no_journal(place: Path) -> None:
     )
 
 
-def test_a_journal_directory_that_is_not_in_the_source_is_told(place: Path) -> None:
+def test_journal_directory_outside_the_source_is_a_warning(place: Path) -> None:
     (place / "journal").rename(place.parent.parent / "elsewhere")
-    whole, named = lines(place)
+    whole, missing = lines(place)
     assert whole.state is AnswerState.WARN
-    assert "journal directory /data/journal: no such directory was found" in named.said
+    assert "journal directory /data/journal: no such directory was found" in missing.said

@@ -32,7 +32,7 @@ def row(
     bookie: str | None = None,
     missing: int = 0,
     scope: int | None = None,
-    **more: Any,
+    **columns: Any,
 ) -> Row:
     """A row of the table changes, as a first run has it."""
     scope = 0 if scope is None and ledger is not None else scope
@@ -52,10 +52,10 @@ def row(
         "change": "new",
         "known_severity": severity,
         "known_missing": missing,
-        "known_confidence": more.get("confidence", "confirmed"),
+        "known_confidence": columns.get("confidence", "confirmed"),
         "first_seen": 1_795_000_000_000,
         "last_seen": 1_795_000_000_000,
-        **more,
+        **columns,
     }
 
 
@@ -80,18 +80,18 @@ def write_run(
     """
     rows = list(rows)
     unread = tuple(name for name, read in bookies if read != "read")
-    seen = coverage(True)
-    seen = replace(seen, bookies=replace(seen.bookies, unread=unread))
-    made = report([], (), seen, changes=None, suppressions=[], impact=[])
-    made = replace(made, run=replace(made.run, **changes.pop("run", {})))
+    report_coverage = coverage(True)
+    report_coverage = replace(report_coverage, bookies=replace(report_coverage.bookies, unread=unread))
+    run_report = report([], (), report_coverage, changes=None, suppressions=[], impact=[])
+    run_report = replace(run_report, run=replace(run_report.run, **changes.pop("run", {})))
     cluster = Cluster(changes.pop("instance_id", INSTANCE), "zk://h1/ledgers", "flat")
-    counts = dict.fromkeys((each["id"] for each in rows), 1)
-    made = replace(made, cluster=cluster, counts=counts, **changes)
+    counts = dict.fromkeys((finding["id"] for finding in rows), 1)
+    run_report = replace(run_report, cluster=cluster, counts=counts, **changes)
     tables: dict[str, Sequence[Row]] = {
         "changes": rows,
         "verdicts": [
-            {"scope_id": 0, "ledger_id": ledger, "class": found, "potential_class": potential}
-            for ledger, found, potential in classes
+            {"scope_id": 0, "ledger_id": ledger, "class": class_name, "potential_class": potential}
+            for ledger, class_name, potential in classes
         ],
         "bookies": [
             {"bookie_id": name, "named": True, "found": read != "unread", "read": read}
@@ -123,5 +123,5 @@ def write_run(
             table = pa.Table.from_pylist(list(content)[number::count], schema=TABLES[name].columns)
             pq.write_table(table, where / "tables" / name / f"part-{number:05}.parquet")
         (where / "tables" / name / "_SUCCESS").touch()
-    (where / "report.json").write_text(made.to_json())
-    return made
+    (where / "report.json").write_text(run_report.to_json())
+    return run_report

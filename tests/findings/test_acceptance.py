@@ -43,8 +43,8 @@ DESTROYS = row(
 )
 UNSURE = row("entry-lost", 3, missing=1, urgency="lost", confidence="suspect")
 STUCK = row("mark-stuck", 4)
-GONE = row("entry-lost", 5, missing=1, urgency="lost", change="fixed")
-ROWS = (LOST, DANGLING, DESTROYS, UNSURE, STUCK, GONE)
+FIXED = row("entry-lost", 5, missing=1, urgency="lost", change="fixed")
+ROWS = (LOST, DANGLING, DESTROYS, UNSURE, STUCK, FIXED)
 TOO_LATE = "until 2026-12-04 is too late: the latest day allowed is 2026-12-03"
 ABSENT = f'the key "missing" is absent; for the entries missing now, its value is "{DIGEST}"'
 OTHER_ENTRIES = f'{"0" * 16} is not the digest of the entries missing now, which is "{DIGEST}"'
@@ -70,10 +70,10 @@ def accepted_and_refused(
     changes: DataFrame, *entries: SuppressionEntry, baselines: dict[str, DataFrame] | None = None
 ) -> tuple[set[str], dict[int, int], list[str]]:
     """The fingerprints that the entries accept; the counts and the sentences of what they cannot accept."""
-    given = baselines or {}
-    rows = apply_suppressions(changes, entries, given, DIGESTS, TODAY)
-    accepted = {each["fingerprint"] for each in rows.collect() if each["suppression"] is not None}
-    counts = find_refusals(rows, entries, given, DIGESTS, TODAY).collect()
+    frames = baselines or {}
+    rows = apply_suppressions(changes, entries, frames, DIGESTS, TODAY)
+    accepted = {finding["fingerprint"] for finding in rows.collect() if finding["suppression"] is not None}
+    counts = find_refusals(rows, entries, frames, DIGESTS, TODAY).collect()
     refused = {row["place"]: row["count"] for row in counts}
     return accepted, refused, refusal_sentences(entries, refused, DIGESTS, TODAY)
 
@@ -88,21 +88,21 @@ def accepted_and_refused(
         {"bookie_id": "bk-a:3181"},
     ],
 )
-def test_an_entry_without_a_fingerprint_accepts_no_loss(
+def test_suppression_without_a_fingerprint_accepts_no_data_loss(
     changes: DataFrame, names: dict[str, str | int]
 ) -> None:
-    accepted, refused, said = accepted_and_refused(changes, SuppressionEntry("old", WEEK, names))
+    accepted, refused, sentences = accepted_and_refused(changes, SuppressionEntry("old", WEEK, names))
     assert accepted <= {STUCK["fingerprint"]}
     assert sum(refused.values()) >= 1
-    assert said[0].endswith("; a finding of data loss can be accepted only by its fingerprint")
+    assert sentences[0].endswith("; a finding of data loss can be accepted only by its fingerprint")
 
 
-def test_a_wildcard_still_accepts_all_else_and_its_refusals_are_counted(changes: DataFrame) -> None:
-    accepted, refused, said = accepted_and_refused(changes, SuppressionEntry("old", WEEK, {"id": "*"}))
+def test_wildcard_suppression_accepts_other_findings_and_counts_refused_losses(changes: DataFrame) -> None:
+    accepted, refused, sentences = accepted_and_refused(changes, SuppressionEntry("old", WEEK, {"id": "*"}))
     assert accepted == {STUCK["fingerprint"]}
     # What is fixed needs no acceptance, and is not counted.
     assert refused == {1: 4}
-    assert said == [
+    assert sentences == [
         "entry 1 (old): 4 findings; a finding of data loss can be accepted only by its fingerprint"
     ]
 
@@ -133,15 +133,15 @@ def test_a_baseline_accepts_no_loss(changes: DataFrame) -> None:
 def test_a_loss_is_accepted_by_fingerprint_for_a_week_with_its_exact_entries(
     changes: DataFrame, finding: Row, entry: SuppressionEntry, reason: str | None
 ) -> None:
-    accepted, refused, said = accepted_and_refused(changes, entry)
+    accepted, refused, sentences = accepted_and_refused(changes, entry)
     if reason is None:
-        assert (accepted, refused, said) == ({finding["fingerprint"]}, {}, [])
+        assert (accepted, refused, sentences) == ({finding["fingerprint"]}, {}, [])
     else:
         assert (accepted, refused) == (set(), {1: 1})
-        assert said == [f"entry 1 (known): 1 finding; {reason}"]
+        assert sentences == [f"entry 1 (known): 1 finding; {reason}"]
 
 
-def test_the_entry_by_fingerprint_gives_the_reason_and_an_accepted_finding_counts_for_no_other(
+def test_refused_finding_counts_only_for_the_entry_with_its_fingerprint(
     changes: DataFrame,
 ) -> None:
     wild, late = SuppressionEntry("old", WEEK, {"id": "entry-lost"}), by_fingerprint(LOST, LATER, DIGEST)
@@ -164,26 +164,26 @@ def test_spark_and_python_give_the_same_digest(spark: SparkSession) -> None:
     entries = [by_fingerprint({"fingerprint": name}) for name in ("a" * 16, "b" * 16, "c" * 16)]
     digests = digests_by_fingerprint(spark.createDataFrame(rows, FINDINGS), entries)
     assert digests is not None
-    found = {row["fingerprint"]: row["digest"] for row in digests.collect()}
+    spark_digests = {row["fingerprint"]: row["digest"] for row in digests.collect()}
     missing = (
         Missing("bk-a:3181", ((4, 4, 1, 0),), 1),
         Missing("bk-b:3181", ((10, 2998, 2, 3),), 1994),
     )
-    assert found == {"a" * 16: missing_digest(missing), "b" * 16: None}
+    assert spark_digests == {"a" * 16: missing_digest(missing), "b" * 16: None}
     assert missing_digest(missing[:1]) != missing_digest(missing)
 
 
-def test_missing_entries_are_of_one_finding(tmp_path: Path) -> None:
+def test_missing_key_of_a_suppression_needs_a_single_finding_and_a_valid_digest(tmp_path: Path) -> None:
     file = tmp_path / "suppressions.toml"
-    rest = '\nreason = "r"\nuntil = 2026-12-03\n'
-    file.write_text(f'[[suppress]]\nid = "entry-lost"\nmissing = "{DIGEST}"{rest}')
+    suffix = '\nreason = "r"\nuntil = 2026-12-03\n'
+    file.write_text(f'[[suppress]]\nid = "entry-lost"\nmissing = "{DIGEST}"{suffix}')
     with pytest.raises(
         UsageError,
         match="entry 1: missing: valid only for a single finding; add the fingerprint of the finding",
     ):
         read_suppressions(file)
-    file.write_text(f'[[suppress]]\nfingerprint = "{"a" * 16}"\nmissing = "x"{rest}')
+    file.write_text(f'[[suppress]]\nfingerprint = "{"a" * 16}"\nmissing = "x"{suffix}')
     with pytest.raises(UsageError, match="missing: 'x' is not a digest of missing entries"):
         read_suppressions(file)
-    file.write_text(f'[[suppress]]\nfingerprint = "{"a" * 16}"\nmissing = "{DIGEST}"{rest}')
+    file.write_text(f'[[suppress]]\nfingerprint = "{"a" * 16}"\nmissing = "{DIGEST}"{suffix}')
     assert read_suppressions(file) == (SuppressionEntry("r", WEEK, {"fingerprint": "a" * 16}, None, DIGEST),)

@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 A, B, C = "bk-a:3181", "bk-b:3181", "bk-c:3181"
 
 
-def found(id: str, name: str | None, confidence: str = "confirmed", **evidence: Any) -> dict[str, Any]:
+def issue(id: str, name: str | None, confidence: str = "confirmed", **evidence: Any) -> dict[str, Any]:
     return {"id": id, "bookie_id": name, "confidence": confidence, "evidence": json.dumps(evidence)}
 
 
-def known(name: str, **said: Any) -> dict[str, Any]:
+def member(name: str, **columns: Any) -> dict[str, Any]:
     facts = {"foreign_instance": False, "has_cookie": True, "replicas": 100, "absent_directories": []}
-    return bookie(name, **(facts | {"storage": "rocksdb", "suspect": False} | said))
+    return bookie(name, **(facts | {"storage": "rocksdb", "suspect": False} | columns))
 
 
 def claims(
     *rows: dict[str, Any],
     bookies: list[dict[str, Any]] | None = None,
-    lacking: LossCounts | None = None,
+    losses: LossCounts | None = None,
     **tables: list[dict[str, Any]],
 ) -> dict[str, Claim]:
-    every = bookies if bookies is not None else [known(A), known(B), known(C)]
-    return {each.kind: each for each in find_claims(rows, roster(CLUSTER, bookies=every, **tables), lacking)}
+    pool = bookies if bookies is not None else [member(A), member(B), member(C)]
+    return {claim.kind: claim for claim in find_claims(rows, roster(CLUSTER, bookies=pool, **tables), losses)}
 
 
-MISMATCH = found("instance-mismatch", A, cookies=[{"place": "p", "instance_id": "other"}])
+MISMATCH = issue("instance-mismatch", A, cookies=[{"place": "p", "instance_id": "other"}])
 
 
-def test_a_bookie_of_another_cluster_is_one_only_if_all_its_directories_say_so() -> None:
-    foreign = [known(A, foreign_instance=True, read="unread")]
-    unread = found("bookie-unread", A, "unknown", read="unread", reason="of another cluster")
+def test_foreign_instance_claim_needs_all_directories_of_the_bookie() -> None:
+    foreign = [member(A, foreign_instance=True, read="unread")]
+    unread = issue("bookie-unread", A, "unknown", read="unread", reason="of another cluster")
     [claim] = claims(MISMATCH, unread, bookies=foreign).values()
     assert (claim.kind, claim.bookies) == ("foreign-instance", (A,))
     assert claim.sentence == f"all directories of {A} are from another cluster, instance id other"
@@ -51,102 +51,102 @@ def test_a_bookie_of_another_cluster_is_one_only_if_all_its_directories_say_so()
     assert claims(MISMATCH) == {}
 
 
-def test_a_store_is_older_where_its_id_generator_says_so_and_explains_no_lower_orphan() -> None:
+def test_store_older_claim_needs_the_id_generator_and_starts_at_the_lowest_id() -> None:
     older = [
-        found("metadata-suspect", name, rules=["store-older"], undrawn_lowest=lowest)
+        issue("metadata-suspect", name, rules=["store-older"], undrawn_lowest=lowest)
         for name, lowest in ((A, "900"), (B, "850"))
     ]
     claim = claims(*older)["store-older"]
     assert (claim.bookies, claim.min_ledger) == ((A, B), 850)
-    assert claims(found("metadata-suspect", A, rules=["orphan-share"], undrawn_lowest=None)) == {}
-    assert claims(found("metadata-suspect", A, "suspect", rules=["store-older"], undrawn_lowest="9")) == {}
+    assert claims(issue("metadata-suspect", A, rules=["orphan-share"], undrawn_lowest=None)) == {}
+    assert claims(issue("metadata-suspect", A, "suspect", rules=["store-older"], undrawn_lowest="9")) == {}
 
 
-def carrying(place: str, *names: str) -> dict[str, Any]:
-    return found("disk-id-mismatch", place, directories=[{"names": name} for name in names])
+def disk_mismatch(place: str, *names: str) -> dict[str, Any]:
+    return issue("disk-id-mismatch", place, directories=[{"names": name} for name in names])
 
 
-def test_disks_are_swapped_where_each_has_the_others() -> None:
-    assert claims(carrying(A, B), carrying(B, A))["disks-swapped"].bookies == (A, B)
-    assert claims(carrying(A, B)) == {}
-    assert claims(carrying(A, B), carrying(B, C)) == {}
-    assert claims(carrying(A, B), carrying(B, A, C)) == {}
+def test_disks_swapped_claim_needs_each_bookie_to_have_the_others_disk() -> None:
+    assert claims(disk_mismatch(A, B), disk_mismatch(B, A))["disks-swapped"].bookies == (A, B)
+    assert claims(disk_mismatch(A, B)) == {}
+    assert claims(disk_mismatch(A, B), disk_mismatch(B, C)) == {}
+    assert claims(disk_mismatch(A, B), disk_mismatch(B, A, C)) == {}
 
 
-def test_a_disk_is_not_mounted_where_its_directory_is_there_and_empty() -> None:
+def test_disk_not_mounted_claim_needs_an_empty_directory() -> None:
     def missing(*empty: bool | None) -> dict[str, Any]:
-        directories = [{"path": f"/d{n}", "empty": each} for n, each in enumerate(empty)]
-        return found("disk-version-missing", A, directories=directories)
+        directories = [{"path": f"/d{n}", "empty": is_empty} for n, is_empty in enumerate(empty)]
+        return issue("disk-version-missing", A, directories=directories)
 
-    unread = found("bookie-unread", A, "unknown", read="partial", reason="/d0 and more")
-    claim = claims(missing(True), unread, bookies=[known(A, absent_directories=["/d0"])])["disk-not-mounted"]
+    unread = issue("bookie-unread", A, "unknown", read="partial", reason="/d0 and more")
+    claim = claims(missing(True), unread, bookies=[member(A, absent_directories=["/d0"])])["disk-not-mounted"]
     assert claim.sentence == f"{A} has 1 disk that is new or not mounted: /d0 is empty"
     assert claim.copy_checks == {"replication-undecided"}
     assert claims(missing(True, False)) == claims(missing(None)) == {}
-    for fault, of in (("version-missing", True), ("store-differs", False)):
+    for fault, is_explained in (("version-missing", True), ("store-differs", False)):
         starts = [{"bookie_id": A, "fault": fault, "paths": ["/d0"], "agreed": False}]
         refused = claims(missing(True), starts=starts)["disk-not-mounted"]
-        assert ("start-refused" in refused.bookie_checks) is of
+        assert ("start-refused" in refused.bookie_checks) is is_explained
     # something else keeps it from being read besides, and nobody knows whether the disk alone would
-    both = claims(missing(True), unread)
-    assert [*both] == ["disk-not-mounted", "not-read"]
-    assert both["disk-not-mounted"].copy_checks == set()
+    claims_by_kind = claims(missing(True), unread)
+    assert [*claims_by_kind] == ["disk-not-mounted", "not-read"]
+    assert claims_by_kind["disk-not-mounted"].copy_checks == set()
 
 
-def test_a_directory_that_was_not_found_is_a_cause_where_nothing_else_is_the_matter() -> None:
-    unread = found("bookie-unread", A, "unknown", read="partial", reason="index directory /d1: no such ...")
-    [claim] = claims(unread, bookies=[known(A, read="partial", absent_directories=["/d1"])]).values()
+def test_missing_directory_is_a_disk_not_found_claim_without_other_causes() -> None:
+    unread = issue("bookie-unread", A, "unknown", read="partial", reason="index directory /d1: no such ...")
+    [claim] = claims(unread, bookies=[member(A, read="partial", absent_directories=["/d1"])]).values()
     assert claim.kind == "disk-not-found"
     assert claim.sentence == f"{A} has 1 disk that is not mounted or not given: /d1 was not found"
     assert claim.copy_checks == {"replication-undecided"}
 
 
-def test_a_bookie_that_is_gone_explains_what_is_not_known_of_it_only_where_it_has_no_data() -> None:
-    down, depends = found("bookie-down", A), found("on-unregistered-bookie", A)
-    gone = known(A, registered=None, read="unread", found=False)
-    unread = found("bookie-unread", A, "unknown", read="unread", reason="no source")
-    claim = claims(down, depends, unread, bookies=[gone])["not-registered"]
+def test_unregistered_bookie_explains_unknown_replication_only_without_data() -> None:
+    down, depends = issue("bookie-down", A), issue("on-unregistered-bookie", A)
+    down_bookie = member(A, registered=None, read="unread", found=False)
+    unread = issue("bookie-unread", A, "unknown", read="unread", reason="no source")
+    claim = claims(down, depends, unread, bookies=[down_bookie])["not-registered"]
     assert claim.sentence == f"{A} is not registered and has no data that the audit found"
     assert claim.evidence == (("bookie-down", A), ("on-unregistered-bookie", A))
     assert "bookie-unread" in claim.bookie_checks
     assert claim.copy_checks == {"replication-undecided"}
-    read = claims(down, bookies=[known(A, registered=None)])["not-registered"]
+    read = claims(down, bookies=[member(A, registered=None)])["not-registered"]
     assert read.copy_checks == set()
     assert "bookie-unread" not in read.bookie_checks
-    assert claims(down, bookies=[known(A)]) == {}
+    assert claims(down, bookies=[member(A)]) == {}
 
 
-def test_a_bookie_by_another_id_is_not_one_that_is_gone() -> None:
+def test_unregistered_alias_of_a_registered_bookie_is_an_other_id_claim() -> None:
     alias: dict[str, Any] = {"ids": [{"bookie_id": A}, {"bookie_id": B}]}
-    gone = [known(A, registered=None), known(B)]
-    claim = claims(found("bookie-alias", A, **alias), found("bookie-down", A), bookies=gone)["other-id"]
+    rows = [member(A, registered=None), member(B)]
+    claim = claims(issue("bookie-alias", A, **alias), issue("bookie-down", A), bookies=rows)["other-id"]
     assert claim.sentence == f"{A} is not registered, and is another id of {B}"
     assert {"bookie-down", "alias-gc-danger"} <= claim.bookie_checks
-    assert claims(found("bookie-alias", A, "suspect", **alias), found("bookie-down", A), bookies=gone) == {}
+    assert claims(issue("bookie-alias", A, "suspect", **alias), issue("bookie-down", A), bookies=rows) == {}
 
 
-def test_an_unread_bookie_is_a_cause_of_its_own_where_no_other_says_why() -> None:
-    unread = found("bookie-unread", A, "unknown", read="partial", reason="/d1 was not found")
+def test_unread_bookie_is_its_own_claim_unless_it_is_not_registered() -> None:
+    unread = issue("bookie-unread", A, "unknown", read="partial", reason="/d1 was not found")
     [claim] = claims(unread).values()
     assert claim.sentence == f"{A} was read in part: /d1 was not found"
-    ghost = found("ghost-bookie", A)
-    gone = [known(A, registered=None, read="unread", found=False, has_cookie=False)]
-    assert [*claims(unread, ghost, bookies=gone)] == ["not-registered"]
+    ghost = issue("ghost-bookie", A)
+    rows = [member(A, registered=None, read="unread", found=False, has_cookie=False)]
+    assert [*claims(unread, ghost, bookies=rows)] == ["not-registered"]
 
 
-def test_an_overflow_explains_only_deletions_that_have_no_other_cause() -> None:
+def test_listing_overflow_explains_only_deletions_without_another_cause() -> None:
     def deletes(name: str, *causes: str) -> dict[str, Any]:
-        return found("gc-would-delete-live", name, causes=[*causes])
+        return issue("gc-would-delete-live", name, causes=[*causes])
 
     rows = (deletes(A, "listing-overflows"), deletes(B, "listed-out-of-order", "listing-overflows"))
     assert claims(*rows)["listing-overflows"].bookies == (A,)
 
 
-def test_data_is_gone_where_nearly_every_replica_lacks_entries() -> None:
-    claim = claims(lacking={A: {0: 96}, B: {0: 94}, "unheard": {0: 500}})["data-gone"]
+def test_data_gone_claim_needs_nearly_every_replica_to_lack_entries() -> None:
+    claim = claims(losses={A: {0: 96}, B: {0: 94}, "unheard": {0: 500}})["data-gone"]
     assert claim.bookies == (A,)
     assert claim.sentence == f"{A} lacks entries in 96 of 100 replicas: data is gone"
-    assert claims(lacking={A: {0: 9}}, bookies=[known(A, replicas=9)]) == {}
+    assert claims(losses={A: {0: 9}}, bookies=[member(A, replicas=9)]) == {}
 
 
 def disks(*ledgers: int) -> dict[str, list[dict[str, Any]]]:
@@ -173,7 +173,7 @@ def disks(*ledgers: int) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(
-    ("ledgers", "lacking", "of", "claimed"),
+    ("ledgers", "lacking", "overrides", "claimed"),
     [
         ((50, 0), {1: 48}, {}, True),
         ((50, 2), {1: 48}, {}, True),
@@ -187,13 +187,13 @@ def disks(*ledgers: int) -> dict[str, list[dict[str, Any]]]:
         ((50, 0), {0: 48, 1: 48}, {"replicas": 98}, False),  # all of the bookie's data is gone
     ],
 )
-def test_a_disk_is_lost_where_what_belongs_there_is_gone_and_other_disks_have_theirs(
-    ledgers: tuple[int, ...], lacking: dict[int, int], of: dict[str, Any], claimed: bool
+def test_disk_lost_claim_needs_one_emptied_directory_and_intact_others(
+    ledgers: tuple[int, ...], lacking: dict[int, int], overrides: dict[str, Any], claimed: bool
 ) -> None:
-    found_ = claims(bookies=[known(A, **of)], lacking={A: lacking}, **disks(*ledgers))
-    assert ("disk-lost" in found_) is claimed
+    claims_by_kind = claims(bookies=[member(A, **overrides)], losses={A: lacking}, **disks(*ledgers))
+    assert ("disk-lost" in claims_by_kind) is claimed
     if claimed:
-        claim = found_["disk-lost"]
+        claim = claims_by_kind["disk-lost"]
         assert claim.id_modulo == (1, 2)
         number = 48 + ledgers[1]
         assert claim.sentence == (
@@ -226,9 +226,9 @@ ROWS = (
 )
 
 
-def test_a_finding_follows_where_all_that_it_is_about_is_the_causes(spark: SparkSession) -> None:
+def test_finding_follows_a_cause_that_covers_all_its_bookies_and_ledgers(spark: SparkSession) -> None:
     undecided = frozenset({"replication-undecided"})
-    every = [
+    all_claims = [
         Claim("not-registered", (A,), "", (), frozenset({"bookie-down"}), undecided),
         Claim("store-older", (C,), "", (), frozenset({"metadata-suspect", "orphan-ledger"}), min_ledger=900),
         Claim("data-gone", (B, C), "", (), frozenset(), frozenset({"entry-lost"})),
@@ -237,23 +237,23 @@ def test_a_finding_follows_where_all_that_it_is_about_is_the_causes(spark: Spark
         Claim("data-gone", (A,), "", (), frozenset({"bookie-down"}), frozenset({"entry-lost"})),
     ]
     rows = [
-        (id, ledger, name, [(each,) for each in missing], [*unknown])
+        (id, ledger, name, [(bookie_id,) for bookie_id in missing], [*unknown])
         for id, ledger, name, missing, unknown, _ in ROWS
     ]
     schema = (
         "id string, ledger_id bigint, bookie_id string, missing array<struct<bookie_id:string>>, "
         "unknown array<string>"
     )
-    table = spark.createDataFrame(rows, schema).withColumn("cause", cause_column(every))
+    table = spark.createDataFrame(rows, schema).withColumn("cause", cause_column(all_claims))
     assert [row["cause"] for row in table.collect()] == [row[-1] for row in ROWS]
 
 
-@pytest.mark.parametrize("row", [found("bookie-unread", None, "unknown", read="unread", reason="none given")])
-def test_what_is_of_no_bookie_proves_nothing(row: dict[str, Any]) -> None:
+@pytest.mark.parametrize("row", [issue("bookie-unread", None, "unknown", read="unread", reason="none given")])
+def test_finding_without_a_bookie_gives_no_claim(row: dict[str, Any]) -> None:
     assert claims(row) == {}
 
 
-def test_what_belongs_into_a_lost_directory_is_counted_by_ids(spark: SparkSession) -> None:
+def test_disk_lost_claim_counts_confirmed_losses_by_ledger_id(spark: SparkSession) -> None:
     """Only of bookies with a nearly empty directory; what is suspected only is not counted."""
     lacking = [
         *((ledger, "confirmed", [A, B]) for ledger in range(1, 24, 2)),
@@ -267,10 +267,10 @@ def test_what_belongs_into_a_lost_directory_is_counted_by_ids(spark: SparkSessio
         "id string, ledger_id bigint, bookie_id string, confidence string, evidence string, "
         "missing array<struct<bookie_id:string>>"
     )
-    known_ = [known(A), known(B)]
-    asked = replace(
-        tables(spark), roster=roster(CLUSTER, bookies=known_, **disks(30, 0)), empty_table_names=frozenset()
+    bookies = [member(A), member(B)]
+    inputs = replace(
+        tables(spark), roster=roster(CLUSTER, bookies=bookies, **disks(30, 0)), empty_table_names=frozenset()
     )
-    [claim] = find_cause_claims(spark.createDataFrame(rows, schema), asked)
+    [claim] = find_cause_claims(spark.createDataFrame(rows, schema), inputs)
     assert (claim.kind, claim.bookies, claim.id_modulo) == ("disk-lost", (A,), (1, 2))
     assert "entries of 12 of 12 ledgers" in claim.sentence

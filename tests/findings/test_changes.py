@@ -48,10 +48,10 @@ def _random_rows(dice: random.Random) -> list[Row]:
     return rows
 
 
-def _found(each: Row) -> tuple[Any, ...]:
-    parts = [(A, b"", each["missing"])] if each["missing"] else []
+def _finding(finding: Row) -> tuple[Any, ...]:
+    parts = [(A, b"", finding["missing"])] if finding["missing"] else []
     names = ("id", "urgency", "severity", "confidence", "scope_id", "ledger_id", "bookie_id")
-    return (*(each[name] for name in names), parts, each["fingerprint"])
+    return (*(finding[name] for name in names), parts, finding["fingerprint"])
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def _found(each: Row) -> tuple[Any, ...]:
         (5, False, ("read", "read"), True, set(), {B}),
     ],
 )
-def test_spark_and_diff_agree(
+def test_spark_and_diff_give_the_same_changes(
     spark: SparkSession,
     tmp_path: Path,
     seed: int,
@@ -76,10 +76,10 @@ def test_spark_and_diff_agree(
 ) -> None:
     dice = random.Random(seed)
     older, newer = _random_rows(dice), _random_rows(dice)
-    for each in older:
-        each["change"] = dice.choice(("new", "same", "unseen", "fixed"))
-        each["first_seen"] = dice.randint(1, 9)
-        each["known_confidence"] = dice.choice(CONFIDENCES)
+    for diff in older:
+        diff["change"] = dice.choice(("new", "same", "unseen", "fixed"))
+        diff["first_seen"] = dice.randint(1, 9)
+        diff["known_confidence"] = dice.choice(CONFIDENCES)
     # Of a bookie whose ledgers' copies are counted: one that stays, one that goes, one that comes.
     older += [row("mark-stale", bookie=bookie) for bookie in (A, B)]
     newer += [row("mark-stale", bookie=bookie) for bookie in (A, C)]
@@ -92,7 +92,7 @@ def test_spark_and_diff_agree(
     parts: dict[str, Any] = {"classes": classes, "bookies": bookies, "logs": logs}
     parts |= {"unread_logs": unread_logs, "unread_records": unread_records}
     write_run(tmp_path / "seen", [], **parts)
-    looked = RunCoverage(
+    coverage = RunCoverage(
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "verdicts")),
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "bookies")),
         gaps,
@@ -101,40 +101,38 @@ def test_spark_and_diff_agree(
         unread_logs=unread_logs,
         unread_records=unread_records,
     )
-    findings = spark.createDataFrame([_found(each) for each in newer], FINDINGS)
+    findings = spark.createDataFrame([_finding(diff) for diff in newer], FINDINGS)
     before = spark.read.parquet(str(tmp_path / "old" / "tables" / "changes"))
-    compared = findings_with_changes(findings, before, looked, INSTANCE, 77)
+    compared = findings_with_changes(findings, before, coverage, INSTANCE, 77)
     rows = apply_suppressions(compared, (), {}, {}, TODAY)
-    said = [each.asDict() for each in rows.collect()]
-    write_run(tmp_path / "new", said, run=run, **parts)
+    new_rows = [diff.asDict() for diff in rows.collect()]
+    write_run(tmp_path / "new", new_rows, run=run, **parts)
 
     difference = RunDifference(str(tmp_path / "old"), str(tmp_path / "new"))
-    by_diff = {each.fingerprint: each.change for each in difference.changes()}
-    by_spark = {each["fingerprint"]: each["change"] for each in said if each["change"] != "same"}
+    by_diff = {diff.fingerprint: diff.change for diff in difference.changes()}
+    by_spark = {diff["fingerprint"]: diff["change"] for diff in new_rows if diff["change"] != "same"}
     assert by_diff == by_spark
     assert {"new", "worse", "better", "fixed", "unseen"} <= set(by_spark.values())
-    of_logs = {(each["id"], each["bookie_id"]): each["change"] for each in said if each["id"] in OF_LOGS}
+    of_logs = {(diff["id"], diff["bookie_id"]): diff["change"] for diff in new_rows if diff["id"] in OF_LOGS}
     whole = {A: reads[0] == "read", B: reads[1] == "read"}
 
     def is_looked_at(id: str, bookie: str) -> bool:
-        asked = logs or id not in OF_ENTRY_LOGS
+        has_logs = logs or id not in OF_ENTRY_LOGS
         # A has ledgers whose index cannot be read: the collector's next deletions are not all known.
         # The record of a ledger on another bookie cannot be decoded: its ensembles are not known.
         has_all_copies = bookie not in {A, *unread_records} or id != "gc-would-delete-live"
-        return asked and has_all_copies and whole[bookie] and bookie not in unread_logs
+        return has_logs and has_all_copies and whole[bookie] and bookie not in unread_logs
 
     assert of_logs == {
         (id, bookie): "fixed" if is_looked_at(id, bookie) else "unseen" for id in OF_LOGS for bookie in (A, B)
     }
-    assert difference.summary.counts["same"] == sum(each["change"] == "same" for each in said) > 0
-    known = {each["trouble"]: each["first_seen"] for each in older if each["change"] != "fixed"}
-    assert all(each["first_seen"] == known.get(each["trouble"], 77) for each in said)
-    assert all((each["last_seen"] == 77) != (each["change"] in ("fixed", "unseen")) for each in said)
+    assert difference.summary.counts["same"] == sum(diff["change"] == "same" for diff in new_rows) > 0
+    first_seen = {diff["trouble"]: diff["first_seen"] for diff in older if diff["change"] != "fixed"}
+    assert all(diff["first_seen"] == first_seen.get(diff["trouble"], 77) for diff in new_rows)
+    assert all((diff["last_seen"] == 77) != (diff["change"] in ("fixed", "unseen")) for diff in new_rows)
 
 
-def test_a_suspect_that_is_confirmed_by_now_is_worse_and_only_once(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_suspect_loss_that_is_now_confirmed_is_worse_only_once(spark: SparkSession, tmp_path: Path) -> None:
     """What is known and what is found (id, missing, confidence); the change, and what is known after it."""
     cases = [
         (("entry-lost", 2, "suspect"), ("entry-lost", 2, "confirmed"), "worse", "confirmed"),
@@ -161,29 +159,29 @@ def test_a_suspect_that_is_confirmed_by_now_is_worse_and_only_once(
     classes = [(ledger, "entry-lost", "entry-lost") for ledger in range(len(cases))]
     write_run(tmp_path / "old", older)
     write_run(tmp_path / "seen", [], classes=classes)
-    looked = RunCoverage(
+    coverage = RunCoverage(
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "verdicts")),
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "bookies")),
         False,
         False,
     )
-    findings = spark.createDataFrame([_found(each) for each in newer], FINDINGS)
+    findings = spark.createDataFrame([_finding(diff) for diff in newer], FINDINGS)
     before = spark.read.parquet(str(tmp_path / "old" / "tables" / "changes"))
-    compared = findings_with_changes(findings, before, looked, INSTANCE, 77)
+    compared = findings_with_changes(findings, before, coverage, INSTANCE, 77)
     rows = apply_suppressions(compared, (), {}, {}, TODAY)
-    said = {each["ledger_id"]: each.asDict() for each in rows.collect()}
-    assert [(said[place]["change"], said[place]["known_confidence"]) for place in range(len(cases))] == [
+    diffs = {diff["ledger_id"]: diff.asDict() for diff in rows.collect()}
+    assert [(diffs[place]["change"], diffs[place]["known_confidence"]) for place in range(len(cases))] == [
         case[2:] for case in cases
     ]
-    write_run(tmp_path / "new", said.values(), classes=classes)
+    write_run(tmp_path / "new", diffs.values(), classes=classes)
     difference = RunDifference(str(tmp_path / "old"), str(tmp_path / "new"))
-    by_diff = {each.ledger_id: (each.change, each.previous_confidence) for each in difference.changes()}
+    by_diff = {diff.ledger_id: (diff.change, diff.previous_confidence) for diff in difference.changes()}
     assert by_diff == {
         ledger: (change, was[2]) for ledger, (was, _, change, _) in enumerate(cases) if change != "same"
     }
 
 
-def test_the_first_entry_that_holds_names_the_reason(spark: SparkSession) -> None:
+def test_first_matching_suppression_entry_names_the_reason(spark: SparkSession) -> None:
     rows = [
         row("orphan-ledger", 1, "bk.1:3181"),
         row("orphan-ledger", 1, "bk-1:3181"),
@@ -210,11 +208,11 @@ def test_the_first_entry_that_holds_names_the_reason(spark: SparkSession) -> Non
         SuppressionEntry("scope", until, {"scope_id": 7, "ledger_id": 1}),
     )
     schema = pa.schema([TABLES["changes"].columns.field(name) for name in TABLES["changes"].columns.names])
-    tables = [pa.Table.from_pylist(each, schema=schema) for each in (rows, baseline)]
+    tables = [pa.Table.from_pylist(data, schema=schema) for data in (rows, baseline)]
     frames = [spark.createDataFrame(table).drop("suppression", "suppressed") for table in tables]
-    found = apply_suppressions(frames[0], entries, {"there": frames[1]}, {}, TODAY).collect()
-    by = {(each["id"], each["ledger_id"], each["bookie_id"]): each for each in found}
-    assert {key: (each["suppression"], each["suppressed"]) for key, each in by.items()} == {
+    results = apply_suppressions(frames[0], entries, {"there": frames[1]}, {}, TODAY).collect()
+    by = {(data["id"], data["ledger_id"], data["bookie_id"]): data for data in results}
+    assert {key: (data["suppression"], data["suppressed"]) for key, data in by.items()} == {
         ("orphan-ledger", 1, "bk.1:3181"): (2, "dot"),
         ("orphan-ledger", 1, "bk-1:3181"): (3, "all orphans"),
         ("orphan-ledger-deleting", 2, "bk.1:3181"): (2, "dot"),
@@ -227,48 +225,48 @@ def test_the_first_entry_that_holds_names_the_reason(spark: SparkSession) -> Non
     }
 
 
-def test_what_is_confirmed_and_milder_as_less_was_read_stays_known_as_it_was(
+def test_confirmed_milder_finding_of_a_partial_run_keeps_the_known_severity(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """An entry was perhaps lost. One of its bookies is unread now: the entry is below ack quorum for sure."""
     write_run(tmp_path / "old", [row("entry-lost", 7, missing=3, confidence="suspect")])
     write_run(tmp_path / "seen", [], classes=[(7, "below-ack-quorum", "entry-lost")])
-    looked = RunCoverage(
+    coverage = RunCoverage(
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "verdicts")),
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "bookies")),
         False,
         True,
     )
-    findings = spark.createDataFrame([_found(row("below-ack-quorum", 7, missing=2))], FINDINGS)
+    findings = spark.createDataFrame([_finding(row("below-ack-quorum", 7, missing=2))], FINDINGS)
     before = spark.read.parquet(str(tmp_path / "old" / "tables" / "changes"))
-    [said] = findings_with_changes(findings, before, looked, INSTANCE, 77).collect()
-    assert (said["change"], said["severity"], said["known_severity"]) == ("worse", "error", "critical")
-    assert (said["known_missing"], said["known_confidence"]) == (3, "confirmed")
+    [change] = findings_with_changes(findings, before, coverage, INSTANCE, 77).collect()
+    assert (change["change"], change["severity"], change["known_severity"]) == ("worse", "error", "critical")
+    assert (change["known_missing"], change["known_confidence"]) == (3, "confirmed")
 
 
-OF_INPUTS = [
+INPUT_FINDINGS = [
     row("index-incomplete", 7, A),
     row("gc-would-delete-live", bookie=A),
     row("surplus-entries", 7, A),
 ]
-GIVEN = {"live": True, "witness_asked": True, "entry_logs": True}
+INPUTS = {"live": True, "witness_asked": True, "entry_logs": True}
 
 
 def changes_to(
-    tmp_path: Path, given: dict[str, Any], old_given: dict[str, Any] = GIVEN, **known: Any
+    tmp_path: Path, facts: dict[str, Any], old_given: dict[str, Any] = INPUTS, **options: Any
 ) -> dict[str, str]:
-    """Changes by check, from a run with three findings to one without any that was ``given`` these inputs."""
-    older = [each | known.get("old", {}) for each in OF_INPUTS]
+    """Changes by check, from a run with three findings to one without any that was ``facts`` these inputs."""
+    older = [finding | options.get("old", {}) for finding in INPUT_FINDINGS]
     write_run(tmp_path / "old", older, run=old_given)
-    manifest = {"known_inputs": known["inputs"]} if "inputs" in known else {}
+    manifest = {"known_inputs": options["inputs"]} if "inputs" in options else {}
     (tmp_path / "old" / "manifest.json").write_text(json.dumps(manifest))
-    write_run(tmp_path / "new", [], classes=[(7, "healthy", "healthy")], bookies=[(A, "read")], run=given)
+    write_run(tmp_path / "new", [], classes=[(7, "healthy", "healthy")], bookies=[(A, "read")], run=facts)
     difference = RunDifference(str(tmp_path / "old"), str(tmp_path / "new"))
-    return {each.id: each.change for each in difference.changes()}
+    return {finding.id: finding.change for finding in difference.changes()}
 
 
 @pytest.mark.parametrize(
-    ("given", "unseen"),
+    ("facts", "unseen"),
     [
         ({}, set()),
         ({"witness_asked": False}, {"index-incomplete"}),
@@ -277,18 +275,18 @@ def changes_to(
         ({"directories_read": 0, "bookie_sources": ["rpc:"]}, {"index-incomplete", "gc-would-delete-live"}),
     ],
 )
-def test_what_a_run_was_not_given_to_read_fixes_nothing(
-    given: dict[str, Any], unseen: set[str], tmp_path: Path
+def test_findings_whose_input_was_not_given_are_unseen_instead_of_fixed(
+    facts: dict[str, Any], unseen: set[str], tmp_path: Path
 ) -> None:
-    said = changes_to(tmp_path, GIVEN | given)
-    assert {id for id, change in said.items() if change == "unseen"} == unseen
-    assert {*said.values()} <= {"fixed", "unseen"}
+    changes = changes_to(tmp_path, INPUTS | facts)
+    assert {id for id, change in changes.items() if change == "unseen"} == unseen
+    assert {*changes.values()} <= {"fixed", "unseen"}
 
 
-@pytest.mark.parametrize(("change", "said"), [("unseen", "unseen"), ("same", "fixed")])
-def test_what_only_a_run_before_could_see_stays_unseen(change: str, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("change", "expected"), [("unseen", "unseen"), ("same", "fixed")])
+def test_unseen_finding_stays_unseen_without_its_input(change: str, expected: str, tmp_path: Path) -> None:
     """The old run read no entry logs either. What it found itself does not rest on them."""
-    less = GIVEN | {"entry_logs": False}
-    known = {"entry_logs": 1, "answers": 1, "owner_stores": 0}
-    changes = changes_to(tmp_path, less, less, inputs=known, old={"change": change})
-    assert changes["gc-would-delete-live"] == said
+    less = INPUTS | {"entry_logs": False}
+    known_inputs = {"entry_logs": 1, "answers": 1, "owner_stores": 0}
+    changes = changes_to(tmp_path, less, less, inputs=known_inputs, old={"change": change})
+    assert changes["gc-would-delete-live"] == expected

@@ -26,12 +26,12 @@ def frame(spark: SparkSession, schema: pa.Schema, rows: list[dict[str, Any]]) ->
     return spark.createDataFrame(full, from_arrow_schema(schema))
 
 
-def owned(ledger_id: int, owner: dict[str, str], path: str, **said: Any) -> dict[str, Any]:
+def owned(ledger_id: int, owner: dict[str, str], path: str, **overrides: Any) -> dict[str, Any]:
     usual = {"scope_id": 0, "standing": "owned", "borrowed": False}
-    return {**usual, "ledger_id": ledger_id, **owner, "path": path, **said}
+    return {**usual, "ledger_id": ledger_id, **owner, "path": path, **overrides}
 
 
-def alone(ledger_id: int, standing: str) -> dict[str, Any]:
+def ownerless_row(ledger_id: int, standing: str) -> dict[str, Any]:
     return {"scope_id": 0, "ledger_id": ledger_id, "standing": standing, "application": "pulsar"}
 
 
@@ -44,36 +44,36 @@ OWNED = [
     owned(9, CURSOR, "/shop/new/audit"),
     owned(10, {**ORDERS, "topic": "copy"}, "/shop/copy", borrowed=True, standing="unknown"),
     owned(30, ORDERS, "/shop/new", standing="dangling"),
-    alone(11, "unowned"),
-    alone(12, "unknown"),  # its owner lies in a part of the tree that was not listed
+    ownerless_row(11, "unowned"),
+    ownerless_row(12, "unknown"),  # its owner lies in a part of the tree that was not listed
     {"scope_id": None, "ledger_id": None, "path": "/shop/damaged", "fault": "owner-unreadable"},
 ]
 
 
-def evidence(spark: SparkSession, *said: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the evidence of findings becomes, one per bookie, or of the ledger that ``said`` names."""
+def evidence(spark: SparkSession, *findings: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the evidence of findings becomes, one per bookie, or of the ledger that ``findings`` names."""
     rows = [
         {
             "id": f"made-up-{number}",
-            "scope_id": 0 if "of" in each else None,
-            "ledger_id": each.get("of"),
-            "evidence": json.dumps({name: what for name, what in each.items() if name != "of"}),
+            "scope_id": 0 if "of" in finding else None,
+            "ledger_id": finding.get("of"),
+            "evidence": json.dumps({name: what for name, what in finding.items() if name != "of"}),
         }
-        for number, each in enumerate(said)
+        for number, finding in enumerate(findings)
     ]
-    named = add_owners(frame(spark, CHECK_RESULT_SCHEMA, rows), frame(spark, OWNERSHIP, OWNED))
-    assert named.columns == CHECK_RESULT_SCHEMA.names
-    found = {row["id"]: json.loads(row["evidence"]) for row in named.collect()}
-    assert found.keys() == {row["id"] for row in rows}
-    return [found[str(row["id"])] for row in rows]
+    with_owners = add_owners(frame(spark, CHECK_RESULT_SCHEMA, rows), frame(spark, OWNERSHIP, OWNED))
+    assert with_owners.columns == CHECK_RESULT_SCHEMA.names
+    by_id = {row["id"]: json.loads(row["evidence"]) for row in with_owners.collect()}
+    assert by_id.keys() == {row["id"] for row in rows}
+    return [by_id[str(row["id"])] for row in rows]
 
 
-def of(ledgers: list[str], standing: str, owner: dict[str, str], path: str | None) -> dict[str, Any]:
+def group(ledgers: list[str], standing: str, owner: dict[str, str], path: str | None) -> dict[str, Any]:
     return {"ledgers": ledgers, "standing": standing, **NOBODY, **owner, "path": path}
 
 
-def test_each_finding_has_the_owners_of_what_it_names_and_no_more(spark: SparkSession) -> None:
-    said: list[dict[str, Any]] = [
+def test_finding_evidence_names_exactly_the_owners_of_its_ledgers(spark: SparkSession) -> None:
+    findings: list[dict[str, Any]] = [
         {"of": 8, "sample": ["7", "9"]},
         {"of": 12},
         {"of": 10},
@@ -94,32 +94,32 @@ def test_each_finding_has_the_owners_of_what_it_names_and_no_more(spark: SparkSe
         {"sample": [str(ledger) for ledger in range(20, 40)]},
     ]
     orders, cursor = "/shop/new", "/shop/new/audit"
-    one = of(["9"], "owned", CURSOR, cursor)
-    first = {name: what for name, what in of([], "", ORDERS, orders).items() if name in OWNER}
-    wanted: list[dict[str, Any]] = [
+    cursor_group = group(["9"], "owned", CURSOR, cursor)
+    first = {name: what for name, what in group([], "", ORDERS, orders).items() if name in OWNER}
+    expected: list[dict[str, Any]] = [
         {"owner": first},
         {},
         {},
         {
             "owners": [
-                of(["7", "8"], "owned", ORDERS, orders),
-                one,
-                of(["10", "13"], "unknown", {}, None),
-                of(["11"], "unowned", {"application": "pulsar"}, None),
-                of(["12"], "unknown", {"application": "pulsar"}, None),
-                of(["30"], "dangling", ORDERS, orders),
+                group(["7", "8"], "owned", ORDERS, orders),
+                cursor_group,
+                group(["10", "13"], "unknown", {}, None),
+                group(["11"], "unowned", {"application": "pulsar"}, None),
+                group(["12"], "unknown", {"application": "pulsar"}, None),
+                group(["30"], "dangling", ORDERS, orders),
             ]
         },
-        {"owners": [of(["7", "8"], "owned", ORDERS, orders), one]},
-        {"owners": [of(["8"], "owned", ORDERS, orders)]},
+        {"owners": [group(["7", "8"], "owned", ORDERS, orders), cursor_group]},
+        {"owners": [group(["8"], "owned", ORDERS, orders)]},
         {},
         {},
         {},
-        {"owners": [one]},
-        {"owners": [one]},
-        {"owners": [of([str(ledger) for ledger in range(20, 30)], "unknown", {}, None)]},
+        {"owners": [cursor_group]},
+        {"owners": [cursor_group]},
+        {"owners": [group([str(ledger) for ledger in range(20, 30)], "unknown", {}, None)]},
     ]
-    assert evidence(spark, *said) == [
-        {**{name: what for name, what in each.items() if name != "of"}, **more}
-        for each, more in zip(said, wanted, strict=True)
+    assert evidence(spark, *findings) == [
+        {**{name: what for name, what in finding.items() if name != "of"}, **owners}
+        for finding, owners in zip(findings, expected, strict=True)
     ]

@@ -7,7 +7,7 @@ from auditor.findings.table import FindingCount, next_steps
 DOWN = FindingCount("same", "rest", "warning", "bookie-down", "suspect", None, "bk-a", 1)
 
 
-def test_what_a_suppression_names_is_no_step() -> None:
+def test_suppressed_finding_gives_no_step() -> None:
     assert next_steps([DOWN._replace(suppression=0)], {}) == []
     assert len(next_steps([DOWN], {})) == 1
 
@@ -17,7 +17,7 @@ def test_certain_objects_come_first() -> None:
     assert (step["bookie_id"], step["count"], step["unsure"]) == ("bk-b", 2, 1)
 
 
-def test_the_instruction_is_that_of_the_list_of_actions() -> None:
+def test_step_instruction_comes_from_the_list_of_actions() -> None:
     [step] = next_steps([DOWN], {"bookie-down": "start bk-a"})
     assert step["action"] == "start bk-a"
     [step] = next_steps([DOWN], {})

@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 OF_MARKS = [check for check in TABLE_CHECKS if check.asks == "marks"]
 
 
-def test_what_is_known_to_find_nothing_is_not_asked(spark: SparkSession) -> None:
+def test_checks_of_empty_tables_are_not_run(spark: SparkSession) -> None:
     ids: list[str] = []
 
     def noted(check: TableCheck) -> TableCheck:
         @wraps(check.finder)
-        def find(asked: Tables) -> DataFrame:
+        def find(inputs: Tables) -> DataFrame:
             ids.append(check.id)
-            rows: DataFrame = check.finder(asked)
+            rows: DataFrame = check.finder(inputs)
             return rows
 
         return replace(check, finder=find)
 
     empty = frozenset({"marks", "lagging", *OPTIONAL_TABLES})
-    asked = replace(tables(spark), empty_table_names=empty)
-    ask_table_checks([noted(check) for check in TABLE_CHECKS], asked)
+    inputs = replace(tables(spark), empty_table_names=empty)
+    ask_table_checks([noted(check) for check in TABLE_CHECKS], inputs)
     assert ids == [check.id for check in TABLE_CHECKS if check.asks not in empty]
 
 
-def test_where_no_check_need_be_asked_the_table_has_its_columns_all_the_same(spark: SparkSession) -> None:
-    asked = tables(spark)
-    rows = ask_table_checks(OF_MARKS, replace(asked, empty_table_names=frozenset({"marks"})))
-    assert rows.columns == ask_table_checks(OF_MARKS, replace(asked, empty_table_names=frozenset())).columns
+def test_findings_table_has_its_columns_when_no_check_is_run(spark: SparkSession) -> None:
+    inputs = tables(spark)
+    rows = ask_table_checks(OF_MARKS, replace(inputs, empty_table_names=frozenset({"marks"})))
+    assert rows.columns == ask_table_checks(OF_MARKS, replace(inputs, empty_table_names=frozenset())).columns
     assert rows.isEmpty()

@@ -24,7 +24,7 @@ LEDGER = 7
 Row = dict[str, Any]
 
 
-def found(
+def finding(
     *reasons: Doubt,
     ledger: int = LEDGER,
     id: str = "entry-lost",
@@ -35,9 +35,9 @@ def found(
     **evidence: Any,
 ) -> Row:
     """A finding of one of the three classes, as the checks give it."""
-    said = {
-        "doubts": [each.text for each in reasons],
-        "lasting_doubts": [each.text for each in reasons if not each.is_transient],
+    details = {
+        "doubts": [doubt.text for doubt in reasons],
+        "lasting_doubts": [doubt.text for doubt in reasons if not doubt.is_transient],
         "metadata_version": version,
         **evidence,
     }
@@ -52,7 +52,7 @@ def found(
         "missing": [{"bookie_id": name, "groups": groups, "count": 1} for name, groups in parts.items()],
         "unknown": [],
         "message": "it is lost",
-        "evidence": json.dumps(said, separators=(",", ":")),
+        "evidence": json.dumps(details, separators=(",", ":")),
     }
 
 
@@ -62,23 +62,23 @@ def frame(spark: SparkSession, rows: list[Row]) -> DataFrame:
     return spark.createDataFrame(table, from_arrow_schema(FINDINGS_SCHEMA)).drop(*names)
 
 
-def judged(
+def judge(
     spark: SparkSession,
-    now: list[Row],
-    then: list[Row],
+    new_rows: list[Row],
+    old_rows: list[Row],
     times: dict[str, int | None] | None = None,
 ) -> dict[int, Row]:
     """The findings of this run by ledger, once the earlier ones have been looked at; evidence parsed."""
     bookies = spark.createDataFrame(
         list((TIMES if times is None else times).items()), "bookie_id string, index_time long"
     )
-    earlier = EarlierFindings(frame(spark, then), "monday", END)
-    rows = confirm_by_two_runs(frame(spark, now), earlier, moves(spark), bookies, GRACE).collect()
-    assert len(rows) == len(now)
+    earlier = EarlierFindings(frame(spark, old_rows), "monday", END)
+    rows = confirm_by_two_runs(frame(spark, new_rows), earlier, moves(spark), bookies, GRACE).collect()
+    assert len(rows) == len(new_rows)
     return {row["ledger_id"]: {**row.asDict(), "evidence": json.loads(row["evidence"])} for row in rows}
 
 
-HEALING = (
+TRANSIENT = (
     doubts.index_too_old(A),
     doubts.reads_unanswered(A, "refused"),
     doubts.bookie_not_asked("the bound"),
@@ -89,99 +89,99 @@ LASTING = (
 )  # fmt: skip
 
 
-def test_a_suspect_that_time_heals_is_confirmed_and_says_by_which_run(spark: SparkSession) -> None:
-    now = [found(doubt, ledger=number) for number, doubt in enumerate(HEALING, 10)]
-    said = judged(spark, now, [{**each, "confidence": "suspect"} for each in now])
-    assert [each["confidence"] for each in said.values()] == ["confirmed"] * 3
-    one = said[10]
-    assert one["message"] == (
+def test_suspect_with_transient_doubts_is_confirmed_and_names_the_earlier_run(spark: SparkSession) -> None:
+    rows = [finding(doubt, ledger=number) for number, doubt in enumerate(TRANSIENT, 10)]
+    by_ledger = judge(spark, rows, [{**row, "confidence": "suspect"} for row in rows])
+    assert [row["confidence"] for row in by_ledger.values()] == ["confirmed"] * 3
+    first = by_ledger[10]
+    assert first["message"] == (
         "it is lost; also seen by the run of 2026-11-21 05:07:49 UTC, for the same ledger version and with "
         "an older index"
     )
-    assert one["evidence"]["earlier_run"] == {"name": "monday", "finished": END}
-    assert one["evidence"]["doubts"] == [HEALING[0].text]
-    assert len(one["missing"]) == 2
+    assert first["evidence"]["earlier_run"] == {"name": "monday", "finished": END}
+    assert first["evidence"]["doubts"] == [TRANSIENT[0].text]
+    assert len(first["missing"]) == 2
 
 
-def test_a_doubt_that_lasts_is_not_healed_by_looking_twice(spark: SparkSession) -> None:
-    assert all(doubt.is_transient for doubt in HEALING)
-    now = [found(*HEALING, doubt, ledger=number) for number, doubt in enumerate(LASTING, 10)]
-    assert suspects_without_lasting_doubt(frame(spark, now)).isEmpty()
-    said = judged(spark, now, now)
-    assert {each["confidence"] for each in said.values()} == {"suspect"}
-    assert all("earlier_run" not in each["evidence"] for each in said.values())
+def test_suspect_with_a_lasting_doubt_is_not_confirmed_by_a_second_run(spark: SparkSession) -> None:
+    assert all(doubt.is_transient for doubt in TRANSIENT)
+    rows = [finding(*TRANSIENT, doubt, ledger=number) for number, doubt in enumerate(LASTING, 10)]
+    assert suspects_without_lasting_doubt(frame(spark, rows)).isEmpty()
+    by_ledger = judge(spark, rows, rows)
+    assert {row["confidence"] for row in by_ledger.values()} == {"suspect"}
+    assert all("earlier_run" not in row["evidence"] for row in by_ledger.values())
 
 
 @pytest.mark.parametrize(
-    ("then", "why"),
+    ("old_rows", "why"),
     [
         ([], "nobody saw it"),
-        ([found(*HEALING, version=2)], "the ledger moved"),
-        ([found(*HEALING, version=None)], "the version is not known"),
-        ([found(*HEALING, ledger=8)], "another ledger"),
-        ([found(*HEALING, id="below-ack-quorum")], "another finding"),
-        ([found(*HEALING, missing={A: b"1", B: b"3"})], "other entries"),
-        ([found(*HEALING, missing={A: b"1"})], "one bookie lost them since"),
-        ([found(*HEALING, confidence="unknown")], "it was unknown"),
+        ([finding(*TRANSIENT, version=2)], "the ledger moved"),
+        ([finding(*TRANSIENT, version=None)], "the version is not known"),
+        ([finding(*TRANSIENT, ledger=8)], "another ledger"),
+        ([finding(*TRANSIENT, id="below-ack-quorum")], "another finding"),
+        ([finding(*TRANSIENT, missing={A: b"1", B: b"3"})], "other entries"),
+        ([finding(*TRANSIENT, missing={A: b"1"})], "one bookie lost them since"),
+        ([finding(*TRANSIENT, confidence="unknown")], "it was unknown"),
     ],
 )
-def test_what_the_run_before_did_not_see_so_is_not_confirmed(
-    spark: SparkSession, then: list[Row], why: str
+def test_finding_that_differs_in_the_earlier_run_is_not_confirmed(
+    spark: SparkSession, old_rows: list[Row], why: str
 ) -> None:
-    said = judged(spark, [found(*HEALING)], then)[LEDGER]
-    assert (said["confidence"], said["message"]) == ("suspect", "it is lost"), why
-    assert "earlier_run" not in said["evidence"]
+    row = judge(spark, [finding(*TRANSIENT)], old_rows)[LEDGER]
+    assert (row["confidence"], row["message"]) == ("suspect", "it is lost"), why
+    assert "earlier_run" not in row["evidence"]
 
 
 @pytest.mark.parametrize(
     "times", [{A: END + GRACE + 1, B: END + GRACE}, {A: END + GRACE + 1}, {A: END + GRACE + 1, B: None}, {}]
 )
-def test_an_index_that_is_no_newer_than_the_run_before_confirms_nothing(
+def test_index_not_newer_than_the_earlier_run_does_not_confirm(
     spark: SparkSession, times: dict[str, int | None]
 ) -> None:
-    said = judged(spark, [found(*HEALING)], [found(*HEALING)], times)[LEDGER]
-    assert (said["confidence"], said["message"]) == ("suspect", "it is lost")
+    row = judge(spark, [finding(*TRANSIENT)], [finding(*TRANSIENT)], times)[LEDGER]
+    assert (row["confidence"], row["message"]) == ("suspect", "it is lost")
     # The next run counts from here.
-    assert said["evidence"]["earlier_run"]["finished"] == END
+    assert row["evidence"]["earlier_run"]["finished"] == END
 
 
-def test_fewer_copies_missing_than_before_are_what_both_have_seen(spark: SparkSession) -> None:
-    said = judged(spark, [found(*HEALING, missing={B: b"2"})], [found(*HEALING)], {B: TIMES[B]})
-    assert said[LEDGER]["confidence"] == "confirmed"
+def test_finding_with_fewer_missing_copies_than_before_is_confirmed(spark: SparkSession) -> None:
+    by_ledger = judge(spark, [finding(*TRANSIENT, missing={B: b"2"})], [finding(*TRANSIENT)], {B: TIMES[B]})
+    assert by_ledger[LEDGER]["confidence"] == "confirmed"
 
 
-def test_the_first_of_a_row_of_runs_counts(spark: SparkSession) -> None:
+def test_first_of_several_earlier_runs_counts(spark: SparkSession) -> None:
     first = {"name": "sunday", "finished": END - 1_000_000}
     times: dict[str, int | None] = dict.fromkeys((A, B), END - 1_000_000 + GRACE + 1)
     for confidence in ("suspect", "confirmed"):
-        then = [found(*HEALING, confidence=confidence, earlier_run=first)]
-        said = judged(spark, [found(*HEALING)], then, times)[LEDGER]
-        assert said["confidence"] == "confirmed"
-        assert said["evidence"]["earlier_run"] == first
-        assert "the run of 2026-11-21 04:51:09 UTC" in said["message"]
+        old_rows = [finding(*TRANSIENT, confidence=confidence, earlier_run=first)]
+        row = judge(spark, [finding(*TRANSIENT)], old_rows, times)[LEDGER]
+        assert row["confidence"] == "confirmed"
+        assert row["evidence"]["earlier_run"] == first
+        assert "the run of 2026-11-21 04:51:09 UTC" in row["message"]
 
 
-def test_what_moved_between_the_scans_of_this_run_stays_suspect(spark: SparkSession) -> None:
-    moved = found(*HEALING, ledger=CHANGED)
-    said = judged(spark, [moved, found(*HEALING)], [moved, found(*HEALING)])
-    assert (said[CHANGED]["confidence"], said[LEDGER]["confidence"]) == ("suspect", "confirmed")
+def test_ledger_changed_between_the_scans_stays_suspect(spark: SparkSession) -> None:
+    moved = finding(*TRANSIENT, ledger=CHANGED)
+    by_ledger = judge(spark, [moved, finding(*TRANSIENT)], [moved, finding(*TRANSIENT)])
+    assert (by_ledger[CHANGED]["confidence"], by_ledger[LEDGER]["confidence"]) == ("suspect", "confirmed")
 
 
-def test_other_findings_stay_as_they_are(spark: SparkSession) -> None:
+def test_findings_not_subject_to_two_runs_keep_their_confidence(spark: SparkSession) -> None:
     orphan = {"doubts": ["newer-than-scan"], "doubt": None}
-    now = [
-        {**found(ledger=1, id="orphan-ledger", bookie_id=A), "evidence": json.dumps(orphan)},
-        {**found(ledger=2, id="entries-past-end"), "evidence": '{"metadata_version":3}'},
-        found(ledger=4),  # suspect for what no doubt says, such as two scans that differ
-        found(*HEALING, ledger=5, confidence="confirmed"),
-        found(*HEALING, ledger=6, confidence="unknown"),
+    rows = [
+        {**finding(ledger=1, id="orphan-ledger", bookie_id=A), "evidence": json.dumps(orphan)},
+        {**finding(ledger=2, id="entries-past-end"), "evidence": '{"metadata_version":3}'},
+        finding(ledger=4),  # suspect for what no doubt says, such as two scans that differ
+        finding(*TRANSIENT, ledger=5, confidence="confirmed"),
+        finding(*TRANSIENT, ledger=6, confidence="unknown"),
     ]
-    said = judged(spark, now, now)
-    assert {ledger: each["confidence"] for ledger, each in said.items()} == {
+    by_ledger = judge(spark, rows, rows)
+    assert {ledger: row["confidence"] for ledger, row in by_ledger.items()} == {
         1: "suspect",
         2: "suspect",
         4: "suspect",
         5: "confirmed",
         6: "unknown",
     }
-    assert {each["message"] for each in said.values()} == {"it is lost"}
+    assert {row["message"] for row in by_ledger.values()} == {"it is lost"}

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from auditor.findings.confirm import doubt_unproved_data
 
 
-def test_findings_on_old_data_are_doubted_and_others_stand(spark: SparkSession) -> None:
+def test_findings_on_old_data_become_suspect_and_other_findings_stay(spark: SparkSession) -> None:
     rows = [
         ("orphan-ledger", "old", "confirmed"),
         ("orphan-ledger", "new", "confirmed"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from auditor import Audit
 from auditor.model.options import AuditOptions
 from auditor.runs.reader import RunReader
-from tests.corpora.shared import made_once
+from tests.corpora.shared import make_once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +54,7 @@ def lay_out(name: str, place: Path) -> None:
         archive.extractall(place, filter="data")
 
 
-def laid_out(name: str, place: Path) -> HazardCase:
+def case_at(name: str, place: Path) -> HazardCase:
     """A case that was unpacked there."""
     return HazardCase(name, f"dump://{place / name / 'metadata.jsonl'}", str(place / name / "bookies"))
 
@@ -68,12 +68,12 @@ class Hazards:
         self.case = cache(self._case)
 
     def _case(self, name: str) -> HazardCase:
-        place = made_once(self._root, f"hazard-{name}", lambda place: lay_out(name, place))
-        return laid_out(name, place)
+        place = make_once(self._root, f"hazard-{name}", lambda place: lay_out(name, place))
+        return case_at(name, place)
 
     def run(self, name: str, number: int = 1) -> RunReader:
         """The first or second audit of a case, opened an hour after its scan."""
-        return opened(self.run_path(name, number))
+        return open_after_scan(self.run_path(name, number))
 
     def run_path(self, name: str, number: int = 1) -> Path:
         """The directory of the first or second audit of a case."""
@@ -85,10 +85,10 @@ class Hazards:
             place.rmdir()
             Audit(case.metadata, [case.bookies], str(place), case.options).run(self._spark)
 
-        return made_once(self._root / f"runs-of-hazard-{name}", str(number), audit)
+        return make_once(self._root / f"runs-of-hazard-{name}", str(number), audit)
 
 
-def opened(path: Path | str) -> RunReader:
+def open_after_scan(path: Path | str) -> RunReader:
     """A finished run whose holds are asked an hour after its scan, whenever the test runs."""
     run = RunReader(path)
     run.holds.now = run.report.run.scan_time + HOUR_MS

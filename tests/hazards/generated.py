@@ -49,10 +49,10 @@ class Group:
             write = self.choice.randint(2, size)
             self.quorums[ledger] = (write, self.choice.randint(1, write))
 
-    def some_bookie(self) -> str:
+    def random_bookie(self) -> str:
         return self.choice.choice(self.bookies)
 
-    def some_ledger(self) -> int:
+    def random_ledger(self) -> int:
         return self.choice.choice(self.ledgers)
 
     def drop(self, ledger: int, bookies: Iterable[str], entries: Iterable[int]) -> None:
@@ -89,7 +89,7 @@ class Group:
             extra=self.extra.get(ledger),
         )
         for damaged, bookie in self.damaged:
-            if damaged == ledger and (ledger, bookie) in cluster.held:
+            if damaged == ledger and (ledger, bookie) in cluster.copies:
                 cluster.index(ledger, bookie, b"JUNK" + bytes(1020))
         if ledger in self.marked:
             cluster.mark(ledger, self.marked[ledger])
@@ -99,52 +99,52 @@ class Group:
 
 
 def bookie_down(group: Group) -> None:
-    group.unregistered.add(group.some_bookie())
+    group.unregistered.add(group.random_bookie())
 
 
 def bookie_not_given(group: Group) -> None:
-    group.without_disk.add(group.some_bookie())
+    group.without_disk.add(group.random_bookie())
 
 
 def bookie_gone(group: Group) -> None:
-    bookie = group.some_bookie()
+    bookie = group.random_bookie()
     group.unregistered.add(bookie)
     group.without_disk.add(bookie)
     group.without_cookie.add(bookie)
 
 
 def cookie_gone(group: Group) -> None:
-    group.without_cookie.add(group.some_bookie())
+    group.without_cookie.add(group.random_bookie())
 
 
 def disks_of_another_cluster(group: Group) -> None:
-    group.foreign.add(group.some_bookie())
+    group.foreign.add(group.random_bookie())
 
 
 def disk_not_mounted(group: Group) -> None:
-    group.without_version.add(group.some_bookie())
+    group.without_version.add(group.random_bookie())
 
 
 def copy_lacks_entries(group: Group) -> None:
-    ledger = group.some_ledger()
+    ledger = group.random_ledger()
     group.drop(ledger, [group.choice.choice(group.ensembles[ledger])], range(3, 7))
 
 
 def one_copy_left(group: Group) -> None:
-    ledger = group.some_ledger()
+    ledger = group.random_ledger()
     group.drop(ledger, group.ensembles[ledger][1:], [4])
 
 
 def entry_lost(group: Group) -> None:
-    ledger = group.some_ledger()
+    ledger = group.random_ledger()
     group.drop(ledger, group.ensembles[ledger], [4])
 
 
 def last_copy_elsewhere(group: Group) -> None:
-    ledger = group.some_ledger()
+    ledger = group.random_ledger()
     group.drop(ledger, group.ensembles[ledger], range(LAST_ENTRY + 1))
-    others = [bookie for bookie in group.bookies if bookie not in group.ensembles[ledger]]
-    group.extra.setdefault(ledger, {})[group.choice.choice(others)] = {*range(LAST_ENTRY + 1)}
+    outsiders = [bookie for bookie in group.bookies if bookie not in group.ensembles[ledger]]
+    group.extra.setdefault(ledger, {})[group.choice.choice(outsiders)] = {*range(LAST_ENTRY + 1)}
 
 
 def metadata_gone(group: Group) -> None:
@@ -152,33 +152,33 @@ def metadata_gone(group: Group) -> None:
 
 
 def entries_past_end(group: Group) -> None:
-    ledger = group.some_ledger()
-    more = {LAST_ENTRY + 1, LAST_ENTRY + 2}
+    ledger = group.random_ledger()
+    entries = {LAST_ENTRY + 1, LAST_ENTRY + 2}
     for bookie in group.ensembles[ledger]:
-        group.extra.setdefault(ledger, {})[bookie] = more
+        group.extra.setdefault(ledger, {})[bookie] = entries
 
 
 def index_damaged(group: Group) -> None:
-    ledger = group.some_ledger()
+    ledger = group.random_ledger()
     group.damaged.add((ledger, group.choice.choice(group.ensembles[ledger])))
 
 
 def ledger_open(group: Group) -> None:
-    group.open.add(group.some_ledger())
+    group.open.add(group.random_ledger())
 
 
 def bookie_empty(group: Group) -> None:
-    bookie = group.some_bookie()
+    bookie = group.random_bookie()
     for ledger in group.ledgers:
         group.drop(ledger, [bookie], range(LAST_ENTRY + 1))
 
 
 def members_down(group: Group) -> None:
-    group.unregistered.update(group.ensembles[group.some_ledger()])
+    group.unregistered.update(group.ensembles[group.random_ledger()])
 
 
 def marked_for_replication(group: Group) -> None:
-    ledger = group.some_ledger()
+    ledger = group.random_ledger()
     group.marked[ledger] = group.ensembles[ledger][0]
 
 
@@ -193,15 +193,15 @@ def generated_store(seed: int, groups: int) -> tuple[Cluster, list[Group]]:
     """A store with so many clusters, each with one to three faults, and what was done to each."""
     choice = random.Random(seed)
     cluster = Cluster()
-    made = []
+    all_groups = []
     for number in range(groups):
         group = Group(number, choice)
         for fault in choice.sample(FAULTS, choice.randint(1, 3)):
             fault(group)
             group.faults.append(fault.__name__)
         group.write(cluster)
-        made.append(group)
-    return cluster, made
+        all_groups.append(group)
+    return cluster, all_groups
 
 
 def hold_by_records(cluster: Cluster, number: int) -> dict[int, str]:
@@ -214,24 +214,24 @@ def hold_by_records(cluster: Cluster, number: int) -> dict[int, str]:
     ledger = opened.ledgers[0]
     opened.open.add(ledger)
     member = opened.ensembles[ledger][0]
-    for each in opened.ledgers:
-        opened.drop(each, [member], range(LAST_ENTRY + 1))
+    for ledger_id in opened.ledgers:
+        opened.drop(ledger_id, [member], range(LAST_ENTRY + 1))
     for group in (elsewhere, opened):
         group.write(cluster)
     [copied] = elsewhere.extra
     return {copied: next(iter(elsewhere.extra[copied])), ledger: member}
 
 
-def blind(cluster: Cluster, group: Group) -> str:
+def make_unreadable(cluster: Cluster, group: Group) -> str:
     """Make a part of a written group unreadable, and return which: nothing is mended by that."""
-    bookie = group.some_bookie()
+    bookie = group.random_bookie()
     ledger = group.choice.choice([*{*group.ledgers} - group.without_metadata] or group.ledgers)
-    members = sorted(name for id, name in cluster.held if id == ledger)
+    members = sorted(name for id, name in cluster.copies if id == ledger)
     spot = group.choice.choice(("disk", "index", "record", "cookie"))
     if spot == "disk":
         place = f"{bookie.replace(':', '_')}/"
         cluster.files = {path: data for path, data in cluster.files.items() if not path.startswith(place)}
-        cluster.held = {key: entries for key, entries in cluster.held.items() if key[1] != bookie}
+        cluster.copies = {key: entries for key, entries in cluster.copies.items() if key[1] != bookie}
     elif spot == "index" and members:
         cluster.index(ledger, group.choice.choice(members), b"JUNK" + bytes(1020))
     elif spot == "record" and ledger not in group.without_metadata:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from auditor.actions.objects import ActionObject
     from auditor.runs.reader import RunReader
 
-BOOKIES_REHEARSED = 40
+MAX_REHEARSED_BOOKIES = 40
 """So many bookies of one run are asked whether they may be decommissioned."""
 
 
@@ -60,14 +60,14 @@ def _planned(run: RunReader) -> Iterator[Instruction]:
     for step in make_plan(run).steps:
         kind = ActionKind(step.kind)
         objects = [] if step.bookie_id is None else [bookie(step.bookie_id)]
-        ledgers = [ledger(int(each.ledger_id)) for each in step.ledgers]
+        ledgers = [ledger(int(target.ledger_id)) for target in step.ledgers]
         for subject in ledgers or objects:
             yield Instruction(kind, (subject, *(objects if ledgers else ())), f"plan step {step.number}")
 
 
 def _decommissioned(run: RunReader) -> Iterator[Instruction]:
     names = sorted(row["bookie_id"] for row in run.table("bookies", ["bookie_id"]).to_pylist())
-    for name in names[:BOOKIES_REHEARSED]:
+    for name in names[:MAX_REHEARSED_BOOKIES]:
         if rehearse(run, [name]).answer is Answer.NOW:
             yield Instruction(ActionKind.DECOMMISSION, (bookie(name),), "decommission")
 
@@ -118,9 +118,9 @@ def _contradicting(instructions: Iterable[Instruction]) -> Iterator[str]:
                 continue
             by_object.setdefault(subject, set()).add((instruction.kind, instruction.origin))
     for subject, kinds in by_object.items():
-        for (one, one_origin), (two, two_origin) in combinations(sorted(kinds), 2):
-            if frozenset((one, two)) in CONTRADICTIONS:
-                yield f"{subject.key}: {one} ({one_origin}) and {two} ({two_origin})"
+        for (first, one_origin), (second, two_origin) in combinations(sorted(kinds), 2):
+            if frozenset((first, second)) in CONTRADICTIONS:
+                yield f"{subject.key}: {first} ({one_origin}) and {second} ({two_origin})"
 
 
 def forbidden_by(run: RunReader) -> set[tuple[str, str, ActionKind]]:

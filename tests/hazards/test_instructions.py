@@ -24,10 +24,10 @@ WRITES = re.compile(
 )
 
 
-def shown(monkeypatch: pytest.MonkeyPatch, run: RunReader, *command: str) -> str:
+def command_output(monkeypatch: pytest.MonkeyPatch, run: RunReader, *command: str) -> str:
     """What a command of the program prints an hour after the scan of a run."""
-    now = run.report.run.scan_time + HOUR_MS
-    monkeypatch.setattr("auditor.runs.reader.now_ms", lambda: now)
+    now_ms = run.report.run.scan_time + HOUR_MS
+    monkeypatch.setattr("auditor.runs.reader.now_ms", lambda: now_ms)
     result = CliRunner().invoke(main, [*command, "--run", run.path])
     assert result.exit_code == 0, result.output
     return " ".join(result.stdout.split())
@@ -44,20 +44,20 @@ def shown(monkeypatch: pytest.MonkeyPatch, run: RunReader, *command: str) -> str
 def test_a_bookie_with_needed_data_is_not_decommissioned(
     case: str, name: str, reasons: set[str], hazards: Hazards
 ) -> None:
-    found = rehearse(hazards.run(case, 2), [name])
-    certain = {hold.reason for hold in found.together.holds if hold.certain}
-    assert found.answer is (Answer.NEVER if certain else Answer.UNKNOWN)
-    assert found.exit_code == (1 if certain else 3)
-    assert reasons & {hold.reason for hold in found.together.holds}
-    text = decommission_text(found)
+    rehearsal = rehearse(hazards.run(case, 2), [name])
+    certain = {hold.reason for hold in rehearsal.together.holds if hold.certain}
+    assert rehearsal.answer is (Answer.NEVER if certain else Answer.UNKNOWN)
+    assert rehearsal.exit_code == (1 if certain else 3)
+    assert reasons & {hold.reason for hold in rehearsal.together.holds}
+    text = decommission_text(rehearsal)
     assert not WRITES.search(text)
     assert "lifted when" in text
 
 
-def test_the_last_copy_outside_its_ensembles_refuses_with_certainty(hazards: Hazards) -> None:
-    found = rehearse(hazards.run("h10", 2), ["bk4:3181"])
-    assert found.exit_code == 1
-    first = decommission_text(found).split("(exit 1)")[0]
+def test_last_copy_outside_its_ensembles_refuses_decommissioning_for_certain(hazards: Hazards) -> None:
+    rehearsal = rehearse(hazards.run("h10", 2), ["bk4:3181"])
+    assert rehearsal.exit_code == 1
+    first = decommission_text(rehearsal).split("(exit 1)")[0]
     assert first.startswith("decommission bk4:3181: refused.")
     assert "1 live ledger (30)" in " ".join(first.split())
 
@@ -65,40 +65,40 @@ def test_the_last_copy_outside_its_ensembles_refuses_with_certainty(hazards: Haz
 def test_holders_of_a_dangling_ledger_are_not_decommissioned(hazards: Hazards) -> None:
     run = hazards.run("h2", 2)
     for name in {row["bookie_id"] for row in run.table("orphans").to_pylist()}:
-        found = rehearse(run, [name])
-        assert found.answer is not Answer.NOW
-        assert "owner-dangling" in {hold.reason for hold in found.together.holds}
+        rehearsal = rehearse(run, [name])
+        assert rehearsal.answer is not Answer.NOW
+        assert "owner-dangling" in {hold.reason for hold in rehearsal.together.holds}
 
 
 def test_a_first_run_permits_no_decommissioning(hazards: Hazards) -> None:
-    found = rehearse(hazards.run("h10"), ["bk3:3181"])
-    assert found.answer is not Answer.NOW
-    assert Cause.NO_EARLIER_RUN in {blocker.cause for blocker in found.together.blockers}
+    rehearsal = rehearse(hazards.run("h10"), ["bk3:3181"])
+    assert rehearsal.answer is not Answer.NOW
+    assert Cause.NO_EARLIER_RUN in {blocker.cause for blocker in rehearsal.together.blockers}
 
 
 def test_a_ledger_that_a_stopped_bookie_has_is_neither_deleted_nor_recovered(
     hazards: Hazards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = shown(monkeypatch, hazards.run("h17", 2), "explain", "ledger", "30")
+    text = command_output(monkeypatch, hazards.run("h17", 2), "explain", "ledger", "30")
     assert "copies-on-down-bookies" in text
     assert not WRITES.search(text)
     assert "do not recover, delete ledger:" in text
 
 
 @pytest.mark.parametrize("ledger", range(20, 25))
-def test_a_ledger_that_nobody_serves_has_no_command_that_writes(
+def test_ledger_without_registered_member_has_no_writing_command(
     ledger: int, hazards: Hazards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = shown(monkeypatch, hazards.run("h20", 2), "explain", "ledger", str(ledger))
+    text = command_output(monkeypatch, hazards.run("h20", 2), "explain", "ledger", str(ledger))
     assert "do not recover, wait, delete ledger:" in text
     assert "(no-member-registered)" in text
     assert not WRITES.search(text)
 
 
-def test_a_bookie_without_its_disk_is_not_to_be_started(
+def test_explain_bookie_forbids_to_start_a_bookie_without_its_disk(
     hazards: Hazards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = shown(monkeypatch, hazards.run("h16", 2), "explain", "bookie", "bk1:3181")
+    text = command_output(monkeypatch, hazards.run("h16", 2), "explain", "bookie", "bk1:3181")
     assert re.search(r"do not start, make cookie, .* until:", text)
     assert re.search(r"do not .* start, rebuild index: .* would not restart", text)
     assert "Do not: create a cookie for bk1:3181" in text
@@ -106,15 +106,15 @@ def test_a_bookie_without_its_disk_is_not_to_be_started(
     assert {*WRITES.findall(text)} <= {("recover -sk -sku bk", "")}
 
 
-def test_a_bookie_behind_another_store_keeps_its_cookie(
+def test_bookie_with_suspect_metadata_gets_no_writing_command(
     hazards: Hazards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = shown(monkeypatch, hazards.run("h5", 2), "explain", "bookie", "bk4:3181")
+    text = command_output(monkeypatch, hazards.run("h5", 2), "explain", "bookie", "bk4:3181")
     assert not WRITES.search(text)
     assert "metadata-suspect" in text
 
 
-def test_logs_of_ledgers_that_an_owner_names_are_not_to_be_collected(
+def test_space_offers_no_collection_of_logs_of_owner_named_ledgers(
     hazards: Hazards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = hazards.run("h2", 2)

@@ -15,7 +15,7 @@ from auditor.model.holds import ActionKind
 from auditor.plan.plan_file import make_plan
 from auditor.runs.reader import RunReader
 from tests.clusters.idle import audit
-from tests.plan.cluster import claim, operated_cluster, own
+from tests.plan.cluster import add_owner, claim, operated_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LETTERS = "abcdef"
 LAST_OUTSIDE, DANGLING, UNINDEXED, SECOND_CLUSTER, DIFFERING, OPEN = range(1, 7)
-RESTING = "public/default/persistent/kept"
+TOPIC = "public/default/persistent/kept"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def real(
         bookies.create(OPEN, [e, a], 2, 2)
         bookies.append(OPEN, 5)
         bookies.flush()
-        own(store, RESTING, DANGLING)
+        add_owner(store, TOPIC, DANGLING)
         claim(store, SECOND_CLUSTER, "east/default/persistent/live")
         bookies.delete(DANGLING)
         for name in (c, d):
@@ -72,7 +72,7 @@ def refused(run: RunReader, kind: ActionKind, *objects: ActionObject) -> set[str
 Real = tuple[RunReader, "Mapping[str, str]"]
 
 
-def test_the_bookie_with_the_last_copy_outside_its_ensembles_stays(real: Real) -> None:
+def test_actions_on_the_bookie_with_the_last_outside_copy_are_refused(real: Real) -> None:
     run, ids = real
     for kind in (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE, ActionKind.COLLECT):
         assert "foreign-copy" in refused(run, kind, bookie(ids["f"]))
@@ -92,21 +92,21 @@ def test_logs_with_bytes_that_no_index_lists_are_not_compacted(letter: str, real
         assert "entry-lost" in refused(run, kind, bookie(ids[letter]))
 
 
-def test_a_topic_of_a_second_cluster_keeps_its_ledgers(real: Real) -> None:
+def test_ledger_of_a_topic_of_a_second_cluster_is_not_deleted(real: Real) -> None:
     run, _ = real
     answer = permit(run, ActionKind.DELETE_LEDGER, [ledger(SECOND_CLUSTER)])
     assert isinstance(answer, Refused)
-    planned = {each.ledger_id for step in make_plan(run).steps for each in step.ledgers}
+    planned = {target.ledger_id for step in make_plan(run).steps for target in step.ledgers}
     assert str(SECOND_CLUSTER) not in planned
 
 
-def test_copies_that_differ_are_not_copied(real: Real) -> None:
+def test_ledger_with_differing_copies_is_not_recovered(real: Real) -> None:
     run, _ = real
     assert "replica-mismatch" in refused(run, ActionKind.RECOVER, ledger(DIFFERING))
 
 
 @pytest.mark.parametrize("letter", ["e", "a"])
-def test_an_index_is_not_rebuilt_below_an_open_ledger(letter: str, real: Real) -> None:
+def test_index_of_a_bookie_with_an_open_ledger_is_not_rebuilt(letter: str, real: Real) -> None:
     run, ids = real
     for kind in (ActionKind.REBUILD_INDEX, ActionKind.DECOMMISSION):
         assert "open-ledgers" in refused(run, kind, bookie(ids[letter]))

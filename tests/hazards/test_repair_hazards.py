@@ -10,7 +10,7 @@ from auditor.reports import ledger as ledger_report
 from auditor.reports.first_screen import render
 from auditor.runs.load_ledger import ledger_view
 from auditor.runs.reader import RunReader
-from tests.corpora.audited import Audited
+from tests.corpora.audited import FinishedRun
 from tests.hazards.cases import Hazards
 
 REPAIR = {
@@ -19,30 +19,30 @@ REPAIR = {
 }  # fmt: skip
 
 
-def audited(hazards: Hazards, case: str) -> Audited:
-    return Audited(hazards.run(case).report, hazards.run_path(case))
+def audited(hazards: Hazards, case: str) -> FinishedRun:
+    return FinishedRun(hazards.run(case).report, hazards.run_path(case))
 
 
-def repair_findings(run: Audited) -> set[tuple[str, int | None, str, str]]:
+def repair_findings(run: FinishedRun) -> set[tuple[str, int | None, str, str]]:
     rows = [row for row in run.findings() if row["id"] in REPAIR]
     return {(row["id"], row["ledger_id"], row["severity"], row["confidence"]) for row in rows}
 
 
-def lines_of_ledgers_with_a_member_down(run: Audited) -> list[str]:
+def lines_of_ledgers_with_a_member_down(run: FinishedRun) -> list[str]:
     """What explain ledger calls them; each says who is down, and none is called healthy."""
     reader, calls = RunReader(run.out), []
     down = {row["bookie_id"] for row in run.table("bookies") if row["registered"] is None}
     for row in run.table("ledgers"):
-        if down & {each["bookie_id"] for each in row["replicas"] if each["depends"]}:
-            first, *rest = ledger_report.render(ledger_view(reader, row["ledger_id"])).splitlines()
+        if down & {replica["bookie_id"] for replica in row["replicas"] if replica["depends"]}:
+            first, *details = ledger_report.render(ledger_view(reader, row["ledger_id"])).splitlines()
             assert "healthy" not in first
-            assert any(line.startswith("  down ") for line in rest)
+            assert any(line.startswith("  down ") for line in details)
             calls.append(first)
     return calls
 
 
 @pytest.mark.parametrize(
-    ("case", "found", "said", "code"),
+    ("case", "expected", "message", "code"),
     [
         ("f1", {("no-auditor", None, "warning", "confirmed")}, "no auditor and no worker", 0),
         (
@@ -60,23 +60,23 @@ def lines_of_ledgers_with_a_member_down(run: Audited) -> list[str]:
         ),
     ],
 )
-def test_what_repairs_nothing_is_said(
+def test_cluster_without_working_repair_is_reported(
     hazards: Hazards,
     case: str,
-    found: set[tuple[str, int | None, str, str]],
-    said: str,
+    expected: set[tuple[str, int | None, str, str]],
+    message: str,
     code: int,
 ) -> None:
     run = audited(hazards, case)
-    assert repair_findings(run) == found
+    assert repair_findings(run) == expected
     assert exit_code(run.report, Severity.ERROR) == code
     screen = render(run.report, str(run.out))
-    assert said in screen
-    assert next(iter(found))[0] in screen
+    assert message in screen
+    assert next(iter(expected))[0] in screen
     assert bool(lines_of_ledgers_with_a_member_down(run)) == (case in ("f3", "h20"))
 
 
-def test_a_ledger_whose_only_copy_is_on_a_bookie_that_is_down(hazards: Hazards) -> None:
+def test_ledger_with_its_only_copy_on_a_down_bookie_is_unavailable(hazards: Hazards) -> None:
     run = audited(hazards, "h17")
     assert ("ledger-unavailable", 30, "error", "confirmed") in repair_findings(run)
     text = ledger_report.render(ledger_view(RunReader(run.out), 30))

@@ -26,11 +26,11 @@ from auditor.reports.ledger import render
 from auditor.runs.load_ledger import ledger_view
 from auditor.runs.load_space import space_gauges, space_view
 from auditor.runs.reader import RunReader
-from tests.codecs.bookie.test_entry_log_records import one_by_one
-from tests.corpora.audited import Audited, audit, entries
+from tests.codecs.bookie.test_entry_log_records import scan_one_by_one
+from tests.corpora.audited import FinishedRun, audit, entries
 from tests.corpora.corpora import Corpus
 from tests.corpora.test_space import with_logs
-from tests.hazards.cases import Hazards, opened
+from tests.hazards.cases import Hazards, open_after_scan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,58 +39,60 @@ NOT_OFFERED = ("entry-log-reclaimable", "entry-log-pinned")
 
 
 @pytest.fixture(scope="module")
-def h11(hazards: Hazards) -> Audited:
+def h11(hazards: Hazards) -> FinishedRun:
     """The .idx file of ledger 30 is gone at both members, and their logs have its bytes."""
     return audited(hazards.run("h11"))
 
 
 @pytest.fixture(scope="module")
-def h2(hazards: Hazards) -> Audited:
+def h2(hazards: Hazards) -> FinishedRun:
     """The metadata of eight ledgers is gone. A topic names them, and their logs hold nothing else."""
     return audited(hazards.run("h2"))
 
 
-def audited(run: RunReader) -> Audited:
-    return Audited(run.report, Path(run.path))
+def audited(run: RunReader) -> FinishedRun:
+    return FinishedRun(run.report, Path(run.path))
 
 
-def bytes_of(run: Audited, ledger: int) -> dict[tuple[str, str], int]:
+def bytes_of(run: FinishedRun, ledger: int) -> dict[tuple[str, str], int]:
     """By bookie and class."""
-    found: dict[tuple[str, str], int] = {}
+    sizes: dict[tuple[str, str], int] = {}
     for row in run.table("space"):
         if row["ledger_id"] == ledger:
             key = (row["bookie_id"], row["class"])
-            found[key] = found.get(key, 0) + row["bytes"]
-    return found
+            sizes[key] = sizes.get(key, 0) + row["bytes"]
+    return sizes
 
 
-def nothing_is_offered(run: Audited, bookies: set[str]) -> None:
+def assert_nothing_reclaimable(run: FinishedRun, bookies: set[str]) -> None:
     """No finding, step or figure counts a byte of these bookies' logs as reclaimable."""
-    assert [row["bookie_id"] for id in NOT_OFFERED for row in run.of(id) if row["bookie_id"] in bookies] == []
+    assert [
+        row["bookie_id"] for id in NOT_OFFERED for row in run.findings_of(id) if row["bookie_id"] in bookies
+    ] == []
     reader = RunReader(run.out)
     assert {step.bookie_id for step in space_view(reader, "bookie").steps} & bookies == set()
     gauges = space_gauges(reader).reclaimable
     assert {bookie: sum(gauges[bookie].values()) for bookie in bookies} == dict.fromkeys(bookies, 0)
 
 
-def test_bytes_of_a_ledger_without_an_index_file_are_needed_and_not_reclaimable(h11: Audited) -> None:
+def test_bytes_of_a_ledger_without_an_index_file_are_needed_and_not_reclaimable(h11: FinishedRun) -> None:
     bookies = {"bk1:3181", "bk2:3181"}
     assert bytes_of(h11, 30) == {(bookie, SpaceClass.NOT_INDEXED): 480 for bookie in bookies}
-    nothing_is_offered(h11, bookies)
+    assert_nothing_reclaimable(h11, bookies)
 
 
-def test_the_collector_is_stopped_before_it_deletes_them(h11: Audited) -> None:
-    found = {row["bookie_id"]: row for row in h11.of("gc-would-delete-live")}
-    assert {*found} == {"bk1:3181", "bk2:3181"}
-    for row in found.values():
+def test_gc_would_delete_live_is_found_for_bytes_that_no_index_lists(h11: FinishedRun) -> None:
+    findings = {row["bookie_id"]: row for row in h11.findings_of("gc-would-delete-live")}
+    assert {*findings} == {"bk1:3181", "bk2:3181"}
+    for row in findings.values():
         evidence = json.loads(row["evidence"])
         assert (row["confidence"], evidence["reasons"], evidence["sample"]) == (
             "confirmed", ["not-indexed"], ["30"]
         )  # fmt: skip
 
 
-def test_a_lost_entry_is_recoverable_from_the_log_that_has_it(h11: Audited) -> None:
-    [lost] = h11.of("entry-lost")
+def test_a_lost_entry_is_recoverable_from_the_log_that_has_it(h11: FinishedRun) -> None:
+    [lost] = h11.findings_of("entry-lost")
     assert (lost["ledger_id"], lost["severity"], lost["confidence"]) == (30, "critical", "confirmed")
     assert "no index has 10 of 10 entries" in lost["message"]
     for bookie in ("bk1:3181", "bk2:3181"):
@@ -103,18 +105,18 @@ def test_a_lost_entry_is_recoverable_from_the_log_that_has_it(h11: Audited) -> N
     assert "entry log 1 of bk1:3181: 0-9 (10 entries), 480 bytes, 10 of them in no index" in drawn
 
 
-def test_bytes_that_an_owner_names_are_no_garbage(h2: Audited) -> None:
-    dangling = {row["ledger_id"] for row in h2.of("owner-dangling")}
+def test_bytes_of_owner_named_ledgers_are_not_reclaimable(h2: FinishedRun) -> None:
+    dangling = {row["ledger_id"] for row in h2.findings_of("owner-dangling")}
     assert dangling == set(range(10, 18))
     for ledger in dangling:
         assert {name for _, name in bytes_of(h2, ledger)} == {SpaceClass.OWNER_NAMED}
     holders = {row["bookie_id"] for row in h2.table("space") if row["class"] == SpaceClass.OWNER_NAMED}
-    nothing_is_offered(h2, holders)
-    gone = [row for row in h2.table("log_foresight") if row["needed"]]
-    assert {(row["action"], row["frees"]) for row in gone} == {("delete", 0)}
+    assert_nothing_reclaimable(h2, holders)
+    deletions = [row for row in h2.table("log_foresight") if row["needed"]]
+    assert {(row["action"], row["frees"]) for row in deletions} == {("delete", 0)}
 
 
-def without_an_index(hazards: Hazards, place: Path) -> str:
+def copy_without_index(hazards: Hazards, place: Path) -> str:
     """h2 with logs as young as a copy makes them, and no index file of a ledger that only the topic names."""
     case = hazards.case("h2")
     shutil.copytree(Path(case.bookies).parent, place / "h2", copy_function=shutil.copyfile)
@@ -124,16 +126,16 @@ def without_an_index(hazards: Hazards, place: Path) -> str:
     return str(place / "h2")
 
 
-def test_bytes_that_only_entry_logs_have_keep_their_bookies(
+def test_erasing_bookies_with_bytes_only_in_entry_logs_is_refused(
     hazards: Hazards, spark: SparkSession, tmp_path: Path
 ) -> None:
-    place = without_an_index(hazards, tmp_path)
+    place = copy_without_index(hazards, tmp_path)
     runs = {}
     for number, logs in enumerate((False, True, False), 1):
         out = tmp_path / "runs" / str(number)
         options = AuditOptions(entry_logs=logs)
         Audit(f"dump://{place}/metadata.jsonl", [f"{place}/bookies"], str(out), options).run(spark)
-        runs[number] = opened(out)
+        runs[number] = open_after_scan(out)
     for number, reason in ((1, "unread-disk"), (2, "unindexed-bytes"), (3, "unindexed-bytes")):
         for name in ("bk1:3181", "bk2:3181", "bk3:3181"):
             for kind in ERASING_ACTIONS:
@@ -142,7 +144,7 @@ def test_bytes_that_only_entry_logs_have_keep_their_bookies(
                 assert reason in {hold.reason for hold in answer.holds}, (number, kind)
 
 
-GONE, PARTLY_GONE, LACKING = 0, 1, (3, 4, 5)
+LOST_LEDGER, PARTLY_GONE, LACKING = 0, 1, (3, 4, 5)
 """Ledgers of dbledger-long: one that loses all of its index, one that loses locations of three entries."""
 
 
@@ -151,47 +153,45 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     corpus = with_logs("dbledger-long", tmp_path_factory.mktemp("unlocated"))
     for database in corpus.bookies.glob("*/*/current/locations"):
         with Rdict(str(database), Options(raw_mode=True)) as locations:
-            for ledger, lacking in ((GONE, range(100)), (PARTLY_GONE, LACKING)):
+            for ledger, lacking in ((LOST_LEDGER, range(100)), (PARTLY_GONE, LACKING)):
                 for entry in lacking:
                     key = ledger.to_bytes(8, "big") + entry.to_bytes(8, "big")
                     if key in locations:
                         del locations[key]
         with Rdict(str(database.with_name("ledgers")), Options(raw_mode=True)) as ledgers:
-            key = GONE.to_bytes(8, "big")
+            key = LOST_LEDGER.to_bytes(8, "big")
             if key in ledgers:
                 del ledgers[key]
     return corpus
 
 
 @pytest.fixture(scope="module")
-def databases(real: Corpus, spark: SparkSession) -> Audited:
+def databases(real: Corpus, spark: SparkSession) -> FinishedRun:
     return audit(spark, f"dump://{real.dump}", real.bookies, real.root / "runs" / "1", entry_logs=True)
 
 
-def in_logs(corpus: Corpus, ledger: int, wanted: range | tuple[int, ...]) -> dict[tuple[str, int], int]:
+def in_logs(corpus: Corpus, ledger: int, entry_ids: range | tuple[int, ...]) -> dict[tuple[str, int], int]:
     """Bytes of these entries by log and entry, by a plain read of all logs."""
     return {
         (str(log), entry): size
         for log in corpus.bookies.glob("*/*/current/*.log")
-        for _, size, _, found, entry in one_by_one(log.read_bytes())
-        if found == ledger and entry in wanted
+        for _, size, _, ledger_id, entry in scan_one_by_one(log.read_bytes())
+        if ledger_id == ledger and entry in entry_ids
     }
 
 
-def test_databases_that_lack_a_ledger_or_some_of_its_locations_leave_their_bytes_needed(
-    real: Corpus, databases: Audited
-) -> None:
+def test_bytes_that_a_database_lacks_are_counted_as_needed(real: Corpus, databases: FinishedRun) -> None:
     rows = databases.table("log_entries")
-    for ledger, lacking in ((GONE, range(100)), (PARTLY_GONE, LACKING)):
+    for ledger, lacking in ((LOST_LEDGER, range(100)), (PARTLY_GONE, LACKING)):
         plain = in_logs(real, ledger, lacking)
         assert plain
-        found = {
+        entry_keys = {
             (row["path"], entry)
             for row in rows
             if row["ledger_id"] == ledger
             for entry in entries(row["lost"])
         }
-        assert found == {*plain}
+        assert entry_keys == {*plain}
         needed = sum(
             size for (_, name), size in bytes_of(databases, ledger).items() if name == SpaceClass.NOT_INDEXED
         )
@@ -199,26 +199,26 @@ def test_databases_that_lack_a_ledger_or_some_of_its_locations_leave_their_bytes
     offered = {
         log["path"]
         for id in NOT_OFFERED
-        for row in databases.of(id)
+        for row in databases.findings_of(id)
         for log in json.loads(row["evidence"])["sample"]
     }
     assert offered.isdisjoint(row["path"] for row in rows)
 
 
-def test_entries_that_databases_lack_are_lost_and_recoverable(databases: Audited) -> None:
-    lost = {row["ledger_id"]: row for row in databases.of("entry-lost")}
-    assert "no index has" in lost[GONE]["message"]
+def test_entries_that_databases_lack_are_lost_and_recoverable(databases: FinishedRun) -> None:
+    lost = {row["ledger_id"]: row for row in databases.findings_of("entry-lost")}
+    assert "no index has" in lost[LOST_LEDGER]["message"]
     assert "no index has 3 of 21 entries" in lost[PARTLY_GONE]["message"]
-    for ledger in (GONE, PARTLY_GONE):
+    for ledger in (LOST_LEDGER, PARTLY_GONE):
         assert " of bk-b.rack1 has " in lost[ledger]["message"]
 
 
-def test_the_plan_rebuilds_the_index_while_the_bookie_is_stopped(h11: Audited) -> None:
+def test_the_plan_rebuilds_the_index_while_the_bookie_is_stopped(h11: FinishedRun) -> None:
     """Databases: `tests.plan.test_damaged_indexes`.
 
     Both bookies need it, and together they alone serve other ledgers: the second one waits for the first.
     """
-    plan = make_plan(opened(h11.out))
+    plan = make_plan(open_after_scan(h11.out))
     steps = [step for step in plan.steps if step.kind is ActionKind.REBUILD_INDEX]
     assert [step.bookie_id for step in steps] == ["bk1:3181"]
     [waiting] = [refused for refused in plan.refused if refused.kind is ActionKind.REBUILD_INDEX]
@@ -226,7 +226,7 @@ def test_the_plan_rebuilds_the_index_while_the_bookie_is_stopped(h11: Audited) -
     assert "only bk1:3181, bk2:3181 serve some entries" in waiting.why
     command = "bookkeeper shell regenerate-interleaved-storage-index-file -l 30 -password PASSWORD"
     for step in steps:
-        texts = [each.text for each in step.commands]
+        texts = [step_command.text for step_command in step.commands]
         assert texts[0] == f"stop the bookie {step.bookie_id}"
         assert command in texts
         # Its collector would delete the bytes: it starts once an audit has seen the new index.

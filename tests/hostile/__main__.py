@@ -100,7 +100,7 @@ def _play(root: Path, chosen: argparse.Namespace) -> int:
     """Make everything that calls read, and play."""
     from auditor.embedded.zookeeper import EmbeddedZooKeeper
     from tests.hostile.faults import Bench
-    from tests.hostile.ground import Ground, load_zookeeper, make_files, make_runs
+    from tests.hostile.ground import TrialData, load_zookeeper, make_files, make_runs
     from tests.hostile.servers import FaultyServers
     from tests.hostile.trial import Trial, play_rounds
     from tests.servers import shared_spark
@@ -109,32 +109,32 @@ def _play(root: Path, chosen: argparse.Namespace) -> int:
     # What this process has started ends with it, also when it is asked to.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     os.chdir(root)
-    ground = Ground(root)
-    made = root / "made"
+    trial_data = TrialData(root)
+    sources_file = root / "made"
     spark = root / "spark"
     shutil.rmtree(spark, ignore_errors=True)
     spark.mkdir()
-    if chosen.slow or not made.exists():
+    if chosen.slow or not sources_file.exists():
         shared_spark.launch(spark, 1)
         say("Spark has started")
-    if made.exists():
-        ground.sources.update(pickle.loads(made.read_bytes()))
+    if sources_file.exists():
+        trial_data.sources.update(pickle.loads(sources_file.read_bytes()))
     else:
-        make_files(ground)
+        make_files(trial_data)
         say("files are made")
-        make_in_child(lambda: make_runs(ground, shared_spark.attach(spark)))
-        made.write_bytes(pickle.dumps(ground.sources))
-    ground.add_run_sources()
+        make_in_child(lambda: make_runs(trial_data, shared_spark.attach(spark)))
+        sources_file.write_bytes(pickle.dumps(trial_data.sources))
+    trial_data.add_run_sources()
     zookeeper_files = root / "zookeeper"
     shutil.rmtree(zookeeper_files, ignore_errors=True)
     with EmbeddedZooKeeper(zookeeper_files) as zookeeper:
         servers = FaultyServers(root, {"zookeeper": zookeeper.hosts})
         try:
             make_in_child(lambda: load_zookeeper(zookeeper))
-            ground.add_live_source(servers.port("zookeeper"))
+            trial_data.add_live_source(servers.port("zookeeper"))
             places = [place if (place := root / name).is_dir() else None for name in (_SMALL, _READ_ONLY)]
-            bench = Bench(ground.place, faulty_files.FaultyFiles(), servers, *places)
-            trial = Trial(ground, bench, spark, say, only=chosen.only, slow_share=chosen.slow)
+            bench = Bench(trial_data.place, faulty_files.FaultyFiles(), servers, *places)
+            trial = Trial(trial_data, bench, spark, say, only=chosen.only, slow_share=chosen.slow)
             trial.shows_output = chosen.verbose
             trial.has_new_python = not chosen.forks
             children.preload()

@@ -15,14 +15,14 @@ import click
 
 from auditor.cli import main
 from auditor.cli.decode import FILE_KINDS
-from tests.command_lines import whole_context
-from tests.hostile.ground import BOOKIES, Ground, Source
+from tests.command_lines import program_context
+from tests.hostile.ground import BOOKIES, Source, TrialData
 
 ROOT = Path(__file__).parents[2]
 SPARK = ("demo", "audit", "scan", "watch", "compare")
 """Commands that start Spark by themselves: they take seconds."""
 
-LEFT_OUT = {"master", "driver_memory", "listen", "rack_script", "start_spark", "in_spark", "help", "version"}
+EXCLUDED = {"master", "driver_memory", "listen", "rack_script", "start_spark", "in_spark", "help", "version"}
 """Options of Spark's start, of a port and of a program, and those that end at once."""
 
 
@@ -72,10 +72,10 @@ class Call:
 
 def commands() -> dict[tuple[str, ...], click.Command]:
     """Every command and subcommand, and every job, by the words that name it."""
-    found = dict(_below(main, whole_context(), ()))
+    by_words = dict(_below(main, program_context(), ()))
     for job in sorted((ROOT / "jobs").glob("*.py")):
-        found[f"jobs/{job.name}",] = found[job.stem,]
-    return found
+        by_words[f"jobs/{job.name}",] = by_words[job.stem,]
+    return by_words
 
 
 def _below(
@@ -90,26 +90,26 @@ def _below(
         yield from _below(child, click.Context(child, context, info_name=name), (*words, name))
 
 
-def draw(ground: Ground, words: tuple[str, ...], random: Random) -> Call:
+def draw(trial_data: TrialData, words: tuple[str, ...], random: Random) -> Call:
     """A call of a command with arguments that make sense."""
-    return _Drawer(ground, words, random).call()
+    return _Drawer(trial_data, words, random).call()
 
 
 class _Drawer:
     """Draws the arguments of one call."""
 
-    def __init__(self, ground: Ground, words: tuple[str, ...], random: Random) -> None:
-        self._ground, self._random = ground, random
+    def __init__(self, trial_data: TrialData, words: tuple[str, ...], random: Random) -> None:
+        self._trial_data, self._random = trial_data, random
         self._command = commands()[words]
         self._call = Call(words)
         self._source = self._draw_source(words)
         self._decoded = random.choice([*FILE_KINDS])
 
     def _draw_source(self, words: tuple[str, ...]) -> Source:
-        names = [*self._ground.sources]
+        names = [*self._trial_data.sources]
         if words[0] in ("doctor", "ledger", "audit", "scan", "dump", "plan") and "live" in names:
             names += ["live"] * (len(names) // 3)
-        return self._ground.sources[self._random.choice(names)]
+        return self._trial_data.sources[self._random.choice(names)]
 
     def call(self) -> Call:
         """All arguments: those that must be, those that the command is for, and now and then another."""
@@ -120,7 +120,7 @@ class _Drawer:
         for option in options:
             name = option.name or ""
             usual = name in ("metadata", "bookies", "out", "run") or (name, self._call.command[0]) in _USUAL
-            if name in LEFT_OUT or not (usual or option.required or self._random.random() < chance):
+            if name in EXCLUDED or not (usual or option.required or self._random.random() < chance):
                 continue
             values = self._value(name, option)
             if values is None:
@@ -144,9 +144,9 @@ class _Drawer:
         return self._call
 
     def _value(self, name: str, param: click.Parameter | None) -> list[str] | None:
-        known: Callable[[], list[str] | None] | None = getattr(self, f"_{name}_value", None)
-        if known is not None:
-            return known()
+        draw_value: Callable[[], list[str] | None] | None = getattr(self, f"_{name}_value", None)
+        if draw_value is not None:
+            return draw_value()
         if isinstance(param, click.Argument):
             return None
         kind = param.type if param is not None else None
@@ -163,7 +163,7 @@ class _Drawer:
     def _read(self, name: str, kind: str, copied: str | None = None) -> str:
         """The path of an input, which the call now has."""
         self._call.inputs.append(Input(name, kind, copied or name))
-        return str(self._ground.place / name)
+        return str(self._trial_data.place / name)
 
     def _file(self, name: str) -> list[str]:
         return [self._read(name, "text")]
@@ -178,7 +178,7 @@ class _Drawer:
             self._call.servers.append(source.uri.partition(":")[0].replace("zk", "zookeeper"))
         else:
             self._read(source.metadata, "metadata", source.metadata.partition("/")[0])
-        return source.uri.format(place=self._ground.place)
+        return source.uri.format(place=self._trial_data.place)
 
     def _bookies_value(self) -> list[str]:
         if self._call.command[0] == "decommission":
@@ -196,14 +196,14 @@ class _Drawer:
     def _out_value(self) -> list[str]:
         name = "new/plan.toml" if self._call.command[0] == "plan" else "new/out"
         self._call.outputs.append(name)
-        return [str(self._ground.place / name)]
+        return [str(self._trial_data.place / name)]
 
     def _forms_value(self) -> list[str]:
         form = self._random.choice(["text", "json", "html", "csv", "jsonl", "sarif", "openmetrics"])
         if self._random.random() < 0.5:
             return [form] if form != "html" else ["text"]
         self._call.outputs.append("new/report")
-        return [f"{form}={self._ground.place}/new/report"]
+        return [f"{form}={self._trial_data.place}/new/report"]
 
     def _run_value(self) -> list[str]:
         if self._call.command == ("plan", "check"):
@@ -213,7 +213,7 @@ class _Drawer:
     def _runs_value(self) -> list[str]:
         if self._call.command[0] == "watch":
             self._call.outputs.append("new/runs")
-            return [str(self._ground.place / "new" / "runs")]
+            return [str(self._trial_data.place / "new" / "runs")]
         return [self._read("runs", "runs")]
 
     def _directory_value(self) -> list[str]:
@@ -243,10 +243,10 @@ class _Drawer:
 
     def _names_value(self) -> list[str]:
         self._call.outputs.append("new/dump.jsonl")
-        return [self._uri(self._live()), str(self._ground.place / "new" / "dump.jsonl")]
+        return [self._uri(self._live()), str(self._trial_data.place / "new" / "dump.jsonl")]
 
     def _live(self) -> Source:
-        live = [source for source in self._ground.sources.values() if source.metadata is None]
+        live = [source for source in self._trial_data.sources.values() if source.metadata is None]
         return self._random.choice(live)
 
     def _source_value(self) -> list[str]:

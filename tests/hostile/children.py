@@ -35,25 +35,25 @@ class Streams:
     """What becomes of standard output and standard error.
 
     Args:
-        kept: How many bytes of a stream are read before its reader leaves; a stream that is not in it is read
-            to its end.
+        byte_limits: Number of bytes that are read of a stream before its reader leaves. Other streams are
+            read to their end.
         closed: Descriptors that are not there at all.
         full: Descriptors that are /dev/full.
     """
 
-    kept: dict[int, int] = field(default_factory=dict)
+    byte_limits: dict[int, int] = field(default_factory=dict)
     closed: tuple[int, ...] = ()
     full: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        parts = [f"{number} left after {size} bytes" for number, size in self.kept.items()]
+        parts = [f"{number} left after {size} bytes" for number, size in self.byte_limits.items()]
         parts += [f"{number} closed" for number in self.closed]
         parts += [f"{number} is /dev/full" for number in self.full]
         return ", ".join(parts) or "whole"
 
 
 @dataclass(frozen=True)
-class Blow:
+class SignalEvent:
     """A signal, and when it comes, in seconds after the start."""
 
     number: int
@@ -76,7 +76,7 @@ def run(
     place: Path,
     *,
     streams: Streams | None = None,
-    blow: Blow | None = None,
+    event: SignalEvent | None = None,
     spark: Path | None = None,
     limit_s: float = 120.0,
 ) -> Outcome:
@@ -86,7 +86,7 @@ def run(
         words: The arguments; the first one is the path of a job, or the name of a command.
         place: The working directory of the call.
         streams: None: both are read to their end.
-        blow: A signal that it gets.
+        event: A signal that it gets.
         spark: The place of a running Spark (`tests.servers.shared_spark`), which the call takes for its own;
             None: the call is a new Python process, which starts its own.
         limit_s: A call that takes longer is killed, and its code is `HUNG`.
@@ -94,7 +94,7 @@ def run(
     streams = streams or Streams()
     pipes = {number: os.pipe() for number in (1, 2)}
     for number, (reader, _) in pipes.items():
-        if streams.kept.get(number) == 0:
+        if streams.byte_limits.get(number) == 0:
             os.close(reader)
     began = time.monotonic()
     child = os.fork()
@@ -111,7 +111,7 @@ def run(
                 _end(words, spark)
         finally:
             os._exit(71)
-    read = _read(child, pipes, streams, blow, began + limit_s)
+    read = _read(child, pipes, streams, event, began + limit_s)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     hung = time.monotonic() - began >= limit_s
     with suppress(ProcessLookupError, PermissionError):
@@ -128,7 +128,7 @@ def _set_streams(pipes: dict[int, tuple[int, int]], streams: Streams) -> None:
     for number, (reader, writer) in pipes.items():
         os.dup2(writer, number)
         os.close(writer)
-        if streams.kept.get(number) != 0:
+        if streams.byte_limits.get(number) != 0:
             os.close(reader)
     for number in streams.full:
         full = os.open("/dev/full", os.O_WRONLY)
@@ -213,7 +213,7 @@ def _read(
     child: int,
     pipes: dict[int, tuple[int, int]],
     streams: Streams,
-    blow: Blow | None,
+    event: SignalEvent | None,
     deadline: float,
 ) -> dict[int, bytes]:
     """Read both streams as far as their readers do, until they end; kill what does not end in time."""
@@ -222,30 +222,30 @@ def _read(
     with selectors.DefaultSelector() as selector:
         for number, (reader, writer) in pipes.items():
             os.close(writer)
-            if streams.kept.get(number) != 0:
+            if streams.byte_limits.get(number) != 0:
                 selector.register(reader, selectors.EVENT_READ, number)
         ended = os.pidfd_open(child)
         selector.register(ended, selectors.EVENT_READ, 0)
         while selector.get_map():
-            now = time.monotonic()
-            if blow is not None and now >= began + blow.after_s:
+            now_s = time.monotonic()
+            if event is not None and now_s >= began + event.after_s:
                 with suppress(ProcessLookupError):
-                    os.kill(child, blow.number)
-                blow = None
-            if now >= deadline:
+                    os.kill(child, event.number)
+                event = None
+            if now_s >= deadline:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(child, signal.SIGKILL)
                 break
-            wait = min(deadline - now, 0.5) if blow is None else max(began + blow.after_s - now, 0)
+            wait = min(deadline - now_s, 0.5) if event is None else max(began + event.after_s - now_s, 0)
             for key, _ in selector.select(wait):
                 if key.data == 0:
                     selector.unregister(ended)
                     continue
-                wanted = streams.kept.get(key.data)
-                left = 65_536 if wanted is None else wanted - len(read[key.data])
-                data = os.read(key.fd, left)
+                limit = streams.byte_limits.get(key.data)
+                size = 65_536 if limit is None else limit - len(read[key.data])
+                data = os.read(key.fd, size)
                 read[key.data] += data
-                if not data or (wanted is not None and len(data) == left):
+                if not data or (limit is not None and len(data) == size):
                     selector.unregister(key.fd)
                     os.close(key.fd)
             if ended not in selector.get_map() and not selector.select(0.2):

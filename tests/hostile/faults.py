@@ -273,11 +273,11 @@ def bad_output(bench: Bench, call: Call, random: Random) -> Fault:
         damages["a directory with something else"] = (lambda: _directory_with(path), None)
     else:
         damages["a directory in the way"] = (lambda: path.mkdir(), frozenset((2, 4)))
-    for label, there in (("no room", bench.small), ("read-only", bench.read_only)):
+    for label, target in (("no room", bench.small), ("read-only", bench.read_only)):
         # A single file is so small that there is room for it.
-        if there is not None and (is_directory or label != "no room"):
+        if target is not None and (is_directory or label != "no room"):
             codes = frozenset((2, 4)) if label == "read-only" else None
-            damages[label] = (lambda there=there: _link(path.parent, there), codes)  # type: ignore[misc]
+            damages[label] = (lambda target=target: _link(path.parent, target), codes)  # type: ignore[misc]
     kind = random.choice([*damages])
     make, codes = damages[kind]
 
@@ -295,7 +295,7 @@ def bad_output(bench: Bench, call: Call, random: Random) -> Fault:
         str(path),
         name,
         str(path.parent),
-        *(str(there) for there in (bench.small, bench.read_only) if there),
+        *(str(target) for target in (bench.small, bench.read_only) if target),
     )
     return Fault(f"output: {kind}", f"{name}: {kind}", names, codes, True, apply)
 
@@ -310,9 +310,9 @@ def _directory_with(path: Path) -> None:
     (path / "letter").write_text("mine")
 
 
-def _link(path: Path, there: Path) -> None:
+def _link(path: Path, target: Path) -> None:
     shutil.rmtree(path)
-    path.symlink_to(there)
+    path.symlink_to(target)
 
 
 # Servers.

@@ -48,7 +48,7 @@ class Source:
 
 
 @dataclass
-class Ground:
+class TrialData:
     """The directory with everything, and where its clusters are."""
 
     root: Path
@@ -79,9 +79,9 @@ class Ground:
         """Begin a call: the named originals, and nothing else."""
         clear(self.place)
         (self.place / "new").mkdir(parents=True)
-        wanted = {*names}
-        for name in sorted(wanted):
-            if wanted & {str(above) for above in Path(name).parents}:
+        unique_names = {*names}
+        for name in sorted(unique_names):
+            if unique_names & {str(above) for above in Path(name).parents}:
                 continue  # it comes with what is above it
             source, copy = self.originals / name, self.place / name
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -111,14 +111,14 @@ def healthy_cluster() -> Cluster:
     return cluster
 
 
-def make_files(ground: Ground) -> None:
+def make_files(trial_data: TrialData) -> None:
     """Write all that needs no audit."""
-    files = ground.originals
+    files = trial_data.originals
     files.mkdir(parents=True)
     healthy = healthy_cluster()
     healthy.write(files / "healthy")
     healthy_bookies = ("healthy/bookies",)
-    ground.sources["healthy"] = Source(
+    trial_data.sources["healthy"] = Source(
         "dump://{place}/healthy/metadata.jsonl", "healthy/metadata.jsonl", healthy_bookies, "1", True
     )
     for name in ("dbledger-long", "etcd", "flat-v1"):
@@ -141,7 +141,7 @@ def make_files(ground: Ground) -> None:
             "etcd-snapshot.db",
         ),
     ):
-        ground.sources[label] = Source(
+        trial_data.sources[label] = Source(
             uri,
             f"{corpus_name}/{metadata}",
             (f"{corpus_name}/bookies",),
@@ -166,7 +166,7 @@ def make_files(ground: Ground) -> None:
     }
     until = time.strftime("%Y-%m-%d", time.gmtime(time.time() + 30 * 86_400))
     for name, text in texts.items():
-        (files / name).write_text(text.replace("{place}", str(ground.place)).replace("{until}", until))
+        (files / name).write_text(text.replace("{place}", str(trial_data.place)).replace("{until}", until))
     for kind, (data, _) in GOOD.items():
         path = files / "decode" / kind
         path.parent.mkdir(exist_ok=True)
@@ -188,28 +188,28 @@ def first_ledger(uri: str) -> str:
     return str(json.loads(ended.stdout.splitlines()[0])["ledger_id"])
 
 
-def make_runs(ground: Ground, spark: SparkSession) -> None:
+def make_runs(trial_data: TrialData, spark: SparkSession) -> None:
     """Audit the clusters, and make what commands read of runs: a plan and a collection."""
     from click.testing import CliRunner
 
     from auditor import Audit
     from auditor.cli import main
 
-    ground.lay_out(("healthy", "dbledger-long"))
+    trial_data.lay_out(("healthy", "dbledger-long"))
     audits = (("runs/1", "long dump"), ("runs/2", "long dump"), ("healthy-runs/1", "healthy"))
     for name, source in audits:
-        given = ground.sources[source]
+        cluster = trial_data.sources[source]
         options: dict[str, Any] = {"entry_logs": True} if source == "long dump" else {}
-        uri = given.uri.format(place=ground.place)
-        bookies = [str(ground.place / bookies) for bookies in given.bookies]
-        Audit(uri, bookies, str(ground.originals / name), AuditOptions(**options)).run(spark)
+        uri = cluster.uri.format(place=trial_data.place)
+        bookies = [str(trial_data.place / bookies) for bookies in cluster.bookies]
+        Audit(uri, bookies, str(trial_data.originals / name), AuditOptions(**options)).run(spark)
     calls = (
         ("plan", "make", "{originals}/runs/1", "--out", "{originals}/plan.toml"),
         ("collect", "--bookies", "{place}/healthy/bookies", "--out", "{originals}/collected"),
     )
     for words in calls:
-        given_words = [word.format(originals=ground.originals, place=ground.place) for word in words]
-        ended = CliRunner().invoke(main, given_words, prog_name="bkaudit")
+        call_words = [word.format(originals=trial_data.originals, place=trial_data.place) for word in words]
+        ended = CliRunner().invoke(main, call_words, prog_name="bkaudit")
         assert ended.exit_code == 0, ended.output
 
 

@@ -43,7 +43,7 @@ def of_fault(undisturbed: Outcome, outcome: Outcome, fault: Fault) -> list[str]:
     if wrong:
         return wrong
     same = is_same(undisturbed, outcome)
-    named = any(name in outcome.stderr for name in fault.names)
+    is_named = any(name in outcome.stderr for name in fault.names)
     if not fault.fired():
         return [] if same else [f"the fault did not come about, and yet exit {outcome.code} differs"]
     if fault.codes is not None and outcome.code not in fault.codes:
@@ -52,14 +52,14 @@ def of_fault(undisturbed: Outcome, outcome: Outcome, fault: Fault) -> list[str]:
             wrong.append(f"exit {outcome.code}, not {sorted(fault.codes)}")
         elif outcome.code == 0:
             wrong.append("exit 0 as if nothing had happened, although it cannot do without")
-    elif outcome.code == 0 and fault.is_visible and not same and not named:
+    elif outcome.code == 0 and fault.is_visible and not same and not is_named:
         wrong.append("exit 0 with another output")
     if outcome.code in (2, 4, 5) and not same:
-        wrong += error_line(outcome, fault, named)
+        wrong += error_line(outcome, fault, is_named)
     return wrong
 
 
-def error_line(outcome: Outcome, fault: Fault, named: bool) -> list[str]:
+def error_line(outcome: Outcome, fault: Fault, is_named: bool) -> list[str]:
     """What must be true of the error, of a command that ended with one."""
     lines = [line for line in outcome.stderr.splitlines() if line]
     errors = [line for line in lines if line.startswith(("bkaudit: ", "Error: "))]
@@ -71,7 +71,7 @@ def error_line(outcome: Outcome, fault: Fault, named: bool) -> list[str]:
         wrong.append("the error is not the last line")
     if len(errors[-1]) > _LONGEST_LINE:
         wrong.append(f"an error of {len(errors[-1])} characters")
-    if not named and not any(name in outcome.stdout for name in fault.names):
+    if not is_named and not any(name in outcome.stdout for name in fault.names):
         wrong.append("the error does not name the object")
     return wrong
 
@@ -99,6 +99,6 @@ def of_signal(expected: Outcome, outcome: Outcome, number: int, command: str) ->
     return wrong
 
 
-def is_same(one: Outcome, other: Outcome) -> bool:
+def is_same(first: Outcome, second: Outcome) -> bool:
     """Whether two calls printed and made the same."""
-    return (one.code, plain(one.stdout), one.files) == (other.code, plain(other.stdout), other.files)
+    return (first.code, plain(first.stdout), first.files) == (second.code, plain(second.stdout), second.files)

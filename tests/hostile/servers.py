@@ -33,9 +33,9 @@ class FaultyServers:
         self._names = [*targets]
         control = place / "servers"
         control.write_bytes(_LAYOUT.pack(0, _PASSES, 0, 0).ljust(4096, b"\0"))
-        given = [f"{name}={target}" for name, target in targets.items()]
+        pairs = [f"{name}={target}" for name, target in targets.items()]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(control), *given], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", __name__, str(control), *pairs], stdout=subprocess.PIPE, text=True
         )
         assert self._process.stdout is not None
         self._ports = [int(self._process.stdout.readline()) for _ in targets]
@@ -97,8 +97,8 @@ class _Port:
         return (MODES[mode], after) if mode != _PASSES and number == self._number else (None, 0)
 
     def _fire(self) -> None:
-        *rest, fired = _LAYOUT.unpack(self._control[: _LAYOUT.size])
-        self._control[: _LAYOUT.size] = _LAYOUT.pack(*rest, fired + 1)
+        *fields, fired = _LAYOUT.unpack(self._control[: _LAYOUT.size])
+        self._control[: _LAYOUT.size] = _LAYOUT.pack(*fields, fired + 1)
 
     def _pass_on(self, client: socket.socket) -> None:
         with client, suppress(OSError):
@@ -146,8 +146,8 @@ def main(arguments: Sequence[str]) -> None:
     with Path(arguments[0]).open("r+b") as file:
         control = mmap.mmap(file.fileno(), 4096)
     ports = []
-    for number, given in enumerate(arguments[1:]):
-        host, _, port = given.partition("=")[2].rpartition(":")
+    for number, argument in enumerate(arguments[1:]):
+        host, _, port = argument.partition("=")[2].rpartition(":")
         ports.append(_Port(number, (host, int(port)), control))
     threads = [threading.Thread(target=port.serve) for port in ports]
     for thread in threads:

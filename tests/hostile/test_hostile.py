@@ -18,7 +18,7 @@ from tests.hostile import judge
 from tests.hostile.arguments import commands, draw
 from tests.hostile.children import HUNG, Outcome, Streams
 from tests.hostile.faults import FAILURES, Fault
-from tests.hostile.ground import Ground, Source
+from tests.hostile.ground import Source, TrialData
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 12
@@ -27,7 +27,7 @@ FAULT = Fault("run cut", "runs/1/report.json cut", ("runs/1",), None, True, null
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs LD_PRELOAD and pidfd")
-def test_commands_without_spark_end_as_they_must() -> None:
+def test_hostile_rounds_without_spark_have_no_wrong_end() -> None:
     command = [sys.executable, "-m", "tests.hostile", "--rounds", str(ROUNDS), "--seed", "1", "--slow", "0"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     ended = subprocess.run(
@@ -38,19 +38,19 @@ def test_commands_without_spark_end_as_they_must() -> None:
     assert ", 0 wrong, " in ended.stdout
 
 
-def test_every_command_can_be_drawn(tmp_path: Path) -> None:
+def test_drawn_arguments_of_every_command_are_parsed(tmp_path: Path) -> None:
     saved = Source(
         "dump://{place}/healthy/metadata.jsonl", "healthy/metadata.jsonl", ("healthy/bookies",), "1"
     )
     live = replace(saved, uri="zk://127.0.0.1:1/ledgers", metadata=None)
-    ground = Ground(tmp_path, {"healthy": saved, "live": live})
+    trial_data = TrialData(tmp_path, {"healthy": saved, "live": live})
     assert {("audit",), ("plan", "check"), ("jobs/audit.py",)} <= commands().keys()
     for words, command in commands().items():
         for seed in range(20):
-            call = draw(ground, words, Random(seed))
-            given = call.words[len(words) :]
+            call = draw(trial_data, words, Random(seed))
+            arguments = call.words[len(words) :]
             with click.Context(main).scope():
-                command.make_parser(click.Context(command)).parse_args(given)
+                command.make_parser(click.Context(command)).parse_args(arguments)
 
 
 def outcome(
@@ -74,7 +74,7 @@ def outcome(
         (outcome(5, "", ""), "no error line"),
     ],
 )
-def test_judge_sees_a_wrong_end(ended: Outcome, words: str) -> None:
+def test_judge_reports_a_wrong_outcome(ended: Outcome, words: str) -> None:
     assert judge.of_fault(WHOLE, ended, FAULT) == [words]
 
 
@@ -82,11 +82,11 @@ def test_judge_sees_a_wrong_end(ended: Outcome, words: str) -> None:
     "ended",
     [WHOLE, outcome(5, ""), outcome(4, ""), outcome(2, ""), outcome(1, "1 finding\n"), outcome(0, "3\n")],
 )
-def test_judge_takes_a_right_end(ended: Outcome) -> None:
+def test_judge_accepts_a_correct_outcome(ended: Outcome) -> None:
     assert judge.of_fault(WHOLE, ended, FAULT) == []
 
 
-def test_judge_of_fatal_faults_and_of_those_that_did_not_come_about() -> None:
+def test_judge_of_fatal_faults_and_of_faults_that_did_not_occur() -> None:
     fatal = replace(FAULT, codes=FAILURES)
     assert judge.of_fault(WHOLE, WHOLE, fatal) == [
         "exit 0 as if nothing had happened, although it cannot do without"
@@ -99,7 +99,7 @@ def test_judge_of_fatal_faults_and_of_those_that_did_not_come_about() -> None:
 
 def test_judge_of_streams_and_signals() -> None:
     assert judge.of_streams(WHOLE, outcome(0, ""), Streams(closed=(1, 2))) == []
-    assert judge.of_streams(WHOLE, outcome(1, ""), Streams(kept={1: 0})) == ["exit 1, not 0"]
+    assert judge.of_streams(WHOLE, outcome(1, ""), Streams(byte_limits={1: 0})) == ["exit 1, not 0"]
     assert judge.of_streams(WHOLE, outcome(0, ""), Streams(full=(1,))) == ["exit 0, not 4"]
     assert judge.of_streams(WHOLE, outcome(4, ""), Streams(full=(1,))) == []
     assert judge.of_signal(WHOLE, outcome(130, ""), 2, "report") == []

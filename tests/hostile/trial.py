@@ -14,9 +14,9 @@ from random import Random
 
 from tests.hostile import judge
 from tests.hostile.arguments import Call, commands, draw
-from tests.hostile.children import Blow, Outcome, Streams, files_below, run
+from tests.hostile.children import Outcome, SignalEvent, Streams, files_below, run
 from tests.hostile.faults import Bench, Fault, draw_fault
-from tests.hostile.ground import Ground
+from tests.hostile.ground import TrialData
 
 SLOW_SHARE = 0.04
 """So much of the calls are of commands with work for Spark, which take a hundred times as long."""
@@ -29,7 +29,7 @@ PERIOD_S = 60.0
 
 
 @dataclass
-class Wrong:
+class WrongOutcome:
     """A call that did not end as it must."""
 
     seed: int
@@ -45,7 +45,7 @@ class Totals:
     calls: int = 0
     rounds: int = 0
     unstable: int = 0
-    wrong: list[Wrong] = field(default_factory=list)
+    wrong: list[WrongOutcome] = field(default_factory=list)
 
     def text(self) -> str:
         """The sums, by command and by kind of fault."""
@@ -67,7 +67,7 @@ class Totals:
 class Trial:
     """What all rounds share."""
 
-    ground: Ground
+    trial_data: TrialData
     bench: Bench
     spark: Path
     say: Callable[[str], None]
@@ -76,7 +76,7 @@ class Trial:
     has_new_python: bool = True
     slow_share: float = SLOW_SHARE
     shows_output: bool = False
-    kept: dict[tuple[str, ...], Outcome] = field(default_factory=dict)
+    outcomes: dict[tuple[str, ...], Outcome] = field(default_factory=dict)
 
     def play(self, seed: int) -> None:
         """One round: everything about it follows from its number."""
@@ -89,12 +89,12 @@ class Trial:
             words = random.choice([name for name in names if self.only in " ".join(name)])
         is_slow = Call(words).is_slow
         # Few different calls of slow commands, so that the undisturbed ones are made once.
-        call = draw(self.ground, words, Random(random.randrange(SLOW_VARIANTS)) if is_slow else random)
+        call = draw(self.trial_data, words, Random(random.randrange(SLOW_VARIANTS)) if is_slow else random)
         is_new = call.is_slow and self.has_new_python and random.random() < NEW_PYTHON_SHARE
         undisturbed = self._undisturbed(call, seed, is_new)
         self.totals.rounds += 1
         choice = random.random()
-        self.ground.lay_out(source.copied for source in call.inputs)
+        self.trial_data.lay_out(source.copied for source in call.inputs)
         fault = draw_fault(self.bench, call, random) if choice < 0.75 else None
         expected = undisturbed
         if fault is not None:
@@ -106,7 +106,7 @@ class Trial:
             self._disturb(call, seed, fault, expected, random, is_new)
 
     def _of_fault(self, call: Call, outcome: Outcome, fault: Fault, is_new: bool) -> list[str]:
-        undisturbed = self.kept[tuple(call.words)]
+        undisturbed = self.outcomes[tuple(call.words)]
         wrong = judge.of_fault(undisturbed, outcome, fault)
         if any("exit 0" in text or "did not come about" in text for text in wrong):
             again = self._call(call, is_new)
@@ -123,9 +123,9 @@ class Trial:
         label = f"{fault.text}, " if fault is not None else ""
         if fault is None and random.random() < 0.3:
             number = random.choice(SIGNALS)
-            blow = Blow(number, random.uniform(0, expected.seconds))
-            outcome = self._call(call, is_new, blow=blow)
-            text = f"{number.name} after {blow.after_s:.3f} s"
+            event = SignalEvent(number, random.uniform(0, expected.seconds))
+            outcome = self._call(call, is_new, event=event)
+            text = f"{number.name} after {event.after_s:.3f} s"
             self._judge(
                 call, seed, number.name, text, outcome, judge.of_signal(expected, outcome, number, call.name)
             )
@@ -137,10 +137,10 @@ class Trial:
 
     def _undisturbed(self, call: Call, seed: int, is_new: bool) -> Outcome:
         key = tuple(call.words)
-        if key not in self.kept:
-            self.kept[key] = self._call(call, is_new)
-            self._judge(call, seed, "none", "nothing", self.kept[key], judge.general(self.kept[key]))
-        return self.kept[key]
+        if key not in self.outcomes:
+            self.outcomes[key] = self._call(call, is_new)
+            self._judge(call, seed, "none", "nothing", self.outcomes[key], judge.general(self.outcomes[key]))
+        return self.outcomes[key]
 
     def _call(
         self,
@@ -148,15 +148,15 @@ class Trial:
         is_new: bool,
         fault: Fault | None = None,
         streams: Streams | None = None,
-        blow: Blow | None = None,
+        event: SignalEvent | None = None,
     ) -> Outcome:
-        self.ground.lay_out({source.copied for source in call.inputs})
+        self.trial_data.lay_out({source.copied for source in call.inputs})
         with fault.apply() if fault is not None else nullcontext():
             spark = None if is_new else self.spark
             outcome = run(
-                call.words, self.ground.place, streams=streams, blow=blow, spark=spark, limit_s=LIMIT_S
+                call.words, self.trial_data.place, streams=streams, event=event, spark=spark, limit_s=LIMIT_S
             )
-        outcome.files = files_below(self.ground.place / "new")
+        outcome.files = files_below(self.trial_data.place / "new")
         self.totals.calls += 1
         return outcome
 
@@ -168,7 +168,7 @@ class Trial:
             return
         last = outcome.stderr.strip().splitlines()[-3:]
         line = f"seed {seed}: {shlex.join(call.words)} [{text}]: {'; '.join(wrong)}"
-        self.totals.wrong.append(Wrong(seed, line))
+        self.totals.wrong.append(WrongOutcome(seed, line))
         self.say(f"{line}\n    exit {outcome.code}, stderr ends: {' / '.join(last)[-600:]}")
         if self.shows_output:
             self.say(f"{outcome.stdout[-4000:]}\n{outcome.stderr[-4000:]}")
@@ -185,18 +185,18 @@ def draw_streams(expected: Outcome, random: Random) -> tuple[Streams, str]:
     if moment == "full":
         return Streams(full=numbers), f"{label} full"
     share = {"start": 0.0, "midway": random.uniform(0.1, 0.9), "end": 1.0}[moment]
-    kept = {number: min(int(sizes[number] * share), max(sizes[number] - 1, 0)) for number in numbers}
-    return Streams(kept=kept), f"{label} left at {moment}"
+    byte_limits = {number: min(int(sizes[number] * share), max(sizes[number] - 1, 0)) for number in numbers}
+    return Streams(byte_limits=byte_limits), f"{label} left at {moment}"
 
 
 def play_rounds(trial: Trial, seed: int, deadline: float, most: int) -> Totals:
     """Play rounds until the time is over, each with the next seed."""
-    told = time.monotonic()
+    reported_s = time.monotonic()
     while time.monotonic() < deadline and trial.totals.rounds < most:
         trial.play(seed)
         seed += 1
-        if time.monotonic() - told > PERIOD_S:
-            told = time.monotonic()
+        if time.monotonic() - reported_s > PERIOD_S:
+            reported_s = time.monotonic()
             totals = trial.totals
             trial.say(
                 f"{totals.rounds} rounds, {totals.calls} calls, {len(totals.wrong)} wrong; next seed {seed}"

@@ -32,11 +32,11 @@ def submit(job: str, package: str, *arguments: str) -> subprocess.CompletedProce
     # No --properties-file: the job sets the level of Spark's log by itself.
     command += ["--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.ui.enabled=false"]
     command += [str(ROOT / "jobs" / job), *arguments]
-    known = {**environment(), "PYSPARK_PYTHON": sys.executable}
-    return subprocess.run(command, env=known, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    values = {**environment(), "PYSPARK_PYTHON": sys.executable}
+    return subprocess.run(command, env=values, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
-def test_an_audit_is_done_and_its_exit_code_is_the_commands(tmp_path: Path, package: str) -> None:
+def test_submitted_audit_writes_a_report_and_ends_with_exit_code_1(tmp_path: Path, package: str) -> None:
     corpus = unpack("flat-v1", tmp_path / "corpus")
     outcome = submit(
         "audit.py",

@@ -51,7 +51,7 @@ def test_the_clusters_own_keys_are_those_of_the_driver(vector: dict[str, Any]) -
         assert etcd.node_name(vector[what].removeprefix(f"{vector['scope']}/")) == name
 
 
-def test_the_drivers_listing_is_told_from_the_keys() -> None:
+def test_listed_ids_equal_the_drivers_listing() -> None:
     rels = [ledger["key"].removeprefix("/bk/cluster1/") for ledger in ORACLE["ledgers"].values()]
     deleted = {fault["ledger"] for fault in ORACLE["faults"] if fault["kind"] == "deleted-ledger-on-bookies"}
     listed = {etcd.java_listed_id(rel) for rel in rels}
@@ -60,19 +60,19 @@ def test_the_drivers_listing_is_told_from_the_keys() -> None:
 
 
 @given(ledgers)
-def test_a_key_is_read_back(ledger: LedgerId) -> None:
+def test_ledger_key_round_trips(ledger: LedgerId) -> None:
     assert etcd.from_path(etcd.to_path(ledger)) == etcd.java_read_ledger(etcd.to_path(ledger)) == ledger
 
 
 @given(st.builds("ledgers/{}".format, names))
-def test_only_keys_that_we_would_write_are_read(rel: str) -> None:
+def test_only_keys_in_canonical_form_are_read(rel: str) -> None:
     ledger = etcd.from_path(rel)
     assert ledger is None or etcd.to_path(ledger) == rel
     assert ledger is None or etcd.java_read_ledger(rel) == ledger
 
 
 @given(ledgers, ledgers)
-def test_keys_lie_in_the_order_of_unsigned_ids(one: LedgerId, other: LedgerId) -> None:
+def test_keys_sort_in_the_order_of_unsigned_ids(one: LedgerId, other: LedgerId) -> None:
     assert (etcd.to_path(one) < etcd.to_path(other)) == (one.qualified_name < other.qualified_name)
 
 
@@ -87,7 +87,7 @@ def test_keys_lie_in_the_order_of_unsigned_ids(one: LedgerId, other: LedgerId) -
         "other/00000000-0000-0000-0000-000000000001",
     ],
 )
-def test_other_keys_are_nobodys(rel: str) -> None:
+def test_malformed_ledger_keys_have_no_ledger_id(rel: str) -> None:
     assert etcd.from_path(rel) is None
 
 
@@ -112,7 +112,7 @@ def test_short_groups_are_read_as_java_reads_them(name: str, read: LedgerId | No
     assert etcd.java_read_ledger(f"ledgers/{name}") == read
 
 
-def test_a_range_below_a_key_leaves_its_neighbours_out() -> None:
+def test_key_range_of_children_excludes_neighbouring_keys() -> None:
     start, end = etcd.children("/ledgers", "ledgers")
     inside = [b"/ledgers/ledgers/", etcd.key_bytes("/ledgers/" + etcd.to_path(LedgerId(-1, -1)))]
     outside = [
@@ -128,5 +128,5 @@ def test_a_range_below_a_key_leaves_its_neighbours_out() -> None:
 @pytest.mark.parametrize(
     "rel", ["bookies/writable/readonly", "cookies/", "cookies/a/b", "layout/x", "other", ""]
 )
-def test_keys_of_nobody_have_no_name(rel: str) -> None:
+def test_unknown_keys_have_no_node_name(rel: str) -> None:
     assert etcd.node_name(rel) is None

@@ -36,14 +36,14 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize(("ledger_id", "path"), GOLDEN.items(), ids=map(str, GOLDEN))
-def test_paths_are_those_of_a_bookie(ledger_id: int, path: str) -> None:
+def test_index_path_matches_bookkeeper(ledger_id: int, path: str) -> None:
     assert to_path(ledger_id) == path
     # The server's scan fails on names beyond the largest id.
     assert from_name(path.rpartition("/")[2]) == (None if ledger_id < 0 else ledger_id)
 
 
 @given(st.integers(0, 2**63 - 1))
-def test_a_name_is_read_back(ledger_id: int) -> None:
+def test_ledger_id_is_read_back_from_index_path(ledger_id: int) -> None:
     assert from_name(to_path(ledger_id).rpartition("/")[2]) == ledger_id
 
 
@@ -51,12 +51,12 @@ def test_a_name_is_read_back(ledger_id: int) -> None:
     "name",
     ["", ".idx", "01.idx", "AB.idx", "x.idx", "1.idx.rloc", "1.log", "1.idx\n", "-1.idx", "f" * 17 + ".idx"],
 )
-def test_other_names_are_nobodys(name: str) -> None:
+def test_other_file_name_is_no_index_file(name: str) -> None:
     assert from_name(name) is None
 
 
 @given(st.text(max_size=20))
-def test_only_names_that_we_would_write_are_read(name: str) -> None:
+def test_only_canonical_index_file_name_is_read(name: str) -> None:
     ledger_id = from_name(name)
     assert ledger_id is None or to_path(ledger_id).endswith(f"/{name}")
 
@@ -72,14 +72,14 @@ near_names = st.one_of(
 @given(st.lists(near_names, min_size=1, max_size=8))
 @example([".idx"])
 @example(["0.idx", "00.idx", "7fffffffffffffff.idx", "8000000000000000.idx", "17fffffffffffffff.idx"])
-def test_a_name_is_read_among_others_as_it_is_alone(names: list[str]) -> None:
-    alone = [from_name(name) for name in names]
-    together = ledger_ids([os.fsencode(f"/l0/0/1/{name}") for name in names]).tolist()
-    assert together == [-1 if ledger is None else ledger for ledger in alone]
+def test_batch_reads_index_names_as_single_reads_do(names: list[str]) -> None:
+    single_ids = [from_name(name) for name in names]
+    batch_ids = ledger_ids([os.fsencode(f"/l0/0/1/{name}") for name in names]).tolist()
+    assert batch_ids == [-1 if ledger is None else ledger for ledger in single_ids]
 
 
 @given(st.lists(st.integers(0, 2**63 - 1), min_size=1))
-def test_the_ledger_of_every_path_is_read(ledgers: list[int]) -> None:
+def test_batch_reads_ledger_id_of_every_index_path(ledgers: list[int]) -> None:
     assert ledger_ids([f"/l0/{to_path(ledger)}".encode() for ledger in ledgers]).tolist() == ledgers
 
 
@@ -92,25 +92,25 @@ SCOPED = {
 }
 
 
-@pytest.mark.parametrize(("ledger", "path"), SCOPED.items(), ids=[each.qualified_name for each in SCOPED])
-def test_each_half_is_a_directory_and_the_file_has_the_id(ledger: LedgerId, path: str) -> None:
+@pytest.mark.parametrize(("ledger", "path"), SCOPED.items(), ids=[case.qualified_name for case in SCOPED])
+def test_scoped_index_path_has_scope_and_ledger_directories(ledger: LedgerId, path: str) -> None:
     assert scoped_ledger_to_path(ledger) == path
 
 
 @given(LONGS, LONGS)
-def test_a_path_is_read_back_whatever_its_high_bits(scope: int, ledger_id: int) -> None:
+def test_scoped_ledger_is_read_back_from_index_path(scope: int, ledger_id: int) -> None:
     *names, file = scoped_ledger_to_path(LedgerId(ledger_id, scope)).split("/")
     assert is_scope_id_directory(names[0])
     for spelling in (names, [names[0], *(f"{int(name, 16):x}" for name in names[1:])]):
         steps = [number_of_directory(name) for name in spelling]
-        assert ledger_of_directories([each for each in steps if each is not None]) == LedgerId(
+        assert ledger_of_directories([number for number in steps if number is not None]) == LedgerId(
             ledger_id, scope
         )
     assert scoped_ledger_from_name(file) == ledger_id
 
 
 @given(LONGS, LONGS)
-def test_every_spelling_of_a_path_is_read_as_that_ledger(scope: int, ledger_id: int) -> None:
+def test_every_spelling_of_scoped_index_path_is_read_as_its_ledger(scope: int, ledger_id: int) -> None:
     ledger = LedgerId(ledger_id, scope)
     spelled_paths = list(scoped_ledger_paths(ledger))
     assert spelled_paths[0] == scoped_ledger_to_path(ledger)
@@ -118,23 +118,23 @@ def test_every_spelling_of_a_path_is_read_as_that_ledger(scope: int, ledger_id: 
     for path in spelled_paths:
         *names, file = path.split("/")
         steps = [number_of_directory(name) for name in names]
-        assert ledger_of_directories([each for each in steps if each is not None]) == ledger
+        assert ledger_of_directories([number for number in steps if number is not None]) == ledger
         assert scoped_ledger_from_name(file) == ledger_id
         assert path_numbers("/".join(names[:2]), names[2]) == (tuple(steps[:3]) if scope else None)
 
 
 @given(st.integers(0, 2**63 - 1))
-def test_no_directory_of_scope_0_is_taken_for_one_of_theirs(ledger_id: int) -> None:
+def test_directory_of_scope_0_is_no_scope_id_directory(ledger_id: int) -> None:
     assert not is_scope_id_directory(index_path.to_path(ledger_id).partition("/")[0])
 
 
 @pytest.mark.parametrize("name", ["", "01", "0000001", "000000001", "1G", "A", "1\n", "2.idx", "locations"])
-def test_other_names_are_no_steps(name: str) -> None:
+def test_other_directory_name_is_not_read_as_a_number(name: str) -> None:
     assert number_of_directory(name) is None
     assert not is_scope_id_directory(name)
 
 
 @given(st.text(max_size=20))
-def test_only_names_of_scopes_that_we_would_write_are_read(name: str) -> None:
+def test_only_canonical_scoped_index_file_name_is_read(name: str) -> None:
     ledger_id = scoped_ledger_from_name(name)
     assert ledger_id is None or scoped_ledger_to_path(LedgerId(ledger_id, 1)).endswith(f"/{name}")

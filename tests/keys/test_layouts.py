@@ -32,7 +32,7 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize(("ledger_id", "paths"), GOLDEN.items(), ids=map(str, GOLDEN))
-def test_paths_are_those_of_a_server(ledger_id: int, paths: tuple[str, str, str]) -> None:
+def test_layout_paths_match_expected_server_paths(ledger_id: int, paths: tuple[str, str, str]) -> None:
     layouts = (FLAT, HIERARCHICAL, LONG_HIERARCHICAL)
     assert tuple(layout.to_path(ledger_id) for layout in layouts) == paths
     # A negative id is illegal outside of scopes: Java writes its path, and nobody should read it.
@@ -41,7 +41,7 @@ def test_paths_are_those_of_a_server(ledger_id: int, paths: tuple[str, str, str]
 
 
 @pytest.mark.parametrize("vector", vectors("paths"), ids=lambda vector: str(vector["ledgerId"]))
-def test_paths_are_those_of_java(vector: Vector) -> None:
+def test_paths_match_java_vectors(vector: Vector) -> None:
     ledger_id = vector["ledgerId"]
     assert "/ledgers/" + FLAT.to_path(ledger_id) == vector["flat"]
     assert "/ledgers/" + HIERARCHICAL.to_path(ledger_id) == vector["hierarchical"]
@@ -55,23 +55,23 @@ def test_paths_are_those_of_java(vector: Vector) -> None:
 
 @given(ids)
 @pytest.mark.parametrize("layout", [FLAT, HIERARCHICAL, LONG_HIERARCHICAL])
-def test_a_path_is_read_back(layout: KeyLayout, ledger_id: int) -> None:
+def test_ledger_id_is_read_back_from_layout_path(layout: KeyLayout, ledger_id: int) -> None:
     assert layout.from_path(layout.to_path(ledger_id)) == ledger_id
 
 
 @given(st.integers(0, TEN_DIGITS - 1))
-def test_a_legacy_path_is_read_back(ledger_id: int) -> None:
+def test_ledger_id_is_read_back_from_legacy_path(ledger_id: int) -> None:
     assert LEGACY_HIERARCHICAL.from_path(LEGACY_HIERARCHICAL.to_path(ledger_id)) == ledger_id
 
 
-def test_the_legacy_layout_ends_at_ten_digits() -> None:
+def test_legacy_layout_rejects_id_of_more_than_ten_digits() -> None:
     with pytest.raises(UsageError):
         LEGACY_HIERARCHICAL.to_path(TEN_DIGITS)
 
 
 @given(st.one_of(st.text("0123456789L/-", max_size=26), st.text(max_size=12)))
 @pytest.mark.parametrize("layout", [FLAT, LEGACY_HIERARCHICAL, HIERARCHICAL, LONG_HIERARCHICAL])
-def test_only_paths_that_we_would_write_are_read(layout: KeyLayout, rel: str) -> None:
+def test_only_canonical_layout_path_is_read(layout: KeyLayout, rel: str) -> None:
     ledger_id = layout.from_path(rel)
     assert ledger_id is None or layout.to_path(ledger_id) == rel
 
@@ -93,11 +93,11 @@ def test_only_paths_that_we_would_write_are_read(layout: KeyLayout, rel: str) ->
         (LONG_HIERARCHICAL, "000/0000/0000/L0001"),
     ],
 )
-def test_other_paths_are_nobodys(layout: KeyLayout, rel: str) -> None:
+def test_other_path_is_no_ledger_path(layout: KeyLayout, rel: str) -> None:
     assert layout.from_path(rel) is None
 
 
 @pytest.mark.parametrize(("corpus", "layout"), [("interleaved-hier", HIERARCHICAL), ("flat-v1", FLAT)])
-def test_the_ledgers_of_a_real_cluster_are_where_they_should_be(corpus: str, layout: KeyLayout) -> None:
+def test_layout_reads_every_ledger_path_of_a_corpus(corpus: str, layout: KeyLayout) -> None:
     for rel, _, _, decoded in corpus_ledgers(corpus):
         assert layout.from_path(rel) == decoded["ledgerId"]

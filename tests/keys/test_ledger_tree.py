@@ -20,14 +20,14 @@ from auditor.model.ledger_id import LedgerId
 FLAT, LEGACY, HIERARCHICAL, LONG, ETCD = LayoutKind
 TREES = (FLAT, LEGACY, HIERARCHICAL, LONG)
 MAX, MIN = 2**63 - 1, -(2**63)
-NONE = ClassifiedPath("malformed")
-OF_ANY = ClassifiedPath("malformed", scope_id=None)
+NO_LEDGER = ClassifiedPath("malformed")
+ANY_SCOPE = ClassifiedPath("malformed", scope_id=None)
 """They stand for no ledger; the second could be of any scope."""
 LONGS = st.integers(MIN, MAX)
 
 
 @given(st.sampled_from(TREES), st.integers(0, 10**10 - 1))
-def test_a_ledger_is_found_where_its_layout_keeps_it(kind: LayoutKind, ledger_id: int) -> None:
+def test_ledger_path_and_its_parents_are_classified(kind: LayoutKind, ledger_id: int) -> None:
     path = to_path(kind, ledger_id)
     assert from_path(kind, path) == ledger_id
     assert classify(kind, path) == ClassifiedPath("ledger", ledger_id, ledger_id, ledger_id)
@@ -60,7 +60,7 @@ def test_a_ledger_is_found_where_its_layout_keeps_it(kind: LayoutKind, ledger_id
     ],
 )
 @pytest.mark.parametrize("kind", list(LayoutKind))
-def test_what_is_no_part_of_the_tree_is_left_alone(kind: LayoutKind, rel: str) -> None:
+def test_path_outside_the_ledger_tree_is_other(kind: LayoutKind, rel: str) -> None:
     assert classify(kind, rel) == ClassifiedPath("other")
 
 
@@ -81,11 +81,13 @@ def test_what_is_no_part_of_the_tree_is_left_alone(kind: LayoutKind, rel: str) -
         ("L0000000007/copy", None, 7),
     ],
 )
-def test_flat_names_stand_for_what_java_parses(rel: str, listed: int | None, stands: int | None) -> None:
+def test_malformed_flat_name_has_the_id_that_java_parses(
+    rel: str, listed: int | None, stands: int | None
+) -> None:
     assert classify(FLAT, rel) == ClassifiedPath("malformed", listed, stands, stands)
 
 
-def test_a_flat_name_may_have_more_than_ten_digits() -> None:
+def test_flat_name_with_more_than_ten_digits_is_a_ledger() -> None:
     assert classify(FLAT, "L99999999999").kind == "ledger"
 
 
@@ -111,7 +113,7 @@ def test_a_flat_name_may_have_more_than_ten_digits() -> None:
         ("05/0000/Labc/more", None, None),
     ],
 )
-def test_short_paths_stand_for_what_java_takes_for_a_ledger(
+def test_malformed_short_path_has_listed_and_possible_ids(
     kind: LayoutKind, rel: str, listed: int | None, stands: int | None
 ) -> None:
     assert classify(kind, rel) == ClassifiedPath("malformed", listed, stands, stands)
@@ -132,7 +134,7 @@ def test_short_paths_stand_for_what_java_takes_for_a_ledger(
         ("001/0002/0003/0004/L0005/more", None, 1_0002_0003_0004_0005),
     ],
 )
-def test_long_paths_stand_for_what_java_takes_for_a_ledger(
+def test_malformed_long_path_has_listed_and_possible_ids(
     kind: LayoutKind, rel: str, listed: int | None, stands: int | None
 ) -> None:
     assert classify(kind, rel) == ClassifiedPath("malformed", listed, stands, stands)
@@ -147,7 +149,7 @@ def test_long_paths_stand_for_what_java_takes_for_a_ledger(
         ("000/0000/0000/0000/L0001", 1, LONG),
     ],
 )
-def test_a_ledger_in_the_wrong_half_is_malformed_and_is_itself(
+def test_ledger_in_the_wrong_hierarchical_tree_is_malformed_with_its_own_id(
     rel: str, ledger_id: int, layout: LayoutKind
 ) -> None:
     place = ClassifiedPath("malformed", ledger_id, ledger_id, ledger_id, layout=layout)
@@ -163,17 +165,17 @@ PATHS = {
 
 
 @pytest.mark.parametrize("kind", list(LayoutKind))
-@pytest.mark.parametrize("other", PATHS)
-def test_a_path_of_another_layout_is_its_ledgers_and_no_listing_has_it(
-    kind: LayoutKind, other: LayoutKind
+@pytest.mark.parametrize("path_layout", PATHS)
+def test_path_of_another_layout_has_its_ledger_id_and_layout(
+    kind: LayoutKind, path_layout: LayoutKind
 ) -> None:
-    rel = PATHS[other]
+    rel = PATHS[path_layout]
     place = classify(kind, rel)
     if from_path(kind, rel) is not None:
         assert place == ClassifiedPath("ledger", 42, 42, 42)
         return
-    listed = 42 if (kind, other) == (HIERARCHICAL, LONG) else None  # it lists both trees
-    assert place == ClassifiedPath("malformed", listed, 42, 42, layout=other)
+    listed = 42 if (kind, path_layout) == (HIERARCHICAL, LONG) else None  # it lists both trees
+    assert place == ClassifiedPath("malformed", listed, 42, 42, layout=path_layout)
     # What is nearly such a path is an operator's own, and leads nowhere.
     assert {classify(kind, f"{rel}/x").layout, classify(kind, f"own/{rel}").layout} == {None}
 
@@ -194,19 +196,19 @@ def test_a_path_of_another_layout_is_its_ledgers_and_no_listing_has_it(
         ),
     ],
 )
-def test_what_no_layout_has_is_an_operators_own(kind: LayoutKind, rel: str) -> None:
+def test_path_of_no_layout_is_other(kind: LayoutKind, rel: str) -> None:
     assert classify(kind, rel) == ClassifiedPath("other")
 
 
 @pytest.mark.parametrize(
     ("kind", "rel"), [(FLAT, "00/0001"), (LONG, "00/0001"), (LEGACY, "000/0000/0000/0001")]
 )
-def test_ledgers_of_another_layout_may_lie_unseen_too(kind: LayoutKind, rel: str) -> None:
+def test_unread_path_of_another_layout_covers_its_ledger_ids(kind: LayoutKind, rel: str) -> None:
     assert classify_unread_path(kind, rel) == ClassifiedPath("inner", None, 10_000, 19_999)
 
 
 @pytest.mark.parametrize("name", ["underreplication", "idgen", "ID-0000000001"])
-def test_special_names_among_the_leaves_are_skipped_as_java_skips_them(name: str) -> None:
+def test_special_name_among_leaves_is_other(name: str) -> None:
     assert classify(HIERARCHICAL, f"00/0000/{name}") == ClassifiedPath("other")
     assert classify(LONG, f"000/0000/0000/0000/{name}") == ClassifiedPath("other")
 
@@ -220,7 +222,7 @@ def test_special_names_among_the_leaves_are_skipped_as_java_skips_them(name: str
         max_size=10,
     ),
 )
-def test_every_name_has_a_place_and_its_ids_fit_64_bits(kind: LayoutKind, names: list[str]) -> None:
+def test_every_path_is_classified_with_64_bit_ids(kind: LayoutKind, names: list[str]) -> None:
     place = classify(kind, "/".join(names))
     ids = [place.ledger_id, place.low, place.high]
     assert all(-(2**63) <= id <= MAX for id in ids if id is not None)
@@ -232,7 +234,7 @@ def test_every_name_has_a_place_and_its_ids_fit_64_bits(kind: LayoutKind, names:
 
 
 @given(st.sampled_from(TREES), LONGS.filter(bool), LONGS)
-def test_a_ledger_of_another_scope_lies_beside_every_layout(
+def test_scoped_ledger_path_is_classified_in_every_layout(
     kind: LayoutKind, scope: int, ledger_id: int
 ) -> None:
     path = ledger_path.to_scope_id_path(LedgerId(ledger_id, scope))
@@ -256,29 +258,29 @@ def test_a_ledger_of_another_scope_lies_beside_every_layout(
     ("rel", "place"),
     [
         # What spells no ledger in full stands for none.
-        ("scopes/x", OF_ANY),
-        ("scopes/0000/0000/0000/001", OF_ANY),
-        ("scopes/0000/0000/0000/000A/0000/0000/0000/L0002", OF_ANY),
+        ("scopes/x", ANY_SCOPE),
+        ("scopes/0000/0000/0000/001", ANY_SCOPE),
+        ("scopes/0000/0000/0000/000A/0000/0000/0000/L0002", ANY_SCOPE),
         ("scopes/0000/0000/0000/0001/L0002", ClassifiedPath("malformed", scope_id=1)),
         ("scopes/0000/0000/0000/0001/ffff/x", ClassifiedPath("malformed", scope_id=1)),
         ("scopes/ffff/ffff/ffff/ffff/0000/0000/0000/L2", ClassifiedPath("malformed", scope_id=-1)),
         ("scopes/ffff/ffff/ffff/ffff/8000/0000/0000/0002", ClassifiedPath("malformed", scope_id=-1)),
         # Scope 0 is at home elsewhere, and its server looks for none of its ledgers here.
         ("scopes/0000/0000/0000/0000/0000/0000/0000/L0002", ClassifiedPath("malformed", None, 2, 2, 0)),
-        ("scopes/" + "7" * 1_000_000, OF_ANY),
+        ("scopes/" + "7" * 1_000_000, ANY_SCOPE),
     ],
 )
-def test_what_is_no_ledgers_path_below_scopes_stands_for_what_it_spells_in_full(
+def test_malformed_scope_path_has_only_fully_spelled_ids(
     kind: LayoutKind, rel: str, place: ClassifiedPath
 ) -> None:
     assert classify(kind, rel) == place
 
 
 @given(LONGS, LONGS)
-def test_a_key_of_etcd_is_a_ledger_in_its_scope(scope: int, ledger_id: int) -> None:
+def test_etcd_key_is_classified_as_ledger_in_its_scope(scope: int, ledger_id: int) -> None:
     rel = etcd.to_path(LedgerId(ledger_id, scope))
     place = ClassifiedPath("ledger", ledger_id, ledger_id, ledger_id, scope)
-    assert classify(ETCD, rel) == (place if scope or ledger_id >= 0 else NONE)
+    assert classify(ETCD, rel) == (place if scope or ledger_id >= 0 else NO_LEDGER)
     assert from_path(ETCD, rel) == (ledger_id if scope == 0 and ledger_id >= 0 else None)
     assert to_path(ETCD, ledger_id) == etcd.to_path(LedgerId(ledger_id))
 
@@ -287,7 +289,9 @@ def test_a_key_of_etcd_is_a_ledger_in_its_scope(scope: int, ledger_id: int) -> N
 def test_no_ledger_of_scope_0_has_an_id_below_0(ledger_id: int) -> None:
     """LedgerMetadataBuilder refuses it, and the driver's listing ends before its key."""
     place = classify(ETCD, etcd.to_path(LedgerId(ledger_id)))
-    assert place == (ClassifiedPath("ledger", ledger_id, ledger_id, ledger_id) if ledger_id >= 0 else NONE)
+    assert place == (
+        ClassifiedPath("ledger", ledger_id, ledger_id, ledger_id) if ledger_id >= 0 else NO_LEDGER
+    )
 
 
 @pytest.mark.parametrize(
@@ -302,13 +306,13 @@ def test_no_ledger_of_scope_0_has_an_id_below_0(ledger_id: int) -> None:
         ("ledgers/00000000-0000-0000-1/0-0-9-0-5", ClassifiedPath("malformed", 5, 5, 5)),
         # What lies below the key of a ledger belongs to it; no other name says which ledger it is.
         ("ledgers/00000000-0000-0001-0000-000000000005/x", ClassifiedPath("malformed", None, 5, 5, 1)),
-        ("ledgers/L0001", OF_ANY),
-        ("ledgers/", OF_ANY),
-        ("ledgers/0-0-0-0-5/x", OF_ANY),
-        ("ledgers/0-0-0-ffff-5", NONE),  # below 0, in scope 0
+        ("ledgers/L0001", ANY_SCOPE),
+        ("ledgers/", ANY_SCOPE),
+        ("ledgers/0-0-0-0-5/x", ANY_SCOPE),
+        ("ledgers/0-0-0-ffff-5", NO_LEDGER),  # below 0, in scope 0
     ],
 )
-def test_a_key_that_is_no_ledgers_stands_for_what_java_reads(rel: str, place: ClassifiedPath) -> None:
+def test_malformed_etcd_key_has_the_id_that_java_reads(rel: str, place: ClassifiedPath) -> None:
     assert classify(ETCD, rel) == place
 
 
@@ -325,21 +329,21 @@ def test_a_key_that_is_no_ledgers_stands_for_what_java_reads(rel: str, place: Cl
         "scopes/0000/0000/0000/0001/0000/0000/0000/L0002",
     ],
 )
-def test_other_keys_of_etcd_are_left_alone(rel: str) -> None:
+def test_etcd_key_outside_the_ledgers_is_other(rel: str) -> None:
     assert classify(ETCD, rel) == ClassifiedPath("other")
 
 
-def test_a_name_of_a_million_digits_costs_little() -> None:
+def test_name_of_a_million_digits_is_malformed() -> None:
     digits = "7" * 1_000_000
     assert classify(LONG, f"000/0000/0000/0000/L{digits}").kind == "malformed"
     assert classify(HIERARCHICAL, f"00/{digits}/L{digits}").kind == "malformed"
 
 
 @pytest.mark.parametrize("kind", list(LayoutKind))
-def test_below_what_could_not_be_read_lies_what_could_lie_there(kind: LayoutKind) -> None:
-    every = (MIN, MAX, None)
+def test_unread_path_covers_every_id_that_could_be_below(kind: LayoutKind) -> None:
+    full_range = (MIN, MAX, None)
     top = classify_unread_path(kind, "")
-    assert (top.low, top.high, top.scope_id) == every
+    assert (top.low, top.high, top.scope_id) == full_range
     assert classify_unread_path(kind, "an-operators-own").low is None
     if kind is ETCD:
         assert classify_unread_path(kind, "ledgers") == top == classify_unread_path(kind, "ledgers/")

@@ -27,12 +27,12 @@ ids = st.integers(0, 2**63 - 1)
         (-1, "ffff/ffff/ffff/ffff/urL-000000001"),
     ],
 )
-def test_paths_are_those_of_a_server(ledger_id: int, path: str) -> None:
+def test_mark_path_matches_expected_server_path(ledger_id: int, path: str) -> None:
     assert mark_to_path(ledger_id) == f"{MARKS}/{path}"
 
 
 @given(ids)
-def test_a_mark_is_read_back(ledger_id: int) -> None:
+def test_mark_path_and_its_parents_are_classified(ledger_id: int) -> None:
     path = mark_to_path(ledger_id)
     assert classify_mark(path) == MarkPath("mark", ledger_id)
     parts = path.split("/")
@@ -41,7 +41,7 @@ def test_a_mark_is_read_back(ledger_id: int) -> None:
 
 
 @given(ids)
-def test_a_lock_is_read_back(ledger_id: int) -> None:
+def test_ledger_id_is_read_back_from_lock_path(ledger_id: int) -> None:
     assert lock_from_path(lock_to_path(ledger_id)) == ledger_id
 
 
@@ -60,24 +60,24 @@ def test_a_lock_is_read_back(ledger_id: int) -> None:
         ("0000/0000/0000/0001/0002", MarkPath("malformed")),
     ],
 )
-def test_what_the_server_does_not_see_is_named(rel: str, place: MarkPath) -> None:
+def test_invalid_mark_path_is_misplaced_or_malformed(rel: str, place: MarkPath) -> None:
     assert classify_mark(f"{MARKS}/{rel}") == place
 
 
 @pytest.mark.parametrize("rel", ["", "LAYOUT", "underreplication", "underreplication/locks/urL0000000001"])
-def test_what_is_not_below_the_marks_is_left_alone(rel: str) -> None:
+def test_path_outside_the_marks_is_other(rel: str) -> None:
     assert classify_mark(rel) == MarkPath("other")
 
 
 @pytest.mark.parametrize(
     "rel", ["underreplication/locks", "underreplication/locks/urL1", "locks/urL0000000001", "urL0000000001"]
 )
-def test_other_names_are_no_locks(rel: str) -> None:
+def test_other_path_is_no_lock(rel: str) -> None:
     assert lock_from_path(rel) is None
 
 
 @given(st.one_of(st.text(max_size=20), st.text("0123456789abcdef/urL", max_size=40)))
-def test_only_paths_that_we_would_write_are_read(rel: str) -> None:
+def test_only_canonical_mark_path_is_a_mark(rel: str) -> None:
     for path in (rel, f"{MARKS}/{rel}"):
         place = classify_mark(path)
         assert place.kind != "mark" or mark_to_path(place.ledger_id or 0) == path

@@ -21,13 +21,13 @@ PIECES = st.sampled_from(
 
 @pytest.mark.parametrize("kind", TREES)
 @given(ids=st.lists(IDS, max_size=20))
-def test_ledgers_are_read_where_their_layout_keeps_them(kind: LayoutKind, ids: list[int]) -> None:
+def test_batch_reads_ledger_ids_of_every_layout(kind: LayoutKind, ids: list[int]) -> None:
     paths = [f"/bk/{to_path(kind, id)}" for id in ids]
     assert ledger_ids(kind, paths, 4).tolist() == ids
 
 
 @given(ids=st.lists(st.integers(0, 2**63 - 1), max_size=20), start=st.sampled_from(["/bk/", "/é/"]))
-def test_ledgers_of_etcd_are_read_where_the_driver_keeps_them(ids: list[int], start: str) -> None:
+def test_batch_reads_ledger_ids_of_etcd_keys(ids: list[int], start: str) -> None:
     paths = [f"{start}{to_path(LayoutKind.ETCD, id)}" for id in ids]
     assert ledger_ids(LayoutKind.ETCD, paths, len(start.encode())).tolist() == ids
 
@@ -46,8 +46,8 @@ def test_ledgers_of_etcd_are_read_where_the_driver_keeps_them(ids: list[int], st
         max_size=12,
     )
 )
-def test_no_path_is_read_that_says_something_else_alone(kind: LayoutKind, paths: list[str]) -> None:
-    found = ledger_ids(kind, [f"/l/{path}" for path in paths], 3).tolist()
-    for path, id in zip(paths, found, strict=True):
+def test_batch_reads_only_ids_that_single_classification_gives(kind: LayoutKind, paths: list[str]) -> None:
+    read_ids = ledger_ids(kind, [f"/l/{path}" for path in paths], 3).tolist()
+    for path, id in zip(paths, read_ids, strict=True):
         place = classify(kind, path)
         assert id == -1 or (place.kind, place.ledger_id, place.scope_id) == ("ledger", id, 0)

@@ -41,17 +41,17 @@ from tests.codecs.pulsar.pulsar_values import oracle, topic_path
         ("managed-ledgers2/t", Names(NodeKind.UNKNOWN)),
     ],
 )
-def test_a_path_has_its_names(path: str, names: Names) -> None:
+def test_owner_path_has_expected_names(path: str, names: Names) -> None:
     assert names_of(path) == names
 
 
-def test_every_path_of_a_real_broker_has_the_owner_that_it_says() -> None:
-    known = oracle()
+def test_every_broker_path_has_the_owner_in_the_oracle() -> None:
+    expected = oracle()
     kinds = {"data": NodeKind.TOPIC, "shadow": NodeKind.TOPIC, "schema": NodeKind.SCHEMA}
-    for path, znode in known["znodes"].items():
-        for named in znode["names"] if znode["names"] != "unreadable" else []:
-            assert names_of(path[1:]).kind is kinds.get(named["owner"], NodeKind.CURSOR)
-    for ledger in known["ledgers"].values():
+    for path, znode in expected["znodes"].items():
+        for owner in znode["names"] if znode["names"] != "unreadable" else []:
+            assert names_of(path[1:]).kind is kinds.get(owner["owner"], NodeKind.CURSOR)
+    for ledger in expected["ledgers"].values():
         if "topic" in ledger:
             names = names_of(ledger["path"][1:])
             assert ledger["topic"] == f"persistent://{names.tenant}/{names.namespace}/{names.topic}"
@@ -59,11 +59,11 @@ def test_every_path_of_a_real_broker_has_the_owner_that_it_says() -> None:
 
 
 @given(st.text(min_size=1, max_size=20))
-def test_a_name_of_any_letters_comes_back(name: str) -> None:
+def test_topic_name_of_any_letters_is_read_back(name: str) -> None:
     assert names_of(topic_path(f"persistent://t/ns/{name}")) == Names(NodeKind.TOPIC, "t", "ns", name)
 
 
 @given(st.text(max_size=60))
-def test_every_path_is_taken(path: str) -> None:
+def test_every_path_has_a_node_kind(path: str) -> None:
     for top in ("managed-ledgers", "schemas", "pulsar/functions"):
         assert names_of(f"{top}/{path}").kind in NodeKind

@@ -17,14 +17,14 @@ GOLDEN = {
 }
 
 
-@pytest.mark.parametrize(("ledger", "path"), GOLDEN.items(), ids=[each.qualified_name for each in GOLDEN])
-def test_both_halves_are_written_in_groups_of_four(ledger: LedgerId, path: str) -> None:
+@pytest.mark.parametrize(("ledger", "path"), GOLDEN.items(), ids=[case.qualified_name for case in GOLDEN])
+def test_scoped_ledger_path_matches_expected_path(ledger: LedgerId, path: str) -> None:
     assert to_scope_id_path(ledger) == path
     assert ledger_of_path(path) == ledger
 
 
 @given(LONGS.filter(bool), LONGS)
-def test_a_path_is_read_back_whatever_its_high_bits(scope: int, ledger_id: int) -> None:
+def test_scoped_ledger_is_read_back_from_path(scope: int, ledger_id: int) -> None:
     ledger = LedgerId(ledger_id, scope=scope)
     path = to_scope_id_path(ledger)
     assert ledger_of_path(path) == ledger
@@ -46,11 +46,11 @@ def test_a_path_is_read_back_whatever_its_high_bits(scope: int, ledger_id: int) 
         "scope/0000/0000/0000/0001/0000/0000/0000/L0002",
     ],
 )
-def test_other_paths_are_no_ledgers(path: str) -> None:
+def test_other_path_is_no_scoped_ledger_path(path: str) -> None:
     assert ledger_of_path(path) is None
 
 
 @given(st.text("0123456789abcdefL/scope", max_size=60))
-def test_only_paths_that_we_would_write_are_read(path: str) -> None:
+def test_only_canonical_scoped_ledger_path_is_read(path: str) -> None:
     ledger = ledger_of_path(path)
     assert ledger is None or to_scope_id_path(ledger) == path

@@ -12,19 +12,19 @@ import sys
 
 from auditor.cli import main
 
-SEEN = (0, 1, 3)
+EXIT_CODES = (0, 1, 3)
 """How a command ends that saw what it was to see."""
 
 
 def commands(uri: str, bookies: str, source: str, out: str) -> list[list[str]]:
     """What is called, in order: whatever a command makes lies below ``out``."""
     run, plan = f"{out}/run", f"{out}/plan.toml"
-    of = ["--metadata", uri, "--timeout", "5"]
+    options = ["--metadata", uri, "--timeout", "5"]
     # Everything was flushed after the metadata was written: there is nothing to be patient about.
-    audit = ["audit", *of, "--grace", "0"]
+    audit = ["audit", *options, "--grace", "0"]
     return [
         ["collect", "--bookies", bookies, "--out", f"{out}/collected", "--entry-logs"],
-        ["doctor", *of, "--bookies", bookies, "--bookies", "rpc:"],
+        ["doctor", *options, "--bookies", bookies, "--bookies", "rpc:"],
         [*audit, "--bookies", source, "--out", run],
         [
             *audit,
@@ -38,7 +38,7 @@ def commands(uri: str, bookies: str, source: str, out: str) -> list[list[str]]:
             run,
             "--entry-logs",
         ],
-        ["scan", *of, "--out", f"{out}/scan"],
+        ["scan", *options, "--out", f"{out}/scan"],
         ["dump", uri, f"{out}/dump.jsonl"],
         ["simulate", run],
         ["plan", "make", run, "--out", plan],
@@ -48,7 +48,7 @@ def commands(uri: str, bookies: str, source: str, out: str) -> list[list[str]]:
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    for at in range(0, len(words), 4):
-        for arguments in commands(*words[at : at + 4]):
+    for start in range(0, len(words), 4):
+        for arguments in commands(*words[start : start + 4]):
             ended = main(arguments, standalone_mode=False) or 0
-            assert ended in SEEN, (arguments, ended)
+            assert ended in EXIT_CODES, (arguments, ended)

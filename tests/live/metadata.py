@@ -58,23 +58,23 @@ class InZooKeeper:
     def ledgers(self) -> dict[int, bytes]:
         client = KazooClient(hosts=self._server.hosts)
         client.start()
-        found: dict[str, dict[str, Any]] = {}
+        znodes: dict[str, dict[str, Any]] = {}
         waiting = ["/ledgers"]
         while waiting:
             path = waiting.pop()
-            found[path] = {"data": client.get(path)[0]}
+            znodes[path] = {"data": client.get(path)[0]}
             waiting += [f"{path}/{name}" for name in client.get_children(path)]
         client.stop()
         client.close()
-        return ledger_znodes(found)
+        return ledger_znodes(znodes)
 
     def registered(self, bookie: str) -> bool:
         client = KazooClient(hosts=self._server.hosts)
         client.start()
-        found = client.exists(f"/ledgers/available/{bookie}") is not None
+        is_registered = client.exists(f"/ledgers/available/{bookie}") is not None
         client.stop()
         client.close()
-        return found
+        return is_registered
 
     def writes_after(self, position: int) -> list[Any]:
         """A session that only read leaves its beginning and its end, and no path with either."""
@@ -84,7 +84,7 @@ class InZooKeeper:
             if transaction.zxid > position
             for operation in transaction.operations
         ]
-        return [each for each in done if not isinstance(each, CloseSession) or each.paths]
+        return [write for write in done if not isinstance(write, CloseSession) or write.paths]
 
     def _transactions(self) -> list[Transaction]:
         logs = sorted(self._server.data_dir.glob("version-2/log.*"))

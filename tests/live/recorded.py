@@ -86,8 +86,10 @@ def _read(files: Sequence[Path]) -> Record:
                 data = b"".join(_bytes(text) for _, text in _TEXT.findall(arguments))
                 sent.setdefault(key, []).append(data[: int(result)])
         elif call in CHANGES or re.search("O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND", arguments):
-            named = _TEXT.findall(arguments) or [("", text) for text in _OPEN.findall(arguments)]
-            for base, text in named[-1:] if call.startswith("symlink") else named:  # it may lead anywhere
+            path_parts = _TEXT.findall(arguments) or [("", text) for text in _OPEN.findall(arguments)]
+            for base, text in (
+                path_parts[-1:] if call.startswith("symlink") else path_parts
+            ):  # it may lead anywhere
                 path = os.path.normpath(Path(os.fsdecode(_bytes(base)), os.fsdecode(_bytes(text))))
                 written.setdefault(path, set()).add(call)
     return Record(written, {key: b"".join(parts) for key, parts in sent.items()}, ports)

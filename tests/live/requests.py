@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import grpc
 
-OF_ZOOKEEPER = {
+ZOOKEEPER_READS = {
     3: "exists",
     4: "getData",
     8: "getChildren",
@@ -26,13 +26,13 @@ OF_ZOOKEEPER = {
 }
 """The requests of ZooKeeper's protocol that read, and those of a session; whatever else there is, writes."""
 
-OF_BOOKIES = {1: "READ_ENTRY", 8: "GET_BOOKIE_INFO", 11: "GET_LIST_OF_ENTRIES_OF_LEDGER"}
+BOOKIE_READS = {1: "READ_ENTRY", 8: "GET_BOOKIE_INFO", 11: "GET_LIST_OF_ENTRIES_OF_LEDGER"}
 """The operations of BookkeeperProtocol.proto that read."""
 
 READS: Mapping[str, Set[str]] = {
-    "ZooKeeper": {"createSession", "srvr", *OF_ZOOKEEPER.values()},
+    "ZooKeeper": {"createSession", "srvr", *ZOOKEEPER_READS.values()},
     "etcd": {"etcdserverpb.KV/Range", "etcdserverpb.Maintenance/Status", "etcdserverpb.Auth/Authenticate"},
-    "bookies": {"READ_ENTRY (version 2)", *OF_BOOKIES.values()},
+    "bookies": {"READ_ENTRY (version 2)", *BOOKIE_READS.values()},
 }
 """All that may be asked: reads (``srvr``: of a server's state), and sessions and tokens for them."""
 
@@ -48,7 +48,7 @@ def zookeeper_requests(sent: bytes) -> Counter[str]:
     if len(sent) == 4:
         return Counter([sent.decode()])
     types = (int.from_bytes(frame[4:8], "big", signed=True) for frame in list(_frames(sent))[1:])
-    return Counter(["createSession", *(OF_ZOOKEEPER.get(each, f"request {each}") for each in types)])
+    return Counter(["createSession", *(ZOOKEEPER_READS.get(code, f"request {code}") for code in types)])
 
 
 def bookie_requests(sent: bytes) -> Counter[str]:
@@ -62,7 +62,7 @@ def _bookie_request(frame: bytes) -> str:
         return "READ_ENTRY (version 2)" if read else f"{frame[:4].hex()} (version 2)"
     [(_, header), (_, body)] = _fields(frame)
     operation = dict(_fields(header))[2]
-    name = OF_BOOKIES.get(operation, f"operation {operation}")
+    name = BOOKIE_READS.get(operation, f"operation {operation}")
     extra = {field for field, _ in _fields(body)} - PLAIN_READ if operation == 1 else set()
     return f"{name} with fields {sorted(extra)}" if extra else name
 
@@ -77,27 +77,27 @@ def _frames(sent: bytes) -> Iterator[bytes]:
 
 def _fields(message: bytes) -> list[tuple[int, Any]]:
     """The numbers and values of a protobuf message that has varints and bytes alone."""
-    found: list[tuple[int, Any]] = []
-    at = 0
+    fields: list[tuple[int, Any]] = []
+    offset = 0
 
     def varint() -> int:
-        nonlocal at
+        nonlocal offset
         value = shift = 0
         while True:
-            value |= (message[at] & 0x7F) << shift
-            shift, at = shift + 7, at + 1
-            if not message[at - 1] & 0x80:
+            value |= (message[offset] & 0x7F) << shift
+            shift, offset = shift + 7, offset + 1
+            if not message[offset - 1] & 0x80:
                 return value
 
-    while at < len(message):
+    while offset < len(message):
         tag = varint()
         value: Any = varint()
         if tag & 7 == 2:
-            value, at = message[at : at + value], at + value
+            value, offset = message[offset : offset + value], offset + value
         else:
             assert tag & 7 == 0, f"wire type {tag & 7}"
-        found.append((tag >> 3, value))
-    return found
+        fields.append((tag >> 3, value))
+    return fields
 
 
 class _Forwarder(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from tests.corpora.brute_force import World
 from tests.corpora.plain_readers import PlainIndex, read_metadata
 from tests.live.metadata import ETCD, OXIA, Metadata, metadata_store
-from tests.servers.bookies.driver import Bookies, Held
+from tests.servers.bookies.driver import Bookies, StoredEntries
 
 HEADER_BYTES, SLOT_BYTES = 1024, 8
 UNREGISTERED_LIMIT_S = 180.0
@@ -65,7 +65,7 @@ class LiveCluster:
     kind: Kind
     metadata: Metadata
     bookies: Bookies
-    held: Held = field(default_factory=dict)
+    holdings: StoredEntries = field(default_factory=dict)
     damaged: dict[tuple[int, str], PlainIndex] = field(default_factory=dict)
     ledgers: dict[str, int] = field(default_factory=dict)
 
@@ -87,15 +87,15 @@ class LiveCluster:
         [path] = self.bookies.place(bookie).glob(f"*/current/*/*/{ledger:x}.idx")
         return path
 
-    def look(self) -> None:
+    def read_holdings(self) -> None:
         """Ask the running bookies what they hold."""
-        self.held |= self.bookies.held()
+        self.holdings |= self.bookies.stored_entries()
 
     def world(self) -> World:
         """What is true, for the brute force: metadata as the store has it, holdings as the bookies said."""
         indexes = {
             (ledger, bookie): PlainIndex(entries)
-            for bookie, ledgers in self.held.items()
+            for bookie, ledgers in self.holdings.items()
             for ledger, entries in ledgers.items()
         }
         ledgers = {id: read_metadata(data) for id, data in self.metadata.ledgers().items()}
@@ -107,19 +107,19 @@ def live_cluster(kind: Kind, root: Path) -> Iterator[LiveCluster]:
     """Start it, do to it all that the scenario has, and leave it running."""
     with metadata_store(kind.layout, root) as metadata, kind.bookies(metadata.uri, root, NAMES) as bookies:
         cluster = LiveCluster(kind, metadata, bookies)
-        _healthy(cluster)
-        _not_closed(cluster)
-        _copies_missing(cluster)
-        _too_much(cluster)
-        _on_the_bookies_to_be_stopped(cluster)
+        _write_healthy_ledgers(cluster)
+        _write_unclosed_ledgers(cluster)
+        _write_incomplete_ledgers(cluster)
+        _write_extra_ledgers(cluster)
+        _write_ledgers_to_damage(cluster)
         bookies.flush()
-        cluster.look()
-        _lose_on_a_running_bookie(cluster)
+        cluster.read_holdings()
+        _lose_entries_on_running_bookie(cluster)
         _stop_and_damage(cluster)
         yield cluster
 
 
-def _healthy(cluster: LiveCluster) -> None:
+def _write_healthy_ledgers(cluster: LiveCluster) -> None:
     bookies = cluster.bookies
     for number, (ensemble, write, ack) in enumerate(QUORUMS * 2):
         members = [bookies.ids[(number + n) % 4] for n in range(ensemble)]
@@ -127,7 +127,7 @@ def _healthy(cluster: LiveCluster) -> None:
         bookies.write(cluster.id(f"healthy {number}"), members, write, ack, entries)
 
 
-def _not_closed(cluster: LiveCluster) -> None:
+def _write_unclosed_ledgers(cluster: LiveCluster) -> None:
     a, b, c, _ = cluster.bookies.ids
     bookies = cluster.bookies
     bookies.create(cluster.id("open"), [a, b, c], 2, 2)
@@ -140,25 +140,25 @@ def _not_closed(cluster: LiveCluster) -> None:
         bookies.add(lagging, bookie, range(5, 8))
 
 
-def _copies_missing(cluster: LiveCluster) -> None:
+def _write_incomplete_ledgers(cluster: LiveCluster) -> None:
     a, b, c, _ = cluster.bookies.ids
     bookies = cluster.bookies
 
-    def written(name: str, without: dict[str, set[int]], last: int = 8) -> None:
+    def write_without(name: str, without: dict[str, set[int]], last: int = 8) -> None:
         """A ledger (3, 3, 2) of which some bookies never got some entries."""
         bookies.record(cluster.id(name), [a, b, c], 3, 2, last)
         for bookie in (a, b, c):
             if present := set(range(last + 1)) - without.get(bookie, set()):
                 bookies.add(cluster.id(name), bookie, present)
 
-    written("lost", {a: {4}, b: {4}, c: {4}})
-    written("one copy left", {a: {3}, b: {3, 6}})
-    written("two copies left", {c: {0}})
-    written("nothing on one bookie", {b: set(range(9))})
-    written("every other entry", {c: set(range(0, 60, 2))}, last=59)
+    write_without("lost", {a: {4}, b: {4}, c: {4}})
+    write_without("one copy left", {a: {3}, b: {3, 6}})
+    write_without("two copies left", {c: {0}})
+    write_without("nothing on one bookie", {b: set(range(9))})
+    write_without("every other entry", {c: set(range(0, 60, 2))}, last=59)
 
 
-def _too_much(cluster: LiveCluster) -> None:
+def _write_extra_ledgers(cluster: LiveCluster) -> None:
     a, b, c, _ = cluster.bookies.ids
     bookies = cluster.bookies
     for name in ("deleted", "deleted too"):
@@ -180,7 +180,7 @@ def _too_much(cluster: LiveCluster) -> None:
     bookies.add(changed, b, [8])
 
 
-def _on_the_bookies_to_be_stopped(cluster: LiveCluster) -> None:
+def _write_ledgers_to_damage(cluster: LiveCluster) -> None:
     a, b, _, d = cluster.bookies.ids
     for name in ("index lost", "first half lost"):
         cluster.bookies.write(cluster.id(name), [a, b], 2, 1, 12)
@@ -188,7 +188,7 @@ def _on_the_bookies_to_be_stopped(cluster: LiveCluster) -> None:
         cluster.bookies.write(cluster.id(name), [b, d], 2, 2, 12)
 
 
-def _lose_on_a_running_bookie(cluster: LiveCluster) -> None:
+def _lose_entries_on_running_bookie(cluster: LiveCluster) -> None:
     """What the bookie finds when it starts again is what it then says that it holds."""
     a, bookies = cluster.bookies.ids[0], cluster.bookies
     whole, half = cluster.id("index lost"), cluster.id("first half lost")
@@ -202,7 +202,7 @@ def _lose_on_a_running_bookie(cluster: LiveCluster) -> None:
             file.seek(HEADER_BYTES)
             file.write(bytes(6 * SLOT_BYTES))
     bookies.start(a)
-    cluster.look()
+    cluster.read_holdings()
 
 
 def _stop_and_damage(cluster: LiveCluster) -> None:
@@ -213,7 +213,7 @@ def _stop_and_damage(cluster: LiveCluster) -> None:
     while cluster.metadata.registered(d):
         assert time.monotonic() < deadline, f"{d} is still registered"
         time.sleep(1)  # each look is a program that starts
-    del cluster.held[d][cluster.id("gone on the stopped bookie")]
+    del cluster.holdings[d][cluster.id("gone on the stopped bookie")]
     if cluster.has_rocksdb:
         bookies.forget_entries(d, cluster.id("gone on the stopped bookie"), range(12))
         bookies.forget_ledger(d, cluster.id("cut"))

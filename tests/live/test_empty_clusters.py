@@ -26,7 +26,7 @@ CODES = {"nobody": 3, "directories": 0, "rpc": 0, "both": 0}
 """What is read of bookies that are empty, and the exit code."""
 
 
-class Idle(NamedTuple):
+class IdleCluster(NamedTuple):
     """Where the metadata and the directories of a cluster with idle bookies are."""
 
     uri: str
@@ -35,27 +35,27 @@ class Idle(NamedTuple):
 
 def audit(out: Path, uri: str, *sources: str, spark: SparkSession) -> int:
     """The exit code of an audit; one that ends otherwise than by a decision prints why."""
-    given = [word for source in sources for word in ("--bookies", source)]
-    arguments = ["audit", "--metadata", uri, *given, "--out", str(out), "--timeout", "5"]
+    bookie_options = [word for source in sources for word in ("--bookies", source)]
+    arguments = ["audit", "--metadata", uri, *bookie_options, "--out", str(out), "--timeout", "5"]
     done = CliRunner().invoke(main, arguments, obj=lambda: spark)
     assert done.exit_code in (0, 3), done.output
     return done.exit_code
 
 
 @pytest.fixture(scope="module", params=[INTERLEAVED, ON_ETCD], ids=["zookeeper", "etcd"])
-def idle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Idle]:
+def idle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[IdleCluster]:
     root = tmp_path_factory.mktemp("idle")
     kind = request.param
     with (
         metadata_store(kind.layout, root) as metadata,
         kind.bookies(metadata.uri, root, (None, None)) as bookies,
     ):
-        yield Idle(metadata.uri, bookies.directory)
+        yield IdleCluster(metadata.uri, bookies.directory)
 
 
 @pytest.mark.parametrize("way", CODES)
-def test_bookies_that_are_empty_are_clean_where_they_are_read(
-    idle: Idle, way: str, tmp_path: Path, spark: SparkSession
+def test_empty_bookies_are_healthy_only_if_they_are_read(
+    idle: IdleCluster, way: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     directories = str(idle.bookies)
     sources = {"nobody": [], "directories": [directories], "rpc": ["rpc:"], "both": [directories, "rpc:"]}
@@ -64,18 +64,18 @@ def test_bookies_that_are_empty_are_clean_where_they_are_read(
     assert run.report.verdict == ("incomplete" if way == "nobody" else "healthy")
 
 
-def made_by_initnewcluster(hosts: str) -> None:
+def write_initnewcluster_znodes(hosts: str) -> None:
     """What the command makes: containers, and nobody in them."""
     with writer(hosts) as client:
         write(client, {path: base64.b64decode(str(row["data"])) for path, row in Cluster().znodes.items()})
 
 
 @pytest.mark.parametrize("sources", [[], ["rpc:"]], ids=["nobody", "rpc"])
-def test_a_cluster_that_nobody_joined_is_not_called_clean(
+def test_cluster_that_no_bookie_joined_is_incomplete_without_bookie_sources(
     tmp_path: Path, sources: list[str], spark: SparkSession
 ) -> None:
     with EmbeddedZooKeeper(tmp_path / "zookeeper") as server:
-        made_by_initnewcluster(server.hosts)
+        write_initnewcluster_znodes(server.hosts)
         code = audit(tmp_path / "run", f"zk://{server.hosts}/ledgers", *sources, spark=spark)
     assert code == (3 if not sources else 0)
     if not sources:
@@ -83,7 +83,7 @@ def test_a_cluster_that_nobody_joined_is_not_called_clean(
         assert audit(tmp_path / "saved", saved, spark=spark) == 3
 
 
-def test_etcd_with_a_layout_and_nothing_else(tmp_path: Path, spark: SparkSession) -> None:
+def test_etcd_cluster_without_ledgers_and_bookies_is_incomplete(tmp_path: Path, spark: SparkSession) -> None:
     with metadata_store(ETCD, tmp_path) as metadata:
         root = tmp_path / "bookies-once"
         root.mkdir()

@@ -16,8 +16,8 @@ import pytest
 from kazoo.security import make_acl
 
 from auditor.notebook.run import open_run
-from tests.corpora.audited import Audited
-from tests.live.test_secured_bookies import Cluster, audited, inventory, started, without_ports
+from tests.corpora.audited import FinishedRun
+from tests.live.test_secured_bookies import Cluster, inventory, run_audit, start_cluster, without_ports
 from tests.servers import kerberos
 from tests.servers.bookies.jars import RELEASES
 from tests.servers.bookies.secured import USER, Kind
@@ -40,18 +40,20 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
 def cluster(
     request: pytest.FixtureRequest, kdc: Kdc, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
-    yield from started(tmp_path_factory.mktemp(f"gssapi-{request.param}"), request.param, Kind.GSSAPI, kdc)
+    yield from start_cluster(
+        tmp_path_factory.mktemp(f"gssapi-{request.param}"), request.param, Kind.GSSAPI, kdc
+    )
 
 
 @pytest.fixture(scope="module")
 def on_plain_bookies(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
     """What an audit finds where nobody has to log in."""
     root = tmp_path_factory.mktemp("plain")
-    [found] = (
-        without_ports(cluster, audited(cluster, spark, root / "audit"))
-        for cluster in started(root / "cluster", RELEASES[-1], Kind.PLAIN)
+    [findings] = (
+        without_ports(cluster, run_audit(cluster, spark, root / "audit"))
+        for cluster in start_cluster(root / "cluster", RELEASES[-1], Kind.PLAIN)
     )
-    return found
+    return findings
 
 
 @pytest.fixture(scope="module")
@@ -91,15 +93,15 @@ def access(
     return [line["said"] for line in lines if line["name"] in ("access", "no access")], done.returncode
 
 
-def test_a_ticket_lets_an_auditor_in(cluster: Cluster, kdc: Kdc) -> None:
-    said, code = access(cluster, kdc.environment(USER))
-    assert said[0].startswith(
+def test_auditor_with_a_ticket_is_served(cluster: Cluster, kdc: Kdc) -> None:
+    lines, code = access(cluster, kdc.environment(USER))
+    assert lines[0].startswith(
         "3 of 3 registered bookies answered a read, without TLS, with a login by GSSAPI"
     )
-    assert (len(said), code) == (1, 0)
+    assert (len(lines), code) == (1, 0)
 
 
-def test_a_bookie_that_does_not_take_a_ticket_is_named_with_what_helps(cluster: Cluster, kdc: Kdc) -> None:
+def test_refused_login_is_reported_with_its_remedy(cluster: Cluster, kdc: Kdc) -> None:
     no_ticket, code = access(cluster, kdc.environment())
     assert code == 3
     assert "there is no ticket. Run kinit" in no_ticket[1]
@@ -116,7 +118,7 @@ def test_a_bookie_that_does_not_take_a_ticket_is_named_with_what_helps(cluster: 
     assert "login required: the bookie requires a login by SASL" in nothing[1]
 
 
-def test_an_audit_with_a_ticket_finds_what_it_finds_on_plain_bookies(
+def test_audit_with_a_ticket_has_the_findings_of_plain_bookies(
     cluster: Cluster, on_plain_bookies: list[tuple[Any, ...]], kdc: Kdc, tmp_path: Path
 ) -> None:
     out, file = tmp_path / "run", cluster.security.credentials()
@@ -124,10 +126,10 @@ def test_an_audit_with_a_ticket_finds_what_it_finds_on_plain_bookies(
     options = ("--grace", "0", "--timeout", "10", "--credentials", file, "--out", str(out))
     done = bkaudit(kdc.environment(USER), "audit", "--metadata", cluster.uri, *sources, *options)
     assert done.returncode == 1, done.stderr
-    assert without_ports(cluster, Audited(open_run(out).report, out)) == on_plain_bookies
+    assert without_ports(cluster, FinishedRun(open_run(out).report, out)) == on_plain_bookies
 
 
-def test_zookeeper_takes_a_ticket_and_its_acls_name_the_principal(
+def test_zookeeper_accepts_a_ticket_and_its_acls_name_the_principal(
     zookeeper: ZooKeeperProcess, kdc: Kdc, tmp_path: Path
 ) -> None:
     file = tmp_path / "credentials.toml"
@@ -139,7 +141,7 @@ def test_zookeeper_takes_a_ticket_and_its_acls_name_the_principal(
         assert {json.loads(line)["ledger_id"] for line in done.stdout.splitlines()} == {"0", "1", "2"}
 
 
-def test_what_kerberos_has_against_a_login_to_zookeeper_is_said(
+def test_kerberos_errors_of_a_zookeeper_login_are_reported(
     zookeeper: ZooKeeperProcess, kdc: Kdc, tmp_path: Path
 ) -> None:
     file = tmp_path / "credentials.toml"
@@ -165,7 +167,7 @@ def test_what_kerberos_has_against_a_login_to_zookeeper_is_said(
         assert "Traceback" not in done.stderr
 
 
-def test_an_expired_ticket_is_said_to_be_one(zookeeper: ZooKeeperProcess, kdc: Kdc, tmp_path: Path) -> None:
+def test_expired_ticket_is_reported_as_expired(zookeeper: ZooKeeperProcess, kdc: Kdc, tmp_path: Path) -> None:
     import time
 
     file = tmp_path / "credentials.toml"

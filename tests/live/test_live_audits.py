@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.corpora.audited import Audited, Row, entries, hold_extra, missing
+from tests.corpora.audited import FinishedRun, Row, assert_extra, entries, missing
 from tests.corpora.brute_force import (
     World,
+    assert_classes,
     foreign,
-    hold_classes,
     judge,
     members,
     orphans,
@@ -41,8 +41,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def way(request: pytest.FixtureRequest) -> Way:
-    found: Way = request.param
-    return found
+    requested_way: Way = request.param
+    return requested_way
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +52,8 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Kind, Li
     with ExitStack() as running:
         managers = [live_cluster(kind, tmp_path_factory.mktemp("live")) for kind in kinds]
         with ThreadPoolExecutor(len(kinds)) as pool:
-            found = list(pool.map(running.enter_context, managers))
-        yield dict(zip(kinds, found, strict=True))
+            started_clusters = list(pool.map(running.enter_context, managers))
+        yield dict(zip(kinds, started_clusters, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def before(cluster: LiveCluster, at_first: dict[Kind, Traces]) -> Traces:
 @pytest.fixture(scope="module")
 def by_disk(
     cluster: LiveCluster, before: Traces, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Audited:
+) -> FinishedRun:
     return DISK.audit(cluster, spark, tmp_path_factory.mktemp("disk"))
 
 
@@ -84,19 +84,19 @@ def recorded(
     at_first: dict[Kind, Traces],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[Kind, Recorded]:
-    asked = [(clusters[kind], way) for kind, way in COMBINATIONS if way.by_commands]
-    return by_commands(asked, tmp_path_factory.mktemp("commands"))
+    cluster_ways = [(clusters[kind], way) for kind, way in COMBINATIONS if way.by_commands]
+    return by_commands(cluster_ways, tmp_path_factory.mktemp("commands"))
 
 
 @pytest.fixture(scope="module")
 def audited(
     request: pytest.FixtureRequest,
     cluster: LiveCluster,
-    by_disk: Audited,
+    by_disk: FinishedRun,
     way: Way,
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Audited:
+) -> FinishedRun:
     if way.by_commands:
         recorded: dict[Kind, Recorded] = request.getfixturevalue("recorded")
         return recorded[cluster.kind]
@@ -113,70 +113,78 @@ def pairs(rows: list[Row]) -> set[tuple[int, str]]:
     return {(row["ledger_id"], row["bookie_id"]) for row in rows}
 
 
-def test_availability_is_what_the_bookies_said(audited: Audited, world: World, way: Way) -> None:
+def test_availability_rows_match_the_entries_that_bookies_served(
+    audited: FinishedRun, world: World, way: Way
+) -> None:
     rows = [row for row in audited.table(way.table) if row["ledger_id"] is not None]
     # What RocksDB's locations have of a ledger that its ledger index lacks is held by nobody.
     served = [row for row in rows if row["state"] != "not-indexed"]
     read = {(row["ledger_id"], row["bookie_id"]): entries(row["groups"] or b"") for row in served}
     assert len({(row["ledger_id"], row["bookie_id"]) for row in rows}) == len(rows)
-    said = {pair: index.entries for pair, index in world.indexes.items()}
-    assert {pair: held for pair, held in read.items() if held} == {
-        pair: held for pair, held in said.items() if held
+    expected = {pair: index.entries for pair, index in world.indexes.items()}
+    assert {pair: entry_ids for pair, entry_ids in read.items() if entry_ids} == {
+        pair: entry_ids for pair, entry_ids in expected.items() if entry_ids
     }
     unread = {(row["ledger_id"], row["bookie_id"]) for row in rows if row["state"] != "ok"}
     assert unread == {pair for pair, index in world.indexes.items() if not index.readable}
 
 
-def test_every_ledger_has_the_class_that_brute_force_gives(audited: Audited, world: World) -> None:
-    hold_classes(world, audited.verdicts())
+def test_every_ledger_has_the_class_of_the_brute_force(audited: FinishedRun, world: World) -> None:
+    assert_classes(world, audited.verdicts())
 
 
-def test_findings_of_copies_name_every_missing_entry(
-    audited: Audited, world: World, cluster: LiveCluster
+def test_copy_findings_name_every_missing_entry(
+    audited: FinishedRun, world: World, cluster: LiveCluster
 ) -> None:
-    wanted = {}
+    expected = {}
     for ledger in world.ledgers:
         verdict = judge(world, ledger)
         if verdict.name in CLASSES:
-            wanted[ledger] = (verdict.name, verdict.missing)
-    found = {row["ledger_id"]: (row["id"], missing(row)) for id in CLASSES for row in audited.of(id)}
-    assert found == wanted
+            expected[ledger] = (verdict.name, verdict.missing)
+    findings = {
+        row["ledger_id"]: (row["id"], missing(row)) for id in CLASSES for row in audited.findings_of(id)
+    }
+    assert findings == expected
     if cluster.kind.layout != ETCD:
         # etcd keeps no times: any ledger may have changed after its index was written.
-        assert {row["confidence"] for id in CLASSES for row in audited.of(id)} == {"confirmed"}
-    undecideds = {row["ledger_id"] for row in audited.of("replication-undecided")}
+        assert {row["confidence"] for id in CLASSES for row in audited.findings_of(id)} == {"confirmed"}
+    undecideds = {row["ledger_id"] for row in audited.findings_of("replication-undecided")}
     assert undecideds == {ledger for ledger in world.ledgers if undecided(world, ledger)}
 
 
-def test_copies_that_an_open_ledger_still_lacks_lag(audited: Audited, world: World) -> None:
+def test_missing_copies_of_open_ledgers_are_lagging(audited: FinishedRun, world: World) -> None:
     lagging = {ledger for ledger in world.ledgers if judge(world, ledger).lagging}
-    assert {row["ledger_id"] for row in audited.of("copy-lagging")} == lagging
+    assert {row["ledger_id"] for row in audited.findings_of("copy-lagging")} == lagging
 
 
-def test_entries_too_many_are_found_on_their_bookie(audited: Audited, world: World) -> None:
-    hold_extra(audited, "stale-segment", "stale", stale(world))
-    hold_extra(audited, "surplus-entries", "surplus", surplus(world))
-    assert not audited.of("entries-past-end")
+def test_stale_and_surplus_entries_are_reported_on_their_bookie(audited: FinishedRun, world: World) -> None:
+    assert_extra(audited, "stale-segment", "stale", stale(world))
+    assert_extra(audited, "surplus-entries", "surplus", surplus(world))
+    assert not audited.findings_of("entries-past-end")
 
 
-def test_ledgers_too_many_are_found_where_a_bookie_lists_its_own(
-    audited: Audited, world: World, way: Way
+def test_extra_ledgers_are_reported_where_bookies_list_their_ledgers(
+    audited: FinishedRun, world: World, way: Way
 ) -> None:
-    assert pairs(audited.of("orphan-ledger")) == (orphans(world) if way.lists_ledgers else set())
-    assert pairs(audited.of("over-replicated-ledger")) == (foreign(world) if way.lists_ledgers else set())
+    assert pairs(audited.findings_of("orphan-ledger")) == (orphans(world) if way.lists_ledgers else set())
+    assert pairs(audited.findings_of("over-replicated-ledger")) == (
+        foreign(world) if way.lists_ledgers else set()
+    )
 
 
-def test_a_spoiled_index_is_named(audited: Audited, cluster: LiveCluster, way: Way) -> None:
+def test_damaged_index_is_reported_where_bookies_list_their_ledgers(
+    audited: FinishedRun, cluster: LiveCluster, way: Way
+) -> None:
     id = "ledger-not-indexed" if cluster.has_rocksdb else "index-unreadable"
-    assert pairs(audited.of(id)) == (set(cluster.damaged) if way.lists_ledgers else set())
+    assert pairs(audited.findings_of(id)) == (set(cluster.damaged) if way.lists_ledgers else set())
 
 
-def test_the_bookie_that_was_stopped_is_named(audited: Audited, cluster: LiveCluster) -> None:
-    assert [row["bookie_id"] for row in audited.of("bookie-down")] == [cluster.stopped]
-    assert not audited.of("ghost-bookie")
+def test_stopped_bookie_is_reported_as_down(audited: FinishedRun, cluster: LiveCluster) -> None:
+    assert [row["bookie_id"] for row in audited.findings_of("bookie-down")] == [cluster.stopped]
+    assert not audited.findings_of("ghost-bookie")
 
 
-def test_nothing_else_is_found(audited: Audited, way: Way) -> None:
+def test_audit_reports_no_unexpected_findings(audited: FinishedRun, way: Way) -> None:
     expected = {
         *CLASSES,
         "replication-undecided",
@@ -194,17 +202,17 @@ def test_nothing_else_is_found(audited: Audited, way: Way) -> None:
         "on-unregistered-bookie",
         *(() if way.lists_ledgers else ("bookie-unread",)),  # the one that was stopped
     }
-    assert {seen.id for seen in audited.seen()} <= expected
+    assert {finding.id for finding in audited.finding_keys()} <= expected
 
 
-def test_findings_are_those_by_disk(
-    audited: Audited, by_disk: Audited, cluster: LiveCluster, way: Way
+def test_findings_equal_those_of_the_audit_by_disk(
+    audited: FinishedRun, by_disk: FinishedRun, cluster: LiveCluster, way: Way
 ) -> None:
     """Over the wire: those of copies and of entries too many, in ledgers that all have running bookies."""
     ledgers = cluster.world().ledgers
     shown = {ledger for ledger, plain in ledgers.items() if cluster.stopped not in members(plain)}
 
-    def seen(rows: list[Row]) -> list[str]:
+    def comparable_rows(rows: list[Row]) -> list[str]:
         names = ["id", "severity", "scope_id", "ledger_id", "bookie_id", "missing", "fingerprint"]
         # etcd keeps no times, so that what is seen by disk is suspect; an answer has a time of its own.
         names += [] if cluster.kind.layout == ETCD else ["confidence"]
@@ -212,17 +220,19 @@ def test_findings_are_those_by_disk(
             rows = [row for row in rows if row["id"] in OVER_THE_WIRE and row["ledger_id"] in shown]
         return sorted(repr([row[name] for name in names]) for row in rows)
 
-    assert seen(audited.findings()) == seen(by_disk.findings())
+    assert comparable_rows(audited.findings()) == comparable_rows(by_disk.findings())
 
 
-def test_the_audit_wrote_nothing(audited: Audited, cluster: LiveCluster, before: Traces) -> None:
+def test_the_audit_wrote_nothing(audited: FinishedRun, cluster: LiveCluster, before: Traces) -> None:
     assert traces(cluster).files == before.files
     assert cluster.metadata.writes_after(before.position) == []
     if isinstance(audited, Recorded):  # by its processes' system calls, all commands beside it
-        asked = audited.requests(cluster)
-        print(asked, len(audited.record.written), "paths written")
-        assert asked.keys() == {"bookies", "etcd" if cluster.kind.layout == ETCD else "ZooKeeper"}
+        requests_by_kind = audited.requests(cluster)
+        print(requests_by_kind, len(audited.record.written), "paths written")
+        assert requests_by_kind.keys() == {"bookies", "etcd" if cluster.kind.layout == ETCD else "ZooKeeper"}
         assert not {
-            (kind, each) for kind, requests in asked.items() for each in requests.keys() - READS[kind]
+            (kind, operation)
+            for kind, requests in requests_by_kind.items()
+            for operation in requests.keys() - READS[kind]
         }
         assert audited.record.outside(str(audited.own)) == {}

@@ -32,14 +32,14 @@ connection.sendmsg([b", ", b"then"])
 """
 
 
-def test_writes_and_what_is_sent_are_recorded(tmp_path: Path) -> None:
+def test_file_writes_and_sent_bytes_are_recorded(tmp_path: Path) -> None:
     place = tmp_path / "a place"
     (place / "below").mkdir(parents=True)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         command = [sys.executable, "-c", WRITES, str(place), str(port)]
-        seen = record(command, tmp_path / "record", {"PYTHONDONTWRITEBYTECODE": "1"})
-    assert seen.written == {
+        recording = record(command, tmp_path / "record", {"PYTHONDONTWRITEBYTECODE": "1"})
+    assert recording.written == {
         f"{place}/opened": {"openat"},
         "opened": {"rename"},  # in a directory that the call does not name: outside of any
         "renamed": {"rename"},
@@ -48,8 +48,8 @@ def test_writes_and_what_is_sent_are_recorded(tmp_path: Path) -> None:
         f"{place}/below/within": {"openat"},
         "/proc/version": {"openat"},  # tried in vain
     }
-    assert seen.outside(str(place), "/proc").keys() == {"opened", "renamed"}
-    assert (seen.ports[port], seen.sent_to(port)) == (1, [b"first, then"])
+    assert recording.outside(str(place), "/proc").keys() == {"opened", "renamed"}
+    assert (recording.ports[port], recording.sent_to(port)) == (1, [b"first, then"])
 
 
 def frame(*numbers: int) -> bytes:
@@ -58,10 +58,10 @@ def frame(*numbers: int) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def test_requests_that_write_have_other_names() -> None:
+def test_write_requests_are_not_counted_as_reads() -> None:
     session = frame(0, 0, 0) + frame(1, 4) + frame(2, 5) + frame(3, 14) + frame(4, -11)
-    asked = Counter(["createSession", "getData", "request 5", "request 14", "closeSession"])
-    assert zookeeper_requests(session) == asked
+    expected = Counter(["createSession", "getData", "request 5", "request 14", "closeSession"])
+    assert zookeeper_requests(session) == expected
     plain = [read_request(7, 99, 5), read_request(8, 99, 5, version=2), list_request(9, 99)]
     read = bookie_requests(b"".join(plain))
     assert read.keys() <= READS["bookies"]

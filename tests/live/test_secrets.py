@@ -27,7 +27,7 @@ LOGIN = "Zq7-login-Kx93"
 LEDGERS = "golden"
 """The password of all ledgers of the corpus, in their metadata; and by it their master keys on the disks."""
 
-LIMIT_S = 60.0
+SPARK_END_SECONDS = 60.0
 
 CRASH = """
 import sys
@@ -43,7 +43,7 @@ main(sys.argv[1:])
 """
 
 
-class Told(NamedTuple):
+class CommandResult(NamedTuple):
     """What a command printed, how it ended, and the command lines that were seen meanwhile."""
 
     code: int
@@ -74,8 +74,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             f'certificate = "{pem.client}"\nkey = "{pem.client_key}"\n[ledgers]\npassword = "{LEDGERS}"\n'
         )
         store = f"etcd://{server.host}/bk/cluster1"
-        given = ("--metadata", store, "--bookies", str(bookies), "--credentials", str(file), "--entry-logs")
-        yield Scene(home, server, pem, given)
+        options = ("--metadata", store, "--bookies", str(bookies), "--credentials", str(file), "--entry-logs")
+        yield Scene(home, server, pem, options)
 
 
 def secrets(scene: Scene) -> list[bytes]:
@@ -83,11 +83,11 @@ def secrets(scene: Scene) -> list[bytes]:
     lines = [line for line in scene.pem.client_key.read_bytes().splitlines() if not line.startswith(b"-")]
     keys = [master_key(LEDGERS.encode()), mac_key(LEDGERS.encode())]
     plain = [LOGIN.encode(), LEDGERS.encode(), *keys]
-    spelt = [way for each in plain for way in (each, each.hex().encode(), base64.b64encode(each))]
+    spelt = [way for secret in plain for way in (secret, secret.hex().encode(), base64.b64encode(secret))]
     return [*spelt, *(line for line in lines if len(line) > 20)]
 
 
-def call(scene: Scene, command: Sequence[str]) -> Told:
+def call(scene: Scene, command: Sequence[str]) -> CommandResult:
     work = scene.home / "work"
     for name in ("scratch", "cache", "conf", "events"):
         (work / name).mkdir(parents=True, exist_ok=True)
@@ -95,22 +95,22 @@ def call(scene: Scene, command: Sequence[str]) -> Told:
     (work / "conf" / "spark-defaults.conf").write_text(events)
     places = {"TMPDIR": "scratch", "XDG_CACHE_HOME": "cache", "SPARK_CONF_DIR": "conf"}
     environment = os.environ | {name: str(work / folder) for name, folder in places.items()}
-    seen: set[bytes] = set()
+    command_lines: set[bytes] = set()
     with (scene.home / "printed").open("w+b") as printed:
         running = subprocess.Popen(command, stdout=printed, stderr=printed, env=environment, cwd=work)
         while running.poll() is None:
             # Path.glob asks for each file, and fails where a process ends meanwhile.
             for process in Path("/proc").iterdir():
                 try:
-                    seen.add((process / "cmdline").read_bytes())
+                    command_lines.add((process / "cmdline").read_bytes())
                 except OSError:
                     continue
             time.sleep(0.1)
         printed.seek(0)
-        return Told(running.returncode, printed.read(), seen)
+        return CommandResult(running.returncode, printed.read(), command_lines)
 
 
-def words_of(path: Path) -> bytes:
+def file_content(path: Path) -> bytes:
     """All that a file says, unpacked; nothing of one that Java takes away as it ends."""
     try:
         if path.suffix == ".parquet":
@@ -120,62 +120,62 @@ def words_of(path: Path) -> bytes:
         return b""
 
 
-def hold(scene: Scene, told: Told) -> None:
+def assert_no_secrets(scene: Scene, result: CommandResult) -> None:
     """Nothing said, and no file, has a secret; command lines have none of those that are not a plain word."""
-    wanted = secrets(scene)
-    assert not [each for each in wanted if each in told.printed]
-    until = time.monotonic() + LIMIT_S
+    all_secrets = secrets(scene)
+    assert not [secret for secret in all_secrets if secret in result.printed]
+    until = time.monotonic() + SPARK_END_SECONDS
     while [*(scene.home / "work/events").rglob("*.inprogress*")] and time.monotonic() < until:
         time.sleep(0.2)  # Spark's process ends after the command
     # Not rglob, which fails at a directory that Java takes away meanwhile.
     work = [Path(top, name) for top, _, names in os.walk(scene.home / "work") for name in names]
-    found = {str(path): words_of(path) for path in work}
-    assert not [(path, each) for path, words in found.items() for each in wanted if each in words]
-    hidden = [each for each in wanted if each != LEDGERS.encode()]
-    mine = [line for line in told.commands if b"etcdctl" not in line]
-    assert not [each for each in hidden if any(each in line for line in mine)]
+    texts = {str(path): file_content(path) for path in work}
+    assert not [(path, secret) for path, words in texts.items() for secret in all_secrets if secret in words]
+    hidden = [secret for secret in all_secrets if secret != LEDGERS.encode()]
+    own_commands = [line for line in result.commands if b"etcdctl" not in line]
+    assert not [secret for secret in hidden if any(secret in line for line in own_commands)]
 
 
 BKAUDIT = (sys.executable, "-c", "from auditor.cli import main; main()")
 
 
-def test_an_audit_leaves_no_secret_anywhere(scene: Scene) -> None:
+def test_audit_leaves_no_secret_in_output_files_or_command_lines(scene: Scene) -> None:
     out = scene.home / "work" / "run"
-    told = call(scene, [*BKAUDIT, "audit", "-v", *scene.arguments, "--out", str(out)])
-    assert told.code in (0, 1, 3), told.printed.decode()
+    result = call(scene, [*BKAUDIT, "audit", "-v", *scene.arguments, "--out", str(out)])
+    assert result.code in (0, 1, 3), result.printed.decode()
     assert [*(out / "tables/ledgers").glob("*.parquet")]
     assert any((scene.home / "work/events").rglob("*")), "Spark wrote no events"
-    hold(scene, told)
+    assert_no_secrets(scene, result)
 
 
 @pytest.mark.parametrize(
     ("credentials", "code"), [("wrong = 1\n", 2), ('[etcd]\nuser = "root"\npassword = "%s-x"\n', 4)]
 )
-def test_a_refusal_repeats_no_secret(scene: Scene, credentials: str, code: int) -> None:
+def test_refusal_prints_no_secret(scene: Scene, credentials: str, code: int) -> None:
     file = scene.home / "refused.toml"
     file.write_text(credentials.replace("%s", LOGIN) + f'[ledgers]\npassword = "{LEDGERS}"\n')
     file.chmod(0o600)
-    told = call(
+    result = call(
         scene, [*BKAUDIT, "scan", *scene.arguments[:2], "--credentials", str(file), "--out", "refused"]
     )
-    assert told.code == code, told.printed.decode()
-    hold(scene, told)
+    assert result.code == code, result.printed.decode()
+    assert_no_secrets(scene, result)
 
 
-def test_a_crash_shows_what_it_was_at_and_no_secret(scene: Scene) -> None:
-    given = (*scene.arguments[:2], *scene.arguments[4:6])
-    told = call(scene, [sys.executable, "-c", CRASH, "scan", *given, "--out", "crash"])
-    assert told.code == 70, told.printed.decode()
-    assert b"RuntimeError" in told.printed
-    hold(scene, told)
+def test_crash_report_has_the_error_and_no_secret(scene: Scene) -> None:
+    options = (*scene.arguments[:2], *scene.arguments[4:6])
+    result = call(scene, [sys.executable, "-c", CRASH, "scan", *options, "--out", "crash"])
+    assert result.code == 70, result.printed.decode()
+    assert b"RuntimeError" in result.printed
+    assert_no_secrets(scene, result)
 
 
-def test_a_file_with_secrets_is_for_its_owner_alone(scene: Scene) -> None:
+def test_credentials_file_that_others_may_read_is_refused(scene: Scene) -> None:
     file = Path(scene.arguments[5])
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     file.chmod(0o644)
-    told = call(scene, [*BKAUDIT, "scan", *scene.arguments[:2], *scene.arguments[4:6], "--out", "open"])
+    result = call(scene, [*BKAUDIT, "scan", *scene.arguments[:2], *scene.arguments[4:6], "--out", "open"])
     file.chmod(0o600)
-    assert told.code == 2
-    assert b"other users may read this file" in told.printed
-    hold(scene, told)
+    assert result.code == 2
+    assert b"other users may read this file" in result.printed
+    assert_no_secrets(scene, result)

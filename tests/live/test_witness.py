@@ -30,10 +30,10 @@ from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store
 from auditor.tables.registry import registrations
 from tests.codecs.scalar import greedy, packed, runs_of_entries
-from tests.corpora.audited import Audited, Row, entries, missing
+from tests.corpora.audited import FinishedRun, Row, entries, missing
 from tests.live.traces import Traces, traces
-from tests.live.trios import FIRST, LISTED, STEP, TRIOS, TriosCluster, everywhere, trios_cluster
-from tests.live.ways import BOTH, DISK, RPC, without_journals
+from tests.live.trios import FIRST, LISTED, STEP, TRIOS, TriosCluster, for_all_trios, trios_cluster
+from tests.live.ways import DISK, DISK_AND_RPC, RPC, without_journals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,16 +47,16 @@ IDLE = {FIRST + 10 + number: 1 + 5 * number for number in range(7)} | {FIRST + 1
 """More ledgers that are in memory alone, and their entries."""
 
 CLASSES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
-LEFT_OUT = everywhere({min(IDLE): 1, max(IDLE): 1025}).keys()
+UNLISTED_LEDGERS = for_all_trios({min(IDLE): 1, max(IDLE): 1025}).keys()
 """Their last entry is the first slot of a page in memory (8 KiB), which 4.17.2 leaves out of a listing."""
 
-IN_MEMORY = everywhere({UNFLUSHED: 10, LARGE: 100, **IDLE})
-SAMPLED = everywhere({LARGE: 100, max(IDLE): 1025}).keys()
+IN_MEMORY = for_all_trios({UNFLUSHED: 10, LARGE: 100, **IDLE})
+SAMPLED = for_all_trios({LARGE: 100, max(IDLE): 1025}).keys()
 """Of so many entries a sample is asked for."""
 
-OPENED = everywhere({OPEN: 5})
-DAMAGED = everywhere({FIRST + 20: 1, FIRST + 21: 1025}, LISTED)
-DAMAGED_LATER = everywhere({FIRST + 22: 1, FIRST + 23: 1025}, LISTED)
+OPENED = for_all_trios({OPEN: 5})
+DAMAGED = for_all_trios({FIRST + 20: 1, FIRST + 21: 1025}, LISTED)
+DAMAGED_LATER = for_all_trios({FIRST + 22: 1, FIRST + 23: 1025}, LISTED)
 """Ledgers whose last entry one bookie never got, and their entries."""
 
 every_trio = pytest.mark.parametrize("trio", range(len(TRIOS)), ids=[kind.storage for kind in TRIOS])
@@ -68,39 +68,39 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TriosCluster]:
     with trios_cluster(tmp_path_factory.mktemp("witness")) as running:
         bookies = running.bookies
         # Acknowledged by all: a last copy that is still on its way would be missing.
-        for ledger, number in everywhere({FLUSHED: 10}).items():
-            bookies.write(ledger, bookies.of(ledger), 3, 3, number)
+        for ledger, number in for_all_trios({FLUSHED: 10}).items():
+            bookies.write(ledger, bookies.trio_of(ledger), 3, 3, number)
         bookies.flush()
         bookies.hold(IN_MEMORY)
         for ledger, number in OPENED.items():
-            bookies.create(ledger, bookies.of(ledger), 3, 3)
+            bookies.create(ledger, bookies.trio_of(ledger), 3, 3)
             bookies.append(ledger, number)
         yield running
 
 
-def audited(
+def run_audit(
     cluster: TriosCluster,
     spark: SparkSession,
     out: Path,
     witness: YesNo = "yes",
     reads: int = 10_000,
     journals: bool = True,
-) -> Audited:
+) -> FinishedRun:
     """Audit by disk; without ``journals`` what is in memory alone is on no disk that the audit sees."""
-    return Audited(audit_of(cluster, out, witness, reads, journals).run(spark), out)
+    return FinishedRun(audit_of(cluster, out, witness, reads, journals).run(spark), out)
 
 
 def audit_of(
     cluster: TriosCluster, out: Path, witness: YesNo = "yes", reads: int = 10_000, journals: bool = True
 ) -> Audit:
-    """The audit that `audited` runs."""
+    """The audit that `run_audit` runs."""
     options = AuditOptions(grace=0, timeout=5, witness=witness, witness_reads=reads)
     where = cluster.bookies.directory
     disks = [str(where if journals else without_journals(where, out.with_suffix(".toml")))]
     return Audit(cluster.metadata.uri, disks, str(out), options)
 
 
-def about_ledgers(run: Audited) -> dict[int, tuple[str, str]]:
+def ledger_findings(run: FinishedRun) -> dict[int, tuple[str, str]]:
     return {
         row["ledger_id"]: (row["id"], row["confidence"])
         for row in run.findings()
@@ -108,43 +108,47 @@ def about_ledgers(run: Audited) -> dict[int, tuple[str, str]]:
     }
 
 
-class Looked(NamedTuple):
+class WitnessRun(NamedTuple):
     """An audit of what is on the disks without their journals, and the cluster's traces around it."""
 
-    run: Audited
+    run: FinishedRun
     before: Traces
     after: Traces
 
 
 @pytest.fixture(scope="module")
-def asked(cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Looked:
+def asked(cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> WitnessRun:
     """With a witness."""
     before = traces(cluster)
-    run = audited(cluster, spark, tmp_path_factory.mktemp("asked") / "run", journals=False)
-    return Looked(run, before, traces(cluster))
+    run = run_audit(cluster, spark, tmp_path_factory.mktemp("asked") / "run", journals=False)
+    return WitnessRun(run, before, traces(cluster))
 
 
 @pytest.fixture(scope="module")
-def unasked(cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Audited:
+def unasked(
+    cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> FinishedRun:
     """Without one."""
     out = tmp_path_factory.mktemp("unasked") / "run"
-    return audited(cluster, spark, out, witness="no", journals=False)
+    return run_audit(cluster, spark, out, witness="no", journals=False)
 
 
 @pytest.fixture(scope="module")
-def by_disk(cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Audited:
+def by_disk(
+    cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> FinishedRun:
     """Of the disks with their journals, without a witness."""
     return DISK.audit(cluster, spark, tmp_path_factory.mktemp("disk"), "no")
 
 
-def test_an_idle_cluster_is_healthy_by_its_disks_alone(by_disk: Audited) -> None:
+def test_idle_cluster_is_healthy_by_disk_without_witness(by_disk: FinishedRun) -> None:
     assert [row["id"] for row in by_disk.findings()] == []
     assert by_disk.report.verdict == "healthy"
     assert exit_code(by_disk.report, AuditOptions().fail_on) == 0
 
 
-def test_a_run_that_stops_before_and_after_the_witness_finds_the_same(
-    cluster: TriosCluster, spark: SparkSession, asked: Looked, tmp_path: Path
+def test_run_stopped_before_and_after_the_witness_has_the_same_findings(
+    cluster: TriosCluster, spark: SparkSession, asked: WitnessRun, tmp_path: Path
 ) -> None:
     stopped, tables = audit_of(cluster, tmp_path / "run", journals=False), tmp_path / "run" / "tables"
     stopped.run_until("judge", spark)
@@ -154,145 +158,147 @@ def test_a_run_that_stops_before_and_after_the_witness_finds_the_same(
     assert (tables / "witness").exists()
     assert (tables / "judged").exists()
     assert not (tables / "judged_by_index").exists()
-    run = Audited(stopped.run(spark), tmp_path / "run")
-    assert about_ledgers(run) == about_ledgers(asked.run)
+    run = FinishedRun(stopped.run(spark), tmp_path / "run")
+    assert ledger_findings(run) == ledger_findings(asked.run)
     assert len(run.table("witness")) == len(asked.run.table("witness")) > 0
 
 
 def collected_of(cluster: TriosCluster, out: Path) -> dict[tuple[int, str], set[int]]:
     """What a collection of the running bookies' disks has of each ledger, in indexes and journals."""
     collect([str(cluster.bookies.directory)], str(out))
-    held: dict[tuple[int, str], set[int]] = {}
+    entries_by_copy: dict[tuple[int, str], set[int]] = {}
     for name in ("availability", "journal_tails"):
         for row in pq.read_table(out / name).to_pylist():
             if row["ledger_id"] is not None:
-                held.setdefault((row["ledger_id"], row["bookie_id"]), set()).update(
+                entries_by_copy.setdefault((row["ledger_id"], row["bookie_id"]), set()).update(
                     entries(row["groups"] or b"")
                 )
-    return held
+    return entries_by_copy
 
 
-def test_what_is_not_flushed_is_held_by_the_journal_and_suspect_at_most_without_it(
-    cluster: TriosCluster, asked: Looked, unasked: Audited, spark: SparkSession, tmp_path: Path
+def test_unflushed_entries_are_in_the_journal_and_suspect_without_it(
+    cluster: TriosCluster, asked: WitnessRun, unasked: FinishedRun, spark: SparkSession, tmp_path: Path
 ) -> None:
-    held = cluster.bookies.held()
+    copies = cluster.bookies.stored_entries()
     for ledger, number in IN_MEMORY.items():
-        if ledger not in LEFT_OUT:
-            assert all(held[bookie][ledger] == {*range(number)} for bookie in cluster.bookies.of(ledger)), (
-                ledger
-            )
+        if ledger not in UNLISTED_LEDGERS:
+            assert all(
+                copies[bookie][ledger] == {*range(number)} for bookie in cluster.bookies.trio_of(ledger)
+            ), ledger
     # By the disks as they are: the test above. A collection has all that they show: nothing is missing there.
     collected = collected_of(cluster, tmp_path / "collected")
-    for ledger, number in {**IN_MEMORY, **OPENED, **everywhere({FLUSHED: 10})}.items():
-        for bookie in cluster.bookies.of(ledger):
+    for ledger, number in {**IN_MEMORY, **OPENED, **for_all_trios({FLUSHED: 10})}.items():
+        for bookie in cluster.bookies.trio_of(ledger):
             assert collected[ledger, bookie] >= set(range(number)), (ledger, bookie)
-    found = {
+    ledger_confidences = {
         (row["ledger_id"], row["confidence"]) for row in unasked.findings() if row["ledger_id"] is not None
     }
-    assert found == {(ledger, "suspect") for ledger in IN_MEMORY}
+    assert ledger_confidences == {(ledger, "suspect") for ledger in IN_MEMORY}
     # Of the large ones a sample was asked for: the rest is unknown, and said to be.
-    assert about_ledgers(asked.run).keys() <= SAMPLED
+    assert ledger_findings(asked.run).keys() <= SAMPLED
 
 
-def test_what_is_in_memory_alone_is_held_and_small_ledgers_are_decided(
-    cluster: TriosCluster, asked: Looked
+def test_witness_finds_unflushed_entries_and_decides_small_ledgers(
+    cluster: TriosCluster, asked: WitnessRun
 ) -> None:
     run = asked.run
-    assert about_ledgers(run).keys() <= SAMPLED
-    assert {*about_ledgers(run).values()} <= {("replication-undecided", "unknown")}
-    said = run.table("witness")
-    assert {row["answer"] for row in said} == {"served"}
-    assert {row["ledger_id"] for row in said} <= IN_MEMORY.keys()
-    sent = sum(row["requests"] for row in said)
-    assert run.report.run.operations["entries read from bookies"] == sent == len(said)
+    assert ledger_findings(run).keys() <= SAMPLED
+    assert {*ledger_findings(run).values()} <= {("replication-undecided", "unknown")}
+    rows = run.table("witness")
+    assert {row["answer"] for row in rows} == {"served"}
+    assert {row["ledger_id"] for row in rows} <= IN_MEMORY.keys()
+    sent = sum(row["requests"] for row in rows)
+    assert run.report.run.operations["entries read from bookies"] == sent == len(rows)
     assert asked.after.files == asked.before.files
     assert cluster.metadata.writes_after(asked.before.position) == []
     for ledger in OPENED:
         cluster.bookies.append(ledger, 1)  # its writer is not fenced
 
 
-def test_without_a_witness_it_is_suspect(cluster: TriosCluster, unasked: Audited) -> None:
-    assert about_ledgers(unasked) == dict.fromkeys(IN_MEMORY, ("entry-lost", "suspect"))
+def test_unflushed_ledgers_are_suspect_without_a_witness(cluster: TriosCluster, unasked: FinishedRun) -> None:
+    assert ledger_findings(unasked) == dict.fromkeys(IN_MEMORY, ("entry-lost", "suspect"))
     assert not (unasked.out / "tables" / "witness").exists()
     assert "entries read from bookies" not in unasked.report.run.operations
 
 
-def test_suspects_alone_end_with_3(unasked: Audited) -> None:
+def test_suspect_findings_exit_with_3(unasked: FinishedRun) -> None:
     """Without journals, as many clusters are saved: nothing says what came after the mark."""
-    copies = [row for id in CLASSES for row in unasked.of(id)]
+    copies = [row for id in CLASSES for row in unasked.findings_of(id)]
     assert {(row["id"], row["confidence"]) for row in copies} == {("entry-lost", "suspect")}
     assert len(copies) == len(IN_MEMORY)
     assert exit_code(unasked.report, AuditOptions().fail_on) == 3
 
 
-def test_a_bound_is_kept_and_said(cluster: TriosCluster, spark: SparkSession, tmp_path: Path) -> None:
-    run = audited(cluster, spark, tmp_path / "run", reads=2, journals=False)
+def test_witness_read_limit_is_kept_and_reported(
+    cluster: TriosCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    run = run_audit(cluster, spark, tmp_path / "run", reads=2, journals=False)
     assert len(run.table("witness")) <= 2
-    assert {confidence for _, confidence in about_ledgers(run).values()} <= {"suspect", "unknown"}
+    assert {confidence for _, confidence in ledger_findings(run).values()} <= {"suspect", "unknown"}
     assert any("--witness-reads" in note for note in map(sentence_of, run.report.run.remarks))
     doubts = [doubt for row in run.table("judged") for doubt in row["doubts"]]
     assert any("--witness-reads" in doubt for doubt in doubts)
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_read_in_either_version_fences_nothing(
+def test_read_in_either_protocol_version_fences_no_ledger(
     cluster: TriosCluster, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def only(self: bookie_reads.ReadClient) -> tuple[Codec[Entry, ReadAnswer], ...]:
+    def requested_version(self: bookie_reads.ReadClient) -> tuple[Codec[Entry, ReadAnswer], ...]:
         return (ReadRequest(version),)
 
-    monkeypatch.setattr(bookie_reads.ReadClient, "wire_protocols", only)
+    monkeypatch.setattr(bookie_reads.ReadClient, "wire_protocols", requested_version)
     before = traces(cluster)
-    wanted = {
+    expected = {
         **dict.fromkeys(((ledger, 0) for ledger in OPENED), "served"),
         **dict.fromkeys(((ledger, 10**6) for ledger in OPENED), "no-such-entry"),
-        **dict.fromkeys(((ledger, 0) for ledger in everywhere({ABSENT: 0})), "no-such-ledger"),
+        **dict.fromkeys(((ledger, 0) for ledger in for_all_trios({ABSENT: 0})), "no-such-ledger"),
     }
-    said = ask(cluster, [*wanted])
-    assert said == {
+    answers = ask(cluster, [*expected])
+    assert answers == {
         (bookie, *entry): answer
-        for entry, answer in wanted.items()
-        for bookie in cluster.bookies.of(entry[0])
+        for entry, answer in expected.items()
+        for bookie in cluster.bookies.trio_of(entry[0])
     }
     assert traces(cluster).files == before.files
     for ledger in OPENED:
         cluster.bookies.append(ledger, 2)
 
 
-def ask(cluster: TriosCluster, wanted: list[tuple[int, int]]) -> dict[tuple[str, int, int], str]:
+def ask(cluster: TriosCluster, questions: list[tuple[int, int]]) -> dict[tuple[str, int, int], str]:
     store = open_store(cluster.metadata.uri)
     where = find_endpoints(registrations(store.cluster()), cluster.bookies.ids)
     store.close()
     rows = [
         {"bookie_id": bookie, "scope_id": 0, "ledger_id": ledger, "entry_id": entry}
-        for ledger, entry in wanted
-        for bookie in cluster.bookies.of(ledger)
+        for ledger, entry in questions
+        for bookie in cluster.bookies.trio_of(ledger)
     ]
     rows.sort(key=lambda row: str(row["bookie_id"]))
-    found: list[Row] = []
+    answer_rows: list[Row] = []
     for batch in reads.read_rows([pa.RecordBatch.from_pylist(rows)], where, StoreOptions(timeout_s=10.0)):
-        found += batch.to_pylist()
-    return {(row["bookie_id"], row["ledger_id"], row["entry_id"]): row["answer"] for row in found}
+        answer_rows += batch.to_pylist()
+    return {(row["bookie_id"], row["ledger_id"], row["entry_id"]): row["answer"] for row in answer_rows}
 
 
-def short(run: Audited) -> set[tuple[str, int, str]]:
-    return {(row["id"], row["ledger_id"], row["confidence"]) for id in CLASSES for row in run.of(id)}
+def missing_copies(run: FinishedRun) -> set[tuple[str, int, str]]:
+    return {(row["id"], row["ledger_id"], row["confidence"]) for id in CLASSES for row in run.findings_of(id)}
 
 
-def test_what_a_listing_leaves_out_is_missing_only_where_the_bookie_does_not_serve_it(
+def test_unlisted_entries_are_missing_only_if_the_bookie_does_not_serve_them(
     cluster: TriosCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     """A listing proves presence, not absence: it leaves out a page that is only in memory."""
     cluster.bookies.hold(DAMAGED, lacking=True)
     run = RPC.audit(cluster, spark, tmp_path / "listed")
-    assert short(run) == {("below-write-quorum", ledger, "confirmed") for ledger in DAMAGED}
+    assert missing_copies(run) == {("below-write-quorum", ledger, "confirmed") for ledger in DAMAGED}
 
 
-class Spoiled(NamedTuple):
+class DamagedRuns(NamedTuple):
     """Audits after entries were lost on bookies that run, and how many errors bookies logged at the first."""
 
-    by_disk: Audited
-    both: Audited
+    by_disk: FinishedRun
+    both: FinishedRun
     errors: int
 
 
@@ -300,13 +306,15 @@ class Spoiled(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def spoiled(cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Spoiled:
+def spoiled(
+    cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> DamagedRuns:
     """The first of each trio lost entries 0 to 3, that of the first one also an index's file beneath it."""
     bookies = cluster.bookies
     firsts = bookies.ids[::3]
     bookies.write(MOVED + STEP * INTERLEAVED, [firsts[INTERLEAVED]], 1, 1, entries=10)
-    for ledger in everywhere({LOST: 10}):
-        bookies.write(ledger, bookies.of(ledger)[:1], 1, 1, entries=10)
+    for ledger in for_all_trios({LOST: 10}):
+        bookies.write(ledger, bookies.trio_of(ledger)[:1], 1, 1, entries=10)
     time.sleep(0.01)
     for ledger in OPENED:
         bookies.append(ledger, 1)
@@ -322,9 +330,9 @@ def spoiled(cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest
                 file.write(bytes(4 * 8))
         if trio == INTERLEAVED:
             moved = cluster.index_file(bookie, MOVED + STEP * trio)
-            elsewhere = moved.parent.with_name("ff")  # where no ledger of these ids belongs
-            elsewhere.mkdir()
-            moved.rename(elsewhere / moved.name)
+            wrong_directory = moved.parent.with_name("ff")  # where no ledger of these ids belongs
+            wrong_directory.mkdir()
+            moved.rename(wrong_directory / moved.name)
         bookies.start(bookie)
     flushed = FLUSHED + STEP * INTERLEAVED
     served = ask(cluster, [(flushed, 3)])  # so that the bookie has its file open
@@ -333,9 +341,9 @@ def spoiled(cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest
     bookies.hold(DAMAGED_LATER, lacking=True)
     root = tmp_path_factory.mktemp("spoiled")
     errors = logged_errors(cluster)
-    by_disk = audited(cluster, spark, root / "disk")
+    by_disk = run_audit(cluster, spark, root / "disk")
     errors = logged_errors(cluster) - errors
-    return Spoiled(by_disk, BOTH.audit(cluster, spark, root / "both"), errors)
+    return DamagedRuns(by_disk, DISK_AND_RPC.audit(cluster, spark, root / "both"), errors)
 
 
 def logged_errors(cluster: TriosCluster) -> int:
@@ -343,46 +351,48 @@ def logged_errors(cluster: TriosCluster) -> int:
 
 
 @every_trio
-def test_what_is_gone_is_confirmed_by_its_bookies(cluster: TriosCluster, spoiled: Spoiled, trio: int) -> None:
+def test_lost_entries_are_confirmed_by_their_bookie(
+    cluster: TriosCluster, spoiled: DamagedRuns, trio: int
+) -> None:
     run, a = spoiled.by_disk, cluster.bookies.trio(trio)[0]
-    [lost] = [row for row in run.of("entry-lost") if row["ledger_id"] == LOST + STEP * trio]
+    [lost] = [row for row in run.findings_of("entry-lost") if row["ledger_id"] == LOST + STEP * trio]
     assert (lost["confidence"], missing(lost)) == ("confirmed", {a: frozenset(range(4))})
     assert '"answer":"no-such-entry"' in lost["evidence"]
     assert a in lost["evidence"]
-    told = repr(open_run(run.out).ledger(LOST + STEP * trio))
-    assert f"{a} does not have 0-3 (4 entries)" in told
+    ledger_text = repr(open_run(run.out).ledger(LOST + STEP * trio))
+    assert f"{a} does not have 0-3 (4 entries)" in ledger_text
     assert spoiled.errors == 0  # of a read that finds nothing, no bookie logs an error
 
 
 @pytest.mark.parametrize("way", ["by_disk", "both"])
-def test_an_index_that_went_beneath_a_running_bookie_is_a_finding_on_the_bookie(
-    cluster: TriosCluster, spoiled: Spoiled, way: str
+def test_index_removed_under_a_running_bookie_is_reported_on_the_bookie(
+    cluster: TriosCluster, spoiled: DamagedRuns, way: str
 ) -> None:
     """A listing shows what the disk lacks; it hides nothing."""
-    run: Audited = getattr(spoiled, way)
+    run: FinishedRun = getattr(spoiled, way)
     a = cluster.bookies.trio(INTERLEAVED)[0]
-    assert FLUSHED + STEP * INTERLEAVED not in about_ledgers(run)
-    [found] = run.of("index-incomplete")
-    assert (found["bookie_id"], found["severity"], found["confidence"]) == (a, "warning", "confirmed")
-    assert found["message"] == f"{a} serves 10 entries of 1 ledger that are missing from its index on disk"
+    assert FLUSHED + STEP * INTERLEAVED not in ledger_findings(run)
+    [finding] = run.findings_of("index-incomplete")
+    assert (finding["bookie_id"], finding["severity"], finding["confidence"]) == (a, "warning", "confirmed")
+    assert finding["message"] == f"{a} serves 10 entries of 1 ledger that are missing from its index on disk"
     # The bookie does not look where the file lies, and says that it has no such ledger.
     moved = MOVED + STEP * INTERLEAVED
-    [lost] = [row for row in run.of("entry-lost") if row["ledger_id"] == moved]
+    [lost] = [row for row in run.findings_of("entry-lost") if row["ledger_id"] == moved]
     assert (lost["confidence"], missing(lost)) == ("confirmed", {a: frozenset(range(10))})
-    assert [row["ledger_id"] for row in run.of("index-unreadable")] == [moved]
+    assert [row["ledger_id"] for row in run.findings_of("index-unreadable")] == [moved]
 
 
 @pytest.mark.parametrize("way", ["by_disk", "both"])
-def test_no_other_copy_is_missing(spoiled: Spoiled, way: str) -> None:
-    lost = {*everywhere({LOST: 10}), MOVED + STEP * INTERLEAVED}
-    assert short(getattr(spoiled, way)) == {
+def test_only_the_damaged_ledgers_have_missing_copies(spoiled: DamagedRuns, way: str) -> None:
+    lost = {*for_all_trios({LOST: 10}), MOVED + STEP * INTERLEAVED}
+    assert missing_copies(getattr(spoiled, way)) == {
         *(("entry-lost", ledger, "confirmed") for ledger in lost),
         *(("below-write-quorum", ledger, "confirmed") for ledger in (*DAMAGED, *DAMAGED_LATER)),
     }
 
 
 LACKED = 4242
-HELD: dict[int, range | list[int]] = {
+BOOKIE_ENTRIES: dict[int, range | list[int]] = {
     1: range(30),
     2: range(0, 300, 3),
     3: [0, 1, 2, 7, 8, 9, 40],
@@ -392,28 +402,30 @@ HELD: dict[int, range | list[int]] = {
 
 
 @every_trio
-def test_a_running_bookie_says_what_it_holds_before_it_is_flushed(cluster: TriosCluster, trio: int) -> None:
+def test_bookie_lists_unflushed_entries_and_db_ledger_storage_is_a_gap(
+    cluster: TriosCluster, trio: int
+) -> None:
     """Asked over the wire; of DbLedgerStorage a bookie's silence is known for what it is."""
     ids = cluster.bookies.trio(trio)
-    held: dict[tuple[str, int], bytes] = {}
-    for number, (ledger, numbers) in enumerate(HELD.items()):
+    groups_by_copy: dict[tuple[str, int], bytes] = {}
+    for number, (ledger, numbers) in enumerate(BOOKIE_ENTRIES.items()):
         for bookie in ids[number % 2 :]:
             cluster.bookies.add(ledger, bookie, numbers)
-            held[bookie, ledger] = packed(greedy(runs_of_entries(numbers)))
+            groups_by_copy[bookie, ledger] = packed(greedy(runs_of_entries(numbers)))
     store = open_store(cluster.metadata.uri)
-    found = find_endpoints(registrations(store.cluster()), ids)
+    resolved = find_endpoints(registrations(store.cluster()), ids)
     store.close()
-    addresses = {name: each for name, each in found.items() if not isinstance(each, str)}
+    addresses = {name: address for name, address in resolved.items() if not isinstance(address, str)}
     assert addresses.keys() == {*ids}
     pairs = [
         {"bookie_id": bookie, "scope_id": 0, "ledger_id": ledger}
         for bookie in sorted(ids)
-        for ledger in sorted((*HELD, LACKED))
+        for ledger in sorted((*BOOKIE_ENTRIES, LACKED))
     ]
     asking = rpc_rows(iter([pa.RecordBatch.from_pylist(pairs)]), addresses, StoreOptions(timeout_s=3.0))
     rows = [row for batch in asking for row in batch.to_pylist()]
     listed = {(row["bookie_id"], row["ledger_id"]): row["groups"] for row in rows if row["state"] == "ok"}
-    truth = {(pair["bookie_id"], pair["ledger_id"]): b"" for pair in pairs} | held
+    truth = {(pair["bookie_id"], pair["ledger_id"]): b"" for pair in pairs} | groups_by_copy
     if trio not in LISTED:
         gaps = {row["bookie_id"]: row["reason"] for row in rows if row["state"] == "gap"}
         assert gaps.keys() == {*ids[1:]}  # of the first, two silent ledgers are not enough to tell

@@ -20,7 +20,7 @@ FIRST, STEP = 2**20, 100
 """The least ledger of the first trio, and how far it is to the like one of the next."""
 
 
-def everywhere(ledgers: Mapping[int, int], trios: tuple[int, ...] = (0, 1, 2)) -> dict[int, int]:
+def for_all_trios(ledgers: Mapping[int, int], trios: tuple[int, ...] = (0, 1, 2)) -> dict[int, int]:
     """Ledgers of the first trio and the like ones of others, with their entries."""
     return {ledger + STEP * trio: entries for trio in trios for ledger, entries in ledgers.items()}
 
@@ -31,17 +31,17 @@ class Trios(Bookies):
     def trio(self, number: int) -> list[str]:
         return self.ids[3 * number : 3 * number + 3]
 
-    def of(self, ledger: int) -> list[str]:
+    def trio_of(self, ledger: int) -> list[str]:
         """The trio that has a ledger."""
         return self.trio((ledger - FIRST) // STEP)
 
     def hold(self, ledgers: Mapping[int, int], lacking: bool = False) -> None:
         """Make closed ledgers of so many entries; ``lacking``: the third bookie never gets the last one."""
         for ledger, number in ledgers.items():
-            self.record(ledger, self.of(ledger), 3, 2, number - 1)
-            for bookie, its in zip(self.of(ledger), (number, number, number - lacking), strict=True):
-                if its:
-                    self.add(ledger, bookie, range(its))
+            self.record(ledger, self.trio_of(ledger), 3, 2, number - 1)
+            for bookie, count in zip(self.trio_of(ledger), (number, number, number - lacking), strict=True):
+                if count:
+                    self.add(ledger, bookie, range(count))
 
 
 class TriosCluster(LiveCluster):

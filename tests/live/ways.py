@@ -15,7 +15,7 @@ from auditor import Audit
 from auditor.model.option_values import YesNo
 from auditor.model.options import AuditOptions
 from auditor.notebook.run import open_run
-from tests.corpora.audited import Audited
+from tests.corpora.audited import FinishedRun
 from tests.corpora.brute_force import World, members
 from tests.live.recorded import Record, record
 from tests.live.requests import bookie_requests, through_proxy, zookeeper_requests
@@ -41,17 +41,19 @@ class Way:
     table: str
     by_commands: bool = False
 
-    def audit(self, cluster: LiveCluster, spark: SparkSession, root: Path, witness: YesNo = "yes") -> Audited:
+    def audit(
+        self, cluster: LiveCluster, spark: SparkSession, root: Path, witness: YesNo = "yes"
+    ) -> FinishedRun:
         """Audit the running cluster this way, below ``root``."""
         sources = self.sources(cluster, root / "sources")
         # Everything was flushed after the metadata was written: there is nothing to be patient about.
         options = AuditOptions(grace=0, timeout=5, witness=witness)
         report = Audit(cluster.metadata.uri, sources, str(root / "run"), options).run(spark)
-        return Audited(report, root / "run")
+        return FinishedRun(report, root / "run")
 
 
 @dataclass(frozen=True)
-class Recorded(Audited):
+class Recorded(FinishedRun):
     """An audit among other commands, and all that their processes wrote and sent."""
 
     record: Record
@@ -72,7 +74,7 @@ class Recorded(Audited):
         return sent
 
 
-def by_commands(asked: Sequence[tuple[LiveCluster, Way]], root: Path) -> dict[Kind, Recorded]:
+def by_commands(cluster_ways: Sequence[tuple[LiveCluster, Way]], root: Path) -> dict[Kind, Recorded]:
     """Audits by the command line, among all commands that look at a cluster: one process that is recorded.
 
     Its commands look at one cluster after the other. Alone it takes half of its time until Spark has started
@@ -84,7 +86,7 @@ def by_commands(asked: Sequence[tuple[LiveCluster, Way]], root: Path) -> dict[Ki
     calls: dict[Kind, Counter[str]] = {}
     words: list[str] = []
     with ExitStack() as proxies:
-        for cluster, way in asked:
+        for cluster, way in cluster_ways:
             (place := own / cluster.kind.name).mkdir()
             [source] = way.sources(cluster, place / "collected")
             uri, calls[cluster.kind] = proxies.enter_context(through_proxy(cluster.metadata.uri))
@@ -97,18 +99,20 @@ def by_commands(asked: Sequence[tuple[LiveCluster, Way]], root: Path) -> dict[Ki
             "XDG_CACHE_HOME": str(own / "cache"),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        seen = record(
+        recording = record(
             [sys.executable, "-m", "tests.live.every_command", *words], root / "record", environment
         )
     runs = {kind: own / kind.name / "run" for kind in calls}
-    return {kind: Recorded(open_run(run).report, run, seen, calls[kind], own) for kind, run in runs.items()}
+    return {
+        kind: Recorded(open_run(run).report, run, recording, calls[kind], own) for kind, run in runs.items()
+    }
 
 
 def _everything(cluster: LiveCluster, world: World) -> World:
     return world
 
 
-def _asked(cluster: LiveCluster, world: World) -> World:
+def _rpc_answers(cluster: LiveCluster, world: World) -> World:
     """Running bookies' answers for the ledgers whose metadata names them."""
     running = world.read - {cluster.stopped}
     indexes = {
@@ -124,8 +128,10 @@ def _directories(cluster: LiveCluster, _: Path) -> list[str]:
 
 
 DISK = Way("disk", _directories, _everything, lists_ledgers=True, table="availability")
-RPC = Way("rpc", lambda *_: ["rpc:"], _asked, lists_ledgers=False, table="answers")
-BOTH = Way("disk-and-rpc", lambda *given: [*_directories(*given), "rpc:"], _everything, True, "availability")
+RPC = Way("rpc", lambda *_: ["rpc:"], _rpc_answers, lists_ledgers=False, table="answers")
+DISK_AND_RPC = Way(
+    "disk-and-rpc", lambda *args: [*_directories(*args), "rpc:"], _everything, True, "availability"
+)
 
 COMMANDS_COLLECTED = replace(
     DISK, name="every-command-collected", sources=lambda _, out: [str(out)], by_commands=True
@@ -148,7 +154,9 @@ def without_journals(directory: Path, inventory: Path) -> Path:
     lines = []
     for place in sorted(path for path in directory.iterdir() if path.is_dir()):
         lists = {
-            role: sorted(str(found.parent) for found in place.rglob("current") if name in found.parent.name)
+            role: sorted(
+                str(folder.parent) for folder in place.rglob("current") if name in folder.parent.name
+            )
             for role, name in (("ledgers", "ledgers"), ("index", "index"))
         }
         lines += [f'[bookies."{place.name.replace("_", ":")}"]']

@@ -68,13 +68,13 @@ def _vector(row: dict[str, Any]) -> Case:
         None if row["stored"] is None else read(row["stored"].encode()),
         [
             BookieDirectory(
-                each["path"],
-                each["role"],
-                MissingVersion(each["empty"], each["oldData"])
-                if each["version"] is None
-                else read(each["version"].encode()),
+                directory["path"],
+                directory["role"],
+                MissingVersion(directory["empty"], directory["oldData"])
+                if directory["version"] is None
+                else read(directory["version"].encode()),
             )
-            for each in row["directories"]
+            for directory in row["directories"]
         ],
         row["answers"],
     )
@@ -100,7 +100,7 @@ def store_of(name: str) -> tuple[str, dict[str, Cookie | UnreadableCookie], dict
 @cache
 def versions_of(name: str) -> dict[str, dict[str, Cookie]]:
     """By bookie and directory name, the VERSION files of a corpus."""
-    found: dict[str, dict[str, Cookie]] = {}
+    versions: dict[str, dict[str, Cookie]] = {}
     with tarfile.open(DATA / name / "bookies.tar.gz") as archive:
         for member in archive:
             parts = PurePosixPath(member.name).parts
@@ -109,8 +109,8 @@ def versions_of(name: str) -> dict[str, dict[str, Cookie]]:
                 assert stream is not None
                 cookie = read(stream.read())
                 assert isinstance(cookie, Cookie)
-                found.setdefault(parts[1].replace("_", ":"), {})[parts[2]] = cookie
-    return found
+                versions.setdefault(parts[1].replace("_", ":"), {})[parts[2]] = cookie
+    return versions
 
 
 def corpus_cases(name: str) -> dict[str, Case]:
@@ -118,7 +118,7 @@ def corpus_cases(name: str) -> dict[str, Case]:
     oracle = json.loads(gzip.decompress((DATA / name / "oracle.json.gz").read_bytes()))["cookieValidation"]
     instance_id, cookies, _ = store_of(name)
     cases = {}
-    for bookie, said in oracle.items():
+    for bookie, oracle_row in oracle.items():
         versions, stored = versions_of(name)[bookie], cookies.get(bookie)
         inferred = infer_configuration(
             bookie, list(versions.values()), stored if isinstance(stored, Cookie) else None
@@ -130,7 +130,7 @@ def corpus_cases(name: str) -> dict[str, Case]:
             for role, path in configured_paths(expected)
         ]
         answers = {
-            mode: None if said[key] == "ok" else said[key]
+            mode: None if oracle_row[key] == "ok" else oracle_row[key]
             for mode, key in (("legacy", "validation"), ("expansion", "validationAllowingExpansion"))
         }
         cases[bookie] = Case(expected, stored, directories, answers)

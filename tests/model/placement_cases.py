@@ -42,7 +42,7 @@ def settings_of(cluster: Cluster) -> PlacementSettings:
     return PlacementSettings.from_properties(properties, "test", policy_of(cluster))
 
 
-def outside_of(cluster: Cluster, ensemble_size: int, config: bytes | None) -> frozenset[str]:
+def excluded_bookies(cluster: Cluster, ensemble_size: int, config: bytes | None) -> frozenset[str]:
     """Who is left out of an ensemble of a ledger with this config of its own."""
     groups = settings_of(cluster).groups
     if groups is not None and config is not None:
@@ -51,7 +51,7 @@ def outside_of(cluster: Cluster, ensemble_size: int, config: bytes | None) -> fr
     return find_excluded(ensemble_size, locations_of(cluster), [*map(str, cluster.writable)], groups)
 
 
-def makes(cluster: Cluster, shape: tuple[int, int, int]) -> bool | None:
+def can_make_ensemble(cluster: Cluster, shape: tuple[int, int, int]) -> bool | None:
     """Whether this program says that an ensemble of (E, Qw, Qa) can be made."""
     locations = locations_of(cluster)
     paths = [locations.path(str(bookie)) for bookie in cluster.writable]
@@ -67,7 +67,7 @@ def locations_of(cluster: Cluster) -> Locations:
                 normalise_location(cluster.locations[bookie]) if bookie in cluster.locations else None,
                 tuple(group for group, members in groups.items() if bookie in members),
             )
-            for bookie in {*cluster.locations, *(each for members in groups.values() for each in members)}
+            for bookie in {*cluster.locations, *(member for members in groups.values() for member in members)}
         }
     )
 
@@ -75,7 +75,7 @@ def locations_of(cluster: Cluster) -> Locations:
 def view_of(cluster: Cluster, bookies: Sequence[int]) -> ServerView:
     """What the server takes each bookie to be at."""
     names = [str(bookie) for bookie in bookies]
-    writable, readonly = ([str(each) for each in part] for part in (cluster.writable, cluster.readonly))
+    writable, readonly = ([str(number) for number in part] for part in (cluster.writable, cluster.readonly))
     return ServerView.from_locations(locations_of(cluster), policy_of(cluster), names, writable, readonly)
 
 
@@ -89,17 +89,22 @@ def verdicts_of(cluster: Cluster, ensembles: Sequence[tuple[tuple[int, ...], int
         shapes.setdefault((len(ensemble), quorum), []).append(number)
     for (size, quorum), rows in shapes.items():
         batch = np.array([ensembles[row][0] for row in rows], np.int32).reshape(len(rows), size)
-        found = judge_ensembles(batch, quorum, coded, settings)
-        assert not size or ((found.adherence == Adherence.FAIL) == found.broken_windows.any(axis=1)).all()
-        answers |= {row: WORDS[Adherence(each)] for row, each in zip(rows, found.adherence, strict=True)}
+        judgement = judge_ensembles(batch, quorum, coded, settings)
+        assert (
+            not size
+            or ((judgement.adherence == Adherence.FAIL) == judgement.broken_windows.any(axis=1)).all()
+        )
+        answers |= {
+            row: WORDS[Adherence(level)] for row, level in zip(rows, judgement.adherence, strict=True)
+        }
     return [answers[number] for number in range(len(ensembles))]
 
 
 def candidates_of(cluster: Cluster, vacancy: Vacancy) -> str:
     """This program's answer as the oracle words it, or "refused"."""
     bookies = {*map(int, vacancy.ensemble), *cluster.writable, *cluster.readonly}
-    found = find_spares(vacancy, view_of(cluster, sorted(bookies)), settings_of(cluster))
-    return str(sorted(map(int, found))) if found else "refused"
+    candidates = find_spares(vacancy, view_of(cluster, sorted(bookies)), settings_of(cluster))
+    return str(sorted(map(int, candidates))) if candidates else "refused"
 
 
 def random_cluster(policy: Policy, seed: int, *, odd: bool = False) -> Cluster:
@@ -146,8 +151,8 @@ def random_config(source: random.Random) -> bytes | None:
         return None
     properties: dict[str, object] = {}
     if source.random() < 0.9:
-        some = _some_groups(source)
-        properties["isolationBookieGroups"] = some if source.random() < 0.8 else some.split(",")
+        group_names = _some_groups(source)
+        properties["isolationBookieGroups"] = group_names if source.random() < 0.8 else group_names.split(",")
     if source.random() < 0.6:
         properties["secondaryIsolationBookieGroups"] = _some_groups(source)
     return json.dumps({"policyClass": source.choice(CLASSES), "properties": properties}).encode()
@@ -182,8 +187,8 @@ def _settings(policy: Policy, source: random.Random) -> dict[str, object]:
 
 def random_ensembles(source: random.Random, number: int) -> list[tuple[tuple[int, ...], int]]:
     """Ensembles of different bookies, and their write quorums."""
-    found: list[tuple[tuple[int, ...], int]] = []
-    while len(found) < number:
+    ensembles: list[tuple[tuple[int, ...], int]] = []
+    while len(ensembles) < number:
         size = source.randint(1, 7)
-        found.append((tuple(source.sample(BOOKIES, size)), source.randint(1, size)))
-    return found
+        ensembles.append((tuple(source.sample(BOOKIES, size)), source.randint(1, size)))
+    return ensembles

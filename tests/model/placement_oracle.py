@@ -67,8 +67,8 @@ def replace(
     config: bytes | None = None,
 ) -> str:
     """The question for every bookie that is chosen; ``config`` is the ledger's own."""
-    asked = f"replace {','.join(map(str, ensemble))} {position} {write_quorum} {ack_quorum} {tries}"
-    return asked + _config(config)
+    question = f"replace {','.join(map(str, ensemble))} {position} {write_quorum} {ack_quorum} {tries}"
+    return question + _config(config)
 
 
 def make(ensemble: int, write_quorum: int, ack_quorum: int, tries: int, config: bytes | None = None) -> str:
@@ -87,9 +87,9 @@ def ask(questions: Iterable[tuple[Cluster, Sequence[str]]], pulsar: bool = False
         sources = [SOURCE, JAVA / "IsolatedOracle.java"]
         classes, main = compiled_classpath("placement", JAVA / "pom.xml", sources), "IsolatedOracle"
     else:
-        classes, main = classpath(more=[SOURCE]), "PlacementOracle"
+        classes, main = classpath(java_files=[SOURCE]), "PlacementOracle"
     clusters = list(questions)
-    lines = [[*cluster.lines(), *asked] for cluster, asked in clusters]
+    lines = [[*cluster.lines(), *cluster_questions] for cluster, cluster_questions in clusters]
     done = subprocess.run(
         [
             str(find_java().executable),
@@ -99,17 +99,17 @@ def ask(questions: Iterable[tuple[Cluster, Sequence[str]]], pulsar: bool = False
             classes,
             f"{PACKAGE}.{main}",
         ],
-        input="".join(f"{line}\n" for each in lines for line in each),
+        input="".join(f"{line}\n" for cluster_lines in lines for line in cluster_lines),
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
         check=True,
     )
     answers = iter([line[2:] for line in done.stdout.splitlines() if line.startswith("> ")])
-    found = []
-    for (cluster, asked), each in zip(clusters, lines, strict=True):
-        said = [next(answers) for _ in each]
-        made = len(each) - len(asked)
-        assert said[:made] == ["ok"] * made, (cluster, said)
-        found.append(said[made:])
-    return found
+    cluster_answers = []
+    for (cluster, cluster_questions), cluster_lines in zip(clusters, lines, strict=True):
+        replies = [next(answers) for _ in cluster_lines]
+        setup_count = len(cluster_lines) - len(cluster_questions)
+        assert replies[:setup_count] == ["ok"] * setup_count, (cluster, replies)
+        cluster_answers.append(replies[setup_count:])
+    return cluster_answers

@@ -25,7 +25,7 @@ ENFORCE: dict[str, object] = {"enforceMinNumRacksPerWriteQuorum": True}
 Row = tuple[str, str, str, int, dict[str, object], str]
 
 
-def fewest(racks: int) -> dict[str, object]:
+def min_racks(racks: int) -> dict[str, object]:
     return {"minNumRacksPerWriteQuorum": racks}
 
 
@@ -58,12 +58,12 @@ ROWS: list[Row] = [
     ("11", "rack", "/r1 x", 2, {}, FAIL),
     ("11", "rack", "/r1 /r2 x", 2, {}, FAIL),
     ("12", "rack", "/r3ro", 1, {}, FAIL),
-    ("13", "rack", "/r1 /r2 /r3 /r1 /r2", 3, fewest(3), FAIL),
-    ("13", "rack", "/r1 /r2 /r3 /r1 /r2 /r3", 3, fewest(3), STRICT),
-    ("14", "rack", "/r1 /r2 /r3", 2, fewest(3), STRICT),
-    ("14", "rack", "/r1 /r2 /r3 /r4", 3, fewest(4), STRICT),
-    ("15", "rack", "/r1 /r1", 2, fewest(1), STRICT),
-    ("15", "rack", "x x", 2, fewest(0), STRICT),
+    ("13", "rack", "/r1 /r2 /r3 /r1 /r2", 3, min_racks(3), FAIL),
+    ("13", "rack", "/r1 /r2 /r3 /r1 /r2 /r3", 3, min_racks(3), STRICT),
+    ("14", "rack", "/r1 /r2 /r3", 2, min_racks(3), STRICT),
+    ("14", "rack", "/r1 /r2 /r3 /r4", 3, min_racks(4), STRICT),
+    ("15", "rack", "/r1 /r1", 2, min_racks(1), STRICT),
+    ("15", "rack", "x x", 2, min_racks(0), STRICT),
     ("16", "rack", "/r1/ /r1", 2, {}, FAIL),
     ("17", "region", "/a/r1 /a/r1", 2, {}, STRICT),
     ("17", "region", "x d", 2, {}, STRICT),
@@ -97,36 +97,38 @@ def cluster_of(row: Row) -> tuple[Cluster, tuple[tuple[int, ...], int]]:
     locations = {bookie: place.removesuffix("ro") for bookie, place in bookies.items() if place not in "dx"}
     writable = [bookie for bookie, place in bookies.items() if place != "x" and bookie not in readonly]
     # Topologies have one depth: what the zone policy only resolves does not join.
-    joined = [each for each in writable if policy != "zone" or locations.get(each, "/a/b").count("/") == 2]
+    joined = [
+        member for member in writable if policy != "zone" or locations.get(member, "/a/b").count("/") == 2
+    ]
     cluster = Cluster(policy, settings, locations, joined, [*readonly, *({*writable} - {*joined})])
     return cluster, (tuple(bookies), write_quorum)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{row[0]}-{row[2]}-{row[3]}" for row in ROWS])
-def test_the_rows_that_were_seen(row: Row) -> None:
+def test_verdicts_match_the_recorded_rows(row: Row) -> None:
     cluster, ensemble = cluster_of(row)
     assert verdicts_of(cluster, [ensemble]) == [row[5]]
 
 
-def test_the_rows_are_what_the_classes_say() -> None:
-    made = [cluster_of(row) for row in ROWS]
-    answers = ask([(cluster, [adhere(*ensemble)]) for cluster, ensemble in made])
+def test_server_classes_give_the_verdicts_of_the_rows() -> None:
+    cases = [cluster_of(row) for row in ROWS]
+    answers = ask([(cluster, [adhere(*ensemble)]) for cluster, ensemble in cases])
     assert [answer for [answer] in answers] == [row[5] for row in ROWS]
 
 
 @pytest.mark.parametrize("policy", [Policy.RACK, Policy.REGION, Policy.ZONE])
-def test_ten_thousand_random_ensembles_beside_the_class(policy: Policy) -> None:
+def test_ten_thousand_random_verdicts_equal_the_servers(policy: Policy) -> None:
     source = random.Random(str(policy))
-    made = [
+    cases = [
         (random_cluster(policy, seed, odd=seed % 4 == 0), random_ensembles(source, 100))
         for seed in range(100)
     ]
     # A bookie of another depth may not join a zone policy's topology, which its verdicts do not ask.
-    made = [(without_odd_depths(cluster), ensembles) for cluster, ensembles in made]
-    answers = ask([(cluster, [adhere(*each) for each in ensembles]) for cluster, ensembles in made])
-    for (cluster, ensembles), said in zip(made, answers, strict=True):
-        assert verdicts_of(cluster, ensembles) == said, cluster
-    kinds = {word for said in answers for word in said}
+    cases = [(without_odd_depths(cluster), ensembles) for cluster, ensembles in cases]
+    answers = ask([(cluster, [adhere(*ensemble) for ensemble in ensembles]) for cluster, ensembles in cases])
+    for (cluster, ensembles), server_verdicts in zip(cases, answers, strict=True):
+        assert verdicts_of(cluster, ensembles) == server_verdicts, cluster
+    kinds = {word for server_verdicts in answers for word in server_verdicts}
     assert (
         kinds
         == {Policy.RACK: {FAIL, STRICT}, Policy.REGION: {STRICT}, Policy.ZONE: {FAIL, SOFT, STRICT}}[policy]
@@ -139,7 +141,7 @@ def without_odd_depths(cluster: Cluster) -> Cluster:
     if cluster.policy != Policy.ZONE:
         return cluster
     joined = [
-        each for each in cluster.writable if cluster.locations.get(each, "/a/b").rstrip("/").count("/") == 2
+        node for node in cluster.writable if cluster.locations.get(node, "/a/b").rstrip("/").count("/") == 2
     ]
     return replace(cluster, writable=joined, readonly=[*cluster.readonly, *({*cluster.writable} - {*joined})])
 
@@ -153,19 +155,19 @@ SCENARIOS = [
     # Upstream's AuditorPlacementPolicyCheckTest: ensembles of closed ledgers, and how many FAIL and are SOFT.
     (
         "five racks",
-        Cluster("rack", fewest(4), FIVE_RACKS, [*FIVE_RACKS]),
+        Cluster("rack", min_racks(4), FIVE_RACKS, [*FIVE_RACKS]),
         [[((1, 2, 3, 4, 5), 4)], [((1, 2, 3, 4), 4)] * 3],
         (0, 0),
     ),
     (
         "three racks of five bookies",
-        Cluster("rack", fewest(3), THREE_RACKS, [*THREE_RACKS]),
+        Cluster("rack", min_racks(3), THREE_RACKS, [*THREE_RACKS]),
         [[((1, 2, 3, 4, 5), 3)]],
         (1, 0),
     ),
     (
         "segments",
-        Cluster("rack", fewest(4), RACKS, [*RACKS]),
+        Cluster("rack", min_racks(4), RACKS, [*RACKS]),
         [
             [((1, 2, 3, 4, 5), 5), ((2, 3, 4, 5, 6), 5)],
             [((1, 2, 3, 4, 5), 5), ((1, 2, 3, 5, 6), 5), ((1, 2, 3, 5, 7), 5)],
@@ -188,21 +190,26 @@ SCENARIOS = [
 
 
 @pytest.mark.parametrize(
-    ("cluster", "ledgers", "counts"), [each[1:] for each in SCENARIOS], ids=[each[0] for each in SCENARIOS]
+    ("cluster", "ledgers", "counts"),
+    [scenario[1:] for scenario in SCENARIOS],
+    ids=[scenario[0] for scenario in SCENARIOS],
 )
-def test_upstreams_scenarios_have_upstreams_counts(
+def test_upstream_scenarios_have_upstream_counts_of_fail_and_soft(
     cluster: Cluster, ledgers: list[list[tuple[tuple[int, ...], int]]], counts: tuple[int, int]
 ) -> None:
     worst = [min(verdicts_of(cluster, ledger), key=[FAIL, SOFT, STRICT].index) for ledger in ledgers]
     assert (worst.count(FAIL), worst.count(SOFT)) == counts
 
 
-def test_of_mixed_depths_those_that_joined_first_evict_the_others() -> None:
+def test_first_joined_depth_evicts_bookies_of_other_depths() -> None:
     locations = {1: "/east/r1", 2: "/east/r2", 3: "/west/r1"}
     deep_first = Cluster("rack", {}, locations, [1, 2, 3, 4])  # 4 is in /default-rack, of another depth
     flat_first = Cluster("rack", {}, locations, [4, 1, 2, 3])
-    asked = [adhere((1, 2, 3), 3), adhere((1, 4), 2), adhere((4,), 1)]
-    assert ask([(deep_first, asked), (flat_first, asked)]) == [[STRICT, FAIL, FAIL], [FAIL, FAIL, STRICT]]
+    questions = [adhere((1, 2, 3), 3), adhere((1, 4), 2), adhere((4,), 1)]
+    assert ask([(deep_first, questions), (flat_first, questions)]) == [
+        [STRICT, FAIL, FAIL],
+        [FAIL, FAIL, STRICT],
+    ]
     where = Locations({str(bookie): Location(path) for bookie, path in locations.items()})
     names = ["1", "2", "3", "4"]
     views = [ServerView.from_locations(where, Policy.RACK, names, names, names, depth) for depth in (2, 1)]
@@ -210,7 +217,7 @@ def test_of_mixed_depths_those_that_joined_first_evict_the_others() -> None:
 
 
 @given(st.lists(st.integers(-1, 3), min_size=1, max_size=6))
-def test_distinct_counts_as_a_set_does(codes: list[int]) -> None:
+def test_distinct_count_equals_the_set_size(codes: list[int]) -> None:
     assert count_distinct(np.array([codes], np.int32)).tolist() == [len({*codes} - {-1})]
 
 
@@ -218,31 +225,33 @@ members = st.lists(st.integers(-1, 3), min_size=1, max_size=7)
 
 
 @given(members, st.data())
-def test_one_domain_has_all_copies(codes: list[int], data: st.DataObject) -> None:
+def test_sole_domain_is_reported_if_it_has_all_copies_of_a_window(
+    codes: list[int], data: st.DataObject
+) -> None:
     quorum = data.draw(st.integers(1, len(codes)))
-    found = sole_domains(np.array([codes], np.int32), quorum)[0].tolist()
-    for start, domain in enumerate(found):
-        window = [codes[(start + each) % len(codes)] for each in range(quorum)]
-        alone = quorum > 1 and len({*window}) == 1
-        assert domain == (window[0] if alone else -1)
+    domains = sole_domains(np.array([codes], np.int32), quorum)[0].tolist()
+    for start, domain in enumerate(domains):
+        window = [codes[(start + offset) % len(codes)] for offset in range(quorum)]
+        is_sole = quorum > 1 and len({*window}) == 1
+        assert domain == (window[0] if is_sole else -1)
 
 
 @given(members, st.integers(1, 4), st.data())
-def test_fewer_regions_than_the_minimum_hold_an_ack_quorum(
+def test_ack_quorum_in_fewer_regions_than_the_minimum_is_found(
     codes: list[int], fewest: int, data: st.DataObject
 ) -> None:
     from itertools import combinations
 
     quorum = data.draw(st.integers(1, len(codes)))
     acks = data.draw(st.integers(1, quorum))
-    found = flag_undurable_windows(np.array([codes], np.int32), quorum, acks, fewest)[0].tolist()
-    for start, held in enumerate(found):
-        window = [codes[(start + each) % len(codes)] for each in range(quorum)]
+    results = flag_undurable_windows(np.array([codes], np.int32), quorum, acks, fewest)[0].tolist()
+    for start, is_held in enumerate(results):
+        window = [codes[(start + offset) % len(codes)] for offset in range(quorum)]
         sets = combinations(range(4), fewest - 1) if fewest > 1 else []
-        assert held == any(sum(code in regions for code in window) >= acks for regions in sets)
+        assert is_held == any(sum(code in regions for code in window) >= acks for regions in sets)
 
 
-def test_domains_in_numbers() -> None:
+def test_domains_are_coded_as_numbers() -> None:
     where = Locations({"a": Location("/e/1"), "b": Location("/e/2"), "c": Location("/default-rack")})
     assert domain_codes(where, Level.REGION, ["a", "b", "c", "d"]).tolist() == [0, 0, -1, -1]
     assert domain_codes(where, Level.RACK, ["b", "a", "b"]).tolist() == [1, 0, 1]

@@ -28,7 +28,7 @@ def test_every_constant_is_used_by_a_check() -> None:
     assert {name for check in ALL_CHECKS for name in check.settings} == {*constants()}
 
 
-def test_a_constant_that_holds_depend_on_says_which_side_is_careful() -> None:
+def test_constants_of_checks_with_holds_have_a_stricter_side() -> None:
     guarded = {name for check in ALL_CHECKS if check.holds for name in check.settings}
     assert guarded == {
         name for name in constants() if constants()[name].stricter_side is not StricterDirection.ANY
@@ -75,7 +75,7 @@ def test_a_wrong_constant_is_refused_in_one_line(values: dict[str, Any], message
         ({"vanished_block_ids": 10_001}, ("vanished_block_ids",)),
     ],
 )
-def test_a_value_that_finds_fewer_dangers_is_known(
+def test_value_that_finds_fewer_dangers_is_reported_as_loose(
     values: dict[str, int], loosened_constants: tuple[str, ...]
 ) -> None:
     assert replace(CheckSettings(), **values).find_loose_constants() == loosened_constants

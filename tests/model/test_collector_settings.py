@@ -7,7 +7,7 @@ import pytest
 from auditor.model.collector_settings import CollectorSettings
 
 
-def test_what_a_file_leaves_out_has_the_servers_default() -> None:
+def test_omitted_collector_setting_has_the_server_default() -> None:
     settings = CollectorSettings.from_properties(
         {"minorCompactionThreshold": " 0.3 ", "verifyMetadataOnGC": "yes"}, "f"
     )
@@ -19,8 +19,8 @@ def test_what_a_file_leaves_out_has_the_servers_default() -> None:
 def test_a_compaction_without_threshold_or_interval_is_off() -> None:
     off = CollectorSettings(minor_threshold=0, major_interval=0)
     assert (off.runs_minor_compaction, off.runs_major_compaction) == (False, False)
-    alone = CollectorSettings(minor_threshold=-1)
-    assert (alone.runs_minor_compaction, alone.runs_major_compaction) == (False, True)
+    minor_off = CollectorSettings(minor_threshold=-1)
+    assert (minor_off.runs_minor_compaction, minor_off.runs_major_compaction) == (False, True)
 
 
 @pytest.mark.parametrize(

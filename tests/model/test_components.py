@@ -14,21 +14,21 @@ EDGES = st.lists(st.tuples(NODES, NODES), max_size=12)
 
 
 def reachable(edges: list[tuple[str, str]], node: str) -> set[str]:
-    found = {node}
-    while more := {b for a, b in edges + [(b, a) for a, b in edges] if a in found} - found:
-        found |= more
-    return found
+    reached = {node}
+    while neighbours := {b for a, b in edges + [(b, a) for a, b in edges] if a in reached} - reached:
+        reached |= neighbours
+    return reached
 
 
 @given(EDGES)
-def test_nodes_are_together_if_one_can_be_reached_from_the_other(edges: list[tuple[str, str]]) -> None:
+def test_nodes_reachable_from_each_other_are_one_component(edges: list[tuple[str, str]]) -> None:
     nodes = {node for edge in edges for node in edge}
     expected = {tuple(sorted(reachable(edges, node))) for node in nodes}
     assert find_components(edges) == tuple(sorted(expected))
 
 
 @given(EDGES)
-def test_the_order_of_the_edges_does_not_matter(edges: list[tuple[str, str]]) -> None:
+def test_order_of_edges_does_not_change_the_components(edges: list[tuple[str, str]]) -> None:
     turned = [(b, a) for a, b in reversed(edges)]
     assert find_components(turned) == find_components(edges)
 

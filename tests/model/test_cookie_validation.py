@@ -25,7 +25,7 @@ from tests.model.cookie_cases import CORPORA, Case, corpus_cases, read, vectors
 
 MODES = {"legacy": False, "expansion": True}
 COOKIE = Cookie(5, "bk1:3181", "/j0,/j1", ("/l0", "/l1"), None, "the-instance")
-OTHER = replace(COOKIE, bookie_id="bk2:3181")
+OTHER_COOKIE = replace(COOKIE, bookie_id="bk2:3181")
 EMPTY, FULL, UNSEEN = MissingVersion(empty=True), MissingVersion(empty=False), None
 Version = Cookie | UnreadableCookie | MissingVersion | None
 
@@ -44,32 +44,34 @@ def start(
     expansion: bool = False,
     expected: Cookie = COOKIE,
 ) -> Refusal | None:
-    there = [] if stored is None else [(COOKIE.bookie_id, stored)]
-    return legacy_refusal(expected, there, directories(*versions, cookie=expected), allow_expansion=expansion)
+    stored_cookies = [] if stored is None else [(COOKIE.bookie_id, stored)]
+    return legacy_refusal(
+        expected, stored_cookies, directories(*versions, cookie=expected), allow_expansion=expansion
+    )
 
 
-def test_every_bookie_is_refused_as_the_server_refuses_it() -> None:
-    seen = set()
+def test_every_vector_is_refused_as_by_the_server() -> None:
+    observed_faults = set()
     for case in vectors():
         for mode, expansion in MODES.items():
             refusal = legacy_refusal(
                 case.expected, case.candidates, case.directories, allow_expansion=expansion
             )
-            said = case.answers[mode]
-            assert (refusal and refusal.error) == (said and said["error"])
-            if refusal is not None and said is not None:
-                blames_what_the_server_blames(case, refusal, said["message"])
-            seen.add(refusal and refusal.fault)
+            answer = case.answers[mode]
+            assert (refusal and refusal.error) == (answer and answer["error"])
+            if refusal is not None and answer is not None:
+                assert_fault_matches_server(case, refusal, answer["message"])
+            observed_faults.add(refusal and refusal.fault)
     # Journals and storages are no matter of cookies, and releases before 4.16 wrote none of these cookies.
     journals = {Fault.JOURNAL_GONE, Fault.JOURNAL_INVALID_RECORD, Fault.JOURNAL_UNREADABLE}
-    assert seen == {None, *Fault} - journals - {Fault.INDEX_NOT_IN_COOKIE, Fault.INDEX_COUNT}
+    assert observed_faults == {None, *Fault} - journals - {Fault.INDEX_NOT_IN_COOKIE, Fault.INDEX_COUNT}
 
 
-def blames_what_the_server_blames(case: Case, refusal: Refusal, message: str | None) -> None:
+def assert_fault_matches_server(case: Case, refusal: Refusal, message: str | None) -> None:
     blamed = case.stored
     if refusal.fault in (Fault.VERSION_DIFFERS, Fault.VERSION_INSTANCE, Fault.VERSION_UNREADABLE):
         [path] = refusal.paths
-        [version] = [each.version for each in case.directories if each.path == path]
+        [version] = [directory.version for directory in case.directories if directory.path == path]
         assert isinstance(version, Cookie | UnreadableCookie)
         blamed = version
     if message is not None and "is not matching with [" in message:
@@ -91,19 +93,19 @@ def blames_what_the_server_blames(case: Case, refusal: Refusal, message: str | N
 
 
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_every_bookie_of_the_corpora_is_refused_as_the_server_refuses_it(corpus: str) -> None:
+def test_every_corpus_bookie_is_refused_as_by_the_server(corpus: str) -> None:
     for case in corpus_cases(corpus).values():
         for mode, expansion in MODES.items():
             refusal = legacy_refusal(
                 case.expected, case.candidates, case.directories, allow_expansion=expansion
             )
-            said = case.answers[mode]
-            assert (refusal and refusal.error) == (said and said["error"])
-            if refusal is not None and said is not None:
-                blames_what_the_server_blames(case, refusal, said["message"])
+            answer = case.answers[mode]
+            assert (refusal and refusal.error) == (answer and answer["error"])
+            if refusal is not None and answer is not None:
+                assert_fault_matches_server(case, refusal, answer["message"])
 
 
-def test_the_faults_of_a_corpus_are_where_they_were_made() -> None:
+def test_injected_faults_of_a_corpus_are_found() -> None:
     refusals = {
         id: legacy_refusal(case.expected, case.candidates, case.directories)
         for id, case in corpus_cases("dbledger-long").items()
@@ -124,7 +126,7 @@ def test_the_faults_of_a_corpus_are_where_they_were_made() -> None:
 @pytest.mark.parametrize(
     ("cookie", "fields", "fields_expanding"),
     [
-        (OTHER, {"bookieHost"}, {"bookieHost"}),
+        (OTHER_COOKIE, {"bookieHost"}, {"bookieHost"}),
         (replace(COOKIE, bookie_id="BK1:3181"), {"bookieHost"}, {"bookieHost"}),
         (replace(COOKIE, journal_dirs="/j1,/j0"), {"journalDir"}, {"journalDir"}),
         (replace(COOKIE, journal_dirs="/j0"), {"journalDir"}, {"journalDir"}),
@@ -147,7 +149,7 @@ def test_the_faults_of_a_corpus_are_where_they_were_made() -> None:
         (replace(COOKIE, layout=6), set(), set()),
     ],
 )
-def test_a_cookie_differs_where_the_server_says_so(
+def test_cookie_fields_differ_as_for_the_server(
     cookie: Cookie, fields: set[str], fields_expanding: set[str]
 ) -> None:
     assert set(unequal_cookie_fields(COOKIE, cookie)) == fields
@@ -163,9 +165,9 @@ def test_a_cookie_differs_where_the_server_says_so(
             assert field in in_store.reason
 
 
-@pytest.mark.parametrize(("mine", "its"), [("a", "b"), ("a", None), (None, "b")])
-def test_both_have_the_instance_id_or_neither(mine: str | None, its: str | None) -> None:
-    expected, cookie = replace(COOKIE, instance_id=mine), replace(COOKIE, instance_id=its)
+@pytest.mark.parametrize(("expected_id", "stored_id"), [("a", "b"), ("a", None), (None, "b")])
+def test_unequal_or_missing_instance_id_is_refused(expected_id: str | None, stored_id: str | None) -> None:
+    expected, cookie = replace(COOKIE, instance_id=expected_id), replace(COOKIE, instance_id=stored_id)
     assert faults(start(cookie, *[expected] * 4, expected=expected)) == (Fault.STORE_INSTANCE, ())
     refusal = start(expected, expected, expected, expected, cookie, expected=expected)
     assert faults(refusal) == (Fault.VERSION_INSTANCE, ("/l1",))
@@ -188,7 +190,7 @@ def test_a_new_bookie_starts_on_empty_directories(expansion: bool) -> None:
 
 
 @pytest.mark.parametrize("expansion", [False, True])
-def test_without_a_cookie_in_the_store_one_new_directory_lets_old_ones_pass(expansion: bool) -> None:
+def test_new_directory_allows_old_ones_when_the_store_has_no_cookie(expansion: bool) -> None:
     # Only the directories without VERSION are tested for what lies in them.
     assert start(None, COOKIE, COOKIE, COOKIE, EMPTY, expansion=expansion) is None
     assert faults(start(None, COOKIE, COOKIE, COOKIE, FULL, expansion=expansion)) == (
@@ -217,7 +219,7 @@ def test_a_missing_version_is_refused_unless_storage_may_be_added() -> None:
     assert faults(start(COOKIE, *new, expected=grown)) == (Fault.STORE_DIFFERS, ())
 
 
-def test_a_wiped_ledger_directory_is_no_new_one() -> None:
+def test_wiped_ledger_or_index_directory_is_refused_with_expansion() -> None:
     assert faults(start(COOKIE, COOKIE, COOKIE, COOKIE, EMPTY, expansion=True)) == (
         Fault.DISK_WIPED,
         ("/l1",),
@@ -227,7 +229,7 @@ def test_a_wiped_ledger_directory_is_no_new_one() -> None:
     assert faults(refusal) == (Fault.DISK_WIPED, ("/i/",))
 
 
-def test_a_wiped_journal_passes_for_a_new_one() -> None:
+def test_wiped_journal_is_accepted_as_new_with_expansion() -> None:
     assert start(COOKIE, COOKIE, EMPTY, COOKIE, COOKIE, expansion=True) is None
     assert faults(start(COOKIE, COOKIE, FULL, COOKIE, COOKIE, expansion=True)) == (
         Fault.NOT_EMPTY,
@@ -237,10 +239,8 @@ def test_a_wiped_journal_passes_for_a_new_one() -> None:
 
 @pytest.mark.parametrize("stored", [None, COOKIE])
 @pytest.mark.parametrize("expansion", [False, True])
-def test_a_version_that_differs_or_cannot_be_read_refuses_every_start(
-    stored: Cookie | None, expansion: bool
-) -> None:
-    refusal = start(stored, COOKIE, COOKIE, OTHER, EMPTY, expansion=expansion)
+def test_unequal_or_unreadable_version_refuses_every_start(stored: Cookie | None, expansion: bool) -> None:
+    refusal = start(stored, COOKIE, COOKIE, OTHER_COOKIE, EMPTY, expansion=expansion)
     assert faults(refusal) == (Fault.VERSION_DIFFERS, ("/l0",))
     refusal = start(stored, COOKIE, COOKIE, EMPTY, UnreadableCookie("cut"), expansion=expansion)
     assert faults(refusal) == (Fault.VERSION_UNREADABLE, ("/l1",))
@@ -248,10 +248,13 @@ def test_a_version_that_differs_or_cannot_be_read_refuses_every_start(
     assert "cut" in refusal.reason
 
 
-def test_every_id_that_could_be_the_bookies_is_asked_for() -> None:
-    there = directories(*[COOKIE] * 4)
-    both: list[tuple[str, Cookie | UnreadableCookie]] = [("10.0.0.1:3181", OTHER), ("bk1:3181", COOKIE)]
-    refusal = legacy_refusal(COOKIE, both, there)
+def test_cookies_of_every_possible_id_are_checked() -> None:
+    cookie_dirs = directories(*[COOKIE] * 4)
+    stored: list[tuple[str, Cookie | UnreadableCookie]] = [
+        ("10.0.0.1:3181", OTHER_COOKIE),
+        ("bk1:3181", COOKIE),
+    ]
+    refusal = legacy_refusal(COOKIE, stored, cookie_dirs)
     assert refusal is not None
     assert (refusal.fault, refusal.stored_id) == (Fault.STORE_DIFFERS, "10.0.0.1:3181")
 
@@ -259,13 +262,13 @@ def test_every_id_that_could_be_the_bookies_is_asked_for() -> None:
 # In which order.
 
 
-def test_the_first_fault_is_the_one_that_is_reported() -> None:
+def test_first_fault_in_server_order_is_reported() -> None:
     old = MissingVersion(empty=True, old_data=True)
     damage = UnreadableCookie("cut")
-    assert faults(start(damage, OTHER, damage, old, EMPTY)) == (Fault.OLD_DATA, ("/l0",))
-    assert faults(start(damage, OTHER, damage, FULL, EMPTY)) == (Fault.STORE_UNREADABLE, ())
-    assert faults(start(OTHER, OTHER, damage, FULL, EMPTY)) == (Fault.STORE_DIFFERS, ())
-    assert faults(start(COOKIE, OTHER, damage, FULL, EMPTY)) == (Fault.VERSION_DIFFERS, ("/j0",))
+    assert faults(start(damage, OTHER_COOKIE, damage, old, EMPTY)) == (Fault.OLD_DATA, ("/l0",))
+    assert faults(start(damage, OTHER_COOKIE, damage, FULL, EMPTY)) == (Fault.STORE_UNREADABLE, ())
+    assert faults(start(OTHER_COOKIE, OTHER_COOKIE, damage, FULL, EMPTY)) == (Fault.STORE_DIFFERS, ())
+    assert faults(start(COOKIE, OTHER_COOKIE, damage, FULL, EMPTY)) == (Fault.VERSION_DIFFERS, ("/j0",))
     assert faults(start(COOKIE, COOKIE, damage, FULL, EMPTY)) == (Fault.VERSION_UNREADABLE, ("/j1",))
     assert faults(start(COOKIE, COOKIE, COOKIE, FULL, EMPTY)) == (Fault.VERSION_MISSING, ("/l0", "/l1"))
     refusal = start(COOKIE, COOKIE, COOKIE, FULL, old)
@@ -276,16 +279,16 @@ def test_the_first_fault_is_the_one_that_is_reported() -> None:
 # Of directories that could not be looked at, nothing is guessed.
 
 
-def test_a_directory_that_was_not_looked_at_refuses_nothing() -> None:
+def test_unread_directory_refuses_no_start() -> None:
     assert start(COOKIE, COOKIE, COOKIE, COOKIE, UNSEEN) is None
     assert start(None, COOKIE, COOKIE, COOKIE, UNSEEN) is None
     assert start(None, *[UNSEEN] * 4) is None
 
 
-def test_a_fault_that_is_in_sight_refuses_whatever_is_not() -> None:
-    assert faults(start(COOKIE, UNSEEN, UNSEEN, OTHER, UNSEEN)) == (Fault.VERSION_DIFFERS, ("/l0",))
+def test_visible_fault_refuses_the_start_despite_unread_directories() -> None:
+    assert faults(start(COOKIE, UNSEEN, UNSEEN, OTHER_COOKIE, UNSEEN)) == (Fault.VERSION_DIFFERS, ("/l0",))
     assert faults(start(COOKIE, UNSEEN, UNSEEN, EMPTY, UNSEEN)) == (Fault.VERSION_MISSING, ("/l0",))
-    assert faults(start(OTHER, *[UNSEEN] * 4)) == (Fault.STORE_DIFFERS, ())
+    assert faults(start(OTHER_COOKIE, *[UNSEEN] * 4)) == (Fault.STORE_DIFFERS, ())
 
 
 NAMES = st.text("abcdefgh/", min_size=1, max_size=5)
@@ -299,19 +302,21 @@ COOKIES = st.builds(
     st.none() | PATHS,
     st.none() | NAMES,
 )
-VERSIONS = st.sampled_from([COOKIE, OTHER, EMPTY, FULL, UnreadableCookie("cut"), UNSEEN])
+VERSIONS = st.sampled_from([COOKIE, OTHER_COOKIE, EMPTY, FULL, UnreadableCookie("cut"), UNSEEN])
 ANY_FOUR = st.tuples(VERSIONS, VERSIONS, VERSIONS, VERSIONS)
-STORED = st.sampled_from([None, COOKIE, OTHER, UnreadableCookie("cut")])
+STORED = st.sampled_from([None, COOKIE, OTHER_COOKIE, UnreadableCookie("cut")])
 
 
 @given(COOKIES, st.booleans())
 def test_a_healthy_bookie_is_never_refused(cookie: Cookie, expansion: bool) -> None:
-    there = directories(*[cookie] * len(configured_paths(cookie)), cookie=cookie)
-    assert legacy_refusal(cookie, [(cookie.bookie_id, cookie)], there, allow_expansion=expansion) is None
+    cookie_dirs = directories(*[cookie] * len(configured_paths(cookie)), cookie=cookie)
+    assert (
+        legacy_refusal(cookie, [(cookie.bookie_id, cookie)], cookie_dirs, allow_expansion=expansion) is None
+    )
 
 
 @given(STORED, ANY_FOUR)
-def test_only_a_missing_version_is_refused_without_expansion_and_not_with_it(
+def test_expansion_changes_only_refusals_of_missing_versions(
     stored: Cookie | UnreadableCookie | None, versions: tuple[Version, ...]
 ) -> None:
     refusal = start(stored, *versions)
@@ -322,19 +327,21 @@ def test_only_a_missing_version_is_refused_without_expansion_and_not_with_it(
 
 
 @given(STORED, ANY_FOUR, ANY_FOUR, st.booleans())
-def test_what_is_refused_unseen_is_refused_when_seen(
+def test_refusal_with_unread_directories_persists_once_they_are_read(
     stored: Cookie | UnreadableCookie | None,
     versions: tuple[Version, ...],
     behind: tuple[Version, ...],
     expansion: bool,
 ) -> None:
-    seen = [after if before is None else before for before, after in zip(versions, behind, strict=True)]
+    read_versions = [
+        after if before is None else before for before, after in zip(versions, behind, strict=True)
+    ]
     if start(stored, *versions, expansion=expansion) is not None:
-        assert start(stored, *seen, expansion=expansion) is not None
+        assert start(stored, *read_versions, expansion=expansion) is not None
 
 
 @given(STORED, ANY_FOUR, st.booleans())
-def test_a_refusal_names_what_is_at_fault(
+def test_refusal_names_the_faulty_paths_or_stored_id(
     stored: Cookie | UnreadableCookie | None, versions: tuple[Version, ...], expansion: bool
 ) -> None:
     refusal = start(stored, *versions, expansion=expansion)

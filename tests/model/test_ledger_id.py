@@ -24,13 +24,13 @@ int64s = st.integers(-(2**63), 2**63 - 1)
         (LedgerId(-1, scope=-1), "f" * 32),
     ],
 )
-def test_names_are_what_the_proposal_says(ledger: LedgerId, name: str) -> None:
+def test_qualified_name_matches_the_proposal(ledger: LedgerId, name: str) -> None:
     assert ledger.qualified_name == name
     assert LedgerId.parse(name) == ledger
 
 
 @given(int64s, int64s)
-def test_a_name_is_read_back_however_it_is_written(id: int, scope: int) -> None:
+def test_qualified_name_is_read_back_in_every_spelling(id: int, scope: int) -> None:
     ledger = LedgerId(id, scope)
     name = ledger.qualified_name
     for written in (name, name.upper(), f"0x{name}", f"0X{name.upper()}", str(uuid.UUID(hex=name))):
@@ -41,19 +41,19 @@ def test_a_name_is_read_back_however_it_is_written(id: int, scope: int) -> None:
     "name",
     ["", "1", "g" * 32, "0" * 31, "0" * 33, "0" * 32 + "\n", "0-0-0-0-1", "0x", " " + "0" * 32, "٣" * 32],
 )
-def test_anything_else_is_wrong_usage(name: str) -> None:
+def test_invalid_qualified_name_is_a_usage_error(name: str) -> None:
     with pytest.raises(UsageError):
         LedgerId.parse(name)
 
 
 @given(st.text(max_size=50))
-def test_nothing_but_wrong_usage_comes_out_of_text(name: str) -> None:
+def test_arbitrary_text_is_parsed_or_is_a_usage_error(name: str) -> None:
     with suppress(UsageError):
         assert len(LedgerId.parse(name).qualified_name) == 32
 
 
 @pytest.mark.parametrize("digits", ["99999999999999999999999", "9223372036854775808", "9" * 5_000])
-def test_a_number_above_every_id_is_called_so(digits: str) -> None:
+def test_number_above_the_largest_id_is_reported_as_too_large(digits: str) -> None:
     with pytest.raises(UsageError, match=r"is larger than the largest ledger id, 922337203685477580"):
         LedgerId.parse(digits)
     assert LedgerId.parse("9" * 32).scope == LedgerId.parse("9" * 32).id == -0x6666666666666667

@@ -22,7 +22,7 @@ def ledger(*segments: tuple[int, list[str]], quorums: tuple[int, int, int] = (2,
         ledger((0, ["a"]), quorums=(1, 1, 1)),
     ],
 )
-def test_a_sound_ledger_breaks_nothing(sound: LedgerMetadata) -> None:
+def test_valid_ledger_breaks_no_rule(sound: LedgerMetadata) -> None:
     assert broken_rules(sound) == ()
 
 
@@ -44,23 +44,27 @@ def test_a_sound_ledger_breaks_nothing(sound: LedgerMetadata) -> None:
         pytest.param(ledger((0, ["a", "b c"])), "bookie-id-invalid", True, id="blank"),
     ],
 )
-def test_each_rule_is_named_and_told_whether_the_server_minds(
+def test_broken_rule_is_named_with_the_servers_refusal(
     broken: LedgerMetadata, rule: str, refused: bool
 ) -> None:
-    assert [(found.rule, found.refused) for found in broken_rules(broken)] == [(rule, refused)]
+    assert [(violation.rule, violation.refused) for violation in broken_rules(broken)] == [(rule, refused)]
 
 
 def test_a_rule_broken_often_is_named_once() -> None:
     segments = [(first, ["a", "a"]) for first in range(1000)]
-    assert [found.rule for found in broken_rules(ledger(*segments))] == ["ensemble-duplicate"]
+    assert [violation.rule for violation in broken_rules(ledger(*segments))] == ["ensemble-duplicate"]
 
 
-def test_a_huge_ensemble_and_huge_ids_cost_and_say_little() -> None:
+def test_huge_ensemble_and_ids_give_short_reasons() -> None:
     broken = broken_rules(ledger((0, ["x " * 10_000] * 100_000)))
-    assert {found.rule for found in broken} == {"bookie-id-invalid", "ensemble-size", "ensemble-duplicate"}
-    assert all(len(found.reason) < 300 for found in broken)
+    assert {violation.rule for violation in broken} == {
+        "bookie-id-invalid",
+        "ensemble-size",
+        "ensemble-duplicate",
+    }
+    assert all(len(violation.reason) < 300 for violation in broken)
 
 
-def test_metadata_is_a_value() -> None:
+def test_equal_metadata_is_equal_and_hashable() -> None:
     values: list[Any] = [ledger((0, ["a", "b"])), ledger((0, ["a", "b"]))]
     assert len(set(values)) == 1

@@ -10,7 +10,7 @@ import pytest
 
 from auditor.model.placement import PlacementSettings, Policy
 from auditor.model.replacements import MAX_RACK_CHOICES, rack_choices, refuses_by_location
-from tests.model.placement_cases import PATHS, makes, random_cluster
+from tests.model.placement_cases import PATHS, can_make_ensemble, random_cluster
 from tests.model.placement_oracle import Cluster, ask, make, replace
 
 TRIES = 40
@@ -18,7 +18,7 @@ TRIES = 40
 
 def clusters(policy: Policy, number: int) -> list[Cluster]:
     """Random clusters; most enforce racks, of half of them all bookies are writable and stand somewhere."""
-    found = []
+    random_clusters = []
     for seed in range(number):
         cluster = random_cluster(policy, seed)
         if policy is Policy.RACK and seed % 3:
@@ -30,45 +30,45 @@ def clusters(policy: Policy, number: int) -> list[Cluster]:
             paths = [path for path in PATHS[policy] if "default" not in path]
             locations = {bookie: source.choice(paths) for bookie in bookies}
             cluster = dataclasses.replace(cluster, locations=locations, writable=[*bookies], readonly=())
-        found.append(cluster)
-    return found
+        random_clusters.append(cluster)
+    return random_clusters
 
 
 @pytest.mark.parametrize("policy", [Policy.RACK, Policy.REGION, Policy.ZONE])
-def test_what_is_said_of_new_ensembles_is_what_the_class_does(policy: Policy) -> None:
+def test_new_ensemble_answers_match_the_server_class(policy: Policy) -> None:
     source = random.Random(f"new-{policy}")
     sizes = [source.randint(1, 7) for _ in range(8)]
     shapes = [
         (size, write, source.randint(1, write)) for size in sizes for write in {1, (size + 1) // 2, size}
     ]
-    made = clusters(policy, 60)
-    answers = ask([(cluster, [make(*shape, TRIES) for shape in shapes]) for cluster in made])
+    sample_clusters = clusters(policy, 60)
+    answers = ask([(cluster, [make(*shape, TRIES) for shape in shapes]) for cluster in sample_clusters])
     counts: Counter[tuple[bool | None, bool | None]] = Counter()
-    for cluster, said in zip(made, answers, strict=True):
-        for shape, answer in zip(shapes, said, strict=True):
+    for cluster, cluster_answers in zip(sample_clusters, answers, strict=True):
+        for shape, answer in zip(shapes, cluster_answers, strict=True):
             successes = int(answer.split()[0]) if answer[0].isdigit() else 0
-            found = {TRIES: True, 0: False}.get(successes)
-            ours = makes(cluster, shape)
-            counts[ours, found] += 1
-            assert ours is None or ours is found, (cluster, shape, answer)
+            server_result = {TRIES: True, 0: False}.get(successes)
+            our_result = can_make_ensemble(cluster, shape)
+            counts[our_result, server_result] += 1
+            assert our_result is None or our_result is server_result, (cluster, shape, answer)
     assert min(counts[True, True], counts[False, False]) > 40, counts
-    undecided = sum(number for (ours, _), number in counts.items() if ours is None)
+    undecided = sum(number for (our_result, _), number in counts.items() if our_result is None)
     assert undecided < counts.total() * (0.1 if policy is Policy.RACK else 0.4), counts
 
 
-def test_regions_with_enforced_racks_refuse_bookies_that_stand_nowhere() -> None:
+def test_region_policy_with_enforced_racks_refuses_bookies_without_location() -> None:
     """No regions to write, and racks enforced: both what replaces a bookie and what is new is refused."""
     cluster = Cluster("region", {"enforceMinNumRacksPerWriteQuorum": True}, {1: "/a/r1"}, [1, 2])
     lax = Cluster("region", {}, {1: "/a/r1"}, [1, 2])
     questions = [make(2, 2, 2, TRIES), replace([1], 0, 1, 1, TRIES)]
-    refused, taken = ask([(cluster, questions), (lax, questions)])
+    refused, accepted = ask([(cluster, questions), (lax, questions)])
     assert refused == ["0 []", "BKNotEnoughBookiesException"]
-    assert taken == [f"{TRIES} []", "[2]"]
+    assert accepted == [f"{TRIES} []", "[2]"]
     assert refuses_by_location(PlacementSettings(Policy.REGION, enforce_min_racks=True))
     assert not refuses_by_location(PlacementSettings(Policy.REGION))
 
 
-def test_more_choices_than_can_be_looked_at_count_as_either() -> None:
+def test_too_many_rack_choices_count_as_both_results() -> None:
     racks = {f"/r{number}": number for number in range(1, 10)}
     assert rack_choices(racks, 30, 3, 2) == {True, False}
     assert rack_choices(racks, 9, 3, 2) == {True}

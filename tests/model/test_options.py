@@ -40,7 +40,7 @@ def test_a_file_may_leave_options_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "sample = 3",
@@ -67,15 +67,15 @@ def test_a_file_may_leave_options_out(tmp_path: Path) -> None:
         ("samples = 3\nsamples = 4", "not TOML"),
     ],
 )
-def test_a_wrong_key_or_value_is_refused_with_its_name(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_key_or_value_is_refused_with_its_name(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "audit.toml"
     file.write_text(text)
-    with pytest.raises(UsageError, match=said) as refused:
+    with pytest.raises(UsageError, match=message) as refused:
         options_from_flags(file, {})
     assert str(refused.value).startswith(str(file))
 
 
-def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
+def test_missing_or_binary_options_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         options_from_flags(tmp_path / "none.toml", {})
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
@@ -84,7 +84,7 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("threads", 0), ("timeout", math.nan), ("batch", None)])
-def test_python_gets_the_same_bounds(name: str, value: Any) -> None:
+def test_python_options_have_the_same_bounds(name: str, value: Any) -> None:
     with pytest.raises(UsageError, match=name):
         AuditOptions(**{name: value})
 
@@ -100,7 +100,7 @@ def test_python_gets_the_same_bounds(name: str, value: Any) -> None:
         "2026-11-21T07:00:00",
     ],
 )
-def test_a_moment_may_be_written_as_people_and_programs_do(tmp_path: Path, text: str) -> None:
+def test_scan_time_may_be_milliseconds_or_iso_text(tmp_path: Path, text: str) -> None:
     file = tmp_path / "audit.toml"
     file.write_text(f"scan_time = {text}")
     assert options_from_flags(file, {}).scan_time == 1_795_244_400_000

@@ -18,9 +18,11 @@ from auditor.model.placement import (
 )
 
 
-@pytest.mark.parametrize(("given", "kept"), [("/r1", "/r1"), ("/r1/", "/r1"), ("/R 1", "/R 1"), ("/", "")])
-def test_one_slash_at_the_end_goes_and_nothing_else(given: str, kept: str) -> None:
-    assert normalise_location(given) == kept
+@pytest.mark.parametrize(
+    ("location", "normalised"), [("/r1", "/r1"), ("/r1/", "/r1"), ("/R 1", "/R 1"), ("/", "")]
+)
+def test_normalise_removes_one_trailing_slash(location: str, normalised: str) -> None:
+    assert normalise_location(location) == normalised
 
 
 def test_a_location_without_a_slash_before_it_is_refused() -> None:
@@ -50,7 +52,7 @@ RACKS = Locations(
         ("stranger", ["stranger", None, None, None]),
     ],
 )
-def test_what_fails_together_with_a_bookie(bookie: str, domains: list[str | None]) -> None:
+def test_bookie_has_the_expected_failure_domain_at_each_level(bookie: str, domains: list[str | None]) -> None:
     levels = (Level.BOOKIE, Level.RACK, Level.ZONE, Level.REGION)
     assert [RACKS.domain(bookie, level) for level in levels] == domains
 
@@ -71,11 +73,11 @@ def test_what_fails_together_with_a_bookie(bookie: str, domains: list[str | None
         ),
     ],
 )
-def test_the_policy_that_a_configuration_chooses(properties: dict[str, str], policy: Policy) -> None:
+def test_configuration_chooses_the_expected_policy(properties: dict[str, str], policy: Policy) -> None:
     assert policy_of(properties) is policy
 
 
-def test_settings_of_a_server_and_of_a_broker() -> None:
+def test_server_and_broker_settings_are_read() -> None:
     server = {
         "minNumRacksPerWriteQuorum": "3",
         "enforceMinNumRacksPerWriteQuorum": "true",
@@ -115,13 +117,13 @@ ISOLATED = {"ensemblePlacementPolicy": "org.y.IsolatedBookieEnsemblePlacementPol
         ({"bookkeeperClientIsolationGroups": ""}, None),
     ],
 )
-def test_groups_need_pulsars_policy_and_the_key(
+def test_isolation_groups_need_pulsars_policy_and_the_key(
     properties: dict[str, str], groups: IsolationGroups | None
 ) -> None:
     assert PlacementSettings.from_properties(properties, "bk").groups == groups
 
 
-def test_groups_are_of_racks_alone() -> None:
+def test_isolation_groups_need_the_rack_policy() -> None:
     with pytest.raises(ValueError, match="isolation groups are only possible with the policy rack"):
         PlacementSettings.from_properties({"isolationBookieGroups": "a"}, "--placement", Policy.ZONE)
 
@@ -140,7 +142,7 @@ def test_groups_are_of_racks_alone() -> None:
         ),
     ],
 )
-def test_what_no_server_would_take(properties: dict[str, str], message: str) -> None:
+def test_invalid_placement_setting_is_refused(properties: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PlacementSettings.from_properties(properties, "bk")
 
@@ -152,8 +154,8 @@ def test_what_no_server_would_take(properties: dict[str, str], message: str) -> 
         PlacementSettings(Policy.ZONE, desired_zones=5, isolation_groups=("a",), origin="x"),
     ],
 )
-def test_json_gives_back_what_it_was_given(settings: PlacementSettings) -> None:
+def test_placement_settings_are_read_back_from_json(settings: PlacementSettings) -> None:
     import json
 
-    kept: dict[str, Any] = json.loads(json.dumps(settings.to_json()))
-    assert PlacementSettings.from_json(str(settings.policy), kept, settings.origin) == settings
+    document: dict[str, Any] = json.loads(json.dumps(settings.to_json()))
+    assert PlacementSettings.from_json(str(settings.policy), document, settings.origin) == settings

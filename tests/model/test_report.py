@@ -22,7 +22,7 @@ from auditor.reports.run import render as explain
 from tests.reports.samples import CHANGES, coverage, report, tally
 
 
-def test_a_report_is_read_back_as_it_was() -> None:
+def test_report_is_read_back_from_json() -> None:
     assert Report.from_json(report().to_json()) == report()
 
 
@@ -33,7 +33,7 @@ def test_ids_of_ledgers_and_scopes_are_decimal_strings() -> None:
     assert findings[-1]["ledger_id"] is None
 
 
-def test_the_worst_comes_first_in_the_counts() -> None:
+def test_counts_are_sorted_by_severity() -> None:
     assert list(report().counts) == ["entry-lost", "below-ack-quorum", "orphan-ledger"]
 
 
@@ -47,8 +47,8 @@ def test_the_worst_comes_first_in_the_counts() -> None:
     ],
 )
 def test_the_verdict_follows_findings_and_coverage(severity: str, complete: bool, verdict: str) -> None:
-    found = [tally("some-check", severity, confidence="unknown")]
-    assert report(found, coverage=coverage(complete)).verdict == verdict
+    tallies = [tally("some-check", severity, confidence="unknown")]
+    assert report(tallies, coverage=coverage(complete)).verdict == verdict
 
 
 def test_a_gap_in_the_metadata_makes_a_run_incomplete() -> None:
@@ -79,7 +79,7 @@ def test_exit_codes_go_by_precedence(
 
 
 @pytest.mark.parametrize(
-    ("found", "fail_on", "compared", "code"),
+    ("finding_tally", "fail_on", "compared", "code"),
     [
         (tally("a", "error", 3, suppressed=3), "error", True, 0),
         (tally("a", "error", 3, suppressed=2), "error", True, 1),
@@ -96,11 +96,11 @@ def test_exit_codes_go_by_precedence(
         (tally("metadata-unreadable", "error", 100, suppressed=100), "new", True, 5),
     ],
 )
-def test_what_is_suppressed_or_known_is_no_failure(
-    found: Tally, fail_on: FailOn, compared: bool, code: int
+def test_exit_code_ignores_suppressed_and_known_findings(
+    finding_tally: Tally, fail_on: FailOn, compared: bool, code: int
 ) -> None:
     changes = CHANGES if compared else None
-    assert exit_code(report([found], coverage=coverage(True), changes=changes), fail_on) == code
+    assert exit_code(report([finding_tally], coverage=coverage(True), changes=changes), fail_on) == code
 
 
 @pytest.mark.parametrize("urgency", ["destroys-data", "lost"])
@@ -109,12 +109,12 @@ def test_what_is_suppressed_or_known_is_no_failure(
     ("confidence", "suppressed", "code"),
     [("confirmed", 0, 1), ("confirmed", 2, 1), ("suspect", 0, 3), ("unknown", 2, 3), ("confirmed", 3, 0)],
 )
-def test_a_loss_that_nobody_accepted_is_never_clean(
+def test_loss_that_is_not_fully_accepted_never_exits_with_0(
     urgency: str, fail_on: FailOn, confidence: str, suppressed: int, code: int
 ) -> None:
-    found = tally("a", "error", 3, confidence, suppressed=suppressed, urgency=urgency)
-    made = report([found], coverage=coverage(True), changes=CHANGES)
-    assert exit_code(made, fail_on) == code
+    finding_tally = tally("a", "error", 3, confidence, suppressed=suppressed, urgency=urgency)
+    built_report = report([finding_tally], coverage=coverage(True), changes=CHANGES)
+    assert exit_code(built_report, fail_on) == code
 
 
 @pytest.mark.parametrize(
@@ -132,17 +132,17 @@ def test_a_loss_that_nobody_accepted_is_never_clean(
         ),
     ],
 )
-def test_the_verdict_says_what_is_accepted_and_what_is_not(tallies: list[Tally], words: str) -> None:
+def test_verdict_names_accepted_and_unaccepted_counts(tallies: list[Tally], words: str) -> None:
     assert verdict(report(tallies, coverage=coverage(True))) == f"NOT HEALTHY: {words}"
 
 
-def html_text(made: Report) -> str:
-    return "".join(html.render(made, Figures()))
+def html_text(built_report: Report) -> str:
+    return "".join(html.render(built_report, Figures()))
 
 
-def with_urgent_holds(made: Report, urgent: int) -> Report:
+def with_urgent_holds(built_report: Report, urgent: int) -> Report:
     holds = HoldFacts(total=3, urgent=urgent, carried=urgent, earlier_run="before")
-    return replace(made, run=replace(made.run, holds=holds))
+    return replace(built_report, run=replace(built_report.run, holds=holds))
 
 
 @pytest.mark.parametrize(
@@ -161,23 +161,27 @@ def with_urgent_holds(made: Report, urgent: int) -> Report:
 def test_the_verdict_names_holds_that_alone_keep_the_exit_code_above_0(
     tallies: list[Tally], urgent: int, words: str | None
 ) -> None:
-    made = report(tallies, coverage=coverage(True))
-    held = with_urgent_holds(made, urgent)
-    assert verdict(held) == (f"{verdict(made)}; {words}" if words else verdict(made))
-    assert (exit_code(held, Severity.CRITICAL) == 0) == (urgent == 0)
+    built_report = report(tallies, coverage=coverage(True))
+    report_with_holds = with_urgent_holds(built_report, urgent)
+    assert verdict(report_with_holds) == (
+        f"{verdict(built_report)}; {words}" if words else verdict(built_report)
+    )
+    assert (exit_code(report_with_holds, Severity.CRITICAL) == 0) == (urgent == 0)
     if words:
-        assert words in " ".join(html_text(held).split())
-        assert f"; {words}." in markdown.render(held)
-        assert "urgent hold" in status_line(held, "runs/a", 0)
-        explained = " ".join(explain(RunView("runs/a", held, 6, fail_on=Severity.CRITICAL), 80).split())
+        assert words in " ".join(html_text(report_with_holds).split())
+        assert f"; {words}." in markdown.render(report_with_holds)
+        assert "urgent hold" in status_line(report_with_holds, "runs/a", 0)
+        explained = " ".join(
+            explain(RunView("runs/a", report_with_holds, 6, fail_on=Severity.CRITICAL), 80).split()
+        )
         assert "exit code 3, with --fail-on critical" in explained
         assert "A hold on data that is lost or about to be deleted is not accepted" in explained
 
 
-def test_a_report_of_the_version_before_keeps_its_remarks() -> None:
-    made = report(remarks=[remark(RemarkKind.JOURNAL_INCOMPLETE, "a journal is cut")])
-    earlier = made.to_json().replace("report/8", "report/7")
-    assert Report.from_json(earlier) == made
+def test_report_of_the_previous_version_keeps_its_remarks() -> None:
+    built_report = report(remarks=[remark(RemarkKind.JOURNAL_INCOMPLETE, "a journal is cut")])
+    earlier = built_report.to_json().replace("report/8", "report/7")
+    assert Report.from_json(earlier) == built_report
 
 
 @pytest.mark.parametrize(
@@ -189,12 +193,12 @@ def test_a_report_of_the_version_before_keeps_its_remarks() -> None:
         ({"bookies": ["bk-c:3181"], "ledgers": 2, "replicas": 19}, 3),
     ],
 )
-def test_only_gaps_that_are_accepted_in_full_are_none(accepted: AcceptedGaps, code: int) -> None:
-    known = report([tally("bookie-unread", "note", suppressed=1)], accepted=accepted)
-    assert exit_code(known, Severity.ERROR) == code
-    assert known.verdict == "incomplete"
-    assert not known.complete
-    shown = first_screen.render(known)
+def test_only_fully_accepted_gaps_exit_with_0(accepted: AcceptedGaps, code: int) -> None:
+    accepted_report = report([tally("bookie-unread", "note", suppressed=1)], accepted=accepted)
+    assert exit_code(accepted_report, Severity.ERROR) == code
+    assert accepted_report.verdict == "incomplete"
+    assert not accepted_report.complete
+    shown = first_screen.render(accepted_report)
     assert "accepted   by suppressions: not read: bk-" in shown
     assert ("; all unchecked objects are accepted" in " ".join(shown.split())) is (code == 0)
     gap = report([], accepted=accepted, gaps=["/ledgers/00: no children"])
@@ -202,16 +206,23 @@ def test_only_gaps_that_are_accepted_in_full_are_none(accepted: AcceptedGaps, co
 
 
 @pytest.mark.parametrize("confidence", ["suspect", "unknown"])
-def test_what_is_only_suspected_fails_where_that_is_asked_for(confidence: str) -> None:
-    found = report([tally("a", "error", confidence=confidence)], coverage=coverage(True))
-    assert exit_code(found, Severity.ERROR, fail_on_suspect=True) == 1
-    assert exit_code(found, Severity.CRITICAL, fail_on_suspect=True) == 0
+def test_suspected_findings_fail_with_fail_on_suspect(confidence: str) -> None:
+    suspect_report = report([tally("a", "error", confidence=confidence)], coverage=coverage(True))
+    assert exit_code(suspect_report, Severity.ERROR, fail_on_suspect=True) == 1
+    assert exit_code(suspect_report, Severity.CRITICAL, fail_on_suspect=True) == 0
 
 
-def test_many_damaged_records_of_very_many_are_findings_and_not_the_end() -> None:
-    seen = coverage(True)
-    seen = replace(seen, ledgers=replace(seen.ledgers, total=1000, decided=1000))
-    assert exit_code(report([tally("metadata-unreadable", "error", 100)], coverage=seen), Severity.ERROR) == 1
+def test_damaged_records_among_very_many_ledgers_exit_as_findings() -> None:
+    large_coverage = coverage(True)
+    large_coverage = replace(
+        large_coverage, ledgers=replace(large_coverage.ledgers, total=1000, decided=1000)
+    )
+    assert (
+        exit_code(
+            report([tally("metadata-unreadable", "error", 100)], coverage=large_coverage), Severity.ERROR
+        )
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -232,22 +243,22 @@ def test_a_broken_report_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
+    ("part", "message"),
     [("impact", r"run\.impact"), ("changes", r"run\.changes"), ("tally", r"run\.tally\.new, .*suppressed")],
 )
-def test_a_report_of_a_version_that_kept_less_is_refused(part: str, said: str) -> None:
+def test_report_of_an_older_version_with_fewer_fields_is_refused(part: str, message: str) -> None:
     value = json.loads(report().to_json())
     if part == "tally":
-        for each in value["run"]["tally"]:
+        for tally_row in value["run"]["tally"]:
             for key in ("new", "worse", "suppressed"):
-                del each[key]
+                del tally_row[key]
     else:
         del value["run"][part]
-    with pytest.raises(RunError, match=f"another version of this program .*0.1.0.*{said}.*audit again"):
+    with pytest.raises(RunError, match=f"another version of this program .*0.1.0.*{message}.*audit again"):
         Report.from_json(json.dumps(value))
 
 
-def test_a_report_with_a_wrong_finding_is_refused() -> None:
+def test_report_with_an_invalid_finding_is_refused() -> None:
     value = json.loads(report().to_json())
     value["findings"][0]["severity"] = "dreadful"
     with pytest.raises(RunError, match="dreadful"):

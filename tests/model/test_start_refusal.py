@@ -14,13 +14,13 @@ from auditor.model.start_refusal import (
 from tests.model.cookie_cases import vectors
 
 
-def test_directories_are_looked_at_in_the_servers_order() -> None:
+def test_configured_paths_have_the_servers_order() -> None:
     for case in vectors():
-        there = tuple((directory.role, directory.path) for directory in case.directories)
-        assert configured_paths(case.expected) == there
+        expected_paths = tuple((directory.role, directory.path) for directory in case.directories)
+        assert configured_paths(case.expected) == expected_paths
 
 
-def test_a_directory_of_two_roles_is_looked_at_once() -> None:
+def test_directory_of_two_roles_is_listed_once() -> None:
     cookie = Cookie(5, "bk1", "/a,/j", ("/a/", "/l"), ("/l", "//i"))
     assert configured_paths(cookie) == (
         ("journal", "/a"),
@@ -30,25 +30,28 @@ def test_a_directory_of_two_roles_is_looked_at_once() -> None:
     )
 
 
-def test_a_path_is_what_java_makes_of_it() -> None:
+def test_file_path_is_normalised_as_in_java() -> None:
     assert [file_path(path) for path in ("/a//b/", "/", "a/", "/a/./b")] == ["/a/b", "/", "a", "/a/./b"]
 
 
-def test_a_refusal_says_what_differs_and_what_was_expected() -> None:
-    mine, its = Cookie(5, "bk1", "/j", ("/l",), None, "x"), Cookie(5, "bk2", "/j", ("/l",), ("/i",), None)
+def test_refusal_names_unequal_fields_and_expected_values() -> None:
+    expected, stored = (
+        Cookie(5, "bk1", "/j", ("/l",), None, "x"),
+        Cookie(5, "bk2", "/j", ("/l",), ("/i",), None),
+    )
     refusal = unequal_cookie_refusal(
-        mine, its, ["bookieHost", "indexDirs"], Fault.VERSION_DIFFERS, "/l", None
+        expected, stored, ["bookieHost", "indexDirs"], Fault.VERSION_DIFFERS, "/l", None
     )
     assert refusal.error == INVALID_COOKIE
     assert refusal.reason == (
         "the VERSION of /l says bookieHost bk2, expected bk1; indexDirs /i, expected (the ledger directories)"
     )
-    assert unequal_cookie_refusal(mine, its, ["instanceId"], Fault.STORE_INSTANCE, None, "bk1").reason == (
-        "the store's cookie of bk1 says instanceId (none), expected x"
-    )
+    assert unequal_cookie_refusal(
+        expected, stored, ["instanceId"], Fault.STORE_INSTANCE, None, "bk1"
+    ).reason == ("the store's cookie of bk1 says instanceId (none), expected x")
 
 
-def test_several_directories_are_all_named() -> None:
+def test_refusal_names_every_directory() -> None:
     refusal = directories_refusal(Fault.VERSION_MISSING, ["/l0", "/l1"], "has no VERSION")
     assert refusal.reason == "each of /l0, /l1 has no VERSION"
     assert refusal.paths == ("/l0", "/l1")

@@ -16,7 +16,7 @@ from tests.reports.hostile import BOOKIE, HOSTILE
 from tests.reports.samples import BELOW, LOST, report, tally
 
 
-def test_a_ledger_draws_itself(tmp_path: Path) -> None:
+def test_ledger_has_text_and_html_displays(tmp_path: Path) -> None:
     view = striped(tmp_path).ledger(42)
     assert "bk-b  #X#" in repr(view)
     assert ">×<" in view._repr_html_()
@@ -24,7 +24,7 @@ def test_a_ledger_draws_itself(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(view)) == view
 
 
-def test_a_bookie_tells_of_itself(tmp_path: Path) -> None:
+def test_bookie_has_text_and_html_displays(tmp_path: Path) -> None:
     run = made_run(
         tmp_path,
         [BELOW],
@@ -45,7 +45,7 @@ def test_a_bookie_tells_of_itself(tmp_path: Path) -> None:
         run.bookie("bk-b:3181")
 
 
-def test_findings_count_themselves_and_read_nothing(tmp_path: Path) -> None:
+def test_findings_display_counts_without_reading_findings(tmp_path: Path) -> None:
     run = made_run(tmp_path, [LOST], report=report([tally("a", "note", 10**7), tally("b", "error", 2)]))
     for part in (tmp_path / "findings").iterdir():
         part.unlink()
@@ -54,7 +54,7 @@ def test_findings_count_themselves_and_read_nothing(tmp_path: Path) -> None:
     assert "10,000,002 findings" in run.findings._repr_html_()
 
 
-def test_a_run_shows_its_first_screen(tmp_path: Path) -> None:
+def test_run_display_is_its_first_screen(tmp_path: Path) -> None:
     run = made_run(tmp_path)
     assert "NOT HEALTHY" in repr(run)
     assert len(repr(run).splitlines()) <= 25
@@ -63,8 +63,8 @@ def test_a_run_shows_its_first_screen(tmp_path: Path) -> None:
     assert "stripes" in repr(run.plot)
 
 
-def test_a_terminal_obeys_no_text_of_the_cluster(tmp_path: Path) -> None:
-    held = {
+def test_hostile_text_is_escaped_in_every_display(tmp_path: Path) -> None:
+    availability_row = {
         "scope_id": 0,
         "ledger_id": 1,
         "bookie_id": BOOKIE,
@@ -80,7 +80,7 @@ def test_a_terminal_obeys_no_text_of_the_cluster(tmp_path: Path) -> None:
         [hostile],
         report=report([tally(HOSTILE.id, "error")], (hostile,)),
         ledgers=[ledger(1, None, path=BOOKIE, damage=BOOKIE, undecidable=True)],
-        availability=[held],
+        availability=[availability_row],
         bookies=[row],
         identities=[{"bookie_id": BOOKIE, "aliases": []}],
     )

@@ -24,16 +24,16 @@ MAY_3 = 1_777_766_400_000  # 2026-05-03, midnight in UTC
 HUGE = 2**62 + 1
 
 
-def ledger(ledger_id: int, created: int | None, scope_id: int = 0, **more: Any) -> dict[str, Any]:
-    made = {"scope_id": scope_id, "ledger_id": ledger_id, "status": "ok", "metadata_ctime": created}
-    return made | {"undecidable": False} | more
+def ledger(ledger_id: int, created: int | None, scope_id: int = 0, **columns: Any) -> dict[str, Any]:
+    row = {"scope_id": scope_id, "ledger_id": ledger_id, "status": "ok", "metadata_ctime": created}
+    return row | {"undecidable": False} | columns
 
 
 def verdict(ledger_id: int, judged: str, scope_id: int = 0) -> dict[str, Any]:
     return {"scope_id": scope_id, "ledger_id": ledger_id, "class": judged, "potential_class": judged}
 
 
-def test_findings_by_id_are_those_of_the_report(tmp_path: Path) -> None:
+def test_frame_by_id_has_the_counts_of_the_report(tmp_path: Path) -> None:
     tallies = [
         tally("orphan-ledger", "note", 12, suppressed=4),
         tally("below-ack-quorum", "error", 2, new=1),
@@ -51,7 +51,7 @@ def test_findings_by_id_are_those_of_the_report(tmp_path: Path) -> None:
     assert frame[frame["severity"] <= "error"]["count"].sum() == 4
 
 
-def test_findings_say_since_when_they_are_known(tmp_path: Path) -> None:
+def test_findings_frame_has_the_day_first_seen(tmp_path: Path) -> None:
     changes = [
         change_row(LOST, MAY_3, "same", suppressed="known"),
         change_row(replace(BELOW, fingerprint="gone"), MAY_3, "fixed"),
@@ -68,7 +68,7 @@ def test_findings_say_since_when_they_are_known(tmp_path: Path) -> None:
     assert frame["ledger_id"].to_list() == [9223372036854770002, 7, pd.NA, 36]
 
 
-def test_findings_of_one_check_or_severity_are_the_first_so_many(tmp_path: Path) -> None:
+def test_findings_frame_is_limited_by_check_severity_and_count(tmp_path: Path) -> None:
     run = made_run(tmp_path, [LOST, BELOW, *(numbered(ORPHAN, number) for number in range(5))])
     frames = run.frames
     assert frames.findings("orphan-ledger", limit=3)["ledger_id"].to_list() == [0, 1, 2]
@@ -77,7 +77,7 @@ def test_findings_of_one_check_or_severity_are_the_first_so_many(tmp_path: Path)
     assert len(frames.findings(limit=0)) == 0
 
 
-def test_the_findings_of_a_bookie_count_what_it_lacks(tmp_path: Path) -> None:
+def test_findings_of_a_bookie_count_its_missing_entries(tmp_path: Path) -> None:
     frames = made_run(tmp_path, [LOST, BELOW, UNREAD, ORPHAN, HOSTILE]).frames
     frame = frames.findings_of("bk-a:3181")
     assert frame[["id", "missing"]].to_numpy().tolist() == [[LOST.id, 1995], [BELOW.id, 1]]
@@ -87,7 +87,7 @@ def test_the_findings_of_a_bookie_count_what_it_lacks(tmp_path: Path) -> None:
     assert len(frames.findings_of("nobody")) == 0
 
 
-def test_findings_by_day_count_from_the_first_run_that_saw_them(tmp_path: Path) -> None:
+def test_findings_are_counted_by_day_first_seen(tmp_path: Path) -> None:
     changes = [
         change_row(LOST, MAY_3),
         change_row(LOST, MAY_3 + DAY - 1),
@@ -125,7 +125,7 @@ def test_ledgers_are_counted_by_the_day_of_their_creation_and_by_class(tmp_path:
     assert frame["not-closed"].to_list() == [0, 0, 1]
 
 
-def test_stripes_are_bookies_down_and_entries_across(tmp_path: Path) -> None:
+def test_stripes_frame_has_bookies_as_rows_and_entries_as_columns(tmp_path: Path) -> None:
     frame = striped(tmp_path).frames.stripes(42)
     assert list(frame.index) == ["bk-a", "bk-b"]
     assert (frame.index.name, frame.columns.name) == ("bookie_id", "first_entry")
@@ -155,17 +155,17 @@ def striped(path: Path) -> Run:
                 "scope_id": 0,
                 "ledger_id": 42,
                 "bookie_id": name,
-                "groups": held,
+                "groups": groups,
                 "state": "ok",
                 "storage": "idx",
             }
-            for name, held in (("bk-a", whole), ("bk-b", holed))
+            for name, groups in (("bk-a", whole), ("bk-b", holed))
         ],
         bookies=[{"bookie_id": name, "read": "read", "foreign_instance": False} for name in ("bk-a", "bk-b")],
     )
 
 
-def test_bookies_are_those_of_the_figures(tmp_path: Path) -> None:
+def test_bookies_frame_has_counts_and_availability(tmp_path: Path) -> None:
     run = made_run(
         tmp_path,
         bookies=[
@@ -180,7 +180,7 @@ def test_bookies_are_those_of_the_figures(tmp_path: Path) -> None:
     assert frame["availability"].isna().to_list() == [False, False, True]
 
 
-def test_space_is_what_the_entry_logs_are_full_of(tmp_path: Path) -> None:
+def test_space_frame_sums_bytes_by_class(tmp_path: Path) -> None:
     rows = [
         {"bookie_id": "bk-a", "scope_id": 0, "ledger_id": 7, "class": "live", "bytes": 5},
         {"bookie_id": "bk-b", "scope_id": 0, "ledger_id": 7, "class": "orphan", "bytes": 9},
@@ -193,7 +193,7 @@ def test_space_is_what_the_entry_logs_are_full_of(tmp_path: Path) -> None:
     assert run.frames.space("ledger", 1)["bytes"].to_dict() == {"7": 14}
 
 
-def test_disks_have_what_lies_beside_the_logs_and_the_fullest_file_system(tmp_path: Path) -> None:
+def test_disks_frame_has_sizes_beside_entry_logs_and_the_fullest_disk(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"bookie_id": "bk-a", "journal_bytes": 7, "device": 1, "capacity_bytes": 100, "free_bytes": 50},
         {"bookie_id": "bk-a", "rocksdb_bytes": 9, "device": 2, "capacity_bytes": 100, "free_bytes": 10},
@@ -206,9 +206,14 @@ def test_disks_have_what_lies_beside_the_logs_and_the_fullest_file_system(tmp_pa
     assert frame["unread"].to_list() == [0, 1]
 
 
-def test_owners_and_leaks_are_those_of_the_tables(tmp_path: Path) -> None:
-    said = {"claim": "/managed-ledgers/a/x/persistent/gone", "made": MAY_3, "state": "CLOSED", "length": 7}
-    leak = Finding("ledger-unowned", Severity.NOTE, Confidence.CONFIRMED, 0, 2**60, evidence=said)
+def test_owners_and_leaks_frames_match_the_tables(tmp_path: Path) -> None:
+    evidence = {
+        "claim": "/managed-ledgers/a/x/persistent/gone",
+        "made": MAY_3,
+        "state": "CLOSED",
+        "length": 7,
+    }
+    leak = Finding("ledger-unowned", Severity.NOTE, Confidence.CONFIRMED, 0, 2**60, evidence=evidence)
     run = made_run(tmp_path, [*FINDINGS, leak], ownership=ROWS)
     frame = run.frames.owners("tenant")
     assert frame.index.to_list() == ["b", "a", "", "c"]
@@ -221,17 +226,17 @@ def test_owners_and_leaks_are_those_of_the_tables(tmp_path: Path) -> None:
     assert leaks.loc[2**60, "bytes"] == 7
     assert leaks.loc[2**60, "entries"] is pd.NA
     assert leaks["made"].to_list() == [pd.Timestamp(MAY_3, unit="ms", tz="UTC")]
-    assert [each.ledger_id for each in run.leaks] == [2**60]
+    assert [row.ledger_id for row in run.leaks] == [2**60]
     assert run.leaks.totals().bytes == 7
-    assert [each.name for each in run.namespaces() or []] == ["b/y", "a/x", "", "c/z"]
+    assert [row.name for row in run.namespaces() or []] == ["b/y", "a/x", "", "c/z"]
 
 
-def test_history_is_of_the_runs_of_one_cluster_beside_this_one(tmp_path: Path) -> None:
+def test_history_frame_has_sibling_runs_of_the_same_cluster(tmp_path: Path) -> None:
     begun = report([tally("entry-lost", "critical", 2)], changes=None)
     begun = replace(begun, run=replace(begun.run, finished=MAY_3))
-    other = replace(report(), cluster=replace(report().cluster, instance_id="another"))
+    other_report = replace(report(), cluster=replace(report().cluster, instance_id="another"))
     made_run(tmp_path / "begun", report=begun)
-    made_run(tmp_path / "other", report=other)
+    made_run(tmp_path / "other", report=other_report)
     run = made_run(tmp_path / "now", report=report([tally("orphan-ledger", "note", 3)]))
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "report.json").write_text("{")
@@ -243,7 +248,7 @@ def test_history_is_of_the_runs_of_one_cluster_beside_this_one(tmp_path: Path) -
     assert run.frames.history(1)["run"].to_list() == ["now"]
 
 
-def test_an_empty_run_gives_empty_frames_of_the_same_kinds(tmp_path: Path) -> None:
+def test_empty_run_gives_empty_frames_of_the_same_dtypes(tmp_path: Path) -> None:
     empty = made_run(tmp_path / "empty", report=report([], ()))
     full = made_run(
         tmp_path / "full",
@@ -254,14 +259,17 @@ def test_an_empty_run_gives_empty_frames_of_the_same_kinds(tmp_path: Path) -> No
         bookies=[{"bookie_id": "bk-a", "read": "read", "named": True}],
     )
     for name in ("by_id", "by_day", "ledgers_by_day", "findings", "bookies", "owners", "leaks"):
-        none, some = (getattr(run.frames, name)() for run in (empty, full))
-        assert len(none) == 0
-        assert len(some) > 0
-        assert list(none.dtypes.items()) == list(some.dtypes.items()), name
-        assert (none.index.name, none.index.dtype) == (some.index.name, some.index.dtype), name
+        empty_frame, full_frame = (getattr(run.frames, name)() for run in (empty, full))
+        assert len(empty_frame) == 0
+        assert len(full_frame) > 0
+        assert list(empty_frame.dtypes.items()) == list(full_frame.dtypes.items()), name
+        assert (empty_frame.index.name, empty_frame.index.dtype) == (
+            full_frame.index.name,
+            full_frame.index.dtype,
+        ), name
 
 
-def test_hostile_text_is_kept_as_it_is_and_shown_as_text(tmp_path: Path) -> None:
+def test_hostile_text_is_kept_in_frames_and_escaped_in_html(tmp_path: Path) -> None:
     frame = made_run(tmp_path, [HOSTILE]).frames.findings()
     assert frame.loc[0, "bookie_id"] == BOOKIE
     assert "<script" not in frame._repr_html_()

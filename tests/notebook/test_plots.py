@@ -33,7 +33,7 @@ PLOTS: dict[str, Callable[[Plots], Figure]] = {
 }
 
 
-def drawn(figure: Figure) -> bytes:
+def draw_png(figure: Figure) -> bytes:
     """Laid out and painted: much of what can go wrong goes wrong only then."""
     shown, metadata = figure._repr_png_()  # type: ignore[attr-defined]
     assert shown.startswith(b"\x89PNG")
@@ -49,11 +49,11 @@ def texts(figure: Figure) -> list[str]:
 
 def full(path: Path) -> Run:
     run = striped(path)
-    made = report([tally("entry-lost", "critical", 3), tally("orphan-ledger", "note", 12)])
+    built_report = report([tally("entry-lost", "critical", 3), tally("orphan-ledger", "note", 12)])
     return made_run(
         path,
         [LOST, ORPHAN],
-        report=made,
+        report=built_report,
         changes=[change_row(LOST, MAY_3), change_row(ORPHAN, MAY_3 + 3 * DAY)],
         ledgers=[*run.table("ledgers").to_pylist(), *(ledger(n, MAY_3 + n * DAY) for n in range(5))],
         verdicts=[verdict(n, kind) for n, kind in enumerate(["entry-lost", "undecided", "healthy"])],
@@ -67,25 +67,25 @@ def full(path: Path) -> Run:
     )
 
 
-def test_every_plot_is_here() -> None:
+def test_every_plot_is_tested() -> None:
     assert set(PLOTS) == {name for name in vars(Plots) if not name.startswith("_")}
 
 
 @pytest.mark.parametrize("name", PLOTS)
-def test_a_plot_is_drawn_in_one_call(tmp_path: Path, name: str) -> None:
+def test_plot_is_drawn_as_png_and_svg(tmp_path: Path, name: str) -> None:
     figure = PLOTS[name](full(tmp_path / "runs" / "run").plot)
-    drawn(figure)
-    again = BytesIO()
-    figure.savefig(again, format="svg")
-    assert again.getvalue().lstrip().startswith(b"<?xml")
+    draw_png(figure)
+    svg_file = BytesIO()
+    figure.savefig(svg_file, format="svg")
+    assert svg_file.getvalue().lstrip().startswith(b"<?xml")
 
 
 @pytest.mark.parametrize("name", [name for name in PLOTS if name != "stripes"])
-def test_a_run_without_anything_is_drawn_too(tmp_path: Path, name: str) -> None:
-    drawn(PLOTS[name](made_run(tmp_path / "runs" / "run", report=report([], ())).plot))
+def test_run_without_findings_is_drawn(tmp_path: Path, name: str) -> None:
+    draw_png(PLOTS[name](made_run(tmp_path / "runs" / "run", report=report([], ())).plot))
 
 
-def test_a_picture_says_in_words_what_it_shows(tmp_path: Path) -> None:
+def test_picture_has_an_alt_text_of_its_content(tmp_path: Path) -> None:
     plot = full(tmp_path / "runs" / "run").plot
     alts = {name: str(PLOTS[name](plot).get_label()) for name in PLOTS}
     assert alts["findings"] == "Findings by check: entry-lost 3, orphan-ledger 12"
@@ -96,12 +96,12 @@ def test_a_picture_says_in_words_what_it_shows(tmp_path: Path) -> None:
     assert shown.startswith(f'<img alt="{alts["stripes"]}" src="data:image/png;base64,')
 
 
-def test_a_hole_is_seen_and_said(tmp_path: Path) -> None:
-    said = texts(full(tmp_path).plot.stripes(42))
-    assert {"bk-a", "bk-b", "×", "held", "missing ×", "Ledger 42"} <= set(said)
+def test_missing_entry_is_marked_and_labelled_in_stripes(tmp_path: Path) -> None:
+    labels = texts(full(tmp_path).plot.stripes(42))
+    assert {"bk-a", "bk-b", "×", "held", "missing ×", "Ledger 42"} <= set(labels)
 
 
-def test_a_ledger_that_nobody_knows_is_an_error(tmp_path: Path) -> None:
+def test_unknown_ledger_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="of this run has ledger 43"):
         full(tmp_path).plot.stripes(43)
 
@@ -114,7 +114,7 @@ def test_a_long_ledger_on_many_bookies_is_a_small_picture(tmp_path: Path) -> Non
         segments=[{"first_entry_id": 0, "ensemble": names}], replicas=replicas,
     )  # fmt: skip
     figure = made_run(tmp_path, ledgers=[metadata]).plot.stripes(42)
-    drawn(figure)
+    draw_png(figure)
     [axes] = figure.axes
     assert len(axes.get_yticks()) == plots.MAX_STRIPE_ROWS
     assert axes.get_title(loc="left") == "Ledger 42, 60 more bookies not drawn"
@@ -127,7 +127,7 @@ def test_hostile_names_are_drawn_as_text(tmp_path: Path) -> None:
         tmp_path, bookies=[{"bookie_id": name, "read": "read", "named": True, "replicas": 9}],
     )  # fmt: skip
     figure = run.plot.bookies()
-    drawn(figure)
+    draw_png(figure)
     assert any(text.startswith("\\$\\frac{1}{0}\\$") for text in texts(figure))
     assert not any("\x1b" in text for text in texts(figure))
 
@@ -155,10 +155,10 @@ def test_no_picture_has_more_bars_than_its_bound(tmp_path: Path) -> None:
     ("days", "step"),
     [(90, "day"), (91, "week"), (1_000, "30 days"), (5_000, "365 days"), (106_000, "3,650 days")],
 )
-def test_many_days_are_drawn_as_longer_ones(days: int, step: str) -> None:
+def test_many_days_are_grouped_into_longer_periods(days: int, step: str) -> None:
     index = pd.date_range("1970-01-01", periods=days, freq="D", tz="UTC")
-    frame, named = group_into_periods(pd.DataFrame({"n": np.ones(days, np.int64)}, index=index))
-    assert named == step
+    frame, period_name = group_into_periods(pd.DataFrame({"n": np.ones(days, np.int64)}, index=index))
+    assert period_name == step
     assert len(frame) <= plots.MAX_TIME_BARS
     assert frame["n"].sum() == days
 

@@ -51,22 +51,22 @@ def test_the_report_is_read_back(run: Path) -> None:
     assert open_run(run).report == report()
 
 
-def test_every_finding_comes_in_order(run: Path) -> None:
+def test_findings_are_iterated_in_order(run: Path) -> None:
     findings = open_run(str(run)).findings
-    found = list(findings)
-    assert list(findings) == found
-    assert found[:3] == [LOST, BELOW, UNREAD]
-    assert [finding.ledger_id for finding in found[3:]] == [9, 10, 2**60]
+    read_findings = list(findings)
+    assert list(findings) == read_findings
+    assert read_findings[:3] == [LOST, BELOW, UNREAD]
+    assert [finding.ledger_id for finding in read_findings[3:]] == [9, 10, 2**60]
 
 
-def test_the_findings_of_a_bookie_are_those_that_name_it_anywhere(run: Path) -> None:
-    found = {
+def test_findings_of_a_bookie_are_those_that_name_the_bookie(run: Path) -> None:
+    rows_by_bookie = {
         name: [(row["id"], row["confidence"]) for row in open_run(run).findings_of(name)]
         for name in ("bk-a:3181", "bk-b:3181", "bk-c:3181", "bk-d:3181")
     }
     lost, below, unread = (LOST.id, "confirmed"), (BELOW.id, "suspect"), (UNREAD.id, "unknown")
     orphan = (ORPHAN.id, "confirmed")
-    assert found == {
+    assert rows_by_bookie == {
         "bk-a:3181": [lost, below],
         "bk-b:3181": [lost, orphan, orphan, orphan],
         "bk-c:3181": [below, unread],
@@ -74,14 +74,14 @@ def test_the_findings_of_a_bookie_are_those_that_name_it_anywhere(run: Path) -> 
     }
 
 
-def test_findings_out_of_order_are_told(run: Path) -> None:
+def test_findings_out_of_order_are_refused(run: Path) -> None:
     first = run / "findings" / "part-00000-x.snappy.parquet"
     first.rename(run / "findings" / "part-00002-x.snappy.parquet")
     with pytest.raises(RunError, match="out of order"):
         list(open_run(run).findings)
 
 
-def test_a_table_is_read_by_columns_and_rows(run: Path) -> None:
+def test_table_is_read_by_selected_columns_and_filter(run: Path) -> None:
     marks = open_run(run).table("marks", ["version"], ds.field("ledger_id") == 2)
     assert marks.to_pylist() == [{"version": 5}]
 
@@ -92,12 +92,12 @@ def test_a_directory_without_a_report_is_no_run(tmp_path: Path) -> None:
             open_run(path)
 
 
-def test_a_uri_that_leads_nowhere_is_no_run() -> None:
+def test_unknown_uri_scheme_is_no_run() -> None:
     with pytest.raises(RunError, match="nowhere"):
         open_run("nowhere://x/run")
 
 
-def test_broken_parts_are_named(run: Path) -> None:
+def test_broken_parts_of_a_run_are_named_in_errors(run: Path) -> None:
     (run / "findings" / "part-00000-x.snappy.parquet").write_bytes(b"no Parquet")
     with pytest.raises(RunError, match="findings"):
         list(open_run(run).findings)
@@ -109,7 +109,7 @@ def test_broken_parts_are_named(run: Path) -> None:
         open_run(run)
 
 
-def test_a_file_of_a_table_that_is_cut_is_named(run: Path) -> None:
+def test_truncated_table_file_is_named_in_the_error(run: Path) -> None:
     (run / "tables" / "marks" / "part-00001.parquet").write_bytes(b"PAR1")
     with pytest.raises(RunError, match="marks"):
         open_run(run).table("marks")
@@ -139,18 +139,23 @@ def test_a_ledger_is_found_by_scope_and_id(run: Path) -> None:
         (run / "tables" / name).mkdir()
         pq.write_table(table, run / "tables" / name / "part-00000.parquet")
 
-    stock, scoped, gone = (open_run(run).ledger(2, scope) for scope in (0, 1, 2))
+    stock, scoped, deleted = (open_run(run).ledger(2, scope) for scope in (0, 1, 2))
     assert (stock.judged_class, scoped.judged_class, scoped.potential_class) == (
         None,
         "healthy",
         "entry-lost",
     )
-    seen = [
-        [(one.state, one.known, one.held_entries) for one in view.replicas] for view in (stock, scoped, gone)
+    replica_states = [
+        [(copy.state, copy.known, copy.held_entries) for copy in view.replicas]
+        for view in (stock, scoped, deleted)
     ]
     # What a bookie does not serve is not held there; what one in limbo has not yet, it may still get.
-    assert seen == [[("limbo", False, pack({0}))], [("not-indexed", False, b"")], [("ok", True, pack({0}))]]
-    assert gone.status == "gone"
+    assert replica_states == [
+        [("limbo", False, pack({0}))],
+        [("not-indexed", False, b"")],
+        [("ok", True, pack({0}))],
+    ]
+    assert deleted.status == "gone"
     assert (
         "ledger 2 of scope 1: 1 ensemble member down; no copy known to be missing (could\n  be entry-lost)"
     ) in render(scoped)
@@ -162,13 +167,13 @@ def test_a_ledger_is_found_by_scope_and_id(run: Path) -> None:
         open_run(run).ledger(2, 3)
 
 
-@pytest.mark.parametrize("named", [(LedgerId(2, scope=1), 7), ("2",), (2**63,), (2, -(2**64)), (2.5,)])
-def test_what_can_be_no_ledger_is_a_usage_error(tmp_path: Path, named: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize("arguments", [(LedgerId(2, scope=1), 7), ("2",), (2**63,), (2, -(2**64)), (2.5,)])
+def test_invalid_ledger_argument_is_a_usage_error(tmp_path: Path, arguments: tuple[Any, ...]) -> None:
     with pytest.raises(UsageError, match="scope"):
-        made_run(tmp_path / "run").ledger(*named)
+        made_run(tmp_path / "run").ledger(*arguments)
 
 
-def test_what_the_application_attached_is_part_of_a_ledger(tmp_path: Path) -> None:
+def test_custom_metadata_is_part_of_a_ledger(tmp_path: Path) -> None:
     custom = [("application", b"pulsar"), ("raw", b"\xff\0")]
     row = {
         "scope_id": 0,
@@ -189,6 +194,6 @@ def test_a_run_writes_its_report_in_every_form(form: str, run: Path, tmp_path: P
     assert (tmp_path / "file").stat().st_size > 0
 
 
-def test_a_form_that_there_is_not_is_named(tmp_path: Path) -> None:
+def test_unknown_report_format_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"pdf: no such format\. Valid formats: text, json"):
         made_run(tmp_path / "run").write("pdf", tmp_path / "file")

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 MAY_3 = 1_777_766_400_000  # 2026-05-03, midnight in UTC
 
 
-def test_every_table_is_a_view_and_every_column_says_what_it_is(tmp_path: Path, spark: SparkSession) -> None:
-    made = made_run(tmp_path).views(spark)
-    assert made == views()
-    assert {*TABLES, "findings"} < set(made)
-    for view in made:
+def test_every_table_is_a_view_with_commented_columns(tmp_path: Path, spark: SparkSession) -> None:
+    created_views = made_run(tmp_path).views(spark)
+    assert created_views == views()
+    assert {*TABLES, "findings"} < set(created_views)
+    for view in created_views:
         columns = spark.sql(f"DESCRIBE {view}").collect()
         assert columns, view
         assert all(column["comment"] for column in columns), view
@@ -33,15 +33,17 @@ def test_every_table_is_a_view_and_every_column_says_what_it_is(tmp_path: Path, 
 
 def test_two_runs_are_open_at_once_by_prefix(tmp_path: Path, spark: SparkSession) -> None:
     made_run(tmp_path / "old", [LOST, ORPHAN]).views(spark, "old_")
-    made = made_run(tmp_path / "new", [ORPHAN], changes=[change_row(ORPHAN, MAY_3)]).views(spark, "new_")
-    assert "new_findings_since" in made
-    gone = spark.sql("SELECT o.id FROM old_findings o LEFT ANTI JOIN new_findings n USING (fingerprint, id)")
-    assert [row["id"] for row in gone.collect()] == [LOST.id]
-    [known] = spark.sql("SELECT * FROM new_findings_since").collect()
-    assert (known["first_seen"], known["change"]) == (datetime(2026, 5, 3), "same")
+    created_views = made_run(tmp_path / "new", [ORPHAN], changes=[change_row(ORPHAN, MAY_3)]).views(
+        spark, "new_"
+    )
+    assert "new_findings_since" in created_views
+    fixed = spark.sql("SELECT o.id FROM old_findings o LEFT ANTI JOIN new_findings n USING (fingerprint, id)")
+    assert [row["id"] for row in fixed.collect()] == [LOST.id]
+    [same_row] = spark.sql("SELECT * FROM new_findings_since").collect()
+    assert (same_row["first_seen"], same_row["change"]) == (datetime(2026, 5, 3), "same")
 
 
-def test_ledgers_and_what_is_missing_are_side_by_side(tmp_path: Path, spark: SparkSession) -> None:
+def test_ledger_classes_and_missing_views_have_expected_rows(tmp_path: Path, spark: SparkSession) -> None:
     key = {"scope_id": 0, "ledger_id": 42}
     replicas = [{"bookie_id": name, "groups": b"", "depends": True} for name in ("bk-a", "bk-b")]
     made_run(
@@ -63,13 +65,13 @@ def test_ledgers_and_what_is_missing_are_side_by_side(tmp_path: Path, spark: Spa
     assert [tuple(row) for row in missing] == [("bk-a", 3, 2), ("bk-b", 1, 2)]
 
 
-def test_hostile_text_is_a_value_like_any_other(tmp_path: Path, spark: SparkSession) -> None:
+def test_hostile_text_is_a_plain_value_in_views(tmp_path: Path, spark: SparkSession) -> None:
     made_run(tmp_path, [HOSTILE]).views(spark, "hostile_")
     [row] = spark.sql("SELECT bookie_id, entries FROM hostile_findings_since").collect()
     assert (row["bookie_id"], row["entries"]) == (BOOKIE, 1)
 
 
-def test_a_run_has_the_views_of_the_tables_that_it_wrote(tmp_path: Path, spark: SparkSession) -> None:
+def test_run_has_views_only_of_its_written_tables(tmp_path: Path, spark: SparkSession) -> None:
     run = made_run(tmp_path)
     for part in (tmp_path / "tables" / "judged").iterdir():
         part.unlink()
@@ -79,6 +81,6 @@ def test_a_run_has_the_views_of_the_tables_that_it_wrote(tmp_path: Path, spark: 
 
 
 @pytest.mark.parametrize("prefix", ["a b", "1st_", "x; DROP", "`", "a.", "é_"])
-def test_a_prefix_that_is_no_name_is_refused(tmp_path: Path, spark: SparkSession, prefix: str) -> None:
+def test_invalid_view_prefix_is_refused(tmp_path: Path, spark: SparkSession, prefix: str) -> None:
     with pytest.raises(UsageError, match="prefix"):
         made_run(tmp_path).views(spark, prefix)

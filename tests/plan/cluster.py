@@ -20,7 +20,7 @@ from auditor.model.plan import CommandRole, PlanStep
 from tests.clusters.store import Store, edit_metadata
 from tests.servers.bookies.driver import Bookies
 
-HERE = Path(__file__).parent
+PACKAGE_DIR = Path(__file__).parent
 _HAND = re.compile(r"(stop the bookie|start) (\S+)")
 _MOVE = re.compile(r"move to a directory that no bookie uses: (.+)")
 _SET = re.compile(r"set (\S+=\S+(?: and \S+=\S+)*) in its configuration")
@@ -43,7 +43,7 @@ class OperatedBookies(Bookies):
     """Bookies, and an operator who types what a plan says."""
 
     MAIN = "PlanHarness"
-    JAVA = (HERE / "java" / "PlanHarness.java",)
+    JAVA = (PACKAGE_DIR / "java" / "PlanHarness.java",)
     MEMORY = ("-Xmx800m", "-XX:MaxDirectMemorySize=768m")
     collector_conf: Path | None = None
     """The configuration of collectors, once somebody set a line of it."""
@@ -57,8 +57,10 @@ class OperatedBookies(Bookies):
         printed = []
         for command in step.commands:
             if command.role in roles:
-                each = [ledger.ledger_id for ledger in step.ledgers] if "ID" in command.text.split() else [""]
-                for id in each:
+                ledger_ids = (
+                    [ledger.ledger_id for ledger in step.ledgers] if "ID" in command.text.split() else [""]
+                )
+                for id in ledger_ids:
                     text = re.sub(r"\bID\b", id, command.text)
                     printed.append(self._type(text, step.bookie_id, command.role is CommandRole.DRY_RUN))
         return printed
@@ -91,9 +93,9 @@ class OperatedBookies(Bookies):
         """Exchange directories: each says in parentheses of which bookie it is."""
         moved = []
         for place in places:
-            if named := _OF_BOOKIE.fullmatch(place):
-                source = Path(named[1])
-                own = self.place(named[2]) / source.relative_to(self.directory).relative_to(
+            if place_match := _OF_BOOKIE.fullmatch(place):
+                source = Path(place_match[1])
+                own = self.place(place_match[2]) / source.relative_to(self.directory).relative_to(
                     source.relative_to(self.directory).parts[0]
                 )
                 between = source.with_name(f"{source.name}.moved")
@@ -149,7 +151,7 @@ def claim(store: Store, ledger: int, topic: str) -> None:
     edit_metadata(store, ledger, add)
 
 
-def own(store: Store, topic: str, *ledgers: int) -> None:
+def add_owner(store: Store, topic: str, *ledgers: int) -> None:
     """Let a topic name ledgers, as a broker does."""
     info = PulsarManagedLedgerInfo()
     for ledger in ledgers:

@@ -21,8 +21,8 @@ from auditor.plan.step_checks import check_plan, planned_ledger_ids
 from auditor.runs.reader import RunReader
 from tests.clusters.store import Store
 from tests.corpora.plain_readers import PlainLedger
-from tests.plan.cluster import OperatedBookies, claim, operated_cluster, own
-from tests.servers.bookies.driver import Held
+from tests.plan.cluster import OperatedBookies, add_owner, claim, operated_cluster
+from tests.servers.bookies.driver import StoredEntries
 
 Audit = Callable[[Store, OperatedBookies, Path], Path]
 """Audits a cluster, owners and all, into a new directory."""
@@ -36,7 +36,7 @@ OFF_D, OPEN_D, LOCATIONS = 10, 11, 12
 
 
 @dataclass
-class Lived:
+class ExecutedPlan:
     """What was planned, and what then was; ``asked`` is before that, ``after`` what the next audit says."""
 
     bookies: Mapping[str, str]
@@ -51,7 +51,7 @@ class Lived:
     first: Path
     second: Path
     printed: dict[ActionKind, list[str]] = field(default_factory=dict)
-    held: Held = field(default_factory=dict)
+    held: StoredEntries = field(default_factory=dict)
     """What bookies hold once the plan is typed."""
     restarted: bool = False
     """Whether d came up with the cookie that was made for it."""
@@ -61,7 +61,7 @@ class Lived:
     """What the store has in the end."""
 
 
-def live(root: Path, audit: Audit) -> Lived:
+def execute_plan(root: Path, audit: Audit) -> ExecutedPlan:
     """Let all of it happen."""
     with operated_cluster(root, len(LETTERS)) as (bookies, store):
         ids = dict(zip(LETTERS, bookies.ids, strict=True))
@@ -73,18 +73,18 @@ def live(root: Path, audit: Audit) -> Lived:
         audit(store, bookies, root / "runs" / "00")
         before = audit(store, bookies, root / "runs" / "before")
         retiring = _written(make_plan(RunReader(str(before))), root / "retiring.toml")
-        [retired] = _of(retiring, ActionKind.DELETE_COOKIE)
+        [retired] = _steps_of(retiring, ActionKind.DELETE_COOKIE)
         printed[ActionKind.DELETE_COOKIE] = bookies.do(retired, LOOK, SAVE, HAND, DO)
-        [marking] = _of(retiring, ActionKind.RECOVER)
+        [marking] = _steps_of(retiring, ActionKind.RECOVER)
         printed[ActionKind.RECOVER] = bookies.do(marking, LOOK, DO)
-        _wait_for(store, lambda: not any(ids["x"] in _members(store, each) for each in (LOST_3, LOST_4)))
+        _wait_for(store, lambda: not any(ids["x"] in _members(store, ledger) for ledger in (LOST_3, LOST_4)))
         bookies.start(ids["x"])
         _damage(bookies, store, ids)
         lock = f"/ledgers/{ledger_path.lock_to_path(HELD_BACK)}"
         audit(store, bookies, root / "runs" / "0")
         first = audit(store, bookies, root / "runs" / "1")
         plan = _written(make_plan(RunReader(str(first))), root / "plan.toml")
-        asked = check_plan(plan, read_store_state(store.uri, planned_ledger_ids(plan)))
+        first_check = check_plan(plan, read_store_state(store.uri, planned_ledger_ids(plan)))
         for step in plan.steps:
             if step.kind is ActionKind.WAIT:
                 store.client.delete(lock)  # the worker that held it has ended; another takes the mark
@@ -93,27 +93,27 @@ def live(root: Path, audit: Audit) -> Lived:
         bookies.flush()
         second = audit(store, bookies, root / "runs" / "2")
         # With the new configuration that audit finds nothing that forbids the start.
-        for step in _of(plan, ActionKind.STOP):
+        for step in _steps_of(plan, ActionKind.STOP):
             bookies.start(str(step.bookie_id))
             bookies.collect(str(step.bookie_id))
-        held = bookies.held()
+        holdings = bookies.stored_entries()
         after = check_plan(plan, read_run_state(str(second), planned_ledger_ids(plan), plan.scan_time))
         newer = read_run_state(str(second), planned_ledger_ids(retiring), retiring.scan_time)
         after_retiring = check_plan(retiring, newer)
 
         restarted = _without_autorecovery(bookies, store, ids)
         third = audit(store, bookies, root / "runs" / "3")
-        alone = make_plan(RunReader(str(third)))
-        for step in _of(alone, ActionKind.RECOVER):
+        manual_plan = make_plan(RunReader(str(third)))
+        for step in _steps_of(manual_plan, ActionKind.RECOVER):
             printed.setdefault(ActionKind.RECOVER, []).extend(bookies.do(step, LOOK, DO))
         cookie_file = root / retired.commands[-1].text.split()[4]
         cookie_file.write_text(_cookie_of(printed[ActionKind.DELETE_COOKIE][0]))
         bookies.do(retired, UNDO)
         # cookie_get ends what it prints with an empty line.
         undone = store.client.get(f"/ledgers/cookies/{retired.bookie_id}")[0].rstrip() == cookie.rstrip()
-        return Lived(
-            ids, plan, alone, asked, after, retiring, after_retiring, before, first,
-            second, printed, held, restarted, undone, store.snapshot().ledgers,
+        return ExecutedPlan(
+            ids, plan, manual_plan, first_check, after, retiring, after_retiring, before, first,
+            second, printed, holdings, restarted, undone, store.snapshot().ledgers,
         )  # fmt: skip
 
 
@@ -147,10 +147,10 @@ def _members(store: Store, ledger: int) -> set[str]:
     return {bookie for _, ensemble in store.snapshot().ledgers[ledger].segments for bookie in ensemble}
 
 
-def _leave_cookie(store: Store, of: str) -> bytes:
+def _leave_cookie(store: Store, bookie_id: str) -> bytes:
     """Leave the cookie of a bookie that is long gone, and that no auditor of these ever knew."""
-    data, _ = store.client.get(f"/ledgers/cookies/{of}")
-    cookie: bytes = data.replace(of.encode(), RETIRED.encode())
+    data, _ = store.client.get(f"/ledgers/cookies/{bookie_id}")
+    cookie: bytes = data.replace(bookie_id.encode(), RETIRED.encode())
     store.client.create(f"/ledgers/cookies/{RETIRED}", cookie)
     return cookie
 
@@ -166,7 +166,7 @@ def _written(plan: RepairPlan, path: Path) -> RepairPlan:
     return read_plan(str(path))
 
 
-def _of(plan: RepairPlan, kind: ActionKind) -> list[PlanStep]:
+def _steps_of(plan: RepairPlan, kind: ActionKind) -> list[PlanStep]:
     return [step for step in plan.steps if step.kind is kind]
 
 
@@ -185,7 +185,7 @@ def _damage(bookies: OperatedBookies, store: Store, ids: Mapping[str, str]) -> N
     bookies.create(OPEN_D, [d, b], 2, 2)
     bookies.append(OPEN_D, 5)
     bookies.flush()
-    own(store, "public/default/persistent/kept", RESTORED)
+    add_owner(store, "public/default/persistent/kept", RESTORED)
     claim(store, RESTORED, "public/default/persistent/kept")
     claim(store, UNOWNED, "public/default/persistent/gone")
     bookies.shell(["ledgermetadata", "-l", str(RESTORED), "-dumptofile", f"{RESTORED}.metadata"])
@@ -221,9 +221,9 @@ def _without_autorecovery(bookies: OperatedBookies, store: Store, ids: Mapping[s
         bookies.configure(ids[letter], "autoRecoveryDaemonEnabled", "false")
         bookies.start(ids[letter])
     bookies.shell(["autorecovery", "-enable"])
-    there = ids["d"] in store.registered()
+    is_registered = ids["d"] in store.registered()
     bookies.stop(ids["d"])
-    return there
+    return is_registered
 
 
 def _wait_for(store: Store, done: Callable[[], bool]) -> None:

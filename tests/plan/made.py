@@ -19,12 +19,12 @@ from tests.findings.fingerprint import fingerprint
 from tests.made_runs import change_row, made_run
 from tests.reports.samples import coverage, report, tally
 
-NOW = 1_795_237_669_000
+NOW_MS = 1_795_237_669_000
 BOOKIES = ("a:1", "b:1", "c:1", "d:1")
 HOUR = 3_600_000
 
 
-def found(
+def make_finding(
     id: str,
     ledger: int | None = None,
     bookie: str | None = None,
@@ -64,13 +64,13 @@ def ledger(
     }  # fmt: skip
 
 
-def bookie(id: str, **given: Any) -> dict[str, Any]:
+def bookie(id: str, **columns: Any) -> dict[str, Any]:
     """A row of the table bookies: a writable one that was read."""
     plain = {
         "bookie_id": id, "named": True, "ledgers": 1, "depending": 1, "registered": "writable",
         "has_cookie": True, "marked": False, "found": True, "read": "read",
     }  # fmt: skip
-    return plain | given
+    return plain | columns
 
 
 def mark(id: int, *replicas: str, age: int = HOUR) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def mark(id: int, *replicas: str, age: int = HOUR) -> dict[str, Any]:
         "kind": "mark",
         "ledger_id": id,
         "replicas": list(replicas),
-        "ctime": NOW - age,
+        "ctime": NOW_MS - age,
         "misplaced": False,
     }
 
@@ -103,35 +103,37 @@ def run_of(
     A suppression names the findings that are ``accepted`` besides.
     """
     ordered = sorted(
-        [*findings, *accepted], key=lambda each: (each.severity.rank, each.id, each.ledger_id or 0)
+        [*findings, *accepted], key=lambda record: (record.severity.rank, record.id, record.ledger_id or 0)
     )
-    sums = Counter((each.id, str(each.severity), str(each.confidence)) for each in ordered)
-    known = Counter((each.id, str(each.severity), str(each.confidence)) for each in accepted)
-    changes = [change_row(each, NOW, suppressed="known" if each in accepted else None) for each in ordered]
+    sums = Counter((record.id, str(record.severity), str(record.confidence)) for record in ordered)
+    accepted_sums = Counter((record.id, str(record.severity), str(record.confidence)) for record in accepted)
+    changes = [
+        change_row(record, NOW_MS, suppressed="known" if record in accepted else None) for record in ordered
+    ]
     sample = report()
-    calm = {
-        "scan_time": NOW, "gaps": [], "in_doubt": None, "keeps_marks": True, "marks_listed": True,
+    default_facts = {
+        "scan_time": NOW_MS, "gaps": [], "in_doubt": None, "keeps_marks": True, "marks_listed": True,
         "bookies_listed": {"hidden": None, "unclear": []}, "blind": [], "live": False,
         "bookie_sources": ["disks"],
         "holds": {"total": 0, "urgent": 0, "carried": 0, "earlier_run": "before"},
         "tally": [
-            tally(*kind[:2], number, kind[2], suppressed=known[kind]) for kind, number in sums.items()
+            tally(*kind[:2], number, kind[2], suppressed=accepted_sums[kind]) for kind, number in sums.items()
         ],
     }  # fmt: skip
-    facts_ = replace(sample.run, **{**calm, **(facts or {})})
+    facts_ = replace(sample.run, **{**default_facts, **(facts or {})})
     rows = {name: bookie(name) for name in BOOKIES} | {
-        name: bookie(name, **each) for name, each in (bookies or {}).items()
+        name: bookie(name, **record) for name, record in (bookies or {}).items()
     }
-    made = Report.make(facts_, sample.cluster, coverage(), tuple(ordered[:3]))
+    built_report = Report.make(facts_, sample.cluster, coverage(), tuple(ordered[:3]))
     made_run(
         path,
         ordered,
-        made,
+        built_report,
         bookies=list(rows.values()),
         **{"cluster": list(WORKING), "changes": changes, **tables},
     )
     run = RunReader(path)
-    run.holds.now = NOW + HOUR
+    run.holds.now = NOW_MS + HOUR
     return run
 
 
@@ -144,7 +146,7 @@ def hold(
         "object": object, "key": f"0/{key}" if object == "ledger" else key,
         "scope_id": None if ledger is None else 0, "ledger_id": ledger,
         "forbids": [str(kind) for kind in forbids], "reason": reason, "certain": True, "urgency": "rest",
-        "count": 1, "accepted": False, "first_seen": NOW, "lift": "fact-gone", "carried": False,
+        "count": 1, "accepted": False, "first_seen": NOW_MS, "lift": "fact-gone", "carried": False,
         "message": f"{object} {key} is needed",
     }  # fmt: skip
 
@@ -155,8 +157,8 @@ def steps_of(run: RunReader, kind: ActionKind) -> list[PlanStep]:
 
 def refusals_of(run: RunReader) -> dict[str, RefusedStep]:
     """By kind and reason."""
-    return {f"{each.kind}: {each.reason}": each for each in make_plan(run).refused}
+    return {f"{refusal.kind}: {refusal.reason}": refusal for refusal in make_plan(run).refused}
 
 
-def typed(step: PlanStep) -> list[str]:
-    return [f"{each.role}: {each.text}" for each in step.commands]
+def typed_commands(step: PlanStep) -> list[str]:
+    return [f"{command.role}: {command.text}" for command in step.commands]

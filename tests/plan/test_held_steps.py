@@ -21,26 +21,26 @@ from auditor.reports.plan import plan_text
 from tests.plan.made import (
     BOOKIES,
     HOUR,
-    NOW,
-    found,
+    NOW_MS,
     hold,
     ledger,
+    make_finding,
     mark,
     refusals_of,
     run_of,
     steps_of,
-    typed,
+    typed_commands,
 )
-from tests.plan.test_make import COOKIE, FORGOTTEN, LOST, ON_LOST, ONE, PAIR, RETIRED, UNUSED
+from tests.plan.test_make import COOKIE, FIRST_DIRS, FORGOTTEN, LOST, ON_LOST, PAIR, RETIRED, UNUSED
 
 DAY = 24 * HOUR
-BELOW = found("below-ack-quorum", 7, lacking=["a:1"])
-GC = found("gc-would-delete-live", None, "a:1", severity=Severity.CRITICAL, reasons=["last-copy"])
-REINDEX = found("ledger-not-indexed", 7, "a:1", path="/x/current/locations/1.sst", reason="-")
-UNOWNED = found(
+BELOW = make_finding("below-ack-quorum", 7, lacking=["a:1"])
+GC = make_finding("gc-would-delete-live", None, "a:1", severity=Severity.CRITICAL, reasons=["last-copy"])
+REINDEX = make_finding("ledger-not-indexed", 7, "a:1", path="/x/current/locations/1.sst", reason="-")
+UNOWNED = make_finding(
     "ledger-unowned", 7, severity=Severity.NOTE, state="CLOSED", seen_before=True, owners_complete=True
 )
-ORPHAN_COOKIE = found("cookie-missing", None, "a:1")
+ORPHAN_COOKIE = make_finding("cookie-missing", None, "a:1")
 
 
 def on_ledger(kind: Kind, reason: str) -> dict[str, Any]:
@@ -59,37 +59,41 @@ CASES = {
     "delete": ([UNOWNED], on_ledger(Kind.DELETE_LEDGER, "owner-dangling"), Kind.DELETE_LEDGER),
 }
 """Rows of what must be refused: findings that ask for a step, a hold that forbids it, and its kind."""
-TABLES: dict[str, Any] = {"ledgers": [PAIR], "cookies": [COOKIE], "directories": [ONE | {"owner": "a:1"}]}
+TABLES: dict[str, Any] = {
+    "ledgers": [PAIR],
+    "cookies": [COOKIE],
+    "directories": [FIRST_DIRS | {"owner": "a:1"}],
+}
 
 
-@pytest.mark.parametrize(("findings", "held", "kind"), CASES.values(), ids=CASES)
-def test_a_hold_makes_a_refusal_of_a_step(findings: Any, held: Any, kind: Kind, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("findings", "hold_row", "kind"), CASES.values(), ids=CASES)
+def test_hold_turns_a_step_into_a_refusal(findings: Any, hold_row: Any, kind: Kind, tmp_path: Path) -> None:
     free = run_of(tmp_path / "free", findings, RETIRED, **TABLES)
     assert [step.kind for step in make_plan(free).steps] == [kind]
-    run = run_of(tmp_path / "held", findings, RETIRED, holds=[held], **TABLES)
+    run = run_of(tmp_path / "held", findings, RETIRED, holds=[hold_row], **TABLES)
     plan = make_plan(run)
     assert plan.steps == ()
     [refused] = plan.refused
-    assert (refused.kind, refused.reason, refused.holds) == (kind, "held", (held["reason"],))
-    assert held["message"] in refused.why
+    assert (refused.kind, refused.reason, refused.holds) == (kind, "held", (hold_row["reason"],))
+    assert hold_row["message"] in refused.why
     assert refused.way_out
 
 
-def test_held_ledgers_are_split_off(tmp_path: Path) -> None:
-    findings = [found("below-ack-quorum", id, lacking=["a:1"]) for id in (7, 8, 9)]
-    held = [hold("8", Kind.RECOVER, reason="replica-mismatch", object="ledger")]
+def test_held_ledgers_are_split_from_the_step(tmp_path: Path) -> None:
+    findings = [make_finding("below-ack-quorum", id, lacking=["a:1"]) for id in (7, 8, 9)]
+    hold_rows = [hold("8", Kind.RECOVER, reason="replica-mismatch", object="ledger")]
     rows = [ledger(id, "a:1", "b:1") for id in (7, 8, 9)]
-    plan = make_plan(run_of(tmp_path, findings, ledgers=rows, holds=held))
+    plan = make_plan(run_of(tmp_path, findings, ledgers=rows, holds=hold_rows))
     [step] = plan.steps
     assert ([row.ledger_id for row in step.ledgers], step.ledger_count) == (["7", "9"], 2)
     [refused] = plan.refused
     assert (refused.ledgers, refused.ledger_count) == (("8",), 1)
 
 
-def test_workers_are_waited_for_only_if_a_member_is_registered_and_one_runs(tmp_path: Path) -> None:
-    held = [hold("7", Kind.WAIT, Kind.RECOVER, reason="no-member-registered", object="ledger")]
+def test_wait_step_needs_a_registered_member_and_a_running_worker(tmp_path: Path) -> None:
+    hold_rows = [hold("7", Kind.WAIT, Kind.RECOVER, reason="no-member-registered", object="ledger")]
     marks = [mark(7, "a:1")]
-    run = run_of(tmp_path / "held", [BELOW], ledgers=[PAIR], marks=marks, holds=held)
+    run = run_of(tmp_path / "held", [BELOW], ledgers=[PAIR], marks=marks, holds=hold_rows)
     assert make_plan(run).steps == ()
     assert refusals_of(run)["wait: held"].holds == ("no-member-registered",)
     idle = run_of(tmp_path / "idle", [BELOW], ledgers=[PAIR], marks=marks, cluster=[])
@@ -98,15 +102,15 @@ def test_workers_are_waited_for_only_if_a_member_is_registered_and_one_runs(tmp_
 
 @pytest.mark.parametrize("rows", [{"owner": "a:1"}, {"owner": None, "place": "a:1"}])
 def test_disks_of_another_cluster_get_no_cookie(rows: Any, tmp_path: Path) -> None:
-    directories = [ONE | {"owner": "a:1"}, ONE | {"instance_id": "another"} | rows]
-    run = run_of(tmp_path, [found("cookie-missing", None, "a:1")], directories=directories)
+    directories = [FIRST_DIRS | {"owner": "a:1"}, FIRST_DIRS | {"instance_id": "another"} | rows]
+    run = run_of(tmp_path, [make_finding("cookie-missing", None, "a:1")], directories=directories)
     assert make_plan(run).steps == ()
     assert "instance id of another cluster, another" in refusals_of(run)["make-cookie: other-cluster"].why
 
 
 def test_a_record_without_digest_and_password_is_not_recovered(tmp_path: Path) -> None:
     rows = [PAIR | {"digest_type": None}, ledger(8, "a:1", "b:1")]
-    findings = [BELOW, found("below-ack-quorum", 8, lacking=["a:1"])]
+    findings = [BELOW, make_finding("below-ack-quorum", 8, lacking=["a:1"])]
     run = run_of(tmp_path / "one", findings, ledgers=rows)
     [step] = make_plan(run).steps
     assert [row.ledger_id for row in step.ledgers] == ["8"]
@@ -115,45 +119,47 @@ def test_a_record_without_digest_and_password_is_not_recovered(tmp_path: Path) -
     assert "digestType and passwd" in refused.way_out
     lost = run_of(tmp_path / "lost", [ON_LOST], LOST, ledgers=rows, cluster=[])
     [step] = make_plan(lost).steps
-    assert typed(step)[1] == "do: bookkeeper shell recover -l 8 a:1"
+    assert typed_commands(step)[1] == "do: bookkeeper shell recover -l 8 a:1"
 
 
 @pytest.mark.parametrize("works", [True, False])
-def test_no_command_for_all_ledgers_of_a_bookie_covers_a_held_one(works: bool, tmp_path: Path) -> None:
+def test_bookie_wide_command_is_not_used_if_a_ledger_is_held(works: bool, tmp_path: Path) -> None:
     rows = [PAIR, ledger(8, "a:1", "b:1")]
-    held = [hold("8", Kind.RECOVER, reason="replica-mismatch", object="ledger")]
-    tables: dict[str, Any] = {"ledgers": rows, "holds": held} | ({} if works else {"cluster": []})
+    hold_rows = [hold("8", Kind.RECOVER, reason="replica-mismatch", object="ledger")]
+    tables: dict[str, Any] = {"ledgers": rows, "holds": hold_rows} | ({} if works else {"cluster": []})
     run = run_of(tmp_path, [ON_LOST, FORGOTTEN], LOST, **tables)
     [step] = make_plan(run).steps
-    assert typed(step)[1] == "do: bookkeeper shell recover -l 7 a:1"
+    assert typed_commands(step)[1] == "do: bookkeeper shell recover -l 7 a:1"
     assert refusals_of(run)["recover: held"].ledgers == ("8",)
 
 
-def test_a_bookie_that_alone_may_have_copies_is_started_and_nothing_is_copied_off_it(tmp_path: Path) -> None:
-    held = [hold("7", Kind.RECOVER, reason="copies-on-down-bookies", object="ledger")]
-    findings = [ON_LOST, found("below-ack-quorum", 7, lacking=["b:1"])]
+def test_lost_bookie_that_may_have_last_copies_is_started_and_not_copied(tmp_path: Path) -> None:
+    hold_rows = [hold("7", Kind.RECOVER, reason="copies-on-down-bookies", object="ledger")]
+    findings = [ON_LOST, make_finding("below-ack-quorum", 7, lacking=["b:1"])]
     rows = [PAIR, ledger(8, "a:1", "b:1")]
-    run = run_of(tmp_path / "run", findings, LOST, ledgers=rows, holds=held, cluster=[])
+    run = run_of(tmp_path / "run", findings, LOST, ledgers=rows, holds=hold_rows, cluster=[])
     [step] = make_plan(run).steps
-    assert (step.kind, step.bookie_id, typed(step)) == (Kind.START, "a:1", ["by hand: start a:1"])
+    assert (step.kind, step.bookie_id, typed_commands(step)) == (Kind.START, "a:1", ["by hand: start a:1"])
     assert list(refusals_of(run)) == ["recover: held"]
-    away = [*held, hold("a:1", Kind.START, reason="disk-version-missing")]
+    away = [*hold_rows, hold("a:1", Kind.START, reason="disk-version-missing")]
     run = run_of(tmp_path / "away", findings, LOST, ledgers=rows, holds=away, marks=[mark(8, "a:1")])
-    assert not [step for step in make_plan(run).steps if "start a:1" in " ".join(typed(step))]
+    assert not [step for step in make_plan(run).steps if "start a:1" in " ".join(typed_commands(step))]
     assert refusals_of(run)["start: held"].holds == ("disk-version-missing",)
 
 
-def test_exchanged_disks_are_put_back_and_nothing_is_copied(tmp_path: Path) -> None:
-    def carries(bookie: str, other: str) -> Any:
-        directories = [{"path": f"/{bookie}/ledgers", "role": "ledgers", "names": other, "owner": other}]
-        return found("disk-id-mismatch", None, bookie, directories=directories)
+def test_exchanged_disks_are_put_back_and_no_ledger_is_copied(tmp_path: Path) -> None:
+    def carries(bookie: str, owner: str) -> Any:
+        directories = [{"path": f"/{bookie}/ledgers", "role": "ledgers", "names": owner, "owner": owner}]
+        return make_finding("disk-id-mismatch", None, bookie, directories=directories)
 
-    lacking = [found("below-ack-quorum", id, lacking=["a:1" if id % 2 else "b:1"]) for id in range(7, 61)]
+    lacking = [
+        make_finding("below-ack-quorum", id, lacking=["a:1" if id % 2 else "b:1"]) for id in range(7, 61)
+    ]
     findings = [carries("a:1", "b:1"), carries("b:1", "a:1"), *lacking]
     rows = [ledger(id, "a:1", "b:1") for id in range(7, 61)]
     run = run_of(tmp_path, findings, {"b:1": {"registered": None}}, ledgers=rows)
     [step] = make_plan(run).steps
-    assert typed(step) == [
+    assert typed_commands(step) == [
         "by hand: stop the bookie a:1",
         "by hand: move each of these directories back to its own place: "
         "'/a:1/ledgers (of b:1)', '/b:1/ledgers (of a:1)'",
@@ -165,20 +171,28 @@ def test_exchanged_disks_are_put_back_and_nothing_is_copied(tmp_path: Path) -> N
 
 def test_exchanged_directories_of_one_bookie_are_put_back(tmp_path: Path) -> None:
     directories = [{"path": f"/l{number}", "wrong": 9, "right": 0} for number in (1, 2)]
-    finding = found("ledgers-in-wrong-directory", None, "a:1", exchanged=True, directories=directories)
-    added = found("ledgers-in-wrong-directory", None, "b:1", exchanged=False, directories=directories)
+    finding = make_finding("ledgers-in-wrong-directory", None, "a:1", exchanged=True, directories=directories)
+    added = make_finding("ledgers-in-wrong-directory", None, "b:1", exchanged=False, directories=directories)
     [step] = make_plan(run_of(tmp_path, [finding, added])).steps
-    assert typed(step)[1] == "by hand: move each of these directories back to its own place: /l1, /l2"
+    assert (
+        typed_commands(step)[1] == "by hand: move each of these directories back to its own place: /l1, /l2"
+    )
 
 
 @pytest.mark.parametrize("reason", [FactReason.LAST_SERVED_COPY, FactReason.LAST_KNOWN_COPY])
-def test_copies_come_before_a_stop(reason: FactReason, tmp_path: Path) -> None:
-    held = [hold("a:1", Kind.STOP, reason=str(reason))]
+def test_copies_are_planned_before_a_held_stop(reason: FactReason, tmp_path: Path) -> None:
+    hold_rows = [hold("a:1", Kind.STOP, reason=str(reason))]
     lacking = {"scope_id": 0, "ledger_id": 7, "missing": [{"bookie_id": "b:1", "groups": b"", "count": 10}]}
-    findings = [GC, found("below-ack-quorum", 7, lacking=["b:1"]), found("entry-lost", 8, lacking=["c:1"])]
+    findings = [
+        GC,
+        make_finding("below-ack-quorum", 7, lacking=["b:1"]),
+        make_finding("entry-lost", 8, lacking=["c:1"]),
+    ]
     rows = [PAIR, ledger(9, "a:1", quorum=1)]
     availability = [{"scope_id": 0, "ledger_id": id, "bookie_id": "a:1", "state": "ok"} for id in (7, 9)]
-    run = run_of(tmp_path, findings, ledgers=rows, judged=[lacking], availability=availability, holds=held)
+    run = run_of(
+        tmp_path, findings, ledgers=rows, judged=[lacking], availability=availability, holds=hold_rows
+    )
     plan = make_plan(run)
     assert {step.kind for step in plan.steps} == {Kind.RECOVER}
     assert {(step.bookie_id, step.urgency, step.ledgers[0].ledger_id) for step in plan.steps} == {
@@ -188,12 +202,12 @@ def test_copies_come_before_a_stop(reason: FactReason, tmp_path: Path) -> None:
     assert refused.way_out.startswith("copy first, then stop")
 
 
-def test_nothing_is_copied_where_every_bookie_should_stop(tmp_path: Path) -> None:
+def test_no_ledger_is_copied_if_every_bookie_should_stop(tmp_path: Path) -> None:
     """As after the store got another instance id: each copy would lie on a bookie that should stop too."""
-    findings = [found("metadata-suspect", None, name, severity=Severity.CRITICAL) for name in BOOKIES]
-    held = [hold(name, Kind.STOP, reason="last-served-copy") for name in BOOKIES]
+    findings = [make_finding("metadata-suspect", None, name, severity=Severity.CRITICAL) for name in BOOKIES]
+    hold_rows = [hold(name, Kind.STOP, reason="last-served-copy") for name in BOOKIES]
     availability = [{"scope_id": 0, "ledger_id": 7, "bookie_id": name, "state": "ok"} for name in BOOKIES]
-    run = run_of(tmp_path, findings, ledgers=[PAIR], availability=availability, holds=held)
+    run = run_of(tmp_path, findings, ledgers=[PAIR], availability=availability, holds=hold_rows)
     plan = make_plan(run)
     assert plan.steps == ()
     assert {refused.kind for refused in plan.refused} == {Kind.STOP}
@@ -201,14 +215,14 @@ def test_nothing_is_copied_where_every_bookie_should_stop(tmp_path: Path) -> Non
         assert refused.way_out.startswith("the findings require a stop of every writable bookie; ")
 
 
-def test_the_most_urgent_and_most_exposed_steps_come_first(tmp_path: Path) -> None:
+def test_most_urgent_steps_with_fewest_copies_come_first(tmp_path: Path) -> None:
     def lacks(id: int, bookie: str, copies: int, urgency: str = "below-ack-quorum") -> Any:
-        more: dict[str, Any] = {"write_quorum": 3, "copies_missing_or_unknown": 3 - copies}
-        finding = found("below-ack-quorum", id, lacking=[bookie], **more)
+        evidence: dict[str, Any] = {"write_quorum": 3, "copies_missing_or_unknown": 3 - copies}
+        finding = make_finding("below-ack-quorum", id, lacking=[bookie], **evidence)
         return replace(finding, urgency=Urgency(urgency))
 
     findings = [
-        found("cookie-missing", None, "a:1"), replace(GC, bookie_id="d:1"),
+        make_finding("cookie-missing", None, "a:1"), replace(GC, bookie_id="d:1"),
         lacks(7, "a:1", 2), lacks(8, "b:1", 2), lacks(9, "b:1", 1), lacks(10, "c:1", 2, "near-loss"),
     ]  # fmt: skip
     rows = [ledger(id, "a:1", "b:1", "c:1") for id in (7, 8, 9, 10)]
@@ -221,26 +235,26 @@ def test_the_most_urgent_and_most_exposed_steps_come_first(tmp_path: Path) -> No
     assert [row.ledger_id for row in plan.steps[2].ledgers] == ["9", "8"]
 
 
-def test_no_start_is_printed_that_a_hold_forbids(tmp_path: Path) -> None:
-    held = [hold("a:1", Kind.START, reason="gc-would-delete-live")]
+def test_step_prints_no_start_that_a_hold_forbids(tmp_path: Path) -> None:
+    hold_rows = [hold("a:1", Kind.START, reason="gc-would-delete-live")]
     for finding, kind in ((GC, Kind.STOP), (REINDEX, Kind.REBUILD_INDEX)):
-        run = run_of(tmp_path / str(kind), [finding], ledgers=[PAIR], holds=held)
+        run = run_of(tmp_path / str(kind), [finding], ledgers=[PAIR], holds=hold_rows)
         [step] = steps_of(run, kind)
-        assert "by hand: stop the bookie a:1" in typed(step)
-        assert "by hand: start a:1" not in typed(step)
+        assert "by hand: stop the bookie a:1" in typed_commands(step)
+        assert "by hand: start a:1" not in typed_commands(step)
         assert "stays stopped" in " ".join([step.effect, *step.needs])
 
 
-def test_a_rebuild_ends_the_hold_of_what_it_rebuilds(tmp_path: Path) -> None:
-    held = [hold("a:1", Kind.START, reason="ledger-not-indexed")]
-    run = run_of(tmp_path, [REINDEX], ledgers=[PAIR], holds=held)
+def test_rebuild_step_starts_a_bookie_held_for_that_index(tmp_path: Path) -> None:
+    hold_rows = [hold("a:1", Kind.START, reason="ledger-not-indexed")]
+    run = run_of(tmp_path, [REINDEX], ledgers=[PAIR], holds=hold_rows)
     [step] = steps_of(run, Kind.REBUILD_INDEX)
-    assert typed(step)[-1] == "by hand: start a:1"
+    assert typed_commands(step)[-1] == "by hand: start a:1"
 
 
-def test_old_data_and_a_first_run_are_refused(tmp_path: Path) -> None:
+def test_old_runs_and_first_runs_refuse_dangerous_steps(tmp_path: Path) -> None:
     old = run_of(tmp_path / "old", [BELOW, GC], ledgers=[PAIR])
-    old.holds.now = NOW + DAY + 1
+    old.holds.now = NOW_MS + DAY + 1
     plan = make_plan(old)
     assert [step.kind for step in plan.steps] == [Kind.STOP]
     assert [(refused.kind, refused.reason) for refused in plan.refused] == [(Kind.RECOVER, "audit-again")]
@@ -250,12 +264,12 @@ def test_old_data_and_a_first_run_are_refused(tmp_path: Path) -> None:
     assert refusals_of(run)["delete-cookie: audit-again"].why.startswith("no earlier run")
 
 
-def test_a_step_needs_permission_for_all_that_it_is_about(tmp_path: Path) -> None:
+def test_step_needs_permission_for_every_object(tmp_path: Path) -> None:
     run = run_of(tmp_path, [])
     allowed = permit(run, Kind.STOP, [bookie_object("a:1")])
     assert isinstance(allowed, Allowed)
 
-    def step(**more: Any) -> PlanStep | RefusedStep:
+    def step(**fields: Any) -> PlanStep | RefusedStep:
         return make_step(
             allowed,
             "a",
@@ -266,7 +280,7 @@ def test_a_step_needs_permission_for_all_that_it_is_about(tmp_path: Path) -> Non
             risk_text="",
             undo_text="",
             expiry_time=0,
-            **more,
+            **fields,
         )
 
     assert step(bookie_id="a:1").kind is Kind.STOP
@@ -276,9 +290,9 @@ def test_a_step_needs_permission_for_all_that_it_is_about(tmp_path: Path) -> Non
         step(ledgers=make_plan(run_of(tmp_path / "2", [BELOW], ledgers=[PAIR])).steps[0].ledgers)
 
 
-def test_a_plan_starts_no_lost_bookie_whose_start_a_hold_forbids(tmp_path: Path) -> None:
+def test_plan_starts_no_lost_bookie_that_a_hold_keeps_stopped(tmp_path: Path) -> None:
     ledgers = [PAIR, ledger(9, "a:1", "b:1")]
-    held = hold("a:1", Kind.START, reason="start-refused")
+    start_hold = hold("a:1", Kind.START, reason="start-refused")
     cases: list[dict[str, Any]] = [{}, {"cluster": []}]  # the second has no AutoRecovery
     for cluster in cases:
         free, refused = (
@@ -286,7 +300,7 @@ def test_a_plan_starts_no_lost_bookie_whose_start_a_hold_forbids(tmp_path: Path)
                 tmp_path / f"{len(cluster)}{len(holds)}", [ON_LOST, FORGOTTEN], LOST,
                 ledgers=ledgers, holds=holds, **cluster,
             )
-            for holds in ([], [held])
+            for holds in ([], [start_hold])
         )  # fmt: skip
         texts = [" ".join(plan_text(make_plan(run)).split()) for run in (free, refused)]
         assert "otherwise, start it and copy nothing" in texts[0]
@@ -295,43 +309,43 @@ def test_a_plan_starts_no_lost_bookie_whose_start_a_hold_forbids(tmp_path: Path)
         assert "(start-refused)" in texts[1]
 
 
-ELSEWHERE = hold("99", Kind.RECOVER, reason="replica-mismatch", object="ledger")
+OTHER_LEDGER_HOLD = hold("99", Kind.RECOVER, reason="replica-mismatch", object="ledger")
 
 
-def test_nobody_has_all_marked_while_a_ledger_of_another_bookie_is_held(tmp_path: Path) -> None:
+def test_marking_of_all_ledgers_is_not_used_while_one_is_held(tmp_path: Path) -> None:
     """It marks the ledgers of every lost bookie: those are copied one by one instead."""
     ledgers = [PAIR, ledger(9, "a:1", "c:1"), ledger(99, "b:1", "c:1")]
-    run = run_of(tmp_path, [ON_LOST, FORGOTTEN], LOST, ledgers=ledgers, marks=[], holds=[ELSEWHERE])
+    run = run_of(tmp_path, [ON_LOST, FORGOTTEN], LOST, ledgers=ledgers, marks=[], holds=[OTHER_LEDGER_HOLD])
     plan = make_plan(run)
     [step] = plan.steps
-    assert typed(step) == [
+    assert typed_commands(step) == [
         "look: bookkeeper shell recover -dr -l ID a:1", "do: bookkeeper shell recover -l ID a:1",
     ]  # fmt: skip
-    assert [each.ledger_id for each in step.ledgers] == ["7", "9"]
-    assert "triggeraudit" not in plan_text(plan, NOW + HOUR, 100)
+    assert [planned_ledger.ledger_id for planned_ledger in step.ledgers] == ["7", "9"]
+    assert "triggeraudit" not in plan_text(plan, NOW_MS + HOUR, 100)
 
 
-@pytest.mark.parametrize("held", [[], [ELSEWHERE]], ids=["free", "held"])
-def test_replication_is_switched_on_only_if_everything_may_be_copied(held: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("hold_rows", [[], [OTHER_LEDGER_HOLD]], ids=["free", "held"])
+def test_replication_is_enabled_only_if_every_ledger_may_be_copied(hold_rows: Any, tmp_path: Path) -> None:
     cluster = [{"fact": "auditor", "value": "b:1"}, {"fact": "replication-disabled", "value": ""}]
-    run = run_of(tmp_path, [ON_LOST], LOST, ledgers=[PAIR], cluster=cluster, holds=held)
+    run = run_of(tmp_path, [ON_LOST], LOST, ledgers=[PAIR], cluster=cluster, holds=hold_rows)
     way_out = refusals_of(run)["recover: replication-off"].way_out
-    assert ("then enable it" in way_out) == (not held)
-    assert ("leave it disabled" in way_out) == bool(held)
+    assert ("then enable it" in way_out) == (not hold_rows)
+    assert ("leave it disabled" in way_out) == bool(hold_rows)
 
 
-@pytest.mark.parametrize("held", [[], [ELSEWHERE]], ids=["free", "held"])
-def test_autorecovery_is_started_only_if_everything_may_be_copied(held: Any, tmp_path: Path) -> None:
-    run = run_of(tmp_path, [ON_LOST], LOST, ledgers=[PAIR], cluster=[], holds=held)
+@pytest.mark.parametrize("hold_rows", [[], [OTHER_LEDGER_HOLD]], ids=["free", "held"])
+def test_autorecovery_is_started_only_if_every_ledger_may_be_copied(hold_rows: Any, tmp_path: Path) -> None:
+    run = run_of(tmp_path, [ON_LOST], LOST, ledgers=[PAIR], cluster=[], holds=hold_rows)
     [step] = make_plan(run).steps
-    assert ("preferably: start AutoRecovery on a bookie" in step.needs) == (not held)
+    assert ("preferably: start AutoRecovery on a bookie" in step.needs) == (not hold_rows)
 
 
 def stops_of(*bookies: str) -> list[Any]:
     return [replace(GC, bookie_id=name, fingerprint=f"{number:016x}") for number, name in enumerate(bookies)]
 
 
-def test_two_bookies_that_alone_serve_an_entry_do_not_both_stop(tmp_path: Path) -> None:
+def test_two_bookies_with_the_only_copies_are_not_both_stopped(tmp_path: Path) -> None:
     """No hold is on either: each may stop while the other one runs."""
     run = run_of(tmp_path, stops_of("a:1", "b:1", "c:1"), ledgers=[PAIR, ledger(8, "b:1", "c:1", "d:1")])
     plan = make_plan(run)
@@ -344,24 +358,22 @@ def test_two_bookies_that_alone_serve_an_entry_do_not_both_stop(tmp_path: Path) 
     )
 
 
-def test_a_copy_that_is_elsewhere_lets_both_stop(tmp_path: Path) -> None:
+def test_two_bookies_may_both_stop_if_a_third_has_a_copy(tmp_path: Path) -> None:
     run = run_of(tmp_path, stops_of("a:1", "b:1"), ledgers=[ledger(7, "a:1", "b:1", "c:1", quorum=3)])
     assert [step.bookie_id for step in make_plan(run).steps] == ["a:1", "b:1"]
 
 
-def test_an_index_is_not_rebuilt_while_the_only_other_bookie_is_stopped(tmp_path: Path) -> None:
+def test_index_is_not_rebuilt_while_the_only_other_bookie_is_stopped(tmp_path: Path) -> None:
     rows = [replace(GC, bookie_id="b:1"), REINDEX]
     run = run_of(tmp_path, rows, {}, {"entry_logs": True}, ledgers=[PAIR])
     plan = make_plan(run)
     assert [step.bookie_id for step in plan.steps] == ["b:1"]
     assert [(refused.kind, refused.reason) for refused in plan.refused] == [(Kind.REBUILD_INDEX, "last-copy")]
-    alone = run_of(tmp_path / "alone", [REINDEX], {}, {"entry_logs": True}, ledgers=[PAIR])
-    assert [step.kind for step in make_plan(alone).steps] == [Kind.REBUILD_INDEX]
+    rebuild_run = run_of(tmp_path / "alone", [REINDEX], {}, {"entry_logs": True}, ledgers=[PAIR])
+    assert [step.kind for step in make_plan(rebuild_run).steps] == [Kind.REBUILD_INDEX]
 
 
-def test_too_many_sets_of_last_copies_stop_one_bookie(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_joint_holders_allow_only_one_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auditor.simulate.exposure.MAX_JOINT_HOLDERS", 0)
     run = run_of(tmp_path, stops_of("a:1", "b:1", "c:1"), ledgers=[PAIR])
     assert [step.bookie_id for step in make_plan(run).steps] == ["a:1"]

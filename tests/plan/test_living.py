@@ -31,9 +31,9 @@ from tests.plan.lived import (
     RESTORED,
     SORTED,
     UNOWNED,
-    Lived,
+    ExecutedPlan,
+    execute_plan,
     is_marking,
-    live,
 )
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ KINDS = (
 
 
 @pytest.fixture(scope="module")
-def lived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lived:
-    def audited(store: Store, bookies: OperatedBookies, out: Path) -> Path:
+def lived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> ExecutedPlan:
+    def run_audit(store: Store, bookies: OperatedBookies, out: Path) -> Path:
         conf = str(bookies.collector_conf) if bookies.collector_conf else None
         sources = [str(bookies.directory)]
         hosts = store.uri.removeprefix("zk+hierarchical://").removesuffix("/ledgers")
@@ -66,7 +66,7 @@ def lived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Live
         patch.setattr(ownership, "ROLLOVER_MS", 0)
         patch.setattr(owner_scan, "ROLLOVER_MS", 0)
         patch.setattr(owner_stores, "DROPPED_MEMORY_MS", 0)
-        return live(tmp_path_factory.mktemp("lived"), audited)
+        return execute_plan(tmp_path_factory.mktemp("lived"), run_audit)
 
 
 def objects_of(run: Path, ids: tuple[str, ...]) -> set[tuple[str, int | None, str | None]]:
@@ -75,7 +75,7 @@ def objects_of(run: Path, ids: tuple[str, ...]) -> set[tuple[str, int | None, st
     return {(row["id"], row["ledger_id"], row["bookie_id"]) for row in rows if row["id"] in ids}
 
 
-def test_a_plan_has_every_kind_of_step(lived: Lived) -> None:
+def test_plans_have_every_kind_of_step(lived: ExecutedPlan) -> None:
     kinds = [step.kind for step in (*lived.retiring.steps, *lived.plan.steps, *lived.alone.steps)]
     assert {*kinds} == {*KINDS}
     ledgers = {
@@ -98,17 +98,17 @@ def test_a_plan_has_every_kind_of_step(lived: Lived) -> None:
     } < rebuilt  # fmt: skip
 
 
-def test_before_it_is_typed_the_store_says_that_nothing_changed(lived: Lived) -> None:
-    states = {each.kind: each.state for each in lived.asked.steps}
+def test_store_check_before_execution_finds_steps_still_valid(lived: ExecutedPlan) -> None:
+    states = {step.kind: step.state for step in lived.asked.steps}
     of_disks = (ActionKind.STOP, ActionKind.REBUILD_INDEX, ActionKind.DELETE_LEDGER)
     assert {kind for kind, state in states.items() if state is StepState.UNKNOWN} == {*of_disks}
     assert {state for kind, state in states.items() if kind not in of_disks} == {StepState.STILL_VALID}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_the_next_audit_shows_that_it_is_done(kind: ActionKind, lived: Lived) -> None:
+def test_next_audit_reports_every_step_as_done(kind: ActionKind, lived: ExecutedPlan) -> None:
     check = lived.after_retiring if kind is ActionKind.DELETE_COOKIE else lived.after
-    states = {each.state for each in check.steps if each.kind is kind}
+    states = {step.state for step in check.steps if step.kind is kind}
     assert states == {StepState.DONE}
 
 
@@ -126,8 +126,8 @@ def test_the_next_audit_shows_that_it_is_done(kind: ActionKind, lived: Lived) ->
     ],
     ids=str,
 )
-def test_what_asked_for_a_step_is_found_before_and_no_more(
-    kind: ActionKind | None, ids: tuple[str, ...], lived: Lived
+def test_findings_behind_a_step_are_gone_after_it(
+    kind: ActionKind | None, ids: tuple[str, ...], lived: ExecutedPlan
 ) -> None:
     is_undamaged = kind is ActionKind.DELETE_COOKIE or kind is None
     before = objects_of(lived.before if is_undamaged else lived.first, ids)
@@ -137,38 +137,40 @@ def test_what_asked_for_a_step_is_found_before_and_no_more(
     assert before & objects_of(lived.second, ids) == cleared
 
 
-def test_bookies_hold_what_the_steps_were_for(lived: Lived) -> None:
+def test_bookies_have_the_entries_that_the_steps_restored(lived: ExecutedPlan) -> None:
     letter = {id: letter for letter, id in lived.bookies.items()}
-    held = {letter[id]: ledgers for id, ledgers in lived.held.items()}
+    ledgers_by_letter = {letter[id]: ledgers for id, ledgers in lived.held.items()}
     whole = frozenset(range(10))
     for ledger in (COPIED, LOST_3, LOST_4, FORGOTTEN, SORTED, OFF_D, LOCATIONS):
-        assert sum(ledgers.get(ledger) == whole for ledgers in held.values()) >= 2, ledger
+        assert sum(ledgers.get(ledger) == whole for ledgers in ledgers_by_letter.values()) >= 2, ledger
     # its mark is gone, and yet nothing was copied
-    assert sum(ledgers.get(HELD_BACK) == whole for ledgers in held.values()) == 1
+    assert sum(ledgers.get(HELD_BACK) == whole for ledgers in ledgers_by_letter.values()) == 1
     # the collector of e was held back, and the entry that only e has is there
-    assert held["e"][GC] == whole
-    assert all(held[each][RESTORED] == whole for each in "ab")
+    assert ledgers_by_letter["e"][GC] == whole
+    assert all(ledgers_by_letter[name][RESTORED] == whole for name in "ab")
 
 
-def test_the_cookie_lets_the_bookie_restart(lived: Lived) -> None:
+def test_the_cookie_lets_the_bookie_restart(lived: ExecutedPlan) -> None:
     assert lived.restarted
 
 
-def test_a_dry_run_prints_what_would_be_done(lived: Lived) -> None:
+def test_recover_dry_run_prints_the_fragments(lived: ExecutedPlan) -> None:
     assert any("Fragment [0 - 9]" in printed for printed in lived.printed[ActionKind.RECOVER])
 
 
-def test_without_autorecovery_recover_copies_what_can_be_copied(lived: Lived) -> None:
+def test_recover_copies_ledgers_without_autorecovery(lived: ExecutedPlan) -> None:
     recovers = [step for step in lived.alone.steps if step.kind is ActionKind.RECOVER]
-    copied = {int(each.ledger_id) for step in recovers for each in step.ledgers}
+    copied = {int(part.ledger_id) for step in recovers for part in step.ledgers}
     assert OFF_D in copied
-    gone = lived.bookies["d"]
+    stopped_bookie = lived.bookies["d"]
     for ledger in copied:
-        assert gone not in {name for _, each in lived.ledgers[ledger].segments for name in each}, ledger
-    refused = [each for each in lived.alone.refused if each.kind is ActionKind.RECOVER]
-    assert [each.ledger_count for each in refused if each.reason is RefusalReason.LIVE_WRITER] == [1]
+        assert stopped_bookie not in {name for _, part in lived.ledgers[ledger].segments for name in part}, (
+            ledger
+        )
+    refused = [part for part in lived.alone.refused if part.kind is ActionKind.RECOVER]
+    assert [part.ledger_count for part in refused if part.reason is RefusalReason.LIVE_WRITER] == [1]
     assert lived.ledgers[OPEN_D].state == "OPEN"  # its writer has it still
 
 
-def test_a_deleted_cookie_is_made_again_from_what_was_printed(lived: Lived) -> None:
+def test_deleted_cookie_is_restored_from_its_printed_text(lived: ExecutedPlan) -> None:
     assert lived.undone

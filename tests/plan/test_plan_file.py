@@ -94,7 +94,7 @@ PLANS = st.builds(
 )
 
 
-def step(**given_: object) -> PlanStep:
+def step(**fields: object) -> PlanStep:
     plain = PlanStep(
         1, ActionKind.RECOVER, "near-loss", 1, "copy",
         (PlanFinding("below-write-quorum", 1, ("0" * 16,)),), "bk-1:3181", 1,
@@ -103,7 +103,7 @@ def step(**given_: object) -> PlanStep:
         (), "all copies are there", 120, "load", "none", 1_795_000_000_000,
         (Condition(Fact.VERSION, "", "as listed"),), (Condition(Fact.IN_ENSEMBLE, "bk-1:3181", "no"),),
     )  # fmt: skip
-    return replace(plain, **given_)  # type: ignore[arg-type]
+    return replace(plain, **fields)  # type: ignore[arg-type]
 
 
 def plan(*steps: PlanStep) -> RepairPlan:
@@ -114,20 +114,20 @@ def plan(*steps: PlanStep) -> RepairPlan:
 
 @settings(phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(made=PLANS)
-def test_what_is_written_is_read_back(made: RepairPlan, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_plan_is_read_back_from_its_file(made: RepairPlan, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "round.toml"
     write_plan(made, str(path))
     assert read_plan(str(path)) == made
 
 
-def test_many_ledgers_are_in_a_file_beside(tmp_path: Path) -> None:
+def test_many_ledgers_are_written_to_a_file_beside_the_plan(tmp_path: Path) -> None:
     ledgers = tuple(
         PlannedLedger(str(id), None if id % 3 else id, "CLOSED") for id in range(MAX_INLINE_LEDGERS + 1)
     )
-    made = plan(step(), step(number=2, ledger_count=5000, ledgers=ledgers))
-    written = write_plan(made, str(tmp_path / "plan.toml"))
+    long_plan = plan(step(), step(number=2, ledger_count=5000, ledgers=ledgers))
+    written = write_plan(long_plan, str(tmp_path / "plan.toml"))
     assert written == [str(tmp_path / "plan.recover-2.csv"), str(tmp_path / "plan.toml")]
-    assert read_plan(written[1]) == made
+    assert read_plan(written[1]) == long_plan
     assert "ledger_file" in Path(written[1]).read_text()
 
 
@@ -151,7 +151,7 @@ def test_plans_of_the_earlier_schema_are_read(word: str, kind: ActionKind, tmp_p
     assert (read.steps[0].urgency, read.refused[0].holds) == (None, ())
 
 
-def test_people_can_read_it() -> None:
+def test_plan_file_has_short_lines_and_utc_times() -> None:
     text = plan_toml(
         plan(step(effect="every entry of the ledger has as many copies as it was written with" * 3))
     )
@@ -161,7 +161,7 @@ def test_people_can_read_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ('"recover"', '"recovr"', "steps.0.kind: 'recovr' is not one of recover, stop"),
         ("ledger_count = 1", 'ledger_count = "1"', "steps.0.ledger_count is not a number: '1'"),
@@ -175,17 +175,19 @@ def test_people_can_read_it() -> None:
         ("complete = true", "complete = true\nrefused = 1", "refused is not a list: 1"),
     ],
 )
-def test_damage_names_the_line_or_the_key(old: str, new: str, said: str, tmp_path: Path) -> None:
+def test_damaged_plan_is_refused_with_the_line_or_key(
+    old: str, new: str, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "plan.toml"
     text = plan_toml(plan(step()))
     assert old in text
     path.write_text(text.replace(old, new, 1))
-    with pytest.raises(UsageError, match=f"^{path}: .*{said}"):
+    with pytest.raises(UsageError, match=f"^{path}: .*{message}"):
         read_plan(str(path))
 
 
 @pytest.mark.parametrize(
-    ("list_", "said"),
+    ("list_", "message"),
     [
         ("ledger_id,version,state\n7,x,CLOSED\n", "line 2: '7,x,CLOSED' is no ledger"),
         ("ledger_id,version,state\n7\n", "line 2: '7' is no ledger"),
@@ -193,17 +195,17 @@ def test_damage_names_the_line_or_the_key(old: str, new: str, said: str, tmp_pat
         (None, "No such file"),
     ],
 )
-def test_damage_of_a_list_names_its_line(list_: str | None, said: str, tmp_path: Path) -> None:
+def test_damaged_ledger_list_names_its_line(list_: str | None, message: str, tmp_path: Path) -> None:
     ledgers = tuple(PlannedLedger(str(id), 1, "CLOSED") for id in range(MAX_INLINE_LEDGERS + 1))
     list_file, path = write_plan(plan(step(ledger_count=50, ledgers=ledgers)), str(tmp_path / "plan.toml"))
     Path(list_file).unlink()
     if list_ is not None:
         Path(list_file).write_text(list_)
-    with pytest.raises(UsageError, match=f"^{list_file}: .*{said}"):
+    with pytest.raises(UsageError, match=f"^{list_file}: .*{message}"):
         read_plan(path)
 
 
-def test_a_list_elsewhere_is_not_read(tmp_path: Path) -> None:
+def test_ledger_list_outside_the_plan_directory_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "plan.toml"
     text = plan_toml(plan(step(ledgers=(), ledger_count=30)), {1: "../other.csv"})
     path.write_text(text)

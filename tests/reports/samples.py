@@ -78,10 +78,10 @@ def tally(
     suppressed: int = 0,
     urgency: str | None = None,
 ) -> Tally:
-    known = CHECK_BY_ID[id].urgency if id in CHECK_BY_ID else "rest"
+    check_urgency = CHECK_BY_ID[id].urgency if id in CHECK_BY_ID else "rest"
     return {
         "id": id,
-        "urgency": str(urgency or known),
+        "urgency": str(urgency or check_urgency),
         "severity": severity,
         "confidence": confidence,
         "count": count,
@@ -106,32 +106,32 @@ NO_HOLDS = UnfinishedRun(
 
 def counts_of(tallies: list[Any], findings: tuple[Finding, ...]) -> list[FindingCount]:
     """Findings that are not suppressed, counted; the first of each check stands for its objects."""
-    of = {each.id: each for each in reversed(findings)}
+    first_findings = {entry.id: entry for entry in reversed(findings)}
     nothing = Finding("", Severity.NOTE, Confidence.CONFIRMED)
     return [
         FindingCount(
             "new",
-            each["urgency"],
-            each["severity"],
-            each["id"],
-            each["confidence"],
+            entry["urgency"],
+            entry["severity"],
+            entry["id"],
+            entry["confidence"],
             None,
-            of.get(each["id"], nothing).bookie_id,
-            each["count"] - each["suppressed"],
-            of.get(each["id"], nothing).scope_id,
-            of.get(each["id"], nothing).ledger_id,
+            first_findings.get(entry["id"], nothing).bookie_id,
+            entry["count"] - entry["suppressed"],
+            first_findings.get(entry["id"], nothing).scope_id,
+            first_findings.get(entry["id"], nothing).ledger_id,
         )
-        for each in tallies
-        if each["count"] > each["suppressed"]
+        for entry in tallies
+        if entry["count"] > entry["suppressed"]
     ]
 
 
 def action_list(counts: list[FindingCount]) -> ActionList:
     """What an audit without holds would say to do about these findings."""
     permitted = {
-        each.id: PermittedLedgers(each.findings, each.scope_id or 0, each.ledger_id)
-        for each in counts
-        if each.ledger_id is not None
+        count.id: PermittedLedgers(count.findings, count.scope_id or 0, count.ledger_id)
+        for count in counts
+        if count.ledger_id is not None
     }
     return build_action_list(NO_HOLDS, counts, permitted)
 

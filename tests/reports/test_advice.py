@@ -29,7 +29,7 @@ from auditor.reports.advice import (
     placeholders_of,
 )
 from auditor.reports.finding_text import command_for
-from tests.actions.test_gate import HOLD, Held
+from tests.actions.test_gate import HOLD, Run
 from tests.reports.samples import BELOW, LOST, ORPHAN
 
 every_check = pytest.mark.parametrize("each", ALL_CHECKS, ids=lambda each: each.id)
@@ -45,7 +45,7 @@ SHORT = replace(
 COMMANDS = ("bookkeeper shell", "bkaudit report")
 
 
-def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None:
+def test_finding_text_has_reason_confidence_first_seen_and_action() -> None:
     text = "\n".join(advice_lines([FindingWithHistory(SHORT, ChangeStatus("same", 1_795_000_000_000))], 80))
     assert text.startswith(
         "entry-lost: A closed ledger has an entry with no copy left.\n"
@@ -67,52 +67,52 @@ def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None
 IN_CLASS = {"class_entries": {"groups": [[4, 13, 2, 3], [20, 20, 1, 0]], "count": 9}}
 
 
-def test_each_run_of_entries_in_the_class_has_its_command_as_far_as_they_are_shown() -> None:
-    found = replace(SHORT, evidence=IN_CLASS)
-    lines = advice_lines([FindingWithHistory(found)], 80)
+def test_each_shown_entry_range_has_its_command() -> None:
+    class_finding = replace(SHORT, evidence=IN_CLASS)
+    lines = advice_lines([FindingWithHistory(class_finding)], 80)
     assert lines[2] == "    no copy left: 4-5, 7-8, ... 13-14; 20 (9 entries)"
-    told = [line.strip() for line in lines]
-    at = told.index("bookkeeper shell readledger -l 43 -fe 4 -le 5")
-    assert told[at + 1 : at + 4] == [
+    text_lines = [line.strip() for line in lines]
+    start = text_lines.index("bookkeeper shell readledger -l 43 -fe 4 -le 5")
+    assert text_lines[start + 1 : start + 4] == [
         "bookkeeper shell readledger -l 43 -fe 7 -le 8",
         "bookkeeper shell readledger -l 43 -fe 10 -le 11",
         "repeat the command for 2 more ranges of entries",
     ]
-    few = replace(found, evidence={"class_entries": {"groups": [[4, 4, 2, 0]], "count": 2}})
+    few = replace(class_finding, evidence={"class_entries": {"groups": [[4, 4, 2, 0]], "count": 2}})
     assert not any("more runs" in line for line in advice_lines([FindingWithHistory(few)], 80))
 
 
-def test_findings_of_one_check_share_its_words() -> None:
-    others = [
+def test_findings_of_one_check_share_its_text() -> None:
+    orphans = [
         FindingWithHistory(replace(ORPHAN, bookie_id=f"bk-{name}:3181", message=f"on {name}"))
         for name in "abc"
     ]
-    text = "\n".join(advice_lines([FindingWithHistory(SHORT), *others], 80))
+    text = "\n".join(advice_lines([FindingWithHistory(SHORT), *orphans], 80))
     assert text.count("\n\norphan-ledger: ") == 1
     assert [text.count(f"  note: on {name}\n") for name in "abc"] == [1, 1, 1]
     assert text.count("The bookie's garbage collector deletes unlisted ledgers") == 1
 
 
-def test_findings_that_are_equally_sure_say_so_once() -> None:
-    others = [replace(SHORT, ledger_id=number, message=f"ledger {number}") for number in (1, 2)]
-    text = "\n".join(advice_lines([FindingWithHistory(each) for each in others], 80))
+def test_equal_confidence_of_findings_is_printed_once() -> None:
+    lost_findings = [replace(SHORT, ledger_id=number, message=f"ledger {number}") for number in (1, 2)]
+    text = "\n".join(advice_lines([FindingWithHistory(finding) for finding in lost_findings], 80))
     assert text.count("Confirmed if the ledger's metadata had the same version") == 1
-    doubted = replace(others[1], confidence=Confidence.SUSPECT, evidence={"doubts": ["it is new"]})
-    lines = advice_lines([FindingWithHistory(others[0]), FindingWithHistory(doubted)], 80)
+    doubted = replace(lost_findings[1], confidence=Confidence.SUSPECT, evidence={"doubts": ["it is new"]})
+    lines = advice_lines([FindingWithHistory(lost_findings[0]), FindingWithHistory(doubted)], 80)
     assert lines[lines.index("  critical: ledger 2") + 1] == "    sure   suspect: it is new"
     assert lines[lines.index("  critical: ledger 1") + 1].startswith("    sure   Confirmed if")
 
 
-def test_nothing_found_is_nothing_told() -> None:
+def test_no_findings_give_no_advice() -> None:
     assert advice_lines([], 80) == []
 
 
 @every_check
-def test_every_command_of_every_page_is_told_with_its_risk(each: Check) -> None:
-    said = " ".join(" ".join(advice(each, {}, 80)).split())
+def test_every_command_of_a_check_has_its_effect_and_risk(each: Check) -> None:
+    text = " ".join(" ".join(advice(each, {}, 80)).split())
     for command in each.commands:
-        assert f"{command.text} {command.effect[0].upper()}{command.effect[1:]}." in said
-        assert f"Risk: {command.risk}" in said
+        assert f"{command.text} {command.effect[0].upper()}{command.effect[1:]}." in text
+        assert f"Risk: {command.risk}" in text
 
 
 @every_check
@@ -129,19 +129,19 @@ def test_a_name_that_cannot_be_shown_is_not_put_into_a_command() -> None:
     )
 
 
-def test_what_a_finding_does_not_name_stays_open() -> None:
+def test_missing_values_of_a_finding_leave_placeholders_open() -> None:
     assert placeholders_of(replace(BELOW, ledger_id=None, missing=(), unknown=())) == {}
     assert placeholders_of(BELOW, "a77a8e0d")["INSTANCE"] == "a77a8e0d"
     assert placeholders_of(replace(BELOW, missing=()))["BOOKIE"] == "bk-c:3181"
 
 
-def test_entries_are_those_that_the_named_bookie_lacks() -> None:
-    other = replace(SHORT, bookie_id="bk-b:3181")
-    assert (placeholders_of(other)["FIRST"], placeholders_of(other)["NEXT"]) == ("4", "5")
+def test_entry_placeholders_are_those_that_the_bookie_lacks() -> None:
+    other_finding = replace(SHORT, bookie_id="bk-b:3181")
+    assert (placeholders_of(other_finding)["FIRST"], placeholders_of(other_finding)["NEXT"]) == ("4", "5")
     assert "FIRST" not in placeholders_of(replace(SHORT, bookie_id="bk-z:3181"))
 
 
-def test_commands_of_a_ledger_of_another_scope_are_left_out_and_it_is_said() -> None:
+def test_ledger_commands_for_another_scope_are_replaced_by_a_notice() -> None:
     kinds = {"bk-a:3181": "idx", "bk-b:3181": "rocksdb"}
     text = "\n".join(advice_lines([FindingWithHistory(replace(SHORT, scope_id=7))], 80, storages=kinds))
     assert "-l 43" not in text
@@ -150,7 +150,7 @@ def test_commands_of_a_ledger_of_another_scope_are_left_out_and_it_is_said() -> 
     assert "No released shell accepts a ledger of scope 7." in text
 
 
-def test_own_doubts_go_before_those_that_findings_of_the_check_may_have() -> None:
+def test_doubts_of_a_finding_replace_those_of_its_check() -> None:
     check = CHECK_BY_ID["below-ack-quorum"]
     own = replace(BELOW, evidence={"doubts": ["the ledger is not closed"]})
     assert describe_confidence(check, own) == "suspect: the ledger is not closed"
@@ -163,27 +163,30 @@ def test_own_doubts_go_before_those_that_findings_of_the_check_may_have() -> Non
     )
 
 
-def test_what_two_runs_confirmed_says_so() -> None:
-    seen = {"doubts": ["a did not respond"], "earlier_run": {"name": "monday", "finished": 1_795_237_669_000}}
+def test_finding_confirmed_by_two_runs_names_the_first_run() -> None:
+    evidence = {
+        "doubts": ["a did not respond"],
+        "earlier_run": {"name": "monday", "finished": 1_795_237_669_000},
+    }
     check, sure = (
         CHECK_BY_ID["below-ack-quorum"],
-        replace(BELOW, confidence=Confidence.CONFIRMED, evidence=seen),
+        replace(BELOW, confidence=Confidence.CONFIRMED, evidence=evidence),
     )
-    said = "Confirmed by two runs. The first run was monday, which ended at 2026-11-21 05:07:49 UTC."
-    assert describe_confidence(check, sure) == said
+    expected = "Confirmed by two runs. The first run was monday, which ended at 2026-11-21 05:07:49 UTC."
+    assert describe_confidence(check, sure) == expected
     # The index is not new enough yet.
-    assert describe_confidence(check, replace(BELOW, evidence=seen)) == "suspect: a did not respond"
+    assert describe_confidence(check, replace(BELOW, evidence=evidence)) == "suspect: a did not respond"
 
 
 @every_check
-def test_every_check_says_something_of_a_finding_that_is_not_confirmed(each: Check) -> None:
+def test_every_check_describes_every_confidence(each: Check) -> None:
     for confidence in Confidence:
         finding = Finding(each.id, each.severity, confidence)
         assert len(describe_confidence(each, finding).split()) > 3
 
 
 @pytest.mark.parametrize(
-    ("standing", "said"),
+    ("standing", "expected"),
     [
         (None, None),
         (ChangeStatus("new", 1), "new in this run"),
@@ -192,8 +195,10 @@ def test_every_check_says_something_of_a_finding_that_is_not_confirmed(each: Che
         (ChangeStatus("new", 1, "known"), "new in this run; suppressed: known"),
     ],
 )
-def test_since_when_is_told_where_it_is_known(standing: ChangeStatus | None, said: str | None) -> None:
-    assert first_seen_text(standing) == said
+def test_first_seen_text_has_time_change_and_suppression(
+    standing: ChangeStatus | None, expected: str | None
+) -> None:
+    assert first_seen_text(standing) == expected
 
 
 @pytest.mark.parametrize("width", [40, 60, 100])
@@ -223,11 +228,11 @@ MARKED = Finding(
 
 
 def shown_with(*rows: dict[str, Any], path: Path, unowned: Sequence[int] = (42,)) -> str:
-    lines = advice_lines([FindingWithHistory(MARKED)], 80, run=Held(path, *rows, unowned=unowned))
+    lines = advice_lines([FindingWithHistory(MARKED)], 80, run=Run(path, *rows, unowned=unowned))
     return " ".join(" ".join(lines).split())
 
 
-def test_a_command_that_writes_is_filled_in_only_where_a_run_permits_it(tmp_path: Path) -> None:
+def test_deletion_command_has_the_ledger_id_only_if_a_run_permits_it(tmp_path: Path) -> None:
     assert "bookkeeper shell deleteledger -l 42 Deletes" in shown_with(path=tmp_path)
     without = " ".join("\n".join(advice_lines([FindingWithHistory(MARKED)], 80)).split())
     assert "bookkeeper shell deleteledger -l ID Deletes" in without
@@ -240,10 +245,10 @@ def test_no_page_deletes_a_ledger_that_is_not_proved_unowned(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("reason", ["copies-on-down-bookies", "entry-lost"])
-def test_a_refusal_stands_in_the_place_of_a_command(reason: str, tmp_path: Path) -> None:
-    held = HOLD | {"object": "ledger", "key": "0/42", "scope_id": 0, "ledger_id": 42, "reason": reason}
-    held |= {"forbids": ["delete-ledger"], "message": "a stopped bookie has every entry"}
-    text = shown_with(held, path=tmp_path)
+def test_held_ledger_has_a_refusal_instead_of_a_command(reason: str, tmp_path: Path) -> None:
+    hold_row = HOLD | {"object": "ledger", "key": "0/42", "scope_id": 0, "ledger_id": 42, "reason": reason}
+    hold_row |= {"forbids": ["delete-ledger"], "message": "a stopped bookie has every entry"}
+    text = shown_with(hold_row, path=tmp_path)
     assert "deleteledger" not in text
     assert "Risk: danger" not in text
     assert f"Do not: delete ledger 42: a stopped bookie has every entry ({reason})" in text
@@ -254,10 +259,10 @@ def test_a_start_that_a_hold_forbids_is_not_advised(tmp_path: Path) -> None:
         "bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk1:3181", message="down"
     )
     refused = {"forbids": ["start"], "reason": "start-refused", "message": "bk1:3181: a bad journal record"}
-    free, held = (
+    free, held_text = (
         "\n".join(advice_lines([FindingWithHistory(down)], 200, run=run))
-        for run in (Held(tmp_path / "free"), Held(tmp_path / "held", HOLD | refused))
+        for run in (Run(tmp_path / "free"), Run(tmp_path / "held", HOLD | refused))
     )
     assert "  do     Restart the bookie." in free
-    assert "Restart the bookie" not in held
-    assert "  do     Do not: start bk1:3181: a bad journal record (start-refused)\n" in held
+    assert "Restart the bookie" not in held_text
+    assert "  do     Do not: start bk1:3181: a bad journal record (start-refused)\n" in held_text

@@ -31,24 +31,24 @@ WHOLE = report(coverage=coverage(True))
 UNKNOWN = "an earlier bkaudit version made this run and did not record whether "
 
 
-def of(report: Report) -> dict[str, set[str]]:
+def ids_by_reason(report: Report) -> dict[str, set[str]]:
     """Why, and what is blind for that."""
     return {spot.reason: set(spot.ids) for spot in make_blind_spots(AvailableInputs.from_report(report))}
 
 
-def changed(of: Report = WHOLE, **run: Any) -> Report:
-    return replace(of, run=replace(of.run, **run))
+def changed(base_report: Report = WHOLE, **run: Any) -> Report:
+    return replace(base_report, run=replace(base_report.run, **run))
 
 
 def unlisted(hidden: str | None = None, *unclear: str) -> Report:
     return changed(bookies_listed={"hidden": hidden, "unclear": [*unclear]})
 
 
-def test_a_run_that_saw_all_has_no_blind_spot() -> None:
+def test_complete_run_has_no_blind_spot() -> None:
     assert make_blind_spots(AvailableInputs.from_report(WHOLE)) == make_blind_spots(AvailableInputs()) == []
 
 
-def test_what_a_check_rests_on_it_needs() -> None:
+def test_every_check_needs_its_basis() -> None:
     for check in CHECK_BY_ID.values():
         if check.rests_on in (Basis.OWNERS, Basis.OBJECTS):
             assert Need.OWNERS in check.needs, check.id
@@ -60,55 +60,57 @@ def test_what_a_check_rests_on_it_needs() -> None:
         assert Need.METADATA not in check.needs, check.id
 
 
-def test_checks_of_marks_and_of_storage_say_so() -> None:
+def test_checks_of_marks_and_storage_declare_their_needs() -> None:
     assert {id for id in CHECK_BY_ID if rests_on_marks(id)} <= set(MARKS)
     of_logs = {*checks_that_need(Need.ENTRY_LOGS)}
-    assert {each.id for each in CHECK_BY_ID.values() if GROUP_BY_ID[each.id] == "storage"} <= {
+    assert {check.id for check in CHECK_BY_ID.values() if GROUP_BY_ID[check.id] == "storage"} <= {
         *COPIES
     } | of_logs
 
 
-def test_checks_that_use_times_say_so() -> None:
+def test_checks_of_times_declare_their_need() -> None:
     assert {"lock-without-mark", "mark-directory-empty"} <= {*checks_that_need(Need.TIMES)}
 
 
-def test_entry_logs_that_were_not_read_say_nothing() -> None:
-    assert of(changed(entry_logs=False)) == {
+def test_unread_entry_logs_are_a_blind_spot() -> None:
+    assert ids_by_reason(changed(entry_logs=False)) == {
         "entry logs were not read; add --entry-logs": {*checks_that_need(Need.ENTRY_LOGS)}
     }
 
 
-def test_entries_that_were_not_read_whole_say_nothing_of_their_digests() -> None:
+def test_unread_entries_are_a_blind_spot_of_digests() -> None:
     shallow = changed(operations={"open": 340})
-    assert of(shallow) == {
+    assert ids_by_reason(shallow) == {
         "no entry was read completely; add --deep to read a sample": {*checks_that_need(Need.DIGESTS)}
     }
 
 
-def test_without_owners_nobody_leaks_and_without_a_listing_no_copy_is_missed() -> None:
-    [(why, ids)] = of(changed(owners=False, offload_listing=False)).items()
+def test_missing_owners_or_offload_listing_are_blind_spots() -> None:
+    [(why, ids)] = ids_by_reason(changed(owners=False, offload_listing=False)).items()
     assert "--owners" in why
     assert {"ledger-unowned", "owner-dangling", "object-orphan"} <= ids
-    [(why, ids)] = of(changed(offload_listing=False)).items()
+    [(why, ids)] = ids_by_reason(changed(offload_listing=False)).items()
     assert "--offload-listing" in why
     assert ids == {"object-orphan", "offload-object-missing"}
 
 
 @pytest.mark.parametrize("layout", ["etcd", "hierarchical"])
-def test_what_a_store_does_not_keep_is_its_own_fact_and_not_its_layout(layout: str) -> None:
+def test_store_without_marks_or_times_has_blind_spots_in_any_layout(layout: str) -> None:
     etcd = replace(WHOLE, cluster=replace(WHOLE.cluster, layout=layout))
-    found = of(changed(etcd, keeps_marks=False, keeps_times=False, marks_listed=False))
+    skipped_ids = ids_by_reason(changed(etcd, keeps_marks=False, keeps_times=False, marks_listed=False))
     times = set(checks_that_need(Need.TIMES))
-    assert found == {
+    assert skipped_ids == {
         "the store keeps no under-replication marks and no locks": set(MARKS),
         "the store keeps no times, so ages are unknown": times,
     }
     # Pulsar's metadata-store:etcd keeps ZooKeeper's paths, marks among them, and no times.
-    assert of(changed(etcd, keeps_times=False)) == {"the store keeps no times, so ages are unknown": times}
+    assert ids_by_reason(changed(etcd, keeps_times=False)) == {
+        "the store keeps no times, so ages are unknown": times
+    }
 
 
-def test_marks_that_could_not_be_listed_say_nothing_by_being_absent() -> None:
-    assert of(changed(marks_listed=False)) == {
+def test_unlisted_marks_are_a_blind_spot() -> None:
+    assert ids_by_reason(changed(marks_listed=False)) == {
         "not all under-replication marks could be listed": {
             "mark-missing",
             "mark-directory-empty",
@@ -119,15 +121,15 @@ def test_marks_that_could_not_be_listed_say_nothing_by_being_absent() -> None:
     }
 
 
-def test_bookies_that_could_not_be_listed_are_none_of_the_checks_that_ask_who_is_absent() -> None:
+def test_unlisted_bookies_are_a_blind_spot_of_absence_checks() -> None:
     absent = set(checks_that_need(Need.ALL_BOOKIES))
     assert {"ghost-bookie", "bookie-down", "cookie-missing", "cookie-unused", "mark-missing"} <= absent
-    assert of(unlisted("the dump is cut")) == {"the dump is cut": absent}
+    assert ids_by_reason(unlisted("the dump is cut")) == {"the dump is cut": absent}
     [spot] = make_blind_spots(AvailableInputs.from_report(unlisted(None, "a:1", "b:1")))
     assert (set(spot.ids), spot.objects_text) == (absent, "a:1, b:1")
 
 
-def test_bookies_that_were_only_asked_show_no_disk() -> None:
+def test_bookies_read_only_over_rpc_have_disk_blind_spots() -> None:
     [spot] = make_blind_spots(AvailableInputs.from_report(changed(directories_read=0)))
     assert (spot.ids, spot.objects_text) == (DISKS, "")
     assert "rpc:" in spot.reason
@@ -140,21 +142,21 @@ def test_bookies_that_were_only_asked_show_no_disk() -> None:
         (True, "--witness no: no bookie was asked for entries missing from its index"),
     ],
 )
-def test_where_nobody_could_be_asked_no_index_is_known_to_be_incomplete(live: bool, why: str) -> None:
+def test_unasked_bookies_are_a_blind_spot_of_index_incomplete(live: bool, why: str) -> None:
     unasked = changed(live=live, witness_asked=False)
-    assert of(unasked) == {why: {"index-incomplete"}}
-    assert of(changed(unasked, directories_read=0)) == of(changed(directories_read=0))
+    assert ids_by_reason(unasked) == {why: {"index-incomplete"}}
+    assert ids_by_reason(changed(unasked, directories_read=0)) == ids_by_reason(changed(directories_read=0))
 
 
-def test_without_any_bookie_nothing_is_known_of_copies_once() -> None:
-    none = replace(WHOLE.coverage, bookies=BookiesRead(3, 0, ("a:1", "b:1", "c:1")))
-    unread = replace(changed(directories_read=0), coverage=none)
+def test_run_without_read_bookies_has_one_blind_spot_for_copies() -> None:
+    no_bookies = replace(WHOLE.coverage, bookies=BookiesRead(3, 0, ("a:1", "b:1", "c:1")))
+    unread = replace(changed(directories_read=0), coverage=no_bookies)
     of_bookies = {*COPIES, *checks_that_need(Need.ENTRY_LOGS)}
-    assert of(unread) == {"no bookie was read": of_bookies}
-    assert of(changed(unread, bookie_sources=[])) == {"no --bookies was given": of_bookies}
+    assert ids_by_reason(unread) == {"no bookie was read": of_bookies}
+    assert ids_by_reason(changed(unread, bookie_sources=[])) == {"no --bookies was given": of_bookies}
 
 
-def test_a_bookie_that_was_not_read_is_a_blind_spot_by_name() -> None:
+def test_unread_bookies_are_named_in_a_blind_spot() -> None:
     of_bookies = checks_that_need(Need.COPIES, Need.DISKS, Need.ENTRY_LOGS)
     [spot] = make_blind_spots(AvailableInputs.from_report(report()))
     assert (spot.ids, spot.objects_text) == (of_bookies, "bk-c:3181")
@@ -163,33 +165,33 @@ def test_a_bookie_that_was_not_read_is_a_blind_spot_by_name() -> None:
     assert spot.objects_text == "37 bookies that were not fully read"
 
 
-def test_one_scan_cannot_see_a_change() -> None:
+def test_single_scan_is_a_blind_spot_of_changes() -> None:
     [spot] = make_blind_spots(AvailableInputs.from_report(changed(positions=["0x16f"])))
     assert set(spot.ids) == {"orphan-ledger-deleting", "registered-twice"}
 
 
-def test_ids_in_doubt_hide_marks_of_deleted_ledgers_and_what_records_say_and_no_orphan() -> None:
+def test_damaged_ledger_tree_is_a_blind_spot_of_records_but_not_of_orphans() -> None:
     holed = changed(in_doubt={"ids": "1", "reasons": ["/ledgers/L5: not at the path of a ledger"]})
-    [(why, ids)] = of(holed).items()
+    [(why, ids)] = ids_by_reason(holed).items()
     assert why == "part of the ledger tree could not be read or is at the wrong path"
     assert {"mark-of-deleted-ledger", "segment-gap"} <= ids
     assert not ids & {"orphan-ledger", "entry-lost"}
     misplaced = report([*TALLIES, tally("metadata-misplaced", "error")], coverage=coverage(True))
-    assert of(misplaced) == {}
+    assert ids_by_reason(misplaced) == {}
 
 
-def test_a_gap_of_the_metadata_could_hide_what_any_check_looks_at() -> None:
-    [(why, ids)] = of(changed(gaps=["/ledgers/00: no children"])).items()
+def test_metadata_gap_is_a_blind_spot_of_many_checks() -> None:
+    [(why, ids)] = ids_by_reason(changed(gaps=["/ledgers/00: no children"])).items()
     assert why == "not all of the metadata could be read"
     assert {"segment-gap", "owner-dangling", "entry-lost", "orphan-ledger"} <= ids
 
 
-def test_without_an_instance_id_nothing_differs_from_it() -> None:
+def test_missing_instance_id_is_a_blind_spot_of_instance_mismatch() -> None:
     unnamed = replace(WHOLE, cluster=replace(WHOLE.cluster, instance_id=None))
-    assert list(of(unnamed).values()) == [{"instance-mismatch"}]
+    assert list(ids_by_reason(unnamed).values()) == [{"instance-mismatch"}]
 
 
-def test_a_run_of_an_earlier_version_opens_and_what_it_does_not_say_is_unknown() -> None:
+def test_run_of_an_earlier_version_has_unknown_blind_spots() -> None:
     value = json.loads(WHOLE.to_json())
     value["schema"] = "bookkeeper-auditor/report/4"
     for name in ("keeps_marks", "keeps_times", "marks_listed", "bookies_listed", "directories_read"):
@@ -210,7 +212,7 @@ def test_a_run_of_an_earlier_version_opens_and_what_it_does_not_say_is_unknown()
     assert "; it is unknown which checks were skipped; " in history.status_line(old, "r", 0)
 
 
-BLIND = {
+SAMPLE_RUNS = {
     "rpc: alone": changed(directories_read=0),
     "metadata alone": replace(
         changed(bookie_sources=[], directories_read=0, entry_logs=False, witness_asked=False),
@@ -224,15 +226,15 @@ BLIND = {
 }
 
 
-@pytest.mark.parametrize("name", BLIND)
-def test_every_form_calls_the_same_checks_blind(name: str) -> None:
-    run = replace(BLIND[name], run=replace(BLIND[name].run, tally=[]))
+@pytest.mark.parametrize("name", SAMPLE_RUNS)
+def test_every_report_format_has_the_same_blind_checks(name: str) -> None:
+    run = replace(SAMPLE_RUNS[name], run=replace(SAMPLE_RUNS[name].run, tally=[]))
     blind, nothing = {*find_blind_spots(run)}, {*checks_without_input(run)}
     assert nothing <= blind
     cases = ET.fromstring(junit.render(run)).iter("testcase")
     assert {case.get("name") for case in cases if case.find("skipped") is not None} == blind
     [invocation] = json.loads("".join(sarif.render(run, ())))["runs"][0]["invocations"]
-    rules = [each.get("associatedRule") for each in invocation["toolExecutionNotifications"]]
+    rules = [notification.get("associatedRule") for notification in invocation["toolExecutionNotifications"]]
     assert {rule["id"] for rule in rules if rule} == blind
     metrics = openmetrics.render(run)
     assert {*re.findall(r'^bkaudit_check_blind{.*id="([^"]+)"', metrics, re.MULTILINE)} == blind
@@ -240,9 +242,9 @@ def test_every_form_calls_the_same_checks_blind(name: str) -> None:
     assert seeing == {check.id for check in ALL_CHECKS} - nothing
     rows = [line for line in markdown.render(run).splitlines() if line.startswith("| skipped checks |")]
     assert {id for id in CHECK_BY_ID if any(re.search(rf"[ ,]{id}[ ,]", row) for row in rows)} == blind
-    said = f"{len(nothing)} of {len(ALL_CHECKS)} checks had no input"
+    summary = f"{len(nothing)} of {len(ALL_CHECKS)} checks had no input"
     for text in (first_screen.render(run), cells.run_cell(run)):
-        assert (said in text) == bool(nothing)
+        assert (summary in text) == bool(nothing)
     audited = changed(run, blind=[*checks_without_input(run)])  # as an audit writes it
     assert (f"; {len(nothing)} checks skipped; " in history.status_line(audited, "r", 0)) == (
         len(nothing) > 1

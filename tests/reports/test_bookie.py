@@ -20,7 +20,7 @@ from auditor.model.views import (
     RegistrationView,
 )
 from auditor.reports import bookie
-from tests.actions.test_gate import HOLD, Held
+from tests.actions.test_gate import HOLD, Run
 from tests.reports.samples import NO_HOLDS, ORPHAN
 
 WIDTH = 60
@@ -68,7 +68,7 @@ BOOKIE = BookieView(
         ),
     ),
 )
-TOLD = """\
+EXPECTED_TEXT = """\
 bookie      bk-a:3181
 registered  writable
             bookie at 10.0.0.1:3181 (bookie-rpc)
@@ -97,8 +97,8 @@ disks
     ledgers in this directory: 1,200
       bk-b:3181: 1,199 name this bookie; 1,150 match it
           entry for entry
-      bk-a:3181: 800 name this bookie; 12 match it entry
-          for entry
+      bk-a:3181: 800 name this bookie; 12 match it entry for
+          entry
 
 problems
   alias-gc-danger (critical; 1, 1 unconfirmed)
@@ -108,11 +108,11 @@ problems
     why    """
 
 
-def test_a_bookie_is_told_from_its_cookie_to_its_problems() -> None:
-    assert render(BOOKIE).startswith(TOLD)
+def test_bookie_text_goes_from_cookie_to_problems() -> None:
+    assert render(BOOKIE).startswith(EXPECTED_TEXT)
 
 
-def test_each_problem_says_why_how_sure_and_what_to_do() -> None:
+def test_every_problem_has_reason_confidence_and_action() -> None:
     alias, _, orphan = render(BOOKIE).partition("\n\nproblems\n")[2].partition("\n\n")
     for label in ("why ", "sure", "do  "):
         assert f"\n    {label}   " in alias
@@ -124,7 +124,7 @@ def test_each_problem_says_why_how_sure_and_what_to_do() -> None:
     assert "\n           bookkeeper shell ledgermetadata -l 36\n" in orphan
 
 
-def test_certainty_is_one_line_of_each_problem() -> None:
+def test_confidence_of_a_problem_is_one_line() -> None:
     wide = bookie.render(BOOKIE, 100).splitlines()
     assert [line for line in wide if line.startswith("    sure ")] == [
         "    sure   0 of 1 confirmed; bkaudit explain check alias-gc-danger",
@@ -134,10 +134,10 @@ def test_certainty_is_one_line_of_each_problem() -> None:
     assert "\n    sure   confirmed;\n           bkaudit explain check orphan-ledger\n" in narrow
 
 
-def test_commands_fit_the_storage() -> None:
+def test_commands_match_the_ledger_storage() -> None:
     files, database = "regenerate-interleaved-storage-index-file", "rebuild-db-ledger"
     damaged = replace(BOOKIE, problems=(ProblemView("index-unreadable", Severity.ERROR, 1, 0, ("cut",)),))
-    for storage, shown, said in (
+    for storage, shown, storage_line in (
         ("idx", files, "storage     index files: InterleavedLedgerStorage or"),
         ("rocksdb", database, "storage     DbLedgerStorage\n"),
     ):
@@ -146,14 +146,14 @@ def test_commands_fit_the_storage() -> None:
             shown is files,
             shown is database,
         ]
-        assert said in text
+        assert storage_line in text
     unknown = render(damaged)
     assert files not in unknown
     assert database not in unknown
     assert "the bookie's ledger storage. This run could not determine it." in " ".join(unknown.split())
 
 
-def test_an_id_that_the_shell_refuses_is_said_to_be_one() -> None:
+def test_bookie_id_that_the_shell_refuses_has_a_notice() -> None:
     unused = ProblemView("cookie-unused", Severity.NOTE, 1, 0, ("it has a cookie",))
     refused = "The shell refuses a bookie id that does not have the form host:port."
     unusual = replace(BOOKIE, bookie_id="bk-a.rack1", problems=(unused,))
@@ -165,7 +165,7 @@ def test_an_id_that_the_shell_refuses_is_said_to_be_one() -> None:
     assert refused not in usual
 
 
-def test_holds_stand_before_the_findings_and_in_the_place_of_commands(tmp_path: Path) -> None:
+def test_holds_come_before_findings_and_replace_commands(tmp_path: Path) -> None:
     unused = ProblemView("cookie-unused", Severity.NOTE, 1, 0, ("it has a cookie",))
     lift = {"lift": "data-elsewhere", "carried": True, "certain": False}
     rows = [
@@ -173,7 +173,7 @@ def test_holds_stand_before_the_findings_and_in_the_place_of_commands(tmp_path: 
         HOLD | {"object": "source", "key": "bookie bk-a:3181", "forbids": ["stop"]},
         HOLD | {"key": "bk-b:3181"},
     ]
-    shown = bookie.render(replace(BOOKIE, problems=(unused,)), 80, Held(tmp_path, *rows))
+    shown = bookie.render(replace(BOOKIE, problems=(unused,)), 80, Run(tmp_path, *rows))
     assert "cookie_delete" not in shown
     text = " ".join(shown.split())
     because = "bk1:3181 has the last known copy of entries of 1 ledger (bookie-alias"
@@ -183,12 +183,12 @@ def test_holds_stand_before_the_findings_and_in_the_place_of_commands(tmp_path: 
     assert text.index("do not stop") < text.index("problems")
 
 
-def test_other_ids_are_told_with_what_speaks_for_them_and_against() -> None:
+def test_aliases_are_listed_with_evidence_for_and_against() -> None:
     aliases = (
         AliasView("10.0.0.1:3181", True, False, (("endpoint-is-id", "bk-a:3181 is at 10.0.0.1:3181", None),)),
         AliasView("bk-a", False, True, (("short-name", "bk-a may be it", "their directories differ"),)),
     )
-    told = render(replace(BOOKIE, aliases=aliases))
+    text = render(replace(BOOKIE, aliases=aliases))
     assert (
         """
             ledgers /data/ledgers1
@@ -198,23 +198,23 @@ looks like  bk-a (registered)
             short-name: bk-a may be it; but their
               directories differ
 read """
-        in told
+        in text
     )
 
 
-def test_what_is_not_there_is_said_too() -> None:
+def test_missing_facts_of_a_bookie_are_reported() -> None:
     bare = BookieView(
         "bk-z:3181", "unread", "no source covers this bookie", None, False, False, False, 3, 2, 1, None, 0
     )
     text = render(bare)
-    for said in ("registered  no", "cookie      none in the store", "read        not at all"):
-        assert said in text
+    for line in ("registered  no", "cookie      none in the store", "read        not at all"):
+        assert line in text
     assert "held        unknown" in text
     assert text.endswith("disks\n  no disk was found\n\nproblems\n  none")
     assert "held        none" in render(replace(bare, read="read", reason=None))
 
 
-def test_what_cannot_be_read_says_why() -> None:
+def test_unreadable_parts_of_a_bookie_have_their_reason() -> None:
     broken = replace(
         BOOKIE,
         cookie=CookieView(damage="byte 3: no layout"),
@@ -242,22 +242,22 @@ def test_what_cannot_be_read_says_why() -> None:
     assert "its path belongs to no bookie\n    attributed to no bookie" in text
 
 
-def test_every_line_fits_and_nothing_reaches_the_terminal_as_a_command() -> None:
+def test_bookie_text_fits_the_width_and_escapes_control_characters() -> None:
     long = replace(BOOKIE, bookie_id="bk\x1b[31m" + "x" * 200, directories=(replace(DISK, path="/d" * 90),))
     lines = render(long).splitlines()
     commands = ("bookkeeper shell", "bkaudit explain")
-    assert all(len(line) <= WIDTH for line in lines if not any(each in line for each in commands))
+    assert all(len(line) <= WIDTH for line in lines if not any(command in line for command in commands))
     assert "\x1b" not in render(long)
 
 
-def test_journals_are_told_with_what_was_read_of_them_and_what_lies_below_the_mark() -> None:
-    gone = "1a1fc8020c3.txn is missing; the bookie would replay the journal from it"
+def test_journal_text_has_mark_newer_entries_and_old_files() -> None:
+    damage = "1a1fc8020c3.txn is missing; the bookie would replay the journal from it"
     journals = (
         JournalView("/mnt/bk-a/journal0", None, "1a1fc8020c3.txn", 6656, 2, 3, 12345),
-        JournalView("/mnt/bk-a/journal1", gone, "1a1fc8020c3.txn", 0, 0, 0, 0),
+        JournalView("/mnt/bk-a/journal1", damage, "1a1fc8020c3.txn", 0, 0, 0, 0),
     )
-    told = render(replace(BOOKIE, tail="unread", journals=journals))
-    shown = told.partition("\n\njournals\n")[2].partition("\n\nproblems")[0]
+    text = render(replace(BOOKIE, tail="unread", journals=journals))
+    shown = text.partition("\n\njournals\n")[2].partition("\n\nproblems")[0]
     assert max(map(len, shown.splitlines())) <= WIDTH
     assert shown.splitlines() == [
         "  incomplete",
@@ -278,19 +278,19 @@ def test_journals_are_told_with_what_was_read_of_them_and_what_lies_below_the_ma
 
 
 @pytest.mark.parametrize(
-    ("tail", "said"),
+    ("tail", "expected"),
     [
         ("read", "read completely: entries in them count"),
         ("stopped", "not read: the bookie shut down cleanly"),
         (None, "not checked"),
     ],
 )
-def test_how_the_journal_is_known_is_said_in_a_word(tail: str | None, said: str) -> None:
+def test_journal_state_has_its_text(tail: str | None, expected: str) -> None:
     view = replace(BOOKIE, tail=tail, journals=(JournalView("/j", None, None, None, 0, 0, 0),))
-    assert f"\njournals\n  {said}" in render(view)
+    assert f"\njournals\n  {expected}" in render(view)
 
 
-def test_what_the_index_time_rests_on_is_told() -> None:
+def test_index_time_basis_is_printed() -> None:
     dated = replace(BOOKIE, index_time=1_795_237_660_000, index_time_basis="older-journal")
     assert (
         "index time  2026-11-21 05:07:40 UTC\n"

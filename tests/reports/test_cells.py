@@ -54,14 +54,14 @@ class Page(HTMLParser):
         self.text += data
 
 
-def test_a_run_says_its_verdict_first_and_what_is_at_stake() -> None:
+def test_run_cell_starts_with_the_verdict_and_has_the_impact() -> None:
     text = Page(run_cell(report())).text
     assert text.startswith("NOT HEALTHY: 1 critical, 3 error, 12 note")
     assert "118 of 120 checked, 2 unknown" in text
     assert "4.2 GB" in text
 
 
-def test_findings_are_counted_by_check_and_the_first_are_shown() -> None:
+def test_findings_cell_has_counts_by_check_and_first_findings() -> None:
     text = Page(findings_cell(report())).text
     assert text.startswith("16 findings")
     assert "below-ack-quorum311" in text  # three of them, one not confirmed, one new
@@ -69,7 +69,7 @@ def test_findings_are_counted_by_check_and_the_first_are_shown() -> None:
     assert "iterate over the findings to read all" in text
 
 
-def test_a_ledger_shows_its_holes_as_signs_and_its_facts_as_text() -> None:
+def test_ledger_cell_marks_missing_entries_and_prints_facts() -> None:
     html = ledger_cell(LEDGER)
     text = Page(html).text
     assert html.count(">×<") == 5 + 1  # the cells, and the legend
@@ -78,12 +78,12 @@ def test_a_ledger_shows_its_holes_as_signs_and_its_facts_as_text() -> None:
     assert text.count("segments") == 1  # the text's own drawing is left out
 
 
-def test_a_ledger_without_entries_is_told_as_text() -> None:
+def test_ledger_cell_without_entries_is_text() -> None:
     text = Page(ledger_cell(replace(LEDGER, last_entry_id=-1, replicas=()))).text
     assert "no bookie should hold an entry" in text
 
 
-def test_a_run_without_findings_says_so() -> None:
+def test_cells_of_a_run_without_findings_show_zero() -> None:
     assert "0 findings" in Page(findings_cell(report([], ()))).text
     assert "0" in Page(run_cell(report([], (), impact=[]))).text
 
@@ -115,7 +115,7 @@ def test_hostile_text_stays_text(html: str) -> None:
     assert "\u202e" not in html
 
 
-def test_cells_are_small_whatever_the_run() -> None:
+def test_cells_of_a_huge_run_are_small() -> None:
     many = tuple(numbered(LOST, number) for number in range(500))
     huge = replace(BELOW, message="x" * 100_000, missing=LOST.missing * 1_000)
     assert len(findings_cell(report(findings=(huge, *many, ORPHAN)))) < 50_000

@@ -16,7 +16,7 @@ PAGES = check_pages.document_texts()
 every_check = pytest.mark.parametrize("each", ALL_CHECKS, ids=lambda each: each.id)
 
 
-def test_the_pages_in_docs_are_those_of_the_checks() -> None:
+def test_pages_in_docs_equal_the_generated_pages() -> None:
     docs = ROOT / "docs"
     names = ["checks.md", *(f"checks/{path.name}" for path in (docs / "checks").iterdir())]
     written = {name: (docs / name).read_text("utf-8") for name in names}
@@ -33,16 +33,16 @@ def test_every_link_of_the_list_leads_to_a_heading() -> None:
         f"{name}#{id}" for name, text in PAGES.items() for id in re.findall(r"^## (\S+)$", text, re.MULTILINE)
     }
     links = re.findall(r"\]\(([^)#]+#[^)]+)\)", PAGES["checks.md"])
-    assert links == [f"checks/{GROUP_BY_ID[each.id]}.md#{each.id}" for each in ALL_CHECKS]
-    assert {*links} == {each for each in headings if each.startswith("checks/")}
+    assert links == [f"checks/{GROUP_BY_ID[entry.id]}.md#{entry.id}" for entry in ALL_CHECKS]
+    assert {*links} == {entry for entry in headings if entry.startswith("checks/")}
 
 
-def test_a_link_of_old_still_finds_its_check_in_the_list() -> None:
-    assert re.findall(r'<a id="([^"]+)"></a>', PAGES["checks.md"]) == [each.id for each in ALL_CHECKS]
+def test_check_list_has_an_anchor_for_every_check() -> None:
+    assert re.findall(r'<a id="([^"]+)"></a>', PAGES["checks.md"]) == [check.id for check in ALL_CHECKS]
 
 
 @every_check
-def test_a_page_at_a_terminal_keeps_its_width_but_for_commands(each: Check) -> None:
+def test_page_text_fits_the_width_except_commands(each: Check) -> None:
     commands = {command.text for command in each.commands}
     for width in (60, 80):
         lines = check_pages.page_text(each, width).splitlines()
@@ -51,7 +51,7 @@ def test_a_page_at_a_terminal_keeps_its_width_but_for_commands(each: Check) -> N
 
 
 @every_check
-def test_a_page_has_all_of_its_text(each: Check) -> None:
+def test_page_has_every_section_of_its_check(each: Check) -> None:
     words = " ".join(check_pages.page_text(each).split())
     assert each.title in words
     for heading in SECTIONS:
@@ -64,11 +64,11 @@ def test_a_page_has_all_of_its_text(each: Check) -> None:
     assert each.title in PAGES[f"checks/{GROUP_BY_ID[each.id]}.md"]
 
 
-def test_the_risks_are_explained() -> None:
-    assert all(f"| {level} | {said} |" in PAGES["checks.md"] for level, said in RISK_WORDS.items())
+def test_check_list_explains_every_risk() -> None:
+    assert all(f"| {level} | {meaning} |" in PAGES["checks.md"] for level, meaning in RISK_WORDS.items())
 
 
-def test_a_command_is_told_with_its_risk_below_it() -> None:
+def test_command_has_its_effect_and_risk_below() -> None:
     shown = check_pages.page_text(CHECK_BY_ID["cookie-unused"]).splitlines()
     place = shown.index("    bookkeeper shell cookie_delete BOOKIE")
     assert shown[place + 1] == "        Deletes the cookie from the store."

@@ -22,31 +22,31 @@ REUSED: Reuse = {
     "ledgers": {"reused": 0, "read": 10_000},
     "notes": ["bk-c:3181 was read again: that run did not read this bookie"],
 }
-SAID = "29,700 of 30,000 indexes and 0 of 10,000 ledgers from monday"
+REUSE_TEXT = "29,700 of 30,000 indexes and 0 of 10,000 ledgers from monday"
 
 
-def explained(of: Report) -> str:
-    return run.render(RunView("runs/2", of, 6), 100)
+def explained(full_report: Report) -> str:
+    return run.render(RunView("runs/2", full_report, 6), 100)
 
 
-def page(of: Report) -> str:
-    return "".join(html.render(of, Figures()))
+def page(full_report: Report) -> str:
+    return "".join(html.render(full_report, Figures()))
 
 
 @pytest.mark.parametrize("render", [text.render, markdown.render, page, explained])
-def test_a_report_says_how_much_was_not_read_again(render: Callable[[Report], str]) -> None:
+def test_every_report_has_the_reused_counts(render: Callable[[Report], str]) -> None:
     # Without suppressions: the first screen has room for the whole sentence.
-    assert SAID in " ".join(render(report(reused=REUSED, suppressions=[])).split())
+    assert REUSE_TEXT in " ".join(render(report(reused=REUSED, suppressions=[])).split())
     assert "reused" not in render(report()).lower()
     assert "not read again" not in render(report()).lower()
 
 
 @pytest.mark.parametrize("render", [page, explained])
-def test_a_long_report_says_why_something_was_read_again(render: Callable[[Report], str]) -> None:
+def test_long_report_has_the_reason_for_reading_again(render: Callable[[Report], str]) -> None:
     assert "bk-c:3181 was read again: that run did not read this bookie" in render(report(reused=REUSED))
 
 
-def test_the_schema_knows_it() -> None:
+def test_report_schema_requires_the_reuse_notes() -> None:
     schema = json.loads((Path(__file__).parents[2] / "schemas/report.schema.json").read_text())
     value = json.loads(report(findings=(), reused=REUSED).to_json())
     jsonschema.validate(value, schema)

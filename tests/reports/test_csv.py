@@ -32,7 +32,7 @@ def test_a_finding_is_a_row_with_every_column() -> None:
     assert (row["bookie_id"], row["change"], row["first_seen"], row["suppressed"]) == ("", "", "", "")
 
 
-def test_what_time_says_of_a_finding_is_in_its_row() -> None:
+def test_csv_row_has_change_first_seen_and_suppression() -> None:
     change_status = ChangeStatus("worse", 1_795_237_669_000, "=known")
     [head, row] = csv.render([LOST], {LOST.fingerprint: change_status}.get)
     [shown] = plain_csv.DictReader(io.StringIO(head + row))
@@ -52,7 +52,7 @@ def test_no_cell_is_a_formula_a_second_line_or_a_second_cell() -> None:
     assert (row["scope_id"], row["ledger_id"]) == ("-1", "-7")
 
 
-def test_a_row_stays_short_whatever_was_found() -> None:
+def test_csv_row_is_short_for_a_huge_finding() -> None:
     names = tuple(f"bookie-{number}:3181" for number in range(5_000))
     holes = tuple((7 * number, 7 * number, 1, 0) for number in range(1_000))
     [row] = rows(replace(BELOW, unknown=names, missing=tuple(Missing(name, holes, 1_000) for name in names)))
@@ -62,15 +62,15 @@ def test_a_row_stays_short_whatever_was_found() -> None:
     assert row["unknown"].endswith("and 4,980 more")
 
 
-def test_rows_come_one_by_one() -> None:
-    taken = []
+def test_csv_rows_are_rendered_one_by_one() -> None:
+    rendered = []
 
     def many() -> Iterator[Finding]:
         for finding in (LOST, BELOW, ORPHAN, UNREAD):
-            taken.append(finding)
+            rendered.append(finding)
             yield finding
 
     lines = csv.render(many())
     next(lines)
     next(lines)
-    assert taken == [LOST]
+    assert rendered == [LOST]

@@ -15,10 +15,10 @@ LINES = (
 )
 
 
-def test_a_diagnosis_is_read_in_eighty_columns_topic_by_topic() -> None:
+def test_diagnosis_fits_eighty_columns_and_is_grouped_by_topic() -> None:
     shown = render(Diagnosis(LINES, ("under-replication marks: etcd has none",))).splitlines()
     assert max(map(len, shown)) <= WIDTH
-    titles = [each for each in shown if each and not each.startswith(" ")]
+    titles = [line for line in shown if line and not line.startswith(" ")]
     assert titles == [
         "This machine",
         "The metadata store",
@@ -35,24 +35,22 @@ def test_a_diagnosis_is_read_in_eighty_columns_topic_by_topic() -> None:
 
 
 @pytest.mark.parametrize("width", [60, 100])
-def test_a_diagnosis_is_as_wide_as_its_terminal(width: int) -> None:
-    said = "of the bookies in cookies or registrations 3 can be read in full " * 3
-    lines = (AnswerLine("bookies", "coverage", AnswerState.WARN, said, said, 3),)
-    longest = max(map(len, render(Diagnosis(lines, (said,)), width).splitlines()))
+def test_diagnosis_lines_fill_the_terminal_width(width: int) -> None:
+    detail = "of the bookies in cookies or registrations 3 can be read in full " * 3
+    lines = (AnswerLine("bookies", "coverage", AnswerState.WARN, detail, detail, 3),)
+    longest = max(map(len, render(Diagnosis(lines, (detail,)), width).splitlines()))
     assert width - 15 < longest <= width
 
 
 @pytest.mark.parametrize(("codes", "code"), [((0, 3), 3), ((3, 4), 4), ((4, 2, 3), 2), ((0,), 0), ((), 0)])
-def test_the_exit_code_is_that_of_an_audit_with_the_same_precedence(
-    codes: tuple[int, ...], code: int
-) -> None:
-    lines = tuple(AnswerLine("out", "place", AnswerState.WARN, "", None, each) for each in codes)
+def test_diagnosis_exit_code_follows_the_precedence_of_an_audit(codes: tuple[int, ...], code: int) -> None:
+    lines = tuple(AnswerLine("out", "place", AnswerState.WARN, "", None, exit_code) for exit_code in codes)
     assert Diagnosis(lines, ()).exit_code == code
 
 
-def test_each_exit_code_is_said_in_words() -> None:
-    said = {
+def test_each_exit_code_has_its_own_text() -> None:
+    texts = {
         render(Diagnosis((AnswerLine("out", "a", AnswerState.WARN, "b", None, code),), ()))
         for code in (0, 2, 3, 4)
     }
-    assert len(said) == 4
+    assert len(texts) == 4

@@ -25,22 +25,22 @@ from tests.reports.hostile import BOOKIE
 from tests.reports.samples import BELOW, LOST, ORPHAN
 
 
-def test_nothing_is_left_that_a_terminal_would_obey() -> None:
+def test_printable_replaces_control_characters_and_keeps_other_scripts() -> None:
     assert printable(BOOKIE).isprintable()
     assert printable("Zürich 東京 bk-1:3181") == "Zürich 東京 bk-1:3181"
 
 
-def test_of_very_many_bookies_some_are_named_and_the_others_counted() -> None:
+def test_missing_text_names_some_bookies_and_counts_the_rest() -> None:
     many = replace(LOST, missing=tuple(Missing(f"bk{n}:1", ((0, 0, 1, 0),), 1) for n in range(1000)))
     assert missing_text(many, 2) == "bk0:1 lacks 0 (1 entry); bk1:1 lacks 0 (1 entry); and 998 more bookies"
 
 
-def test_a_finding_is_about_what_it_names() -> None:
+def test_subject_texts_name_scope_ledger_and_bookie() -> None:
     assert subject_texts(replace(ORPHAN, scope_id=-1)) == ["scope -1", "ledger 36", "bookie bk-b:3181"]
     assert subject_texts(BELOW) == ["ledger 7"]
 
 
-def test_a_message_names_its_subject_whole_or_not_at_all() -> None:
+def test_sentence_on_subject_contains_the_whole_subject_name() -> None:
     assert is_sentence_on_subject(replace(BELOW, message="too few copies of ledger 7"))
     assert not is_sentence_on_subject(replace(BELOW, message="too few copies of ledger 70"))
     assert not is_sentence_on_subject(replace(BELOW, message="1. too few copies of ledger 7"))
@@ -63,7 +63,7 @@ SHORT = replace(
 )
 
 
-def test_a_finding_says_which_entries_and_positions_are_in_its_class() -> None:
+def test_finding_lists_the_entries_and_positions_of_its_class() -> None:
     assert entry_texts(SHORT, 5) == [
         "below ack quorum: 4, 9, ... 19; 30-32 (7 entries)",
         "topic shop/orders/a-partition-0: positions 7:4, 7:9, ... 7:19; 7:30 to 7:32",
@@ -76,9 +76,9 @@ def test_a_finding_says_which_entries_and_positions_are_in_its_class() -> None:
     assert class_entries_text(many).endswith("12,14 and 12 more ranges (20 entries)")
 
 
-def test_only_entries_of_a_topics_own_ledger_are_positions() -> None:
-    for other in ({"kind": "cursor"}, {"application": "distributedlog"}):
-        assert positions_text(replace(SHORT, evidence=SHORT.evidence | {"owner": OWNER | other})) == ""
+def test_positions_are_shown_only_for_entries_of_a_topics_ledger() -> None:
+    for owner_change in ({"kind": "cursor"}, {"application": "distributedlog"}):
+        assert positions_text(replace(SHORT, evidence=SHORT.evidence | {"owner": OWNER | owner_change})) == ""
     assert positions_text(replace(SHORT, evidence=SHORT.evidence | {"class_entries": None})) == ""
     assert class_entries_text(replace(SHORT, id="surplus-entries")) == ""
 

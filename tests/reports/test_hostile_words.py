@@ -42,9 +42,9 @@ def texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Where texts stand in JSON."""
     if isinstance(value, str):
         yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in items:
-        yield from texts(item, (*path, key))
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in pairs:
+        yield from texts(child, (*path, key))
 
 
 def put(value: Any, path: tuple[Any, ...], text: str) -> Any:
@@ -71,13 +71,13 @@ def hostile_report() -> tuple[Report, int]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     home = tmp_path_factory.mktemp("hostile")
-    made, count = hostile_report()
+    run_report, count = hostile_report()
     assert count >= 25
     bookie = {"bookie_id": BOOKIE, "named": True, "found": True, "read": "read", "replicas": 1, "ledgers": 1}
     made_run(
         home / "run",
         (HOSTILE,),
-        made,
+        run_report,
         changes=[change_row(HOSTILE, 0, "new", suppressed=WORDS)],
         bookies=[bookie | {"depending": 1}],
         identities=[{"bookie_id": BOOKIE, "aliases": []}],
@@ -85,13 +85,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return open_run(home / "run")
 
 
-def shown(run: Run, form: str) -> str:
+def render_form(run: Run, form: str) -> str:
     out = io.BytesIO()
     FORMS[form].write(run, out)
     return out.getvalue().decode()
 
 
-def hold_plain(text: str) -> None:
+def assert_plain(text: str) -> None:
     """No character that a terminal obeys, and no line that someone else begins."""
     wrong = {char for char in text if not char.isprintable() and char != "\n"}
     assert not wrong
@@ -114,18 +114,18 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: "-".join(command[:2]).lower()[:20])
-def test_no_command_gives_a_terminal_orders(command: tuple[str, ...], run: Run, tmp_path: Path) -> None:
+def test_no_command_prints_control_characters(command: tuple[str, ...], run: Run, tmp_path: Path) -> None:
     places = {"RUN": run.path, "RUNS": str(Path(run.path).parent), "PLAN": str(tmp_path / "plan.toml")}
     done = bkaudit(*(places.get(word, word) for word in command))
     assert done.exit_code != 70, done.stderr
     assert done.stdout + done.stderr
-    hold_plain(done.stdout)
-    hold_plain(done.stderr)
+    assert_plain(done.stdout)
+    assert_plain(done.stderr)
 
 
 @pytest.mark.parametrize("form", ["text", "plain"])
-def test_no_text_gives_a_terminal_orders(form: str, run: Run) -> None:
-    hold_plain(shown(run, form))
+def test_text_forms_contain_no_control_characters(form: str, run: Run) -> None:
+    assert_plain(render_form(run, form))
 
 
 class Tags(HTMLParser):
@@ -143,45 +143,45 @@ class Tags(HTMLParser):
 
 
 def tags(page: str) -> Tags:
-    found = Tags()
-    found.feed(page)
-    return found
+    parser = Tags()
+    parser.feed(page)
+    return parser
 
 
-def test_a_page_has_its_own_scripts_and_no_others(run: Run, tmp_path: Path) -> None:
-    said = report([tally("entry-lost", "critical")], (LOST,))
-    plain = made_run(tmp_path / "run", (LOST,), said, changes=[change_row(LOST, 0, "new")])
-    found = tags(shown(run, "html"))
-    assert not found.wrong
-    assert found.scripts == tags(shown(plain, "html")).scripts
+def test_html_page_contains_only_its_own_scripts(run: Run, tmp_path: Path) -> None:
+    plain_report = report([tally("entry-lost", "critical")], (LOST,))
+    plain = made_run(tmp_path / "run", (LOST,), plain_report, changes=[change_row(LOST, 0, "new")])
+    page_tags = tags(render_form(run, "html"))
+    assert not page_tags.wrong
+    assert page_tags.scripts == tags(render_form(plain, "html")).scripts
 
 
-def test_no_cell_is_a_formula(run: Run) -> None:
-    rows = list(csv.reader(io.StringIO(shown(run, "csv"), newline=""), strict=True))
+def test_no_csv_cell_is_a_formula(run: Run) -> None:
+    rows = list(csv.reader(io.StringIO(render_form(run, "csv"), newline=""), strict=True))
     assert len({len(row) for row in rows}) == 1
     formulas = [cell for row in rows for cell in row if re.match(r"[=+@\t\r]|-(?!\d+$)", cell)]
     assert not formulas
 
 
-def test_machines_read_what_is_for_machines(run: Run) -> None:
-    ElementTree.fromstring(shown(run, "junit"))
+def test_machine_readable_forms_parse_with_hostile_text(run: Run) -> None:
+    ElementTree.fromstring(render_form(run, "junit"))
     for form in ("json", "sarif", "slack"):
-        json.loads(shown(run, form))
-    for line in shown(run, "jsonl").split("\n")[:-1]:
+        json.loads(render_form(run, form))
+    for line in render_form(run, "jsonl").split("\n")[:-1]:
         json.loads(line)
-    text = shown(run, "openmetrics")
+    text = render_form(run, "openmetrics")
     names = {family.name for family in text_string_to_metric_families(text)}  # type: ignore[no-untyped-call]
     assert names
     assert all(name.startswith("bkaudit_") for name in names)
 
 
-def test_a_message_calls_nobody_and_leads_nowhere(run: Run) -> None:
-    slack = shown(run, "slack")
+def test_slack_and_markdown_contain_no_hostile_mention_or_link(run: Run) -> None:
+    slack = render_form(run, "slack")
     assert "<!channel>" not in slack
     assert "<@U1>" not in slack
-    source = shown(run, "markdown")
+    source = render_form(run, "markdown")
     page = MarkdownIt("commonmark", {"html": True}).enable("table").render(source)
-    found = tags(page)
-    assert (found.scripts, found.wrong) == (0, [])
+    page_tags = tags(page)
+    assert (page_tags.scripts, page_tags.wrong) == (0, [])
     assert 'evil.example"' not in page
     assert "@all" not in source

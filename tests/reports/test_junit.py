@@ -23,16 +23,16 @@ def cases(report: Report) -> dict[str, Case]:
 
 
 def kinds(case: Case) -> list[type]:
-    return [type(each) for each in case.result]
+    return [type(result) for result in case.result]
 
 
-def test_there_is_a_case_for_every_check() -> None:
+def test_every_check_has_a_junit_test_case() -> None:
     shown = cases(report())
     assert sorted(shown) == sorted(check.id for check in ALL_CHECKS)
     assert shown["entry-lost"].classname == "bookkeeper.replication"
 
 
-def test_a_check_fails_with_what_makes_a_verdict_not_healthy() -> None:
+def test_junit_case_fails_with_the_findings_of_its_check() -> None:
     shown = cases(report())
     assert kinds(shown["entry-lost"]) == [Failure]
     [failure] = shown["below-ack-quorum"].result
@@ -45,22 +45,22 @@ def test_a_check_fails_with_what_makes_a_verdict_not_healthy() -> None:
     assert "bkaudit explain check below-ack-quorum" in failure.text
 
 
-def test_notes_do_not_fail_and_are_shown() -> None:
+def test_note_findings_do_not_fail_their_case_and_are_shown() -> None:
     case = cases(report(coverage=coverage(True)))["orphan-ledger"]
     assert kinds(case) == []
     assert "12 note, confirmed; 4 suppressed" in case.system_out
 
 
-def test_what_is_suppressed_does_not_fail() -> None:
-    known = tally("entry-lost", "critical", 2, suppressed=2)
-    case = cases(report([known], coverage=coverage(True)))["entry-lost"]
+def test_suppressed_findings_do_not_fail_their_case() -> None:
+    suppressed_tally = tally("entry-lost", "critical", 2, suppressed=2)
+    case = cases(report([suppressed_tally], coverage=coverage(True)))["entry-lost"]
     assert kinds(case) == []
     partly = tally("entry-lost", "critical", 2, suppressed=1)
     [failure] = cases(report([partly], coverage=coverage(True)))["entry-lost"].result
     assert failure.message.startswith("1 finding: ")
 
 
-def test_what_was_not_found_is_skipped_where_not_all_was_looked_at() -> None:
+def test_check_without_finding_is_skipped_where_its_input_is_incomplete() -> None:
     unread = cases(report())
     assert kinds(unread["surplus-entries"]) == [Skipped]
     assert kinds(unread["segment-gap"]) == []
@@ -79,7 +79,7 @@ def test_what_was_not_found_is_skipped_where_not_all_was_looked_at() -> None:
     assert kinds(shallow["entry-log-missing"]) == kinds(complete["replica-mismatch"]) == []
 
 
-def test_what_nobody_owns_and_what_a_bucket_has_is_skipped_where_it_was_not_looked_at() -> None:
+def test_owner_and_offload_checks_are_skipped_without_their_listings() -> None:
     whole = coverage(True)
     unlisted = cases(report(coverage=whole, offload_listing=False))
     for id in ("object-orphan", "offload-object-missing"):
@@ -93,35 +93,35 @@ def test_what_nobody_owns_and_what_a_bucket_has_is_skipped_where_it_was_not_look
     assert kinds(looked["ledger-unowned"]) == kinds(looked["object-orphan"]) == []
 
 
-def test_what_is_known_and_since_when_is_said() -> None:
+def test_junit_failure_text_has_change_and_suppression_of_a_finding() -> None:
     change_status = ChangeStatus("new", 1_795_237_669_000, "known")
     text = junit.render(report(), {LOST.fingerprint: change_status}.get)
     assert "entry 4 has no copy left (new, suppressed: known)" in text
 
 
-def test_the_totals_are_those_of_the_cases() -> None:
+def test_suite_totals_equal_the_sums_of_its_cases() -> None:
     whole: Any = JUnitXml.fromstring(junit.render(report()).encode())
-    told = (whole.tests, whole.failures, whole.skipped, whole.errors, whole.time)
+    totals = (whole.tests, whole.failures, whole.skipped, whole.errors, whole.time)
     whole.update_statistics()
-    assert told[:4] == (whole.tests, whole.failures, whole.skipped, whole.errors)
-    assert told[0] == len(ALL_CHECKS)
-    assert (told[1], told[3], told[4]) == (2, 0, 20.0)
-    assert told[2] == len({*find_blind_spots(report())} - {"entry-lost", "below-ack-quorum"}) > 30
+    assert totals[:4] == (whole.tests, whole.failures, whole.skipped, whole.errors)
+    assert totals[0] == len(ALL_CHECKS)
+    assert (totals[1], totals[3], totals[4]) == (2, 0, 20.0)
+    assert totals[2] == len({*find_blind_spots(report())} - {"entry-lost", "below-ack-quorum"}) > 30
 
 
-def test_hostile_text_is_text() -> None:
+def test_hostile_text_stays_text_in_junit() -> None:
     [failure] = cases(report([tally("ghost-bookie", "error")], findings=(HOSTILE,)))["ghost-bookie"].result
     assert "</failure>]]><script>" in failure.text
     assert all(line.isprintable() for line in failure.text.splitlines())
 
 
-def test_system_out_is_where_a_skipped_note_is_shown() -> None:
+def test_note_of_a_skipped_check_is_shown_in_system_out() -> None:
     case = cases(report())["orphan-ledger"]
     assert kinds(case) == [Skipped]
     assert "12 note, confirmed" in case.system_out
 
 
-def test_the_document_is_bounded() -> None:
+def test_junit_document_size_is_bounded() -> None:
     many = tuple([HOSTILE] * 10_000)
     tallies = [tally(check.id, "error", 10_000) for check in ALL_CHECKS]
     assert len(junit.render(report(tallies, findings=many))) < 200_000

@@ -16,13 +16,13 @@ from auditor.reports import ledger
 HEAD, BODY = (0, 0, 1, 0), (2, 8, 2, 3)
 
 
-def groups(*of: Group) -> bytes:
-    return np.array(list(of), GROUP).tobytes()
+def groups(*entry_groups: Group) -> bytes:
+    return np.array(list(entry_groups), GROUP).tobytes()
 
 
-def replica(name: str, expected: bytes, held: bytes, **more: object) -> ReplicaView:
-    view = ReplicaView(name, True, expected, held, known=True, state="ok")
-    return replace(view, **more)  # type: ignore[arg-type]
+def replica(name: str, expected: bytes, stored: bytes, **fields: object) -> ReplicaView:
+    view = ReplicaView(name, True, expected, stored, known=True, state="ok")
+    return replace(view, **fields)  # type: ignore[arg-type]
 
 
 LEDGER = LedgerView(
@@ -88,24 +88,24 @@ bk-d:3181 was read and has no index of this ledger
 bk-e:3181 has unexpected entries: 3,4 (2 entries)"""
 
 
-def test_a_person_sees_the_hole() -> None:
+def test_ledger_drawing_shows_missing_entries() -> None:
     assert ledger.render(LEDGER) == DRAWN
 
 
-def test_the_unicode_form_says_the_same() -> None:
+def test_unicode_drawing_uses_block_characters() -> None:
     assert "bk-a:3181  █·██·██·██·○\n" in ledger.render(LEDGER, unicode=True)
 
 
-def test_a_huge_ledger_is_scaled_and_fits() -> None:
+def test_huge_ledger_drawing_is_scaled_to_eighty_columns() -> None:
     last = 3_000_000_000
-    held = groups((0, 0, 2**30, 0), (2**30 + 1, 2**30 + 1, last - 2**30, 0))
+    stored = groups((0, 0, 2**30, 0), (2**30 + 1, 2**30 + 1, last - 2**30, 0))
     whole = groups((0, 0, 2**31 - 1, 0), (2**31 - 1, 2**31 - 1, last - (2**31 - 2), 0))
     name = "a-bookie-with-a-very-long-name.rack-7.data-centre.example:3181"
     view = replace(
         LEDGER,
         last_entry_id=last,
         segments=(Segment(0, (name,)),),
-        replicas=(replica(name, whole, held), replica("bk-b:3181", whole, b"")),
+        replicas=(replica(name, whole, stored), replica("bk-b:3181", whole, b"")),
     )
     drawn = ledger.render(view)
     drawing = [line for line in drawn.splitlines() if line.startswith(("a-bookie-with-a~", "bk-b:3181 "))]
@@ -116,7 +116,7 @@ def test_a_huge_ledger_is_scaled_and_fits() -> None:
     assert max(len(line) for line in drawn.splitlines() if not line.startswith(name)) <= 80
 
 
-def test_very_many_bookies_and_segments_are_bounded() -> None:
+def test_ledger_drawing_bounds_bookies_and_segments() -> None:
     view = replace(
         LEDGER,
         segments=tuple(Segment(n, ("bk-a:3181",)) for n in range(500)),
@@ -128,14 +128,14 @@ def test_very_many_bookies_and_segments_are_bounded() -> None:
     assert len(drawn.splitlines()) < 170
 
 
-def test_a_ledger_that_is_gone_shows_what_bookies_hold() -> None:
+def test_ledger_missing_from_metadata_shows_entries_stored_on_bookies() -> None:
     view = LedgerView(7, replicas=(replica("bk-a:3181", b"", groups((0, 0, 5, 0)), is_member=False),))
     drawn = ledger.render(view)
     assert drawn.startswith("ledger 7: not in the metadata, but bookies have it")
     assert "bk-a:3181  +++++" in drawn
 
 
-def test_an_empty_ledger_and_a_damaged_one_are_told_in_words() -> None:
+def test_empty_and_unreadable_ledgers_are_described_in_words() -> None:
     empty = replace(LEDGER, last_entry_id=-1, replicas=(replica("bk-a:3181", b"", b""),))
     assert "the ledger has no entries, so no bookie should hold any" in ledger.render(empty)
     damaged = LedgerView(
@@ -145,7 +145,7 @@ def test_an_empty_ledger_and_a_damaged_one_are_told_in_words() -> None:
     assert "no bookie should hold an entry, and none does" in ledger.render(damaged)
 
 
-def test_a_cut_index_is_held_as_far_as_it_goes() -> None:
+def test_entries_beyond_the_end_of_a_cut_index_are_unknown() -> None:
     cut = replica(
         "bk-a:3181",
         groups((0, 0, 12, 0)),
@@ -159,14 +159,14 @@ def test_a_cut_index_is_held_as_far_as_it_goes() -> None:
     assert "bk-a:3181 is cut: at slot 5" in drawn
 
 
-def test_a_ledger_of_another_scope_has_its_qualified_name() -> None:
+def test_ledger_of_another_scope_shows_its_qualified_name() -> None:
     lines = ledger.render(replace(LEDGER, ledger_id=-2, scope_id=-1)).splitlines()
     assert lines[0] == "ledger -2 of scope -1: below-ack-quorum (could be entry-lost)"
     assert f"  named     {'f' * 31}e" in lines
     assert not any("named" in line for line in ledger.render(LEDGER).splitlines())
 
 
-def test_of_what_was_attached_a_bounded_part_is_shown_and_all_of_it_is_visible() -> None:
+def test_custom_metadata_is_cut_and_made_printable() -> None:
     view = replace(
         LEDGER, custom_metadata=(("k\x1b[31m\n", "v" * 500), *(("key", str(n)) for n in range(30)))
     )
@@ -176,16 +176,16 @@ def test_of_what_was_attached_a_bounded_part_is_shown_and_all_of_it_is_visible()
     assert (len(lines), lines[-1]) == (9, "  attached  and 23 more")
 
 
-def test_who_was_asked_and_what_each_said_is_told() -> None:
+def test_ledger_shows_the_answer_of_each_bookie_to_reads() -> None:
     answers = (
         AnswerView("bk-a:3181", WitnessAnswer.NO_SUCH_ENTRY, groups((11, 11, 1, 0)), 1),
         AnswerView("bk-b:3181", WitnessAnswer.SERVED, groups((0, 0, 2, 0)), 2),
         AnswerView("bk-c:3181", WitnessAnswer.UNKNOWN, groups((11, 11, 1, 0)), 1, "no connection: refused"),
         AnswerView("bk-d:3181", WitnessAnswer.NO_SUCH_LEDGER, groups((11, 11, 1, 0)), 1),
     )
-    told = ledger.render(replace(LEDGER, answers=answers))
-    assert told.startswith(ledger.render(LEDGER))
-    assert told.removeprefix(ledger.render(LEDGER)).strip().splitlines() == [
+    drawn = ledger.render(replace(LEDGER, answers=answers))
+    assert drawn.startswith(ledger.render(LEDGER))
+    assert drawn.removeprefix(ledger.render(LEDGER)).strip().splitlines() == [
         "bookies' answers to reads of single entries",
         "  bk-a:3181 does not have 11 (1 entry)",
         "  bk-b:3181 serves 0,1 (2 entries)",

@@ -20,7 +20,7 @@ LONG = "broker-17.messaging.eu-central-1.example.com:3181"
 ROOM = FileSystem(1, 270_600_000_000, 80_600_000_000, 0)
 SPACE = SpaceView(
     "bookie",
-    (SpaceTotal(LONG, {str(each): 10**12 for each in SpaceClass}),),
+    (SpaceTotal(LONG, {str(space_class): 10**12 for space_class in SpaceClass}),),
     3,
     len(SpaceClass) * 10**12,
     disks=(DiskTotal(LONG, 10**9, 10**9, 10**9, 10**9, (ROOM,)),),
@@ -52,7 +52,7 @@ def texts(width: int | None) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", texts(WIDTH))
-def test_text_fits_the_terminal_and_says_the_same(name: str) -> None:
+def test_text_fits_the_terminal_and_keeps_its_numbers(name: str) -> None:
     narrow, whole = texts(WIDTH)[name], texts(None)[name]
     assert max(map(columns_of, narrow.splitlines())) <= WIDTH
     assert max(map(columns_of, whole.splitlines())) > WIDTH

@@ -31,17 +31,17 @@ def values(
     report: Report, last_complete: int | None = None, namespaces: Sequence[OwnerTotal] | None = None
 ) -> dict[tuple[str, tuple[str, ...]], float]:
     """Each sample's value by metric and labels, the cluster's left out."""
-    found = {}
+    sample_values = {}
     for family in openmetrics_families(openmetrics.render(report, last_complete, None, namespaces)):
         for sample in family.samples:
             labels = {name: value for name, value in sample.labels.items() if name != "cluster"}
             assert sample.labels["cluster"] == CLUSTER
             assert sample.timestamp is None
-            found[sample.name, tuple(labels.values())] = sample.value
-    return found
+            sample_values[sample.name, tuple(labels.values())] = sample.value
+    return sample_values
 
 
-def test_both_parsers_read_the_same() -> None:
+def test_both_parsers_read_the_same_metric_families() -> None:
     text = openmetrics.render(report())
     read = [
         [(family.name, family.type, family.documentation, family.samples) for family in families(text)]
@@ -54,7 +54,7 @@ def test_both_parsers_read_the_same() -> None:
 
 
 @pytest.mark.parametrize("shown", [report(), report([], (), coverage(True), changes=None)])
-def test_prometheus_has_nothing_to_say_against_it(shown: Report) -> None:
+def test_promtool_accepts_the_metrics(shown: Report) -> None:
     if shutil.which("promtool") is None:
         pytest.skip("needs promtool")
     outcome = subprocess.run(
@@ -67,7 +67,7 @@ def test_prometheus_has_nothing_to_say_against_it(shown: Report) -> None:
     assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "", "")
 
 
-def test_the_numbers_are_those_of_the_report() -> None:
+def test_metric_values_are_those_of_the_report() -> None:
     shown = values(report())
     assert shown["bkaudit_run_finished_timestamp_seconds", ()] == 1_795_237_689
     assert shown["bkaudit_run_duration_seconds", ()] == 20
@@ -91,7 +91,7 @@ def test_the_numbers_are_those_of_the_report() -> None:
     assert shown["bkaudit_suppressions_expired", ()] == 1
 
 
-def test_bookies_disks_are_samples_and_a_run_without_entry_logs_has_none() -> None:
+def test_disk_samples_exist_only_for_bookies_and_runs_with_space_data() -> None:
     text = openmetrics.render(report(), None, space_gauges())
     shown = {
         (sample.name, *(value for name, value in sample.labels.items() if name != "cluster")): sample.value
@@ -109,26 +109,26 @@ def test_bookies_disks_are_samples_and_a_run_without_entry_logs_has_none() -> No
     assert not [name for name, _ in values(report()) if "space" in name or "disk" in name]
 
 
-def test_of_many_bookies_the_fullest_are_named_and_the_others_are_one(
+def test_bookies_beyond_the_limit_are_summed_as_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(openmetrics, "MAX_BOOKIES", 1)
-    found = list(openmetrics.space_samples(space_gauges()))
-    live = {labels["bookie"]: value for _, labels, value in found if labels.get("class") == "live"}
+    samples = list(openmetrics.space_samples(space_gauges()))
+    live = {labels["bookie"]: value for _, labels, value in samples if labels.get("class") == "live"}
     assert live == {"bk1:3181": 900, "(others)": 5}
-    beside = {labels["bookie"] for metric, labels, _ in found if metric == "bkaudit_space_beside_bytes"}
-    assert beside == {"bk1:3181", "(others)"}
+    bookies = {labels["bookie"] for metric, labels, _ in samples if metric == "bkaudit_space_beside_bytes"}
+    assert bookies == {"bk1:3181", "(others)"}
 
 
-def test_a_check_that_found_nothing_is_a_zero() -> None:
+def test_check_without_findings_is_a_zero_sample() -> None:
     shown = values(report())
     assert shown["bkaudit_findings", ("segment-gap", "rest", "error", "confirmed")] == 0
     assert {labels[0] for name, labels in shown if name == "bkaudit_findings"} == {
-        each.id for each in ALL_CHECKS
+        check.id for check in ALL_CHECKS
     }
 
 
-def test_the_last_complete_run_is_this_one_or_an_earlier_one_or_none() -> None:
+def test_last_complete_run_is_this_run_an_earlier_run_or_absent() -> None:
     name = ("bkaudit_last_complete_run_timestamp_seconds", ())
     assert name not in values(report())
     assert values(report(), 1_795_000_000_000)[name] == 1_795_000_000
@@ -136,7 +136,7 @@ def test_the_last_complete_run_is_this_one_or_an_earlier_one_or_none() -> None:
     assert values(complete, 1_795_000_000_000)[name] == 1_795_237_689
 
 
-def test_without_an_earlier_run_nothing_is_said_of_what_was_fixed() -> None:
+def test_fixed_findings_metric_is_absent_without_an_earlier_run() -> None:
     assert ("bkaudit_findings_fixed", ()) not in values(report(changes=None))
 
 
@@ -152,7 +152,7 @@ def test_hostile_labels_are_escaped(name: str) -> None:
         assert labels == {name}
 
 
-def test_namespaces_have_their_ledgers_leaks_and_findings() -> None:
+def test_namespaces_have_ledger_leak_and_finding_samples() -> None:
     shown = values(report(), namespaces=NAMESPACES)
     assert shown["bkaudit_namespaces", ()] == 2
     assert shown["bkaudit_namespace_ledgers", ("shop/orders",)] == 9
@@ -166,7 +166,7 @@ def test_namespaces_have_their_ledgers_leaks_and_findings() -> None:
     assert not [name for name, _ in values(report()) if name.startswith("bkaudit_namespace")]
 
 
-def test_of_many_namespaces_the_worst_and_the_largest_have_samples_of_their_own() -> None:
+def test_worst_and_largest_namespaces_have_their_own_samples() -> None:
     many = [OwnerTotal(f"t/{number:04}", 1, number) for number in range(3_000)]
     many[7].findings["error"] = 5
     shown = values(report(), namespaces=[many[7], *many[:7], *many[8:]])
@@ -178,7 +178,7 @@ def test_of_many_namespaces_the_worst_and_the_largest_have_samples_of_their_own(
     assert total == sum(range(3_000))
 
 
-def test_how_much_is_written_does_not_follow_from_the_cluster() -> None:
+def test_number_of_samples_is_bounded_by_checks_not_by_the_cluster() -> None:
     tallies = [
         tally(check.id, str(severity), 10**12, confidence)
         for check in ALL_CHECKS

@@ -42,7 +42,7 @@ ORDER = [
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    found = [
+    findings = [
         Finding(
             id,
             CHECK_BY_ID[id].severity,
@@ -54,69 +54,69 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         )
         for n, id in enumerate(ORDER)
     ]
-    tallies = [tally(each.id, str(each.severity)) for each in reversed(found)]
-    made = report(tallies, tuple(found), impact=[])
+    tallies = [tally(finding.id, str(finding.severity)) for finding in reversed(findings)]
+    run_report = report(tallies, tuple(findings), impact=[])
     rows = [
         {
-            "urgency": str(each.urgency),
-            "trouble": each.fingerprint,
+            "urgency": str(finding.urgency),
+            "trouble": finding.fingerprint,
             "confidence": "confirmed",
-            "bookie_id": each.bookie_id,
-            **change_row(each, 1),
+            "bookie_id": finding.bookie_id,
+            **change_row(finding, 1),
         }
-        for each in found
+        for finding in findings
     ]
     path = tmp_path_factory.mktemp("run")
-    made_run(path, found, made, changes=rows)
+    made_run(path, findings, run_report, changes=rows)
     (path / "tables/changes/_SUCCESS").touch()
     return open_run(path)
 
 
-def of_text(form: bytes) -> list[str]:
+def text_ids(form: bytes) -> list[str]:
     return [line.split()[1] for line in form.decode().split("\n\n")[0].splitlines()][::-1]
 
 
-def of_html(form: bytes) -> list[str]:
+def html_ids(form: bytes) -> list[str]:
     """The rows that the page has at first, by the fingerprint that is a finding's number here."""
-    return [ORDER[int(each, 16)] for each in re.findall(r"fingerprint ([0-9a-f]{16})", form.decode())]
+    return [ORDER[int(number, 16)] for number in re.findall(r"fingerprint ([0-9a-f]{16})", form.decode())]
 
 
-def of_junit(form: bytes) -> list[str]:
+def junit_ids(form: bytes) -> list[str]:
     """What was found, and then checks that found nothing."""
     return [case.get("name", "") for case in ET.fromstring(form).iter("testcase")][: len(ORDER)]
 
 
-def of_openmetrics(form: bytes) -> list[str]:
+def openmetrics_ids(form: bytes) -> list[str]:
     """What was found: checks that found nothing have a 0."""
     return re.findall(r'(?m)^bkaudit_findings\{.*\bid="([^"]+)".*\} 1$', form.decode())
 
 
-def of_csv(form: bytes) -> list[str]:
+def csv_ids(form: bytes) -> list[str]:
     return [row["id"] for row in csv.DictReader(io.StringIO(form.decode()))]
 
 
 READERS: dict[str, Callable[[bytes], list[str]]] = {
-    "text": of_text,
-    "json": lambda form: [each["id"] for each in json.loads(form)["findings"]],
+    "text": text_ids,
+    "json": lambda form: [result["id"] for result in json.loads(form)["findings"]],
     "jsonl": lambda form: [json.loads(line)["id"] for line in form.splitlines()],
-    "csv": of_csv,
+    "csv": csv_ids,
     "markdown": lambda form: re.findall(r"(?m)^### ([a-z-]+) \(", form.decode()),
     "sarif": lambda form: [each["ruleId"] for each in json.loads(form)["runs"][0]["results"]],
-    "html": of_html,
-    "junit": of_junit,
-    "openmetrics": of_openmetrics,
+    "html": html_ids,
+    "junit": junit_ids,
+    "openmetrics": openmetrics_ids,
     "parquet": lambda form: pq.read_table(io.BytesIO(form))["id"].to_pylist(),
 }
 
 
 @pytest.mark.parametrize("form", READERS)
-def test_every_form_has_the_same_order(run: Run, form: str) -> None:
+def test_every_form_lists_findings_in_the_same_order(run: Run, form: str) -> None:
     out = io.BytesIO()
     FORMS[form].write(run, out)
     assert READERS[form](out.getvalue()) == ORDER
 
 
-def test_counts_steps_and_the_first_screen_have_it_too(run: Run) -> None:
+def test_counts_steps_and_first_screen_use_the_finding_order(run: Run) -> None:
     assert list(run.report.counts) == ORDER
     assert list(run.frames.by_id().index) == ORDER
     assert [step["id"] for step in run.report.run.steps or ()] == ORDER
@@ -124,15 +124,15 @@ def test_counts_steps_and_the_first_screen_have_it_too(run: Run) -> None:
     assert re.findall(r"^[a-z].* \d+   (\S.*)", screen.partition("changed")[0], re.MULTILINE) == [
         "gc-would-delete-live 1, disk-content-mismatch 1", *(f"{id} 1" for id in ORDER[2:])
     ]  # fmt: skip
-    told = explained.render(RunView("R", run.report, 0), 80)
+    text = explained.render(RunView("R", run.report, 0), 80)
     acting = [id for action in run.report.run.actions or () for id in action["checks"]]
-    assert re.findall(r"\[([a-z-]+), 1\s+finding\]", told) == acting
+    assert re.findall(r"\[([a-z-]+), 1\s+finding\]", text) == acting
     assert [id for id in ORDER if id in acting] == acting
 
 
-def test_messages_status_and_differences_have_it_too(run: Run, tmp_path: Path) -> None:
-    said = pager.plain_message(run.report, ChangesSince(None), "R")
-    assert re.findall(r"(?m)^ {11}[a-z]+ ([a-z-]+) 1", said) == ORDER
+def test_messages_status_and_differences_use_the_finding_order(run: Run, tmp_path: Path) -> None:
+    message = pager.plain_message(run.report, ChangesSince(None), "R")
+    assert re.findall(r"(?m)^ {11}[a-z]+ ([a-z-]+) 1", message) == ORDER
     slack = json.loads(pager.slack_message(run.report, ChangesSince(None), "R"))["text"]
     assert re.findall(r"(?m)^ {11}[a-z]+ ([a-z-]+) 1", slack) == ORDER
     actions = run.report.run.actions or []
@@ -140,14 +140,14 @@ def test_messages_status_and_differences_have_it_too(run: Run, tmp_path: Path) -
 
     before = made_run(tmp_path / "before", report=report([], findings=(), impact=[]))
     (tmp_path / "before/tables/changes/_SUCCESS").touch()
-    found = RunDifference(before.path, run.path)
-    assert [each.id for each in found.summary.tally] == ORDER
-    assert [each.id for each in found.changes()] == ORDER
+    difference = RunDifference(before.path, run.path)
+    assert [row.id for row in difference.summary.tally] == ORDER
+    assert [row.id for row in difference.changes()] == ORDER
     groups = tuple(
-        ChangeGroup(each.change, each.id, each.severity, each.confidence, 1, (each,))
-        for each in found.changes()
+        ChangeGroup(row.change, row.id, row.severity, row.confidence, 1, (row,))
+        for row in difference.changes()
     )
-    since = ChangesSince(found.summary.old, groups)
+    since = ChangesSince(difference.summary.old, groups)
     assert re.findall(r"(?m)^new +[a-z]+ ([a-z-]+) 1", pager.plain_message(run.report, since, "R")) == ORDER
 
 

@@ -13,7 +13,7 @@ from tests.reports.samples import coverage, report, tally
 BEFORE = RunSummary.from_report("runs/before", report(coverage=coverage(True)))
 
 
-def changed(change: str, id: str, ledger: int | None, bookie: str | None = None) -> ChangedFinding:
+def changed_finding(change: str, id: str, ledger: int | None, bookie: str | None = None) -> ChangedFinding:
     return ChangedFinding(
         change, id, "error", None, "confirmed", None, 0, ledger, bookie, 0, None, 1, 2, None, "0" * 16
     )
@@ -27,7 +27,7 @@ def group(
     confidence: str = "confirmed",
     bookie: str | None = None,
 ) -> ChangeGroup:
-    first = tuple(changed(change, id, 40 + number, bookie) for number in range(min(count, 3)))
+    first = tuple(changed_finding(change, id, 40 + number, bookie) for number in range(min(count, 3)))
     return ChangeGroup(change, id, severity, confidence, count, first)
 
 
@@ -46,7 +46,7 @@ SINCE = ChangesSince(
 )
 
 
-def test_it_says_what_changed_in_the_order_of_the_findings() -> None:
+def test_message_lists_changes_in_the_order_of_findings() -> None:
     assert pager.plain_message(report(), SINCE, "runs/a b").splitlines() == [
         "BookKeeper audit: NOT HEALTHY",
         "first action   find the disks that held ledger 9223372036854770002, and keep all entry logs",
@@ -65,7 +65,7 @@ def test_it_says_what_changed_in_the_order_of_the_findings() -> None:
     ]
 
 
-def test_a_quiet_night_is_a_few_lines() -> None:
+def test_message_of_a_run_without_changes_is_short() -> None:
     text = pager.plain_message(report([], (), coverage(True)), ChangesSince(BEFORE), "runs/a")
     assert text.splitlines() == [
         "BookKeeper audit: HEALTHY",
@@ -76,7 +76,7 @@ def test_a_quiet_night_is_a_few_lines() -> None:
     ]
 
 
-def test_without_a_run_before_nothing_is_new_and_all_is_said() -> None:
+def test_message_without_earlier_run_lists_all_findings_and_none_as_new() -> None:
     lines = pager.plain_message(report(), ChangesSince(None), "runs/a").splitlines()
     assert "since      there is no earlier run" in lines
     assert lines[-4:] == [
@@ -92,18 +92,18 @@ def test_without_a_run_before_nothing_is_new_and_all_is_said() -> None:
     assert "since      not compared: it is damaged" in lines
 
 
-def many(name: str) -> ChangesSince:
+def many_changes(name: str) -> ChangesSince:
     groups = tuple(group("new", f"check-{number}", 10**6, bookie=name) for number in range(90))
     return ChangesSince(BEFORE, groups, (name,))
 
 
-def test_it_has_less_than_twenty_lines_whatever_was_found() -> None:
+def test_message_has_fewer_than_twenty_lines() -> None:
     tallies = [tally(f"check-{letter}", "error", 3) for letter in "abcdefghijklmnopqrstuvwxyz"]
-    for since, of in ((many("bk1:3181"), 90), (ChangesSince(None), 26)):
+    for since, group_total in ((many_changes("bk1:3181"), 90), (ChangesSince(None), 26)):
         lines = pager.plain_message(report(tallies), since, "runs/a").splitlines()
         assert len(lines) == pager.MAX_LINES < 20
         shown = sum("check-" in line for line in lines)
-        assert lines[-2] == f"           and {of - shown} lines more like these"
+        assert lines[-2] == f"           and {group_total - shown} lines more like these"
         assert max(map(len, lines)) <= pager.WIDTH + 11
 
 
@@ -113,10 +113,10 @@ def unescaped(text: str) -> str:
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
-def test_slack_takes_it_as_text_without_markup() -> None:
-    told = json.loads(pager.slack_message(report(), SINCE, "runs/a & b"))
-    headline, block = told.pop("text").split("\n```\n")
-    assert told == {"unfurl_links": False, "unfurl_media": False}
+def test_slack_message_is_plain_text_without_markup() -> None:
+    payload = json.loads(pager.slack_message(report(), SINCE, "runs/a & b"))
+    headline, block = payload.pop("text").split("\n```\n")
+    assert payload == {"unfurl_links": False, "unfurl_media": False}
     assert headline == "*BookKeeper audit: NOT HEALTHY*"
     assert block.endswith("\n```")
     assert (
@@ -125,9 +125,9 @@ def test_slack_takes_it_as_text_without_markup() -> None:
     )
 
 
-def test_no_name_is_a_link_a_mention_or_the_end_of_the_block() -> None:
+def test_no_name_becomes_a_slack_link_or_mention_or_ends_the_code_block() -> None:
     for name in (BOOKIE, "<!channel>", "<https://evil.example|bk1>", "``` *b*", "@here", "&" * 500, "\ud800"):
-        text = json.loads(pager.slack_message(report(), many(name), f"runs/{name}"))["text"]
+        text = json.loads(pager.slack_message(report(), many_changes(name), f"runs/{name}"))["text"]
         assert len(text) <= pager.MAX_SLACK_CHARACTERS
         assert "<" not in text
         assert ">" not in text

@@ -17,7 +17,7 @@ from tests.reports.hostile import HOSTILE
 from tests.reports.samples import LOST, UNREAD
 
 
-def test_a_finding_is_read_back_as_it_was() -> None:
+def test_finding_is_read_back_as_written() -> None:
     out = io.BytesIO()
     change_status = ChangeStatus("new", 1_795_237_669_000, "known")
     csv.write_findings_parquet([LOST, UNREAD], out, {LOST.fingerprint: change_status}.get)
@@ -35,7 +35,7 @@ def test_a_finding_is_read_back_as_it_was() -> None:
     assert (unread["ledger_id"], unread["bookie_id"], unread["change"]) == (None, "bk-c:3181", None)
 
 
-def test_no_text_keeps_a_finding_from_being_written() -> None:
+def test_finding_with_hostile_text_is_written() -> None:
     out = io.BytesIO()
     csv.write_findings_parquet([HOSTILE], out)
     [row] = pq.read_table(out).to_pylist()
@@ -43,7 +43,7 @@ def test_no_text_keeps_a_finding_from_being_written() -> None:
     assert json.loads(row["evidence"]) == HOSTILE.evidence
 
 
-def test_findings_are_written_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_are_written_in_batches_as_they_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv, "MAX_BATCH_ROWS", 100)
     out = io.BytesIO()
     before = []
@@ -60,7 +60,7 @@ def test_findings_are_written_as_they_come(monkeypatch: pytest.MonkeyPatch) -> N
     assert pq.ParquetFile(out).metadata.num_row_groups == 10
 
 
-def test_nothing_found_is_a_table_without_rows() -> None:
+def test_no_findings_write_a_table_without_rows() -> None:
     out = io.BytesIO()
     csv.write_findings_parquet([], out)
     assert pq.read_table(out).num_rows == 0

@@ -39,12 +39,12 @@ TEXTS = (
 
 
 @pytest.mark.parametrize("text", COLUMNS, ids=ascii)
-def test_a_text_has_the_columns_of_a_terminal(text: str) -> None:
+def test_text_width_is_that_of_a_terminal(text: str) -> None:
     assert columns_of(text) == COLUMNS[text]
 
 
 @pytest.mark.parametrize("name", COLUMNS, ids=ascii)
-def test_tables_stay_aligned_beside_any_name(name: str) -> None:
+def test_tables_stay_aligned_for_any_name_width(name: str) -> None:
     titles, rows = ("topic", "bytes"), [(name, "1"), ("bk-1:3181", "2")]
     for lines in (text_table(titles, rows), name_table_lines(NameTable(titles, rows), 40)):
         name_cells = [line[: -len(cell)] for line, cell in zip(lines, ("bytes", "1", "2"), strict=True)]
@@ -52,7 +52,7 @@ def test_tables_stay_aligned_beside_any_name(name: str) -> None:
 
 
 @given(TEXTS, st.integers(0, 30))
-def test_cuts_fit_and_keep_the_ends(text: str, columns: int) -> None:
+def test_cut_texts_fit_the_width_and_keep_their_ends(text: str, columns: int) -> None:
     head = cut_text(text, columns)
     assert text.startswith(head)
     assert columns_of(head) <= columns
@@ -67,6 +67,6 @@ def test_folded_lines_fit(text: str, width: int) -> None:
 
 
 @given(TEXTS, st.integers(0, 30))
-def test_padded_texts_have_the_columns_that_were_asked_for(text: str, columns: int) -> None:
+def test_padded_texts_have_the_requested_width(text: str, columns: int) -> None:
     visible = printable(text)
     assert columns_of(pad_text(visible, columns)) == max(columns, columns_of(visible))

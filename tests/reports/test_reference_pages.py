@@ -13,21 +13,21 @@ DOCS = Path(__file__).parents[2] / "docs"
 COMMAND = "python -m auditor.reports.reference_pages"
 
 
-def test_the_options_in_docs_are_those_of_the_program() -> None:
+def test_options_page_matches_the_program() -> None:
     assert (DOCS / "options.md").read_text("utf-8") == options_page(), COMMAND
 
 
-def test_the_tables_in_docs_are_those_of_the_program() -> None:
+def test_tables_page_matches_the_program() -> None:
     assert (DOCS / "tables.md").read_text("utf-8") == tables_page(), COMMAND
 
 
-def test_the_metrics_in_docs_are_those_of_the_program() -> None:
+def test_metrics_table_in_docs_matches_the_program() -> None:
     page = (DOCS / "reports.md").read_text("utf-8")
     # An empty line, or the end of the page, follows the table.
     assert f"<!-- metrics -->\n\n{metrics_table()}" in f"{page}\n", COMMAND
 
 
-def test_the_command_writes_them_all(tmp_path: Path) -> None:
+def test_command_writes_all_reference_pages(tmp_path: Path) -> None:
     (tmp_path / "reports.md").write_text("# Reports\n\n<!-- metrics -->\n\n| old |\n\nMore.\n")
     main(tmp_path)
     assert (tmp_path / "options.md").read_text("utf-8") == options_page()
@@ -45,7 +45,7 @@ def test_every_option_and_metric_has_its_row() -> None:
     ]
 
 
-def test_samples_have_the_labels_that_their_metric_is_said_to_have() -> None:
+def test_samples_have_the_labels_declared_for_their_metric() -> None:
     samples = list(openmetrics._report_samples(report(), 1, space_gauges(), NAMESPACES))
     samples += openmetrics.near_loss_samples(NEAR_LOSSES)
     assert {sample.metric for sample in samples} == {*openmetrics.METRICS}

@@ -21,9 +21,9 @@ def facts(previous: tuple[RepairFacts, int] | None = None, **state: Any) -> Repa
     return repair_facts(RepairState(**{**usual, **state}), SCAN, previous)
 
 
-def test_the_line_says_who_repairs_and_what_waits() -> None:
-    said = repair_line(facts(queued=14, oldest=SCAN - 3 * HOUR), SCAN)
-    assert said == "auditor on bk-2, 2 AutoRecovery processes; 14 ledgers queued, oldest 3.0 h"
+def test_repair_line_names_auditor_workers_and_queue() -> None:
+    line = repair_line(facts(queued=14, oldest=SCAN - 3 * HOUR), SCAN)
+    assert line == "auditor on bk-2, 2 AutoRecovery processes; 14 ledgers queued, oldest 3.0 h"
     assert repair_line(facts(), SCAN) == "auditor on bk-2, 2 AutoRecovery processes; no ledgers queued"
     assert repair_line(facts(auditor=None, votes=0, waiting=5), SCAN) == (
         "no auditor and no worker; no ledgers queued, 5 ledgers need repair, but have no "
@@ -33,25 +33,25 @@ def test_the_line_says_who_repairs_and_what_waits() -> None:
     assert repair_line(facts(sees_autorecovery=False), SCAN) is None
 
 
-def test_the_rate_counts_marks_that_went_away_since_the_previous_run() -> None:
+def test_repair_rate_counts_marks_removed_since_the_previous_run() -> None:
     before = facts(queued=30)
-    now = facts((before, SCAN - 2 * HOUR), queued=14, queued_since=4)
-    assert (now["repaired_per_hour"], now["remaining_ms"]) == (10.0, 14 * HOUR // 10)
-    said = repair_line(now, SCAN)
-    assert said is not None
-    assert said.endswith("14 ledgers queued, 10.0 repaired per hour since the previous run, about 1.4 h left")
+    current = facts((before, SCAN - 2 * HOUR), queued=14, queued_since=4)
+    assert (current["repaired_per_hour"], current["remaining_ms"]) == (10.0, 14 * HOUR // 10)
+    line = repair_line(current, SCAN)
+    assert line is not None
+    assert line.endswith("14 ledgers queued, 10.0 repaired per hour since the previous run, about 1.4 h left")
     stalled = facts((before, SCAN - 2 * HOUR), queued=30)
     assert (stalled["repaired_per_hour"], stalled["remaining_ms"]) == (None, None)
 
 
-def test_the_first_screen_has_the_line_and_status_counts_unavailable_ledgers() -> None:
-    found = report(repair=facts(unavailable=12, unrecoverable=3))
-    assert "repair     auditor on bk-2, 2 AutoRecovery processes; no ledgers queued\n" in render(found)
-    assert "; 15 ledgers unavailable; " in status_line(found, "runs/a", SCAN)
+def test_first_screen_has_repair_line_and_status_counts_unavailable_ledgers() -> None:
+    run_report = report(repair=facts(unavailable=12, unrecoverable=3))
+    assert "repair     auditor on bk-2, 2 AutoRecovery processes; no ledgers queued\n" in render(run_report)
+    assert "; 15 ledgers unavailable; " in status_line(run_report, "runs/a", SCAN)
     assert "unavailable" not in status_line(report(repair=None), "runs/a", SCAN)
 
 
-def test_a_topic_counts_its_unavailable_ledgers() -> None:
+def test_topic_counts_its_unavailable_ledgers() -> None:
     def ledger(number: int, klass: str, reach: str | None) -> TopicLedger:
         usual = {
             "ownership_status": "owned",

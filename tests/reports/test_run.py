@@ -72,21 +72,21 @@ actions, in this order
      bkaudit explain ledger 9223372036854770002 --run runs/20261121T050749Z
      for example: entry 4 has no copy left (since: 2026-11-18 11:06:40 UTC)
 """
-REST = """\
+LAST_LINES = """\
 
   also found, not urgent: orphan-ledger 8
   suppressed: orphan-ledger 4"""
 UNREAD = "bookie-unread"
 
 
-def test_a_run_is_explained_from_its_verdict_to_its_actions() -> None:
+def test_run_text_goes_from_verdict_to_actions() -> None:
     text = render(RUN, 80)
     assert text.startswith(TOP)
     assert ACTIONS in text
-    assert text.endswith(REST)
+    assert text.endswith(LAST_LINES)
 
 
-def test_what_must_not_be_done_follows_the_actions() -> None:
+def test_forbidden_actions_follow_the_actions() -> None:
     refusal = ForbiddenAction(
         kind="start", objects="bk-a:3181", why="its disk is not mounted", way_out="audit again", checks=[]
     )
@@ -95,35 +95,35 @@ def test_what_must_not_be_done_follows_the_actions() -> None:
     assert "\ndo not\n  do not start bk-a:3181: its disk is not mounted\n    until: audit again\n" in text
 
 
-def test_a_run_of_an_earlier_version_gives_no_advice() -> None:
+def test_run_of_an_earlier_version_has_no_actions() -> None:
     facts = replace(RUN.report.run, actions=None, forbidden=None, holds=None)
     text = render(replace(RUN, report=replace(RUN.report, run=facts)), 80)
     assert text.endswith("an earlier version of bkaudit made this run; audit again to get actions")
     assert "entry-lost, 1 finding" not in text
 
 
-def test_a_healthy_run_has_nothing_to_do() -> None:
+def test_healthy_run_needs_no_action() -> None:
     clean = report([], (), coverage(True), changes=None, suppressions=[], impact=[])
-    told = render(RunView("runs/1", clean, 6, fail_on=Severity.WARNING), 80)
-    assert "why        everything was checked, and no finding is more severe than a note" in told
-    assert "exit code  0, with --fail-on warning: " in told
-    assert told.endswith("\n\nno action is needed")
+    text = render(RunView("runs/1", clean, 6, fail_on=Severity.WARNING), 80)
+    assert "why        everything was checked, and no finding is more severe than a note" in text
+    assert "exit code  0, with --fail-on warning: " in text
+    assert text.endswith("\n\nno action is needed")
     for heading in ("not checked", "skipped checks", "unconfirmed"):
-        assert heading not in told
+        assert heading not in text
 
 
-def test_what_was_not_seen_is_a_step_of_an_incomplete_run() -> None:
+def test_incomplete_run_lists_the_unread_bookie() -> None:
     partly = report([tally(UNREAD, "note", 1, "unknown")], (), suppressions=[], impact=[])
-    told = render(replace(RUN, report=partly), 80)
-    assert "but not everything was checked" in " ".join(told.split())
-    assert "exit code  3, " in told
-    assert "not urgent: bookie-unread 1" in told
+    text = render(replace(RUN, report=partly), 80)
+    assert "but not everything was checked" in " ".join(text.split())
+    assert "exit code  3, " in text
+    assert "not urgent: bookie-unread 1" in text
 
 
-def test_what_destroys_data_by_itself_goes_before_what_is_missing() -> None:
+def test_findings_that_destroy_data_precede_other_actions() -> None:
     counts = counts_of([tally(check.id, str(check.severity)) for check in ALL_CHECKS], ())
-    named = [count._replace(bookie_id=f"bk-{place}", ledger_id=place) for place, count in enumerate(counts)]
-    actions = action_list(named).actions
+    tallies = [count._replace(bookie_id=f"bk-{place}", ledger_id=place) for place, count in enumerate(counts)]
+    actions = action_list(tallies).actions
     urgencies = [Urgency(action["urgency"]).rank for action in actions]
     assert urgencies == sorted(urgencies)
     destroying = {id for action in actions if action["urgency"] == "destroys-data" for id in action["checks"]}
@@ -132,7 +132,7 @@ def test_what_destroys_data_by_itself_goes_before_what_is_missing() -> None:
     assert {*URGENT} == {check.id for check in ALL_CHECKS if check.urgency == Urgency.DESTROYS_DATA}
 
 
-def test_of_very_many_actions_only_the_first_have_an_example() -> None:
+def test_only_the_first_actions_have_an_example() -> None:
     findings = tuple(
         Finding(check.id, check.severity, Confidence.SUSPECT, 0, place, f"bk-{place}", message="it is so",
                 urgency=check.urgency)
@@ -144,33 +144,33 @@ def test_of_very_many_actions_only_the_first_have_an_example() -> None:
     assert len(text.splitlines()) < 600
 
 
-def test_suppressed_findings_are_no_step() -> None:
-    told = render(
+def test_suppressed_findings_are_not_an_action() -> None:
+    text = render(
         replace(RUN, report=report([tally("entry-lost", "critical", 3, suppressed=3)], (LOST,))), 80
     )
-    assert "  1. " not in told
-    assert told.endswith("actions, in this order\n  suppressed: entry-lost 3")
+    assert "  1. " not in text
+    assert text.endswith("actions, in this order\n  suppressed: entry-lost 3")
 
 
-def test_doubts_are_named_once_each_and_bounded() -> None:
+def test_each_doubt_is_shown_once_and_doubts_are_bounded() -> None:
     doubtful = [
         replace(BELOW, ledger_id=n, evidence={"doubts": ["the ledger is not closed", f"doubt {n}"]})
         for n in range(9)
     ]
-    told = " ".join(render(replace(RUN, report=report(findings=tuple(doubtful))), 80).split())
-    assert told.count("the ledger is not closed") == 1
-    assert "; doubt 0; doubt 1 (and 7 other reasons)" in told
+    text = " ".join(render(replace(RUN, report=report(findings=tuple(doubtful))), 80).split())
+    assert text.count("the ledger is not closed") == 1
+    assert "; doubt 0; doubt 1 (and 7 other reasons)" in text
     assert MAX_DOUBTS_SHOWN == 3
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
-def test_every_line_but_commands_keeps_its_width(width: int) -> None:
+def test_run_text_lines_fit_the_width_except_commands(width: int) -> None:
     evil = Finding(
         "ghost-bookie", Severity.ERROR, Confidence.SUSPECT, bookie_id="\x1b]0;x\x07台" * 30, message="台" * 99
     )
     odd = report([tally("ghost-bookie", "error", 1, "suspect")], (evil,), gaps=["台" * 200] * 20)
     unread = tuple(UnreadBookie("b" * 99, "partial", "台" * 50, 3) for _ in range(10))
-    told = render(replace(RUN, path="/runs/" + "r" * 200, report=odd, unread_bookies=unread), width)
-    assert told.replace("\n", "").isprintable()
-    lines = [line for line in told.splitlines() if "bookkeeper shell" not in line and "bkaudit" not in line]
+    text = render(replace(RUN, path="/runs/" + "r" * 200, report=odd, unread_bookies=unread), width)
+    assert text.replace("\n", "").isprintable()
+    lines = [line for line in text.splitlines() if "bookkeeper shell" not in line and "bkaudit" not in line]
     assert all(columns_of(line) <= width for line in lines)

@@ -36,13 +36,13 @@ def log(*findings: Finding, statuses: dict[str, ChangeStatus] | None = None) -> 
     return json.loads(text)
 
 
-def test_a_log_follows_the_official_schema(official: Any) -> None:
-    known = {LOST.fingerprint: ChangeStatus("worse", 1_795_237_669_000, "known since the move")}
-    for value in (log(), log(LOST, BELOW, ORPHAN, UNREAD, HOSTILE), log(LOST, statuses=known)):
+def test_sarif_log_follows_the_official_schema(official: Any) -> None:
+    statuses = {LOST.fingerprint: ChangeStatus("worse", 1_795_237_669_000, "known since the move")}
+    for value in (log(), log(LOST, BELOW, ORPHAN, UNREAD, HOSTILE), log(LOST, statuses=statuses)):
         official.validate(value)
 
 
-def test_the_schema_would_tell(official: Any) -> None:
+def test_official_schema_rejects_an_invalid_level(official: Any) -> None:
     value = log(LOST)
     value["runs"][0]["results"][0]["level"] = "critical"
     with pytest.raises(jsonschema.ValidationError):
@@ -61,7 +61,7 @@ def test_a_finding_is_a_result_of_its_rule() -> None:
     rules = value["tool"]["driver"]["rules"]
     assert rules[lost["ruleIndex"]]["id"] == lost["ruleId"] == "entry-lost"
     assert lost["fingerprints"] == {sarif.FINGERPRINT_KEY: LOST.fingerprint}
-    assert [each["level"] for each in (lost, orphan, unread)] == ["error", "note", "note"]
+    assert [result["level"] for result in (lost, orphan, unread)] == ["error", "note", "note"]
     assert orphan["locations"] == [
         {
             "logicalLocations": [
@@ -75,28 +75,28 @@ def test_a_finding_is_a_result_of_its_rule() -> None:
     assert "baselineState" not in lost
 
 
-def test_ledgers_of_two_scopes_are_two_places() -> None:
+def test_sarif_location_names_the_scope_of_a_ledger() -> None:
     [result] = log(replace(BELOW, scope_id=5))["runs"][0]["results"]
     assert result["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "scope/5/ledger/7"
 
 
-def test_what_time_says_of_a_finding_is_said_as_sarif_has_it() -> None:
-    known = {
+def test_change_status_becomes_baseline_state_date_and_suppressions() -> None:
+    statuses = {
         LOST.fingerprint: ChangeStatus("worse", 1_795_237_669_000, "known"),
         ORPHAN.fingerprint: ChangeStatus("new", 0),
     }
     orphan = replace(ORPHAN, fingerprint="f" * 16)
-    known[orphan.fingerprint] = ChangeStatus("new", 1_795_237_669_000)
-    lost, new = log(LOST, orphan, statuses=known)["runs"][0]["results"]
+    statuses[orphan.fingerprint] = ChangeStatus("new", 1_795_237_669_000)
+    lost, new = log(LOST, orphan, statuses=statuses)["runs"][0]["results"]
     assert lost["baselineState"] == "updated"
     assert lost["provenance"]["firstDetectionTimeUtc"] == "2026-11-21T05:07:49.000Z"
-    assert [each["justification"] for each in lost["suppressions"]] == ["known"]
+    assert [suppression["justification"] for suppression in lost["suppressions"]] == ["known"]
     assert (new["baselineState"], new["suppressions"]) == ("new", [])
 
 
-def test_what_was_not_seen_is_told() -> None:
+def test_unread_metadata_and_unknown_ledgers_become_notifications() -> None:
     [invocation] = log()["runs"][0]["invocations"]
-    texts = [each["message"]["text"] for each in invocation["toolExecutionNotifications"]]
+    texts = [notification["message"]["text"] for notification in invocation["toolExecutionNotifications"]]
     assert texts[0] == "not read: /ledgers/00: a {{0}} gap"
     assert "2 of 120 ledgers unknown" in texts
     clean = json.loads("".join(sarif.render(report([], (), coverage(True)), ())))
@@ -112,24 +112,24 @@ def test_hostile_text_makes_no_link_and_no_placeholder() -> None:
     assert result["properties"]["evidence"] == HOSTILE.evidence
 
 
-def test_results_come_one_by_one() -> None:
-    taken = 0
+def test_results_are_rendered_one_by_one() -> None:
+    findings_read = 0
 
     def many() -> Iterator[Finding]:
-        nonlocal taken
+        nonlocal findings_read
         while True:
-            taken += 1
+            findings_read += 1
             yield LOST
 
     parts = sarif.render(report(), many())
     for _ in range(3):
         next(parts)
-    assert taken == 2
+    assert findings_read == 2
 
 
-def test_a_first_run_has_no_baseline() -> None:
-    [found] = json.loads("".join(sarif.render(report(), (LOST,), lambda _: ChangeStatus("", 1))))["runs"][0][
+def test_first_run_has_no_baseline_state() -> None:
+    [result] = json.loads("".join(sarif.render(report(), (LOST,), lambda _: ChangeStatus("", 1))))["runs"][0][
         "results"
     ]
-    assert "baselineState" not in found
-    assert found["suppressions"] == []
+    assert "baselineState" not in result
+    assert result["suppressions"] == []

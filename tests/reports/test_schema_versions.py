@@ -41,46 +41,48 @@ def digest(schema: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def published() -> list[str]:
+def schema_names() -> list[str]:
     return sorted(path.name for path in SCHEMAS.glob("*.json") if path != VERSIONS)
 
 
-def newest(name: str) -> int:
+def newest_version(name: str) -> int:
     return max(map(int, read("versions.json")[name]))
 
 
-def test_every_schema_has_its_versions() -> None:
+def test_every_schema_has_numbered_versions_with_distinct_digests() -> None:
     versions = read("versions.json")
-    assert sorted(versions) == published()
+    assert sorted(versions) == schema_names()
     for name, digests in versions.items():
         assert [int(number) for number in digests] == list(range(1, len(digests) + 1)), name
         assert len(set(digests.values())) == len(digests), name
 
 
-@pytest.mark.parametrize("name", published())
-def test_a_schema_is_what_its_version_says(name: str) -> None:
-    version = newest(name)
-    found = digest(read(name))
-    assert read("versions.json")[name][str(version)] == found, (
+@pytest.mark.parametrize("name", schema_names())
+def test_schema_digest_is_that_of_its_newest_version(name: str) -> None:
+    version = newest_version(name)
+    actual = digest(read(name))
+    assert read("versions.json")[name][str(version)] == actual, (
         f"schemas/{name} is no longer version {version}. Scripts read it: give what changed a new version "
-        f"({version + 1}, where the code names it) and put its digest, {found}, into schemas/versions.json"
+        f"({version + 1}, where the code names it) and put its digest, {actual}, into schemas/versions.json"
     )
 
 
-@pytest.mark.parametrize("name", [name for name in published() if name.endswith(".schema.json")])
+@pytest.mark.parametrize("name", [name for name in schema_names() if name.endswith(".schema.json")])
 def test_a_schema_names_its_own_version(name: str) -> None:
-    assert read(name)["$id"] == f"bookkeeper-auditor/{name.removesuffix('.schema.json')}/{newest(name)}"
+    assert (
+        read(name)["$id"] == f"bookkeeper-auditor/{name.removesuffix('.schema.json')}/{newest_version(name)}"
+    )
 
 
 def test_a_report_names_the_newest_version() -> None:
-    assert SCHEMA.rpartition("/")[2] == str(newest("report.schema.json"))
+    assert SCHEMA.rpartition("/")[2] == str(newest_version("report.schema.json"))
 
 
-def test_a_changed_meaning_is_another_digest_and_a_changed_sentence_is_not() -> None:
+def test_digest_changes_with_the_meaning_and_not_with_a_description() -> None:
     schema = read("finding.schema.json")
     explained, changed, less = (copy.deepcopy(schema) for _ in range(3))
     explained["properties"]["missing"]["description"] = "in other words"
     changed["properties"]["severity"]["enum"].append("fatal")
     less["required"].remove("unknown")
     assert digest(explained) == digest(schema)
-    assert len({digest(each) for each in (schema, changed, less)}) == 3
+    assert len({digest(variant) for variant in (schema, changed, less)}) == 3

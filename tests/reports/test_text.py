@@ -60,12 +60,12 @@ first action   find the disks that held ledger 9223372036854770002, and keep all
 all actions    bkaudit explain run runs/20261121T050749Z"""
 
 
-def test_the_first_screen_says_it_all() -> None:
+def test_first_screen_is_complete_and_ends_the_report() -> None:
     assert first_screen.render(report(), RUN) == FIRST_SCREEN
     assert text.render(report(), RUN).endswith(f"\n\n{FIRST_SCREEN}")
 
 
-def test_samples_stand_before_it_by_check_with_their_entries_as_ranges() -> None:
+def test_sample_findings_precede_the_first_screen_by_check_with_ranges() -> None:
     assert text.render(report(), RUN).split("\n\n")[3:1:-1] == [
         """\
 entry-lost (critical; 1)
@@ -86,15 +86,15 @@ below-ack-quorum (error; 1 of 3 shown)
     ]
 
 
-def test_the_verdict_is_the_last_thing_that_is_read() -> None:
+def test_verdict_ends_the_report() -> None:
     whole = text.render(report(), RUN)
-    said = first_screen.render(report(), RUN).split("\n\n")[-1]
-    assert whole.endswith(f"\n\n{said}")
-    assert whole.count(said) == 1
-    assert said.startswith("NOT HEALTHY: ")
+    verdict = first_screen.render(report(), RUN).split("\n\n")[-1]
+    assert whole.endswith(f"\n\n{verdict}")
+    assert whole.count(verdict) == 1
+    assert verdict.startswith("NOT HEALTHY: ")
 
 
-def test_a_clean_cluster_is_told_in_a_few_lines() -> None:
+def test_clean_cluster_report_ends_in_a_few_lines() -> None:
     clean = report([], findings=(), coverage=coverage(True), changes=None, suppressions=[], impact=[])
     assert text.render(clean).splitlines()[-5:] == [
         "",
@@ -105,9 +105,9 @@ def test_a_clean_cluster_is_told_in_a_few_lines() -> None:
     ]
 
 
-def test_a_run_that_saw_too_little_says_where_to_read_why() -> None:
-    said = text.render(report([], findings=(), suppressions=[], impact=[]), RUN)
-    assert said.endswith(
+def test_incomplete_run_names_the_command_that_explains_it() -> None:
+    shown = text.render(report([], findings=(), suppressions=[], impact=[]), RUN)
+    assert shown.endswith(
         "INCOMPLETE: no finding; not everything could be checked\n"
         "all actions    bkaudit explain run runs/20261121T050749Z"
     )
@@ -118,7 +118,7 @@ def _urgency(severity: Severity) -> str | None:
 
 
 NAMES = tuple(f"bookie-{number}.a-very-long-name.data-centre.example:3181" for number in range(1000))
-CROWD = report(
+LARGE_REPORT = report(
     [
         tally(check.id, str(severity), 12_345_678, confidence, 1_000_000, 1_000, 10_000, _urgency(severity))
         for check in ALL_CHECKS
@@ -129,15 +129,15 @@ CROWD = report(
     coverage=replace(coverage(), bookies=BookiesRead(1000, 0, NAMES)),
     gaps=["/ledgers/00: " + "x" * 200],
     notes=["a note " * 40] * 9,
-    impact=[{"severity": str(each), "ledgers": 10**9, "bytes": 10**18} for each in Severity],
+    impact=[{"severity": str(level), "ledgers": 10**9, "bytes": 10**18} for level in Severity],
     suppressions=[{"reason": "because " * 30, "until": "2027-01-01", "count": 7, "expired": False}] * 50,
 )
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, text.UNLIMITED_WIDTH])
-def test_no_run_fills_more_than_a_terminal(width: int) -> None:
+def test_first_screen_fits_a_terminal_for_any_run(width: int) -> None:
     """Every id at every severity, long names everywhere: each line of counts is there, and what to do."""
-    lines = first_screen.render(CROWD, RUN, width).splitlines()
+    lines = first_screen.render(LARGE_REPORT, RUN, width).splitlines()
     assert all(columns_of(line) <= width for line in lines if "bkaudit explain" not in line)
     assert terminal_lines(lines, width) <= 24
     # Warnings and notes are not urgent: there are no others.
@@ -157,7 +157,7 @@ FAULTS = [
 ]
 
 
-def test_what_can_wait_becomes_a_number_before_what_is_urgent() -> None:
+def test_less_urgent_checks_are_summed_before_urgent_checks() -> None:
     shown = " ".join(first_screen.render(report(FAULTS, impact=[]), RUN).split())
     assert "data about to be deleted 1 instance-mismatch 1 data lost 3 entry-lost 3 errors 78 check" in shown
     assert shown.count("check-") > 3 * shown.count("mild-")  # errors have their lines before notes
@@ -166,23 +166,23 @@ def test_what_can_wait_becomes_a_number_before_what_is_urgent() -> None:
     assert cut[1].count("mild-") + int(cut[2]) == 26
 
 
-def test_why_a_run_was_compared_with_none_is_said_in_full_where_there_is_room() -> None:
+def test_reason_for_no_comparison_is_complete_where_there_is_room() -> None:
     why = f"runs/a/report.json: {'x ' * 120}end"
     reason = remark(RemarkKind.NOT_COMPARED, "not compared with a run in the same directory", why)
-    alone = report([], findings=(), changes=None, remarks=[reason], suppressions=[])
-    assert f"changed {sentence_of(reason)}" in " ".join(first_screen.render(alone, RUN).split())
-    run = CROWD.run
-    crowded = replace(CROWD, run=replace(run, changes=None, remarks=[*run.remarks, reason]))
+    base = report([], findings=(), changes=None, remarks=[reason], suppressions=[])
+    assert f"changed {sentence_of(reason)}" in " ".join(first_screen.render(base, RUN).split())
+    run = LARGE_REPORT.run
+    crowded = replace(LARGE_REPORT, run=replace(run, changes=None, remarks=[*run.remarks, reason]))
     lines = first_screen.render(crowded, RUN).splitlines()
     assert "changed    not compared with a run in the same directory: runs/a/report.json" in lines
-    both = " ".join(
-        first_screen.render(replace(alone, run=replace(alone.run, changes=run.changes)), RUN).split()
+    combined = " ".join(
+        first_screen.render(replace(base, run=replace(base.run, changes=run.changes)), RUN).split()
     )
-    assert f"; 3 not checked again {sentence_of(reason)}" in both
+    assert f"; 3 not checked again {sentence_of(reason)}" in combined
 
 
 @pytest.mark.parametrize("width", [80, text.UNLIMITED_WIDTH])
-def test_many_remarks_and_causes_leave_what_they_are_about_on_the_screen(width: int) -> None:
+def test_many_remarks_and_causes_are_cut_to_fit_the_first_screen(width: int) -> None:
     causes = [
         FindingCause(
             number=number,
@@ -205,12 +205,12 @@ def test_many_remarks_and_causes_leave_what_they_are_about_on_the_screen(width: 
 
 
 @pytest.mark.parametrize("width", [1, 60, 80, 200, 10_000])
-def test_text_keeps_to_the_width_of_its_terminal(width: int) -> None:
+def test_report_text_keeps_the_terminal_width(width: int) -> None:
     hostile = "bk\x1b[31m\u202e台帳" + "台" * 120
-    found = replace(
+    finding = replace(
         BELOW, bookie_id=hostile, unknown=(hostile,), missing=(Missing(hostile, ((0, 0, 1, 0),), 1),)
     )
-    base = report(findings=(found, LOST))
+    base = report(findings=(finding, LOST))
     odd = replace(base, cluster=replace(base.cluster, metadata_uri=f"zk://{hostile}/ledgers"))
     shown = text.render(odd, RUN, width)
     assert shown.replace("\n", "").isprintable()
@@ -218,20 +218,20 @@ def test_text_keeps_to_the_width_of_its_terminal(width: int) -> None:
     assert all(columns_of(line) <= room for line in shown.splitlines() if "bkaudit explain" not in line)
 
 
-def test_a_name_is_no_command_of_a_shell() -> None:
+def test_names_are_quoted_in_shell_commands() -> None:
     evil = replace(BELOW, ledger_id=None, scope_id=None, bookie_id="$(reboot);`x`", missing=())
-    said = text.render(report(findings=(evil,)), "runs/a b")
-    assert "bkaudit explain bookie '$(reboot);`x`' --run 'runs/a b'" in said
+    shown = text.render(report(findings=(evil,)), "runs/a b")
+    assert "bkaudit explain bookie '$(reboot);`x`' --run 'runs/a b'" in shown
 
 
-def test_a_finding_says_since_when_it_is_there_and_who_knows_of_it() -> None:
+def test_finding_shows_its_first_date_change_and_suppression() -> None:
     statuses = {
         LOST.fingerprint: ChangeStatus("same", 1_795_000_000_000),
         "new": ChangeStatus("new", 1_795_237_689_000),
         "known": ChangeStatus("worse", 1_795_000_000_000, "bk-b is being emptied"),
     }
-    new, known = replace(ORPHAN, fingerprint="new"), replace(ORPHAN, fingerprint="known", confidence=SUSPECT)
-    shown = text.render(report(findings=(LOST, new, known)), RUN, 100, statuses.get)
+    new, worse = replace(ORPHAN, fingerprint="new"), replace(ORPHAN, fingerprint="known", confidence=SUSPECT)
+    shown = text.render(report(findings=(LOST, new, worse)), RUN, 100, statuses.get)
     assert "ledger 9223372036854770002 [since 2026-11-18]: entry 4" in shown
     assert "ledger 36, bk-b:3181 [new]: 5 entries" in shown
     assert "[suspect, worse, since 2026-11-18, suppressed: bk-b is being emptied]" in shown
@@ -251,13 +251,13 @@ def test_a_finding_with_very_many_bookies_and_holes_stays_short() -> None:
     assert len(shown) < 3000
 
 
-def test_no_time_is_too_odd_to_show() -> None:
+def test_time_out_of_range_is_shown_in_milliseconds() -> None:
     base = report()
     odd = replace(base, run=replace(base.run, scan_time=2**63 - 1))
     assert "9223372036854775807 ms" in first_screen.render(odd)
 
 
-def test_findings_of_one_id_and_two_severities_are_told_apart() -> None:
+def test_findings_of_one_id_and_two_severities_have_two_sections() -> None:
     ghost = Finding("ghost-bookie", Severity.ERROR, BELOW.confidence, bookie_id="bk-z:3181", message="gone")
     idle = replace(ghost, severity=Severity.NOTE)
     shown = text.render(
@@ -267,14 +267,14 @@ def test_findings_of_one_id_and_two_severities_are_told_apart() -> None:
     assert "ghost-bookie (note; 1 of 4 shown)" in shown
 
 
-def test_a_message_that_names_its_subject_is_not_told_it_again() -> None:
+def test_subject_is_not_repeated_if_the_message_names_it() -> None:
     whole = replace(BELOW, message="ledger 7 has too few copies of an entry")
     assert "  ledger 7 has too few copies of an entry [suspect]" in text.render(report(findings=(whole,)))
-    other = replace(BELOW, message="ledger 70 is another")
-    assert "  ledger 7 [suspect]: ledger 70 is another" in text.render(report(findings=(other,)))
+    other_ledger = replace(BELOW, message="ledger 70 is another")
+    assert "  ledger 7 [suspect]: ledger 70 is another" in text.render(report(findings=(other_ledger,)))
 
 
-def test_a_ledger_of_another_scope_is_named_with_it() -> None:
+def test_ledger_of_another_scope_is_named_with_its_scope() -> None:
     scoped = replace(BELOW, scope_id=-1, message="ledger 7 has too few copies of an entry")
     shown = text.render(report(findings=(scoped,)))
     assert "  scope -1, ledger 7 [suspect]: ledger 7 has too few copies of an entry" in shown
@@ -284,23 +284,23 @@ def test_a_ledger_of_another_scope_is_named_with_it() -> None:
     assert f"           {command}\n" in first_screen.render(only)
 
 
-def test_a_screen_with_room_cuts_nothing() -> None:
+def test_screen_with_room_cuts_no_text() -> None:
     assert " ..." not in first_screen.render(report(), RUN)
     assert " ...\n" in first_screen.render(report(notes=["x" * 200]), RUN)
 
 
-def test_remarks_that_change_nothing_of_what_to_do_wait_for_explain_run() -> None:
-    every = [remark(kind, f"of {kind}", "why") for kind in RemarkKind]
+def test_first_screen_shows_only_remarks_that_ask_for_action() -> None:
+    remarks = [remark(kind, f"of {kind}", "why") for kind in RemarkKind]
     screen = [
-        first_screen.render(report([], remarks=[each], suppressions=[], changes=None), RUN) for each in every
+        first_screen.render(report([], remarks=[row], suppressions=[], changes=None), RUN) for row in remarks
     ]
-    shown = {each["kind"] for each, text in zip(every, screen, strict=True) if f"of {each['kind']}" in text}
+    shown = {row["kind"] for row, text in zip(remarks, screen, strict=True) if f"of {row['kind']}" in text}
     assert shown == {kind for kind in RemarkKind if kind.asks_for_action}
-    told = explained.render(RunView(RUN, report(remarks=every), 0), 80)
-    assert all(f"  notice: of {kind}\n    why\n" in told for kind in RemarkKind)
+    explanation = explained.render(RunView(RUN, report(remarks=remarks), 0), 80)
+    assert all(f"  notice: of {kind}\n    why\n" in explanation for kind in RemarkKind)
 
 
-def test_a_remark_is_not_called_as_a_severity_is() -> None:
+def test_remark_label_differs_from_severity_labels() -> None:
     lines = first_screen.render(report(notes=["the journals were not read"]), RUN).splitlines()
     assert [line for line in lines if "journals" in line] == ["notice     the journals were not read"]
     assert [line.split()[:3] for line in lines if line.startswith("note")] == [
@@ -308,6 +308,6 @@ def test_a_remark_is_not_called_as_a_severity_is() -> None:
     ]
 
 
-def test_a_finding_about_no_ledger_and_no_bookie_begins_with_its_sentence() -> None:
-    found = Finding("owner-unreadable", Severity.ERROR, Confidence.CONFIRMED, message="/topics/a: cut")
-    assert text._finding_lines(found, 80, None) == ["  /topics/a: cut"]
+def test_finding_without_ledger_and_bookie_begins_with_its_message() -> None:
+    finding = Finding("owner-unreadable", Severity.ERROR, Confidence.CONFIRMED, message="/topics/a: cut")
+    assert text._finding_lines(finding, 80, None) == ["  /topics/a: cut"]

@@ -32,7 +32,7 @@ def run(folder: Path, name: str, finished: int, *ids: str, complete: bool = True
     return Report.from_json(file.read_bytes())
 
 
-def test_the_newest_complete_run_before_is_what_it_is_compared_with(tmp_path: Path) -> None:
+def test_run_is_compared_with_the_newest_complete_run_before_it(tmp_path: Path) -> None:
     assert run(tmp_path, "a", 1000, "entry-lost").complete
     run(tmp_path, "b", 2000, "below-ack-quorum", "mark-stuck")
     run(tmp_path, "c", 3000, "mark-stuck", complete=False)
@@ -41,15 +41,15 @@ def test_the_newest_complete_run_before_is_what_it_is_compared_with(tmp_path: Pa
     since = changes_since_complete(f"{tmp_path}/d/", report)
     assert since.run is not None
     assert since.run.name == "b"
-    assert [(each.change, each.id, each.count) for each in since.groups] == [
+    assert [(change.change, change.id, change.count) for change in since.groups] == [
         ("new", "recovery-stuck", 1),
         ("fixed", "mark-stuck", 1),
     ]
     assert since.count("new") == since.count("fixed") == 1
-    assert [each.ledger_id for each in since.groups[0].first] == [1]
+    assert [change.ledger_id for change in since.groups[0].first] == [1]
 
 
-def test_where_no_run_saw_everything_it_is_the_newest(tmp_path: Path) -> None:
+def test_without_complete_run_the_newest_earlier_run_is_compared(tmp_path: Path) -> None:
     run(tmp_path, "a", 1000, complete=False)
     run(tmp_path, "b", 2000, "mark-stuck", complete=False)
     since = changes_since_complete(str(tmp_path / "c"), run(tmp_path, "c", 3000, "mark-stuck"))
@@ -58,7 +58,7 @@ def test_where_no_run_saw_everything_it_is_the_newest(tmp_path: Path) -> None:
     assert since.warnings[0] == "no earlier run was complete: compared with the newest earlier run"
 
 
-def test_what_cannot_be_compared_is_a_warning_and_no_end(tmp_path: Path) -> None:
+def test_run_that_cannot_be_compared_leaves_a_warning(tmp_path: Path) -> None:
     report = run(tmp_path, "b", 2000, "entry-lost")
     assert changes_since_complete(str(tmp_path / "b"), report).run is None
     run(tmp_path, "a", 1000)
@@ -73,23 +73,23 @@ def report_of(path: Path, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["report", str(path), *arguments], prog_name="bkaudit")
 
 
-def test_since_last_is_the_message_plain_or_for_slack(tmp_path: Path) -> None:
+def test_since_last_prints_the_plain_or_slack_message(tmp_path: Path) -> None:
     run(tmp_path, "a", 1000)
     run(tmp_path, "b", 2000, "entry-lost")
-    told = report_of(tmp_path / "b", "--since-last")
-    assert told.exit_code == 0, told.stderr
-    assert "\nnew        " in told.stdout
-    assert told.stdout == report_of(tmp_path / "b", "--format", "plain").stdout
+    result = report_of(tmp_path / "b", "--since-last")
+    assert result.exit_code == 0, result.stderr
+    assert "\nnew        " in result.stdout
+    assert result.stdout == report_of(tmp_path / "b", "--format", "plain").stdout
     slack = report_of(tmp_path / "b", "--since-last", "--format", "slack")
     assert "entry-lost 1: ledger 1" in json.loads(slack.stdout)["text"]
-    both = report_of(tmp_path / "b", "--since-last", "--format", f"slack={tmp_path}/m", "--format", "plain")
-    assert both.stdout == told.stdout
+    pair = report_of(tmp_path / "b", "--since-last", "--format", f"slack={tmp_path}/m", "--format", "plain")
+    assert pair.stdout == result.stdout
     assert (tmp_path / "m").read_text("utf-8") == slack.stdout
 
 
 @pytest.mark.parametrize("arguments", [("--format", "html"), ("--format", "plain", "--format", "text")])
-def test_other_forms_are_no_message(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_since_last_accepts_only_plain_and_slack_forms(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     run(tmp_path, "a", 1000)
-    told = report_of(tmp_path / "a", "--since-last", *arguments)
-    assert (told.exit_code, told.stdout) == (EXIT_USAGE, "")
-    assert told.stderr == "bkaudit: --since-last: requires --format plain or slack\n"
+    result = report_of(tmp_path / "a", "--since-last", *arguments)
+    assert (result.exit_code, result.stdout) == (EXIT_USAGE, "")
+    assert result.stderr == "bkaudit: --since-last: requires --format plain or slack\n"

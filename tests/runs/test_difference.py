@@ -24,11 +24,11 @@ HEALTHY = "healthy"
 
 
 def changes(old: Path, new: Path) -> dict[tuple[str, int | None, str | None], str]:
-    found = RunDifference(str(old), str(new)).changes()
-    return {(each.id, each.ledger_id, each.bookie_id): each.change for each in found}
+    changed = RunDifference(str(old), str(new)).changes()
+    return {(finding.id, finding.ledger_id, finding.bookie_id): finding.change for finding in changed}
 
 
-def test_every_kind_of_change_is_told(tmp_path: Path) -> None:
+def test_every_kind_of_change_is_reported(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     write_run(
         old,
@@ -73,10 +73,10 @@ def test_every_kind_of_change_is_told(tmp_path: Path) -> None:
     assert difference.summary.counts == {
         "new": 1, "worse": 2, "better": 2, "fixed": 2, "unseen": 0, "same": 2,
     }  # fmt: skip
-    worse = next(each for each in difference.changes() if each.id == "entry-lost")
+    worse = next(change for change in difference.changes() if change.id == "entry-lost")
     assert (worse.previous_severity, worse.severity) == ("warning", "critical")
     assert (worse.previous_missing, worse.missing) == (5, 1)
-    assert [(each.change, each.id, each.count) for each in difference.summary.tally] == [
+    assert [(change.change, change.id, change.count) for change in difference.summary.tally] == [
         ("new", "orphan-ledger", 1),
         ("worse", "entry-lost", 1),
         ("worse", "below-write-quorum", 1),
@@ -88,7 +88,7 @@ def test_every_kind_of_change_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("finding", "seen", "change"),
+    ("finding", "new_run", "change"),
     [
         # Copies: the class of the ledger has to be decided, or the ledger gone from a whole listing.
         (row("entry-lost", 1), {"classes": [(1, HEALTHY, HEALTHY)]}, "fixed"),
@@ -141,17 +141,17 @@ def test_every_kind_of_change_is_told(tmp_path: Path) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_what_was_not_looked_at_is_not_fixed(
-    tmp_path: Path, finding: dict[str, Any], seen: dict[str, Any], change: str
+def test_finding_whose_subject_was_not_checked_is_unseen_not_fixed(
+    tmp_path: Path, finding: dict[str, Any], new_run: dict[str, Any], change: str
 ) -> None:
     write_run(tmp_path / "old", [finding])
-    write_run(tmp_path / "new", [], **seen)
-    [found] = RunDifference(str(tmp_path / "old"), str(tmp_path / "new")).changes()
-    assert found.change == change
+    write_run(tmp_path / "new", [], **new_run)
+    [changed] = RunDifference(str(tmp_path / "old"), str(tmp_path / "new")).changes()
+    assert changed.change == change
 
 
 @pytest.mark.parametrize(("ledger", "change"), [(1, "unseen"), (2, "fixed")])
-def test_a_ledger_whose_index_cannot_be_read_any_more_is_not_looked_at(
+def test_ledger_with_an_unreadable_index_is_unseen_not_fixed(
     tmp_path: Path, ledger: int, change: str
 ) -> None:
     write_run(tmp_path / "old", [row("orphan-ledger", ledger, A)])
@@ -159,13 +159,13 @@ def test_a_ledger_whose_index_cannot_be_read_any_more_is_not_looked_at(
     assert changes(tmp_path / "old", tmp_path / "new")["orphan-ledger", ledger, A] == change
 
 
-def test_an_id_that_a_misplaced_record_may_stand_for_is_not_gone(tmp_path: Path) -> None:
+def test_ledger_id_of_a_misplaced_record_is_unseen_not_fixed(tmp_path: Path) -> None:
     write_run(tmp_path / "old", [row("entry-lost", 1)])
     write_run(tmp_path / "new", [], run={"in_doubt": {"ids": "1", "reasons": ["/ledgers/L1: misplaced"]}})
     assert changes(tmp_path / "old", tmp_path / "new")["entry-lost", 1, None] == "unseen"
 
 
-def test_what_is_better_for_not_being_looked_at_is_the_same(tmp_path: Path) -> None:
+def test_finding_is_better_only_if_its_potential_class_is_better_too(tmp_path: Path) -> None:
     write_run(tmp_path / "old", [row("entry-lost", 1), row("entry-lost", 2)])
     write_run(
         tmp_path / "new",
@@ -178,7 +178,7 @@ def test_what_is_better_for_not_being_looked_at_is_the_same(tmp_path: Path) -> N
     assert changes(tmp_path / "old", tmp_path / "new") == {("below-write-quorum", 2, None): "better"}
 
 
-def test_the_order_and_the_files_of_the_input_and_the_name_of_a_run_mean_nothing(tmp_path: Path) -> None:
+def test_comparison_does_not_depend_on_row_order_files_or_run_name(tmp_path: Path) -> None:
     rows = [row("orphan-ledger", ledger, A) for ledger in range(500)]
     newer = [row("orphan-ledger", ledger, A) for ledger in range(250, 750)]
     write_run(tmp_path / "old", rows)
@@ -193,7 +193,7 @@ def test_the_order_and_the_files_of_the_input_and_the_name_of_a_run_mean_nothing
     assert sorted(expected.values()) == ["fixed"] * 250 + ["new"] * 250
 
 
-def test_a_reader_is_warned_where_the_runs_do_not_compare(tmp_path: Path) -> None:
+def test_runs_that_do_not_compare_leave_warnings(tmp_path: Path) -> None:
     write_run(tmp_path / "one", [row("orphan-ledger", 1, A)], bookies=[(A, "unread"), (B, "read")])
     write_run(tmp_path / "two", [], bookies=[(A, "read"), (B, "partial")], run={"gaps": ["x"]})
     write_run(tmp_path / "three", [], instance_id="another", run={"finished": 1})
@@ -206,7 +206,7 @@ def test_a_reader_is_warned_where_the_runs_do_not_compare(tmp_path: Path) -> Non
     assert "the first run is the newer one" in warnings[0]
 
 
-def test_a_run_that_cannot_be_compared_is_named(tmp_path: Path) -> None:
+def test_run_that_cannot_be_compared_is_named(tmp_path: Path) -> None:
     write_run(tmp_path / "old", [])
     write_run(tmp_path / "new", [])
     (tmp_path / "new" / "tables" / "changes").rename(tmp_path / "new" / "tables" / "gone")
@@ -296,13 +296,13 @@ def test_diff_as_json_and_markdown(pair: tuple[str, str]) -> None:
     assert "\x1b" not in shown
 
 
-def test_nothing_has_to_differ(tmp_path: Path) -> None:
+def test_diff_of_a_run_with_itself_reports_no_findings(tmp_path: Path) -> None:
     write_run(tmp_path / "one", [])
     shown = bkaudit("diff", str(tmp_path / "one"), str(tmp_path / "one")).stdout
     assert shown.splitlines()[-1] == "HEALTHY to HEALTHY: neither run has findings"
 
 
-def test_many_findings_are_compared_as_numbers(tmp_path: Path) -> None:
+def test_many_findings_are_compared_by_fingerprint(tmp_path: Path) -> None:
     """Three columns of each are held; nothing is turned into Python objects but what changed."""
     count = 200_000
     numbers = [f"{number:016x}" for number in range(2 * count)]

@@ -30,7 +30,7 @@ def run(tmp_path: Path) -> RunDirectory:
     return RunDirectory(str(tmp_path))
 
 
-def test_all_rows_come_in_order_a_few_thousand_at_a_time(run: RunDirectory) -> None:
+def test_batches_are_small_and_have_all_rows_in_order(run: RunDirectory) -> None:
     batches = list(run.batches("findings", ["text", "number"]))
     assert max(len(batch) for batch in batches) < ROWS / 2
     assert {tuple(batch.schema.names) for batch in batches} == {("text", "number")}
@@ -38,12 +38,12 @@ def test_all_rows_come_in_order_a_few_thousand_at_a_time(run: RunDirectory) -> N
     assert next(run.batches("findings")).schema.names == ["number", "text"]
 
 
-def test_a_filter_chooses_of_the_same_rows(run: RunDirectory) -> None:
+def test_filter_selects_rows_of_a_table(run: RunDirectory) -> None:
     batches = run.batches("findings", ["text"], ds.field("number") == ROWS + 1)
     assert [row for batch in batches for row in batch.to_pylist()] == [{"text": f"finding {ROWS + 1}"}]
 
 
-def test_a_flipped_byte_and_a_column_that_is_not_there_are_said(run: RunDirectory) -> None:
+def test_flipped_byte_and_missing_column_are_reported_as_damage(run: RunDirectory) -> None:
     with pytest.raises(RunError, match="findings is damaged"):
         list(run.batches("findings", ["nothing"]))
     file = Path(run.path, "findings", "part-1.parquet")
@@ -54,14 +54,14 @@ def test_a_flipped_byte_and_a_column_that_is_not_there_are_said(run: RunDirector
         list(run.batches("findings"))
 
 
-def test_no_damage_of_a_footer_ends_the_process(run: RunDirectory) -> None:
+def test_damaged_footer_does_not_end_the_process(run: RunDirectory) -> None:
     """Arrow ends it when asked for a column whose type in the footer is not the schema's."""
     file = Path(run.path, "findings", "part-0.parquet")
     content = file.read_bytes()
     size = int.from_bytes(content[-8:-4], "little")
     refused = 0
-    for at in range(len(content) - 8 - size, len(content) - 8):
-        file.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+    for offset in range(len(content) - 8 - size, len(content) - 8):
+        file.write_bytes(content[:offset] + bytes([content[offset] ^ 4]) + content[offset + 1 :])
         try:
             list(run.batches("findings"))
         except RunError:
@@ -76,7 +76,7 @@ READERS: dict[str, Callable[[str], object]] = {
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_file_that_may_not_be_read_is_not_called_damaged(name: str, tmp_path: Path) -> None:
+def test_unreadable_file_is_not_reported_as_damaged(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("{}")
     (tmp_path / name).chmod(0)
     with as_nobody(), pytest.raises(RunUnreadableError, match=f"{name} cannot be read: Permission denied"):

@@ -80,8 +80,8 @@ def run_command(words: tuple[str, ...], place: Path) -> Result:
     new = place / "new"
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir()
-    given = [word.format(place=place, new=new / "out") for word in words]
-    return CliRunner().invoke(main, given, prog_name="bkaudit")
+    arguments = [word.format(place=place, new=new / "out") for word in words]
+    return CliRunner().invoke(main, arguments, prog_name="bkaudit")
 
 
 @pytest.fixture(scope="module")
@@ -99,14 +99,14 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def readers(ground: Path) -> dict[str, dict[str, Result]]:
     """The commands that look at each table, and what they say of the whole run."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    commands_by_table: defaultdict[str, set[str]] = defaultdict(set)
     outcomes: dict[str, Result] = {}
     with pytest.MonkeyPatch.context() as patch:
         for method in ("dataset", "sizes", "names", "exists"):
             real = getattr(RunDirectory, method)
 
             def recorded(run: RunDirectory, below: str, real: Any = real) -> Any:
-                found[below].add(name)
+                commands_by_table[below].add(name)
                 return real(run, below)
 
             patch.setattr(RunDirectory, method, recorded)
@@ -115,7 +115,7 @@ def readers(ground: Path) -> dict[str, dict[str, Result]]:
             assert ended.exit_code in (0, 1, 2, 3), (name, ended.output)
     return {
         below.removeprefix("tables/"): {name: outcomes[name] for name in sorted(names)}
-        for below, names in found.items()
+        for below, names in commands_by_table.items()
     }
 
 
@@ -142,7 +142,7 @@ def one_row(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("rows", ["empty", "one row", "missing"])
 @pytest.mark.parametrize("name", TABLES)
-def test_commands_of_a_run(
+def test_commands_handle_empty_one_row_and_missing_tables(
     ground: Path, readers: dict[str, dict[str, Result]], tmp_path: Path, name: str, rows: str
 ) -> None:
     place = tmp_path / "ground"
@@ -167,7 +167,7 @@ def test_commands_of_a_run(
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if set(USUAL) & {*TABLES[name].columns.names}])
-def test_unknown_word_in_a_table_is_no_bug(
+def test_unknown_word_in_a_table_causes_no_traceback(
     ground: Path, readers: dict[str, dict[str, Result]], tmp_path: Path, name: str
 ) -> None:
     place = tmp_path / "ground"

@@ -28,13 +28,13 @@ def pair(bookie_id: str, count: int) -> dict[str, Any]:
     return {"bookie_id": bookie_id, "count": count}
 
 
-def bookie(bookie_id: str, replicas: int, read: str = "read", named: bool = True) -> dict[str, Any]:
-    return {"bookie_id": bookie_id, "replicas": replicas, "read": read, "named": named, "found": False}
+def bookie(bookie_id: str, replicas: int, read: str = "read", is_named: bool = True) -> dict[str, Any]:
+    return {"bookie_id": bookie_id, "replicas": replicas, "read": read, "named": is_named, "found": False}
 
 
-def ledger(length: int | None = 100, age: int = DAY, state: str | None = "CLOSED", **other: Any) -> Any:
+def ledger(length: int | None = 100, age: int = DAY, state: str | None = "CLOSED", **fields: Any) -> Any:
     sizes = {"ensemble_size": 3, "write_quorum": 2, "ack_quorum": 2} if state else {}
-    return {"status": "ok", "state": state, "length": length, "ctime": SCAN_TIME - age, **sizes, **other}
+    return {"status": "ok", "state": state, "length": length, "ctime": SCAN_TIME - age, **sizes, **fields}
 
 
 def write_tables(run: Path, tables: dict[str, Rows], names: Iterable[str]) -> None:
@@ -52,56 +52,54 @@ def figures_from(tmp_path: Path, **tables: Rows) -> Figures:
     return figures_of(open_run(tmp_path))
 
 
-def bars(of: Figures, title: str) -> dict[str, int]:
-    [histogram] = [each for each in of.histograms if each.title == title]
+def bars(run_figures: Figures, title: str) -> dict[str, int]:
+    [histogram] = [chart for chart in run_figures.histograms if chart.title == title]
     return {bar.label: bar.count for bar in histogram.bars}
 
 
-def test_a_bookie_is_charged_with_what_it_lacks_and_with_what_it_holds_too_much(tmp_path: Path) -> None:
-    of = figures_from(
+def test_bookie_counts_its_missing_unknown_and_surplus_entries(tmp_path: Path) -> None:
+    run_figures = figures_from(
         tmp_path,
-        bookies=[bookie("bk-a", 10), bookie("bk-b", 5, "unread"), bookie("bk-c", 0, named=False)],
+        bookies=[bookie("bk-a", 10), bookie("bk-b", 5, "unread"), bookie("bk-c", 0, is_named=False)],
         judged=[
             {"missing": [pair("bk-a", 3)], "unknown": [pair("bk-b", 7)], "stale": [pair("bk-a", 2)]},
             {"missing": [pair("bk-a", 4), pair("bk-b", 1)], "surplus": [pair("bk-b", 6)]},
         ],
         holdings=[{"bookie_id": "bk-b", "ledgers": 9, "orphans": 8}],
     )
-    a, b = of.bookies
+    a, b = run_figures.bookies
     assert a == BookieFigure("bk-a", replicas=10, missing=2, missing_entries=7, surplus=1, surplus_entries=2)
     assert (b.missing, b.missing_entries, b.unknown, b.surplus_entries, b.orphans) == (1, 1, 1, 6, 8)
-    assert of.bookies_total == 2  # the third is named by a cookie only
+    assert run_figures.bookies_total == 2  # the third is named by a cookie only
 
 
-def test_a_ledger_with_two_kinds_of_surplus_on_a_bookie_is_one_ledger(tmp_path: Path) -> None:
-    of = figures_from(
+def test_ledger_with_two_kinds_of_surplus_counts_once_per_bookie(tmp_path: Path) -> None:
+    run_figures = figures_from(
         tmp_path,
         bookies=[bookie("bk-a", 1)],
         judged=[{"stale": [pair("bk-a", 2)], "surplus": [pair("bk-a", 3)], "foreign": []}],
     )
-    [a] = of.bookies
+    [a] = run_figures.bookies
     assert (a.surplus, a.surplus_entries) == (1, 5)
 
 
-def test_entries_past_the_end_take_space_too(tmp_path: Path) -> None:
+def test_entries_past_the_end_count_as_surplus(tmp_path: Path) -> None:
     judged = [
         {"past_end": [pair("bk-a", 4)], "surplus": [pair("bk-a", 1)]},
         {"past_end": [pair("bk-a", 2)], "foreign": []},
     ]
-    of = figures_from(tmp_path, bookies=[bookie("bk-a", 1)], judged=judged)
-    [a] = of.bookies
+    run_figures = figures_from(tmp_path, bookies=[bookie("bk-a", 1)], judged=judged)
+    [a] = run_figures.bookies
     assert (a.surplus, a.surplus_entries) == (2, 7)
 
 
-def test_the_worst_bookies_come_first_and_no_more_than_the_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worst_bookies_come_first_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "MAX_BOOKIES", 2)
     judged: Rows = [{"missing": [pair("bk-c", 1)], "unknown": [pair("bk-b", 1)]}]
-    of = figures_from(tmp_path, bookies=[bookie(f"bk-{name}", 1) for name in "abc"], judged=judged)
-    assert [each.bookie_id for each in of.bookies] == ["bk-c", "bk-b"]
-    assert of.bookies_total == 3
-    assert bars(of, "Bookies by availability") == {
+    run_figures = figures_from(tmp_path, bookies=[bookie(f"bk-{name}", 1) for name in "abc"], judged=judged)
+    assert [figure.bookie_id for figure in run_figures.bookies] == ["bk-c", "bk-b"]
+    assert run_figures.bookies_total == 3
+    assert bars(run_figures, "Bookies by availability") == {
         "100 %": 1,
         **dict.fromkeys(("99.9 to 100 %", "99 to 99.9 %", "90 to 99 %", "50 to 90 %"), 0),
         "under 50 %": 2,
@@ -112,8 +110,8 @@ def test_sizes_are_those_of_closed_ledgers(tmp_path: Path) -> None:
     lengths = [0, 1, 999, 1000, 10**12]
     rows = [ledger(length) for length in lengths]
     rows += [ledger(0, state="OPEN"), ledger(None, state=None, status="unreadable")]
-    of = bars(figures_from(tmp_path, ledgers=rows), "Ledgers by size")
-    assert {label: count for label, count in of.items() if count} == {
+    counts = bars(figures_from(tmp_path, ledgers=rows), "Ledgers by size")
+    assert {label: count for label, count in counts.items() if count} == {
         "no bytes": 1,
         "under 1 kB": 2,
         "1 to 50 kB": 1,
@@ -123,7 +121,7 @@ def test_sizes_are_those_of_closed_ledgers(tmp_path: Path) -> None:
     }
 
 
-def test_ages_go_by_the_metadata_and_else_by_the_store(tmp_path: Path) -> None:
+def test_ages_use_the_metadata_time_or_else_that_of_the_store(tmp_path: Path) -> None:
     rows = [
         ledger(age=DAY // 2),
         ledger(metadata_ctime=SCAN_TIME - 2 * DAY),
@@ -131,31 +129,31 @@ def test_ages_go_by_the_metadata_and_else_by_the_store(tmp_path: Path) -> None:
         ledger() | {"ctime": None},
         ledger(status="gap"),
     ]
-    of = bars(figures_from(tmp_path, ledgers=rows), "Ledgers by age")
-    assert of == {"under a day": 1, "1 to 7 days": 1, "7 to 30 days": 1, "unknown": 1}
+    counts = bars(figures_from(tmp_path, ledgers=rows), "Ledgers by age")
+    assert counts == {"under a day": 1, "1 to 7 days": 1, "7 to 30 days": 1, "unknown": 1}
 
 
-def test_quorums_beyond_the_bound_are_counted_together(
+def test_quorums_beyond_the_limit_are_counted_as_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(figures, "MAX_LABELS", 2)
     monkeypatch.setattr(figures, "_MAX_QUORUM_LABELS", 3)
     rows = [ledger(), ledger(), *(ledger(ensemble_size=size) for size in range(4, 9))]
-    of = bars(figures_from(tmp_path, ledgers=rows), "Ledgers by quorum")
-    assert of == {"3 / 2 / 2": 2, "4 / 2 / 2": 1, "others": 4}
+    counts = bars(figures_from(tmp_path, ledgers=rows), "Ledgers by quorum")
+    assert counts == {"3 / 2 / 2": 2, "4 / 2 / 2": 1, "others": 4}
 
 
-def test_a_class_says_what_the_ledger_could_be(tmp_path: Path) -> None:
+def test_class_histogram_names_the_potential_class(tmp_path: Path) -> None:
     rows: Rows = [
         {"class": "healthy", "potential_class": "healthy"},
         {"class": "healthy", "potential_class": "entry-lost"},
         {"class": "healthy", "potential_class": "healthy"},
     ]
-    of = bars(figures_from(tmp_path, verdicts=rows), "Ledgers by class")
-    assert of == {"healthy": 2, "healthy, could be entry-lost": 1}
+    counts = bars(figures_from(tmp_path, verdicts=rows), "Ledgers by class")
+    assert counts == {"healthy": 2, "healthy, could be entry-lost": 1}
 
 
-def test_a_run_without_a_table_says_which(tmp_path: Path) -> None:
+def test_run_without_a_table_names_it(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text(report().to_json())
     with pytest.raises(RunError, match="tables/judged"):
         figures_of(open_run(tmp_path))

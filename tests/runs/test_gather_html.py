@@ -47,12 +47,12 @@ def tables_of(*findings: Finding) -> dict[str, Rows]:
 
 def run_in(directory: Path, finished: int = 0, instance_id: str = "one") -> Path:
     base = report(findings=(LOST, BELOW, ORPHAN), gaps=[f"/a gap of {directory.name}"])
-    of = replace(base, cluster=replace(base.cluster, instance_id=instance_id))
-    of = replace(of, run=replace(of.run, finished=of.run.finished + finished))
+    run_report = replace(base, cluster=replace(base.cluster, instance_id=instance_id))
+    run_report = replace(run_report, run=replace(run_report.run, finished=run_report.run.finished + finished))
     directory.mkdir(parents=True)
-    (directory / "report.json").write_text(of.to_json())
+    (directory / "report.json").write_text(run_report.to_json())
     write_tables(directory, tables_of(LOST, BELOW), {*TABLES} - {"ownership"})
-    write(directory / "findings", list(map(finding_row, of.findings)), FINDINGS_TABLE)
+    write(directory / "findings", list(map(finding_row, run_report.findings)), FINDINGS_TABLE)
     return directory
 
 
@@ -60,7 +60,7 @@ def page_text(run: RunReader) -> str:
     return "".join(page_of(run))
 
 
-def test_the_page_of_a_run_has_its_ledgers_drawn_and_the_runs_beside_it(tmp_path: Path) -> None:
+def test_run_page_draws_ledgers_and_lists_sibling_runs(tmp_path: Path) -> None:
     run_in(tmp_path / "earlier", -1)
     run_in(tmp_path / "other-cluster", instance_id="two")
     (tmp_path / "unfinished").mkdir()
@@ -77,16 +77,16 @@ def test_the_page_of_a_run_has_its_ledgers_drawn_and_the_runs_beside_it(tmp_path
     assert f"bkaudit explain ledger {LEDGER} --run {tmp_path}/now" in page
 
 
-def test_a_run_opened_twice_is_the_same_page(tmp_path: Path) -> None:
+def test_run_opened_twice_gives_the_same_page(tmp_path: Path) -> None:
     run = run_in(tmp_path / "now")
     assert page_text(open_run(run)) == page_text(open_run(run))
 
 
-def test_owners_and_leaks_are_on_the_page_where_they_were_read(tmp_path: Path) -> None:
-    said = {"claim": "/managed-ledgers/a/x/persistent/gone", "made": 0, "state": "CLOSED", "length": 7}
-    leak = Finding("ledger-unowned", Severity.NOTE, Confidence.CONFIRMED, 0, 5, evidence=said)
-    of = report(findings=(), changes=None, suppressions=[])
-    made_run(tmp_path / "owned", [*FINDINGS, leak], of, ownership=ROWS)
+def test_page_has_owners_and_leaks_where_they_were_read(tmp_path: Path) -> None:
+    evidence = {"claim": "/managed-ledgers/a/x/persistent/gone", "made": 0, "state": "CLOSED", "length": 7}
+    leak = Finding("ledger-unowned", Severity.NOTE, Confidence.CONFIRMED, 0, 5, evidence=evidence)
+    run_report = report(findings=(), changes=None, suppressions=[])
+    made_run(tmp_path / "owned", [*FINDINGS, leak], run_report, ownership=ROWS)
     page = page_text(open_run(tmp_path / "owned"))
     assert '<h2 id="owners">' in page
     for name in ("a", "b", "a/x", "b/y", "a/x/one", "(no known owner)"):
@@ -96,26 +96,26 @@ def test_owners_and_leaks_are_on_the_page_where_they_were_read(tmp_path: Path) -
     assert '<h2 id="owners">' not in page_text(open_run(run_in(tmp_path / "nobodys")))
 
 
-def test_a_run_without_a_table_has_no_page(tmp_path: Path) -> None:
+def test_run_without_a_table_has_no_page(tmp_path: Path) -> None:
     run = run_in(tmp_path / "now")
     (run / "tables" / "judged" / "part-00000.parquet").unlink()
     with pytest.raises(RunError, match="tables/judged"):
         page_text(open_run(run))
 
 
-def lacking(id: str, ledger_id: int) -> Finding:
+def finding_of(id: str, ledger_id: int) -> Finding:
     return replace(LOST, id=id, ledger_id=ledger_id)
 
 
-def test_every_check_with_missing_entries_has_a_ledger_drawn_before_any_has_a_second() -> None:
+def test_each_check_has_a_ledger_drawn_before_any_check_has_a_second() -> None:
     findings = [
-        lacking("entry-lost", 1),
-        lacking("entry-lost", 2),
-        lacking("entry-lost", 3),
-        lacking("below-ack-quorum", 4),
-        lacking("below-ack-quorum", 1),
+        finding_of("entry-lost", 1),
+        finding_of("entry-lost", 2),
+        finding_of("entry-lost", 3),
+        finding_of("below-ack-quorum", 4),
+        finding_of("below-ack-quorum", 1),
         replace(ORPHAN, ledger_id=9),
-        lacking("below-write-quorum", 5),
+        finding_of("below-write-quorum", 5),
     ]
     assert worst_ledgers(findings, 4) == [(1, 0), (2, 0), (4, 0), (5, 0)]
     assert worst_ledgers(findings, 99) == [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0)]

@@ -20,15 +20,15 @@ from auditor.runs.history import PreviousRun, find_sibling_runs, history
 from tests.findings.changed_runs import INSTANCE, write_run
 from tests.reports.samples import CHANGES, tally
 
-HERE = Cluster(INSTANCE, "zk://h1/ledgers", "flat")
+CLUSTER = Cluster(INSTANCE, "zk://h1/ledgers", "flat")
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     """Three finished runs whose names say nothing of their order, and what is not a finished run."""
-    found = [tally("entry-lost", "critical", 2), tally("orphan-ledger", "note", 3)]
+    tallies = [tally("entry-lost", "critical", 2), tally("orphan-ledger", "note", 3)]
     for name, finished in (("c", 1_795_000_000_000), ("a", 1_795_100_000_000), ("b", 1_795_200_000_000)):
-        write_run(tmp_path / name, [], run={"finished": finished, "tally": found})
+        write_run(tmp_path / name, [], run={"finished": finished, "tally": tallies})
     write_run(tmp_path / "other", [], instance_id="another", run={"finished": 1_795_150_000_000})
     (tmp_path / "at-work" / "tables" / "changes").mkdir(parents=True)
     (tmp_path / "at-work" / "manifest.json").write_text("{}")
@@ -37,34 +37,34 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_finished_runs_come_by_their_time(runs: Path) -> None:
-    found = history(runs).runs
-    assert [run.name for run in found] == ["c", "a", "other", "b"]
-    assert found[0].path == f"{runs}/c"
-    assert found[0].severities == {"critical": 2, "error": 0, "warning": 0, "note": 3}
+def test_finished_runs_are_ordered_by_their_end_time(runs: Path) -> None:
+    finished_runs = history(runs).runs
+    assert [run.name for run in finished_runs] == ["c", "a", "other", "b"]
+    assert finished_runs[0].path == f"{runs}/c"
+    assert finished_runs[0].severities == {"critical": 2, "error": 0, "warning": 0, "note": 3}
     assert history(f"file://{runs}").runs[0].path == f"file://{runs}/c"
 
 
-def test_a_report_of_an_older_version_is_left_out_and_named(runs: Path) -> None:
+def test_report_of_another_version_is_left_out_and_named(runs: Path) -> None:
     value = json.loads((runs / "a" / "report.json").read_text())
     del value["run"]["changes"]
     (runs / "a" / "report.json").write_text(json.dumps(value))
     assert [run.name for run in history(runs).runs] == ["c", "other", "b"]
-    [said] = history(runs).unreadable
-    assert str(said).startswith(f"{runs}/a/report.json: another version of this program wrote this report")
+    [error] = history(runs).unreadable
+    assert str(error).startswith(f"{runs}/a/report.json: another version of this program wrote this report")
 
 
-def test_a_directory_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
+def test_missing_directory_of_runs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="nothing"):
         history(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
-def test_the_run_before_is_the_newest_finished_one_of_the_same_cluster(runs: Path, scheme: str) -> None:
-    def before(finished: int, cluster: Cluster = HERE) -> str | None:
-        found = find_sibling_runs(f"{scheme}{runs}/new", cluster).newest(finished)
-        assert found.notes == ()
-        return found.run.name if found.run else None
+def test_previous_run_is_the_newest_earlier_run_of_the_same_cluster(runs: Path, scheme: str) -> None:
+    def before(finished: int, cluster: Cluster = CLUSTER) -> str | None:
+        previous = find_sibling_runs(f"{scheme}{runs}/new", cluster).newest(finished)
+        assert previous.notes == ()
+        return previous.run.name if previous.run else None
 
     assert before(1_795_300_000_000) == "b"
     assert before(1_795_160_000_000) == "a"
@@ -73,42 +73,42 @@ def test_the_run_before_is_the_newest_finished_one_of_the_same_cluster(runs: Pat
     assert before(1_795_300_000_000, Cluster("unheard-of", "zk://h1/ledgers", "flat")) is None
 
 
-def test_without_an_instance_id_the_metadata_uri_tells_clusters_apart(tmp_path: Path) -> None:
+def test_without_instance_id_the_metadata_uri_tells_clusters_apart(tmp_path: Path) -> None:
     write_run(tmp_path / "one", [], instance_id=None)
-    for uri, found in (("zk://h1/ledgers", True), ("zk://h2/ledgers", False)):
+    for uri, is_found in (("zk://h1/ledgers", True), ("zk://h2/ledgers", False)):
         cluster = Cluster(None, uri, "flat")
-        assert bool(find_sibling_runs(str(tmp_path / "new"), cluster).newest(2**62).run) == found
+        assert bool(find_sibling_runs(str(tmp_path / "new"), cluster).newest(2**62).run) == is_found
 
 
-def test_what_stands_in_the_way_of_a_comparison_is_a_note(runs: Path) -> None:
+def test_runs_that_cannot_be_compared_are_notes(runs: Path) -> None:
     (runs / "b" / "tables" / "changes" / "_SUCCESS").unlink()
     (runs / "c" / "report.json").write_text("[]")
-    found = find_sibling_runs(str(runs / "new"), HERE).newest(2**62)
-    assert found.run is not None
-    assert found.run.name == "a"
-    assert [note.split(": ")[1] for note in found.notes] == [
+    previous = find_sibling_runs(str(runs / "new"), CLUSTER).newest(2**62)
+    assert previous.run is not None
+    assert previous.run.name == "a"
+    assert [note.split(": ")[1] for note in previous.notes] == [
         f"{runs}/c/report.json is damaged (the file is not a report of this program",
         f"{runs}/b",
     ]
-    assert "has no tables/changes, so the run cannot be compared; audit again" in found.notes[1]
-    lost = find_sibling_runs(str(runs / "no" / "where" / "new"), HERE).newest(2**62)
+    assert "has no tables/changes, so the run cannot be compared; audit again" in previous.notes[1]
+    lost = find_sibling_runs(str(runs / "no" / "where" / "new"), CLUSTER).newest(2**62)
     assert lost.run is None
     assert "not compared with any earlier run" in lost.notes[0]
-    assert "root of a file system" in find_sibling_runs("s3://bucket", HERE).newest(2**62).notes[0]
+    assert "root of a file system" in find_sibling_runs("s3://bucket", CLUSTER).newest(2**62).notes[0]
 
 
 @pytest.mark.parametrize(
     ("ahead", "names"), [(0, []), (MAX_CLOCK_AHEAD_MS, []), (MAX_CLOCK_AHEAD_MS + 1, ["b"])]
 )
-def test_a_run_that_ended_after_this_one_is_no_earlier_run(runs: Path, ahead: int, names: list[str]) -> None:
+def test_run_that_ended_later_is_no_earlier_run(runs: Path, ahead: int, names: list[str]) -> None:
     """A clock was wrong: nobody knows which of the two saw the cluster last."""
-    beside = find_sibling_runs(str(runs / "new"), HERE)
-    now = 1_795_200_000_000 - ahead
-    notes = beside.notes_on_later_runs(now)
+    siblings = find_sibling_runs(str(runs / "new"), CLUSTER)
+    now_ms = 1_795_200_000_000 - ahead
+    notes = siblings.notes_on_later_runs(now_ms)
     assert [note.split(": ")[0] for note in notes] == [f"not compared with {name}" for name in names]
-    before = RunsBefore(PreviousRun(None, ()), None, beside)
-    assert before.has_later_run(now) == bool(names)
-    earlier = beside.newest(now).run
+    before = RunsBefore(PreviousRun(None, ()), None, siblings)
+    assert before.has_later_run(now_ms) == bool(names)
+    earlier = siblings.newest(now_ms).run
     assert earlier is not None
     assert earlier.name == ("a" if ahead else "b")
 
@@ -117,7 +117,7 @@ def bkaudit(*arguments: str) -> Any:
     return CliRunner().invoke(main, arguments, prog_name="bkaudit")
 
 
-def test_the_history_of_a_directory_is_a_table(runs: Path) -> None:
+def test_history_of_a_directory_is_a_table(runs: Path) -> None:
     write_run(runs / "d", [], run={"finished": 1_795_300_000_000, "changes": CHANGES})
     (runs / "broken").mkdir()
     (runs / "broken" / "report.json").write_text("{")
@@ -134,21 +134,21 @@ def test_the_history_of_a_directory_is_a_table(runs: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [51, 60])
-def test_the_history_of_a_narrow_terminal_has_verdict_and_name_below(runs: Path, width: int) -> None:
+def test_history_on_a_narrow_terminal_has_verdict_and_name_below(runs: Path, width: int) -> None:
     write_run(runs / "20261127T080000Z", [], run={"finished": 1_795_300_000_000, "changes": CHANGES})
-    found = history(str(runs)).runs
-    lines = history_table.text(found, width).splitlines()
+    summaries = history(str(runs)).runs
+    lines = history_table.text(summaries, width).splitlines()
     assert lines[0].split() == ["finished", "crit", "err", "warn", "note", "new", "fixed", "worse"]
     assert lines[1].split() == ["verdict", "run"]
     assert lines[2].split()[2:] == ["2", "0", "0", "3", "-", "-", "-"]
     last = lines.index("  healthy 20261127T080000Z")
     assert lines[last - 1].split()[6:] == ["1", "2", "1"]
     assert max(map(len, lines)) <= width
-    assert history_table.text(found, 80) == history_table.text(found)
-    assert history_table.text(found).splitlines()[1].endswith(" c")
+    assert history_table.text(summaries, 80) == history_table.text(summaries)
+    assert history_table.text(summaries).splitlines()[1].endswith(" c")
 
 
-def test_the_history_is_csv_and_json_too(runs: Path) -> None:
+def test_history_is_available_as_csv_and_json(runs: Path) -> None:
     rows = list(csv.DictReader(bkaudit("history", str(runs), "--format", "csv").stdout.splitlines()))
     assert [row["path"].rpartition("/")[2] for row in rows] == ["c", "a", "other", "b"]
     assert (rows[0]["critical"], rows[0]["previous"], rows[0]["unseen"]) == ("2", "", "")
@@ -156,7 +156,7 @@ def test_the_history_is_csv_and_json_too(runs: Path) -> None:
     assert [value["instance_id"] for value in values] == [INSTANCE, INSTANCE, "another", INSTANCE]
 
 
-def test_an_empty_history_says_so(tmp_path: Path) -> None:
+def test_empty_history_names_the_audit_command(tmp_path: Path) -> None:
     assert bkaudit("history", str(tmp_path)).stdout.startswith(
         f"no finished run is in {tmp_path}. To create one, run: bkaudit audit --out "
     )

@@ -22,9 +22,9 @@ TOPIC = "/managed-ledgers/shop/orders/persistent/returns"
 CLOSED: dict[str, Any] = {"state": "CLOSED", "length": 600, "last_entry_id": 9}
 
 
-def leak(id: int, *, sure: bool, claim: str = TOPIC, **said: Any) -> Finding:
+def leak(id: int, *, sure: bool, claim: str = TOPIC, **details: Any) -> Finding:
     confidence = Confidence.CONFIRMED if sure else Confidence.SUSPECT
-    evidence = {"application": "pulsar", "claim": claim, "seen_before": sure, **said}
+    evidence = {"application": "pulsar", "claim": claim, "seen_before": sure, **details}
     return Finding("ledger-unowned", Severity.NOTE, confidence, 0, id, evidence=evidence)
 
 
@@ -44,9 +44,9 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_confirmed_ones_come_first_and_the_largest_first(run: Path) -> None:
+def test_confirmed_leaks_come_first_and_largest_first(run: Path) -> None:
     leaks = Leaks(RunReader(run))
-    assert [each.ledger_id for each in leaks] == [3, 2, 5, 4, 1]
+    assert [row.ledger_id for row in leaks] == [3, 2, 5, 4, 1]
     first, second, empty, unclosed, _ = leaks
     assert (first.owner, first.bytes, first.entries) == ("subscription audit of shop/orders/returns", 700, 10)
     assert (second.owner, second.made, second.doubt) == ("topic shop/orders/returns", 1000, None)
@@ -56,18 +56,18 @@ def test_confirmed_ones_come_first_and_the_largest_first(run: Path) -> None:
     assert leaks.totals() == LeakTotals(5, 4, 10_300, 1300, 30)
 
 
-def test_every_form_has_every_leak_and_none_a_command_that_deletes(run: Path) -> None:
+def test_every_form_has_every_leak_and_no_command_that_deletes(run: Path) -> None:
     shown = {
         form: bkaudit("report", str(run), "--leaks", "--format", form)
         for form in ("text", "markdown", "csv", "json", "jsonl")
     }
-    assert {each.exit_code for each in shown.values()} == {0}
+    assert {output.exit_code for output in shown.values()} == {0}
     rows = list(csv.DictReader(io.StringIO(shown["csv"].stdout)))
     value = json.loads(shown["json"].stdout)
     lines = [json.loads(line) for line in shown["jsonl"].stdout.splitlines()]
     assert [row["ledger_id"] for row in rows] == ["3", "2", "5", "4", "1"]
     assert value["leaks"] == lines
-    assert [each["ledger_id"] for each in lines] == [row["ledger_id"] for row in rows]
+    assert [output["ledger_id"] for output in lines] == [row["ledger_id"] for row in rows]
     assert value["totals"]["confirmed_bytes"] == 1300
     assert lines[1]["age_seconds"] is not None
     for form in ("text", "markdown"):
@@ -75,10 +75,10 @@ def test_every_form_has_every_leak_and_none_a_command_that_deletes(run: Path) ->
         assert text.index("audit of shop/orders/returns") < text.index("topic shop/orders/returns")
         assert "5 ledgers have no owner" in text
         assert "the largest are at the top" in text
-    assert all("deleteledger" not in each.stdout for each in shown.values())
+    assert all("deleteledger" not in output.stdout for output in shown.values())
 
 
-def test_a_run_without_leaks_and_one_without_owners_say_so(tmp_path: Path) -> None:
+def test_run_without_leaks_or_owners_says_so(tmp_path: Path) -> None:
     made_run(tmp_path)
     shown = bkaudit("report", str(tmp_path), "--leaks")
     assert (shown.exit_code, shown.stdout.strip()) == (0, "No leaked ledger is known.")
@@ -89,7 +89,7 @@ def test_a_run_without_leaks_and_one_without_owners_say_so(tmp_path: Path) -> No
         Leaks(RunReader(tmp_path))
 
 
-def test_the_last_owner_is_known_by_its_path() -> None:
+def test_last_owner_is_derived_from_its_path() -> None:
     assert last_owner("/east/schemas/shop/orders/catalog") == "schema shop/orders/catalog"
     assert last_owner(f"{TOPIC}/__compaction") == "subscription __compaction of shop/orders/returns"
     assert last_owner("") == ""

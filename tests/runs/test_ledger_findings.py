@@ -49,7 +49,7 @@ def write(below: Path, rows: list[dict[str, Any]], schema: pa.Schema | None = No
 def run(tmp_path: Path) -> Run:
     (tmp_path / "report.json").write_text(report().to_json())
     (tmp_path / "tables").mkdir()
-    others = [
+    other_findings = [
         FINDING | {"ledger_id": 43, "fingerprint": "f1"},
         FINDING | {"scope_id": 7, "fingerprint": "f2"},
         FINDING | {"ledger_id": None, "scope_id": None, "fingerprint": "f3"},
@@ -57,20 +57,20 @@ def run(tmp_path: Path) -> Run:
     orphans = [
         FINDING | {"id": "orphan-ledger", "severity": "note", "fingerprint": f"o{n}"} for n in range(200)
     ]
-    write(tmp_path / "findings", [FINDING, *others, *orphans])
+    write(tmp_path / "findings", [FINDING, *other_findings, *orphans])
     return open_run(tmp_path)
 
 
-def test_a_ledger_has_the_findings_about_it_and_no_more_than_a_bounded_number(run: Run) -> None:
-    found = findings_for_ledger(run, 42)
-    assert [each.finding.fingerprint for each in found] == ["f0", *(f"o{n}" for n in range(MAX_FINDINGS - 1))]
-    assert found[0].finding.missing[0].count == 1
-    assert {each.change_status for each in found} == {None}
-    assert [each.finding.fingerprint for each in findings_for_ledger(run, 42, 7)] == ["f2"]
+def test_ledger_has_only_its_own_findings_up_to_a_limit(run: Run) -> None:
+    views = findings_for_ledger(run, 42)
+    assert [view.finding.fingerprint for view in views] == ["f0", *(f"o{n}" for n in range(MAX_FINDINGS - 1))]
+    assert views[0].finding.missing[0].count == 1
+    assert {view.change_status for view in views} == {None}
+    assert [view.finding.fingerprint for view in findings_for_ledger(run, 42, 7)] == ["f2"]
     assert findings_for_ledger(run, 9) == ()
 
 
-def test_since_when_comes_from_the_table_of_changes(run: Run) -> None:
+def test_change_status_comes_from_the_table_of_changes(run: Run) -> None:
     rows = [
         {"fingerprint": "f0", "change": "same", "first_seen": 7, "suppressed": None},
         {"fingerprint": "gone", "change": "fixed", "first_seen": 1, "suppressed": None},
@@ -80,14 +80,14 @@ def test_since_when_comes_from_the_table_of_changes(run: Run) -> None:
         [(name, pa.int64() if name == "first_seen" else pa.string()) for name in rows[0]],
     )
     write(Path(run.path) / "tables" / "changes", rows, schema)
-    found = findings_for_ledger(run, 42)
-    assert found[0].change_status == ChangeStatus("same", 7)
-    assert found[1].change_status == ChangeStatus("new", 8, "being emptied")
-    assert found[2].change_status is None
+    findings = findings_for_ledger(run, 42)
+    assert findings[0].change_status == ChangeStatus("same", 7)
+    assert findings[1].change_status == ChangeStatus("new", 8, "being emptied")
+    assert findings[2].change_status is None
     assert statuses_of(RunDirectory(run.path), run.report, []) == {}
 
 
-def test_of_a_report_only_what_time_can_say_is_read(run: Run, tmp_path: Path) -> None:
+def test_change_statuses_of_a_report_are_read_only_if_it_has_changes(run: Run, tmp_path: Path) -> None:
     rows = [{"fingerprint": LOST.fingerprint, "change": "same", "first_seen": 7, "suppressed": None}]
     schema = pa.schema(
         [(name, pa.int64() if name == "first_seen" else pa.string()) for name in rows[0]],

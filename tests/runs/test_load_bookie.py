@@ -41,7 +41,7 @@ def run_with_findings(below: Path) -> Run:
     return open_run(below)
 
 
-def test_findings_that_name_a_bookie_are_told_by_check_with_a_ledger_to_look_at(tmp_path: Path) -> None:
+def test_findings_of_a_bookie_are_grouped_by_check_with_a_first_ledger(tmp_path: Path) -> None:
     run = run_with_findings(tmp_path)
     [orphan, surplus] = _problem_views(run, "bk-b:3181")
     assert (orphan.id, orphan.severity, orphan.count, orphan.unconfirmed_count) == (
@@ -60,7 +60,7 @@ def test_findings_that_name_a_bookie_are_told_by_check_with_a_ledger_to_look_at(
     assert (lost.id, lost.first_ledger_finding.ledger_id) == ("entry-lost", 42)
 
 
-def test_the_first_of_them_say_since_when(tmp_path: Path) -> None:
+def test_shown_findings_of_a_bookie_have_their_change_status(tmp_path: Path) -> None:
     run = run_with_findings(tmp_path)
     row = {"fingerprint": "o1", "change": "worse", "first_seen": 7, "suppressed": None}
     schema = pa.schema([(name, pa.int64() if name == "first_seen" else pa.string()) for name in row])
@@ -68,7 +68,7 @@ def test_the_first_of_them_say_since_when(tmp_path: Path) -> None:
     assert _problem_views(run, "bk-b:3181")[0].statuses == (None, ChangeStatus("worse", 7), None)
 
 
-def test_a_run_whose_tables_do_not_fit_together_is_refused_by_the_table(tmp_path: Path) -> None:
+def test_run_with_inconsistent_tables_is_refused_with_the_table_name(tmp_path: Path) -> None:
     bookie = {"bookie_id": "bk-a:3181", "named": True, "found": True, "read": "read"}
     run = made_run(tmp_path / "run", bookies=[bookie])
     with pytest.raises(
@@ -92,13 +92,13 @@ def run_of(path: Path, ids: Sequence[str]) -> Run:
     row = {"read": "read", "suspect": False, "foreign_instance": False, "marked": False, "ledgers": 0}
     return made_run(
         path,
-        bookies=[row | {"bookie_id": each, "depending": 0, "replicas": 0} for each in ids],
-        identities=[{"bookie_id": each, "aliases": []} for each in ids],
+        bookies=[row | {"bookie_id": bookie_id, "depending": 0, "replicas": 0} for bookie_id in ids],
+        identities=[{"bookie_id": bookie_id, "aliases": []} for bookie_id in ids],
     )
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("prefix", "meant"),
     [
         ("127.0.101.1:3181", "127.0.101.1:3181"),
         ("127.0.101.1", "127.0.101.1:3181"),
@@ -107,26 +107,26 @@ def run_of(path: Path, ids: Sequence[str]) -> Run:
         ("bookie-7", "bookie-7"),
     ],
 )
-def test_the_beginning_of_one_id_alone_stands_for_it(tmp_path: Path, given: str, meant: str) -> None:
+def test_unique_prefix_of_a_bookie_id_selects_the_bookie(tmp_path: Path, prefix: str, meant: str) -> None:
     run = run_of(tmp_path / "run", IDS)
-    assert bookie_view(run, given).bookie_id == meant
+    assert bookie_view(run, prefix).bookie_id == meant
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("prefix", "error_text"),
     [
         ("127.0.101.2", "2 bookie ids begin with '127.0.101.2': 127.0.101.2:3181, 127.0.101.2:3182"),
         ("book", "2 bookie ids begin with 'book': bookie-7, bookie-70"),
         ("27.0.101.1:3181", "no bookie '27.0.101.1:3181' is known; did you mean 127.0.101.1:3181"),
     ],
 )
-def test_the_beginning_of_several_ids_lists_them(tmp_path: Path, given: str, said: str) -> None:
+def test_ambiguous_or_unknown_id_lists_candidates(tmp_path: Path, prefix: str, error_text: str) -> None:
     run = run_of(tmp_path / "run", IDS)
-    with pytest.raises(RunError, match=re.escape(said)):
-        bookie_view(run, given)
+    with pytest.raises(RunError, match=re.escape(error_text)):
+        bookie_view(run, prefix)
 
 
-def test_of_many_ids_the_first_are_listed(tmp_path: Path) -> None:
+def test_only_the_first_of_many_matching_bookie_ids_are_listed(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", [f"bk{number:02}" for number in range(25)])
     with pytest.raises(RunError, match=r"25 bookie ids begin with 'bk': bk00, .*, bk19 and 5 more$"):
         bookie_view(run, "bk")

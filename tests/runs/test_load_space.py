@@ -55,8 +55,8 @@ def log(path: str, size: int, kind: str = "log", bookie: str | None = "bk1:3181"
 
 
 def part(bookie: str | None, ledger: int | None, kind: str, size: int, scope: int = 0) -> Row:
-    of = {"scope_id": scope, "ledger_id": ledger} if ledger is not None else {}
-    return {"bookie_id": bookie, **of, "class": kind, "bytes": size}
+    ledger_key = {"scope_id": scope, "ledger_id": ledger} if ledger is not None else {}
+    return {"bookie_id": bookie, **ledger_key, "class": kind, "bytes": size}
 
 
 LOGS = [
@@ -88,7 +88,7 @@ LEDGERS = [
     {"scope_id": 1, "ledger_id": 9, "status": "unreadable"},
     {"status": "gap", "low": 1, "high": 2},
 ]
-BY_HAND: dict[SpaceGrouping, dict[str, int]] = {
+EXPECTED_BYTES: dict[SpaceGrouping, dict[str, int]] = {
     "bookie": {"bk1:3181": 6030, NO_BOOKIE_NAME: 70},
     "ledger": {
         "7": 3146,
@@ -154,14 +154,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auditor.runs.reader.now_ms", lambda: SCAN)
 
 
-@pytest.mark.parametrize("by", BY_HAND)
+@pytest.mark.parametrize("by", EXPECTED_BYTES)
 @pytest.mark.parametrize("rows", [load_space.MAX_PASS_ROWS, 1])
-def test_sums_are_those_by_hand_in_one_pass_or_in_many(
+def test_sums_equal_manual_sums_in_one_pass_or_many(
     run: RunReader, by: SpaceGrouping, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(load_space, "MAX_PASS_ROWS", rows)
     view = space_view(run, by)
-    assert {total.name: total.bytes for total in view.totals} == BY_HAND[by]
+    assert {total.name: total.bytes for total in view.totals} == EXPECTED_BYTES[by]
     assert (view.remaining_bytes, view.remaining_count) == ({}, 0)
     of_classes = Counter[str]()
     for row in SPACE:
@@ -171,8 +171,8 @@ def test_sums_are_those_by_hand_in_one_pass_or_in_many(
     assert (view.files, view.file_bytes, view.bytes) == (4, 6100, 6100)
 
 
-@pytest.mark.parametrize("by", BY_HAND)
-def test_ledgers_without_a_byte_in_a_log_are_nothing_to_add_up(by: SpaceGrouping, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", EXPECTED_BYTES)
+def test_ledgers_without_bytes_in_logs_have_no_totals(by: SpaceGrouping, tmp_path: Path) -> None:
     made_run(tmp_path / "run", ledgers=LEDGERS)
     assert space_view(RunReader(tmp_path / "run"), by).totals == ()
 
@@ -198,13 +198,13 @@ DISKS = [
 ]
 
 
-def test_what_lies_beside_the_logs_is_added_up_and_a_file_system_counts_once(tmp_path: Path) -> None:
+def test_bytes_outside_logs_are_summed_and_a_file_system_counts_once(tmp_path: Path) -> None:
     path = tmp_path / "run"
     run = made_run(path, space=SPACE, entry_logs=LOGS, disks=DISKS)
-    one, other = space_view(run, "bookie").disks
-    assert (one.journals, one.indexes, one.rocksdb, one.other, one.unread) == (5000, 90, 700, 16, 0)
-    assert [each.free for each in one.file_systems] == [30_000, 400_000]
-    assert (other.name, other.fullest, other.unread) == ("bk2:3181", None, 1)
+    first, second = space_view(run, "bookie").disks
+    assert (first.journals, first.indexes, first.rocksdb, first.other, first.unread) == (5000, 90, 700, 16, 0)
+    assert [file_system.free for file_system in first.file_systems] == [30_000, 400_000]
+    assert (second.name, second.fullest, second.unread) == ("bk2:3181", None, 1)
     lines = bkaudit(path).output.splitlines()
     assert (
         "bk1:3181          5.0 kB    90 B     700 B    16 B   30.0 kB of 1.0 MB (3.0 %), the fullest of 2"
@@ -216,7 +216,7 @@ def test_what_lies_beside_the_logs_is_added_up_and_a_file_system_counts_once(tmp
     assert space_view(run, "ledger").disks == ()
 
 
-def test_those_that_are_not_named_are_one_sum(run: RunReader) -> None:
+def test_unlisted_ledgers_are_one_sum(run: RunReader) -> None:
     view = space_view(run, "ledger", max_totals=2)
     assert [total.name for total in view.totals] == ["7", NO_LEDGER_NAME]
     assert (view.remaining_bytes, view.remaining_count) == (
@@ -226,21 +226,19 @@ def test_those_that_are_not_named_are_one_sum(run: RunReader) -> None:
     assert view.bytes == 6100
 
 
-def test_applications_beyond_the_number_that_is_told_apart_are_one(
-    run: RunReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_applications_beyond_the_limit_are_one_total(run: RunReader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_space, "MAX_NAMES", 1)
     names = [total.name for total in space_view(run, "application").totals]
     assert len(names) == 2
     assert "(further names)" in names
 
 
-def test_ages_come_in_their_order(run: RunReader) -> None:
+def test_age_groups_are_in_order_of_age(run: RunReader) -> None:
     names = [total.name for total in space_view(run, "age").totals]
     assert names == ["1 to 7 days", "1 to 3 years", NO_LEDGER_NAME, UNLISTED_LEDGERS_NAME, "unknown"]
 
 
-def test_steps_are_the_largest_first_with_command_and_risk(run: RunReader) -> None:
+def test_space_steps_are_largest_first_with_command_and_risk(run: RunReader) -> None:
     steps = space_view(run, "bookie").steps
     url = "http://bk1:8080/api/v1/bookie/gc"
     assert [(step.bytes, step.command) for step in steps] == [
@@ -272,9 +270,7 @@ HOLD: Row = {
 @pytest.mark.parametrize(
     "reason", ["owner-dangling", "metadata-suspect", "alias-gc-danger", "entry-lost", "unindexed-bytes"]
 )
-def test_what_holds_forbid_frees_nothing_and_is_listed_with_why(
-    reason: str, tmp_path: Path, clock: None
-) -> None:
+def test_held_space_steps_are_refused_with_their_reason(reason: str, tmp_path: Path, clock: None) -> None:
     hold = HOLD | {"reason": reason}
     run = fresh_run(tmp_path, [PINNED, RECLAIMABLE], space=SPACE, entry_logs=LOGS, holds=[hold])
     view = space_view(run, "bookie")
@@ -296,7 +292,7 @@ def test_what_holds_forbid_frees_nothing_and_is_listed_with_why(
     assert len(json.loads(bkaudit(tmp_path, "--format", "json").output)["refused"]) == 4
 
 
-def test_only_what_is_confirmed_and_fresh_is_freed(tmp_path: Path) -> None:
+def test_only_confirmed_findings_of_a_fresh_run_become_steps(tmp_path: Path) -> None:
     suspected = finding("entry-log-reclaimable", "bk2:3181", Confidence.SUSPECT, logs=1, bytes=5)
     registered = {
         "bookie_id": "bk1:3181",
@@ -320,11 +316,11 @@ def test_only_what_is_confirmed_and_fresh_is_freed(tmp_path: Path) -> None:
     }
 
 
-def test_a_step_cannot_be_made_without_the_gate(tmp_path: Path) -> None:
+def test_space_step_requires_a_permission_of_the_gate(tmp_path: Path) -> None:
     run = fresh_run(tmp_path)
-    other, stop = bookie("bk2:3181"), permit(run, ActionKind.STOP, [bookie("bk1:3181")])
+    other_bookie, stop = bookie("bk2:3181"), permit(run, ActionKind.STOP, [bookie("bk1:3181")])
     assert isinstance(stop, Allowed)
-    elsewhere = permit(run, ActionKind.COLLECT, [other])
+    elsewhere = permit(run, ActionKind.COLLECT, [other_bookie])
     assert isinstance(elsewhere, Allowed)
     with pytest.raises(TypeError, match="permission"):
         SpaceStep("bk1:3181", 1, "collection", None, "danger")  # type: ignore[call-arg]  # what is to fail
@@ -336,7 +332,7 @@ def test_a_step_cannot_be_made_without_the_gate(tmp_path: Path) -> None:
             SpaceStep("bk1:3181", 1, "collection", None, "danger", answer)
 
 
-def test_steps_are_made_in_one_place() -> None:
+def test_space_steps_are_created_in_one_module() -> None:
     package = Path(auditor.__file__).parent
     users = {
         path.relative_to(package).as_posix()
@@ -353,13 +349,13 @@ def leak(scope: int, ledger: int, confidence: Confidence = Confidence.CONFIRMED)
     )
 
 
-def test_ledgers_of_nobody_are_a_step_with_their_bytes_on_each_bookie(tmp_path: Path) -> None:
+def test_unowned_ledgers_are_a_step_with_their_bytes_on_each_bookie(tmp_path: Path) -> None:
     """Ledger 9 of scope 1 is one, ledger 9 of scope 0 is not; 5 is on no disk that was read."""
-    more = [part("bk2:3181", 7, "orphan", 11), part("bk2:3181", 8, "live", 1_000_000)]
+    extra = [part("bk2:3181", 7, "orphan", 11), part("bk2:3181", 8, "live", 1_000_000)]
     leaks = [leak(0, 7, Confidence.SUSPECT), leak(1, 9), leak(0, 5), leak(0, 8)]
-    held = {"object": "ledger", "key": "0/8", "scope_id": 0, "ledger_id": 8, "forbids": ["delete-ledger"]}
+    override = {"object": "ledger", "key": "0/8", "scope_id": 0, "ledger_id": 8, "forbids": ["delete-ledger"]}
     path = tmp_path / "run"
-    run = fresh_run(path, leaks, space=[*SPACE, *more], entry_logs=LOGS, holds=[HOLD | held])
+    run = fresh_run(path, leaks, space=[*SPACE, *extra], entry_logs=LOGS, holds=[HOLD | override])
     view = space_view(run, "bookie")
     [step] = [step for step in view.steps if "no owner" in step.what]
     assert (step.bookie_id, step.bytes, step.command) == (
@@ -378,7 +374,7 @@ def test_ledgers_of_nobody_are_a_step_with_their_bytes_on_each_bookie(tmp_path: 
     ]
 
 
-def test_no_ledger_is_deleted_without_an_earlier_run_or_while_a_source_is_held(tmp_path: Path) -> None:
+def test_unowned_ledger_is_not_deleted_without_earlier_run_or_under_a_hold(tmp_path: Path) -> None:
     source = HOLD | {"object": "source", "key": "owners", "forbids": ["delete-ledger"]}
     run = fresh_run(tmp_path / "held", [leak(1, 9)], space=SPACE, entry_logs=LOGS, holds=[source])
     steps = [step for step in space_view(run, "bookie").steps if "no owner" in step.what]
@@ -390,10 +386,10 @@ def test_no_ledger_is_deleted_without_an_earlier_run_or_while_a_source_is_held(t
 
 
 def bkaudit(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["space", *(str(each) for each in arguments)])
+    return CliRunner().invoke(main, ["space", *(str(argument) for argument in arguments)])
 
 
-def test_the_text_says_the_sum_beside_the_files_and_what_frees_most(run: RunReader, clock: None) -> None:
+def test_text_has_the_sum_the_files_and_the_steps_that_free_most(run: RunReader, clock: None) -> None:
     shown = bkaudit(run.path)
     assert shown.exit_code == 0
     lines = shown.output.splitlines()
@@ -417,14 +413,14 @@ def test_json_and_csv_have_the_same_figures(run: RunReader, clock: None) -> None
     assert [row[:2] for row in rows[1:]] == [["7", "3146"], ["(4 others)", "2954"]]
 
 
-def test_bytes_that_do_not_add_up_are_said(tmp_path: Path) -> None:
+def test_difference_between_file_and_class_bytes_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "run"
     made_run(path, space=SPACE[:2], entry_logs=LOGS)
     first = bkaudit(path).output.splitlines()[0]
     assert first == "4 files of 6,100 bytes, and 4,024 bytes in classes; the sums differ by 2,076 bytes"
 
 
-def test_a_run_without_entry_logs_is_told_what_to_do(tmp_path: Path) -> None:
+def test_run_without_entry_logs_names_the_missing_option(tmp_path: Path) -> None:
     path = tmp_path / "run"
     made_run(path)
     (path / "tables" / "space" / "part-00000.parquet").unlink()

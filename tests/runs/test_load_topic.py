@@ -19,12 +19,12 @@ Row = dict[str, Any]
 PATH = "/managed-ledgers/shop/orders/persistent/returns"
 
 
-def row(ledger_id: int | None, kind: str = "data", **said: Any) -> Row:
+def row(ledger_id: int | None, kind: str = "data", **fields: Any) -> Row:
     usual = {
         "scope_id": 0, "ledger_id": ledger_id, "standing": "owned", "kind": kind, "tenant": "shop",
         "namespace": "orders", "topic": "returns", "path": PATH, "borrowed": False,
     }  # fmt: skip
-    return {**usual, **said}
+    return {**usual, **fields}
 
 
 def cursor(name: str, ledger_id: int | None, position: tuple[int, int] | None) -> Row:
@@ -55,20 +55,20 @@ def run(tmp_path: Path) -> RunReader:
     return RunReader(tmp_path)
 
 
-def test_ledgers_come_in_the_order_of_the_list_with_their_class(run: RunReader) -> None:
+def test_ledgers_come_in_list_order_with_their_class(run: RunReader) -> None:
     view = topic_view(run, "shop/orders/returns")
     assert [(ledger.ledger_id, ledger.replication_class, ledger.fault) for ledger in view.ledgers] == [
         (5, "entry-lost", None),
         (7, None, "owner-dangling"),
         (9, None, None),
     ]
-    assert [(other.kind, other.ledger_id) for other in view.other_references] == [("schema", 30)]
+    assert [(reference.kind, reference.ledger_id) for reference in view.other_references] == [("schema", 30)]
     assert view.path == PATH
 
 
-def test_a_cursor_that_cannot_be_read_leaves_open_what_it_needs(run: RunReader) -> None:
+def test_unreadable_cursor_leaves_the_backlog_of_ledgers_unknown(run: RunReader) -> None:
     view = topic_view(run, "persistent://shop/orders/returns")
-    assert [(each.name, each.position, each.unread_reason) for each in view.cursors] == [
+    assert [(sub_view.name, sub_view.position, sub_view.unread_reason) for sub_view in view.cursors] == [
         ("fast", (7, 3), None),
         ("faster", (9, -1), None),
         ("spoiled", None, "cut at byte 3"),
@@ -92,13 +92,13 @@ def test_a_cursor_that_cannot_be_read_leaves_open_what_it_needs(run: RunReader) 
         ([TopicCursor("a", (6, 0), None, None), TopicCursor("b", (1, 0), None, None)], Backlog.IN_BACKLOG),
     ],
 )
-def test_a_ledger_is_needed_by_whoever_has_not_passed_it(
+def test_backlog_of_a_ledger_follows_from_cursor_positions(
     cursors: list[TopicCursor], backlog: Backlog
 ) -> None:
     assert backlog_of(5, cursors) is backlog
 
 
-def test_text_shows_every_part(run: RunReader) -> None:
+def test_topic_text_shows_ledgers_and_damage_without_control_characters(run: RunReader) -> None:
     text = topic_text(topic_view(run, "shop/orders/returns"))
     lines = [line.split() for line in text.splitlines() if line.strip()]
     assert ["5", "entry-lost", "owned", "10", "600", "B", "complete", "not", "known"] in lines
@@ -109,50 +109,50 @@ def test_text_shows_every_part(run: RunReader) -> None:
     assert "\x1b" not in topic_text(TopicView("\x1b[31m", PATH, [], [], []))
 
 
-def unread(tmp_path: Path, *owners: tuple[str, str], rows: list[Row] | None = None) -> TopicView:
-    said = [{"status": status, "path": path, "damage": "cut at byte 3"} for status, path in owners]
-    made_run(tmp_path, ownership=rows or [], owners=said, verdicts=[])
+def unread_topic(tmp_path: Path, *owners: tuple[str, str], rows: list[Row] | None = None) -> TopicView:
+    owner_rows = [{"status": status, "path": path, "damage": "cut at byte 3"} for status, path in owners]
+    made_run(tmp_path, ownership=rows or [], owners=owner_rows, verdicts=[])
     return topic_view(RunReader(tmp_path), "shop/orders/returns")
 
 
 @pytest.mark.parametrize("rows", [[], [cursor("fast", None, (7, 3))], [row(30, "schema", path="/schemas/x")]])
-def test_a_list_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, rows: list[Row]) -> None:
-    view = unread(tmp_path, ("unreadable", f"/root{PATH}"), rows=rows)
+def test_unreadable_ledger_list_is_not_reported_as_empty(tmp_path: Path, rows: list[Row]) -> None:
+    view = unread_topic(tmp_path, ("unreadable", f"/root{PATH}"), rows=rows)
     assert (view.path, view.unread_reason) == (f"/root{PATH}", "cut at byte 3")
     assert "the topic's list of ledgers could not be read: cut at byte 3" in topic_text(view)
     assert "the list has no ledgers" not in topic_text(view)
 
 
-def test_subscriptions_that_could_not_be_listed_may_need_every_ledger(tmp_path: Path) -> None:
-    view = unread(tmp_path, ("gap", PATH), rows=[row(5, place=0)])
+def test_subscriptions_that_cannot_be_listed_may_need_every_ledger(tmp_path: Path) -> None:
+    view = unread_topic(tmp_path, ("gap", PATH), rows=[row(5, place=0)])
     assert [ledger.backlog for ledger in view.ledgers] == [Backlog.POSITION_UNKNOWN]
     assert "the subscriptions could not be listed: cut at byte 3" in topic_text(view)
     assert "no subscription" not in topic_text(view)
 
 
-def test_subscriptions_and_schemas_that_cannot_be_read_have_their_names(tmp_path: Path) -> None:
+def test_unreadable_subscriptions_and_schemas_keep_their_names(tmp_path: Path) -> None:
     below = f"{PATH}/a%2Fb"
-    view = unread(tmp_path, ("unreadable", below), ("unreadable", "/schemas/shop/orders/returns"))
+    view = unread_topic(tmp_path, ("unreadable", below), ("unreadable", "/schemas/shop/orders/returns"))
     assert (view.path, view.unread_reason) == (PATH, None)
-    assert [(each.name, each.unread_reason) for each in view.cursors] == [("a/b", "cut at byte 3")]
-    assert [(each.kind, each.ledger_id, each.detail) for each in view.other_references] == [
+    assert [(part.name, part.unread_reason) for part in view.cursors] == [("a/b", "cut at byte 3")]
+    assert [(part.kind, part.ledger_id, part.detail) for part in view.other_references] == [
         ("schema", None, "cut at byte 3")
     ]
 
 
-def test_a_topic_of_which_nothing_but_its_schema_is_left_is_known(tmp_path: Path) -> None:
-    view = unread(tmp_path, ("unreadable", "/schemas/shop/orders/returns"))
+def test_topic_with_only_a_schema_left_is_found(tmp_path: Path) -> None:
+    view = unread_topic(tmp_path, ("unreadable", "/schemas/shop/orders/returns"))
     assert (view.path, len(view.other_references)) == ("/schemas/shop/orders/returns", 1)
 
 
-def test_a_name_that_the_run_does_not_know_is_answered_with_one_like_it(run: RunReader) -> None:
+def test_unknown_topic_name_suggests_a_similar_name(run: RunReader) -> None:
     with pytest.raises(UsageError, match="did you mean shop/orders/returns"):
         topic_view(run, "shop/orders/return")
     with pytest.raises(UsageError, match="tenant/namespace/topic"):
         topic_view(run, "returns")
 
 
-def test_a_run_without_owners_says_so(run: RunReader) -> None:
+def test_run_without_owners_says_so(run: RunReader) -> None:
     path = Path(run.path, "tables", "ownership")
     path.rename(path.with_name("other"))
     with pytest.raises(RunError, match="no owners of ledgers were read"):

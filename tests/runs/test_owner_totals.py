@@ -18,9 +18,9 @@ from tests.made_runs import made_run
 Row = dict[str, Any]
 
 
-def row(ledger_id: int, standing: str, topic: str | None, **said: Any) -> Row:
+def row(ledger_id: int, standing: str, topic: str | None, **fields: Any) -> Row:
     names = dict(zip(("tenant", "namespace", "topic"), topic.split("/"), strict=True)) if topic else {}
-    return {"scope_id": 0, "ledger_id": ledger_id, "standing": standing, "borrowed": False, **names, **said}
+    return {"scope_id": 0, "ledger_id": ledger_id, "standing": standing, "borrowed": False, **names, **fields}
 
 
 ROWS = [
@@ -48,7 +48,7 @@ FINDINGS = [
     finding(Severity.NOTE, "a/x/two", 2),
     finding(Severity.NOTE, None, 6),
 ]
-NOBODYS = OwnerTotal(NOBODY, unowned=1, leaked_bytes=7, leaked_entries=3)
+NO_OWNER_TOTAL = OwnerTotal(NOBODY, unowned=1, leaked_bytes=7, leaked_entries=3)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ NOBODYS = OwnerTotal(NOBODY, unowned=1, leaked_bytes=7, leaked_entries=3)
             [
                 OwnerTotal("b", 1, 0, findings={"critical": 1}),
                 OwnerTotal("a", 2, 150, 1, entries=10, findings={"note": 2}),
-                NOBODYS,
+                NO_OWNER_TOTAL,
                 OwnerTotal("c", unowned=2, leaked_bytes=5, leaked_entries=1),
             ],
         ),
@@ -69,20 +69,20 @@ NOBODYS = OwnerTotal(NOBODY, unowned=1, leaked_bytes=7, leaked_entries=3)
                 OwnerTotal("b/y/one", 1, 0, findings={"critical": 1}),
                 OwnerTotal("a/x/one", 1, 100, 1, entries=10, findings={"note": 1}),
                 OwnerTotal("a/x/two", 1, 50, findings={"note": 1}),
-                NOBODYS,
+                NO_OWNER_TOTAL,
                 OwnerTotal("c/z/gone", unowned=2, leaked_bytes=5, leaked_entries=1),
             ],
         ),
     ],
 )
-def test_ledgers_bytes_leaks_and_findings_are_added_up(
+def test_owner_totals_add_up_ledgers_bytes_leaks_and_findings(
     level: OwnerLevel, totals: list[OwnerTotal], tmp_path: Path
 ) -> None:
     made_run(tmp_path, FINDINGS, ownership=ROWS)
     assert OwnerTotals(RunReader(tmp_path)).totals_of(level) == totals
 
 
-def test_the_command_prints_them(tmp_path: Path) -> None:
+def test_report_by_namespace_prints_the_totals(tmp_path: Path) -> None:
     made_run(tmp_path, FINDINGS, ownership=ROWS)
     outcome = bkaudit("report", str(tmp_path), "--by", "namespace")
     assert outcome.exit_code == 0, outcome.output
@@ -91,7 +91,7 @@ def test_the_command_prints_them(tmp_path: Path) -> None:
     assert bkaudit("report", str(tmp_path), "--by", "namespace", "--format", "json").exit_code == 2
 
 
-def test_a_run_without_owners_says_so(tmp_path: Path) -> None:
+def test_run_without_owners_says_so(tmp_path: Path) -> None:
     made_run(tmp_path)
     (tmp_path / "tables" / "ownership").rename(tmp_path / "tables" / "other")
     with pytest.raises(RunError, match="no owners of ledgers were read"):

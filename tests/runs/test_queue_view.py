@@ -15,37 +15,37 @@ MARK = {"kind": "mark", "ledger_id": 7, "replicas": ["bk-a", "bk-b"], "ctime": 1
 LOCK = {"kind": "lock", "ledger_id": 7, "owner": "worker1", "ctime": 1_795_237_670_000}
 
 
-def said(
+def texts_of(
     below: Path, *rows: dict[str, Any], keeps_marks: bool | None = True, scope: int = 0
 ) -> tuple[str, ...]:
-    known = {"scope_id": scope, "ledger_id": 7, "status": "ok", "undecidable": True}
-    of = report()
-    of = replace(of, run=replace(of.run, keeps_marks=keeps_marks))
-    run = made_run(below, report=of, marks=list(rows), ledgers=[known])
+    ledger_row = {"scope_id": scope, "ledger_id": 7, "status": "ok", "undecidable": True}
+    run_report = report()
+    run_report = replace(run_report, run=replace(run_report.run, keeps_marks=keeps_marks))
+    run = made_run(below, report=run_report, marks=list(rows), ledgers=[ledger_row])
     return run.ledger(7, scope).mark_texts
 
 
-def test_marks_and_locks_are_sentences(tmp_path: Path) -> None:
+def test_marks_and_locks_become_sentences(tmp_path: Path) -> None:
     marked = "marked for replication since 2026-11-21 05:07:49 UTC, for missing copies on bk-a, bk-b"
-    held = "locked by worker1 since 2026-11-21 05:07:50 UTC"
-    assert said(tmp_path, MARK, LOCK) == (marked, held)
-    assert said(tmp_path, MARK, {**LOCK, "ledger_id": 8}) == (marked, "no worker has locked the ledger")
-    assert said(tmp_path, LOCK) == ("not marked for replication", held)
-    assert said(tmp_path) == ("not marked for replication",)
-    assert said(tmp_path, {**MARK, "replicas": [], "ctime": None})[0] == (
+    locked = "locked by worker1 since 2026-11-21 05:07:50 UTC"
+    assert texts_of(tmp_path, MARK, LOCK) == (marked, locked)
+    assert texts_of(tmp_path, MARK, {**LOCK, "ledger_id": 8}) == (marked, "no worker has locked the ledger")
+    assert texts_of(tmp_path, LOCK) == ("not marked for replication", locked)
+    assert texts_of(tmp_path) == ("not marked for replication",)
+    assert texts_of(tmp_path, {**MARK, "replicas": [], "ctime": None})[0] == (
         "marked for replication since an unknown time, for a better placement"
     )
 
 
-def test_what_could_not_be_listed_is_not_known_and_other_stores_keep_none(tmp_path: Path) -> None:
+def test_unlisted_marks_are_unknown_and_stores_without_marks_say_so(tmp_path: Path) -> None:
     gap = {"kind": "gap", "path": "/l/underreplication", "damage": "cut"}
-    assert said(tmp_path, gap) == ("unknown: not all marks could be listed",)
-    assert said(tmp_path, MARK, keeps_marks=False) == (NO_QUEUE_TEXT,)
-    assert said(tmp_path, MARK, gap, scope=1) == ("not marked for replication",)
+    assert texts_of(tmp_path, gap) == ("unknown: not all marks could be listed",)
+    assert texts_of(tmp_path, MARK, keeps_marks=False) == (NO_QUEUE_TEXT,)
+    assert texts_of(tmp_path, MARK, gap, scope=1) == ("not marked for replication",)
     (tmp_path / "tables" / "marks").rename(tmp_path / "tables" / "others")
     assert open_run(tmp_path).ledger(7, 1).mark_texts == ()
 
 
-def test_a_run_that_does_not_say_whether_its_store_has_a_queue_leaves_it_open(tmp_path: Path) -> None:
-    assert said(tmp_path, keeps_marks=None) == (NO_ANSWER_TEXT,)
-    assert said(tmp_path, MARK, keeps_marks=None)[1] == "no worker has locked the ledger"
+def test_run_without_the_marks_fact_leaves_the_queue_unknown(tmp_path: Path) -> None:
+    assert texts_of(tmp_path, keeps_marks=None) == (NO_ANSWER_TEXT,)
+    assert texts_of(tmp_path, MARK, keeps_marks=None)[1] == "no worker has locked the ledger"

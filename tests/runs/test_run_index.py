@@ -63,7 +63,7 @@ def summaries(runs: Path, renew_index: bool = False) -> list[RunSummary | RunErr
     return [summary for _, summary in run_summaries(runs, renew_index)]
 
 
-def test_index_gives_what_the_reports_say(runs: Path, read_runs: list[str]) -> None:
+def test_index_gives_the_same_summaries_as_the_reports(runs: Path, read_runs: list[str]) -> None:
     assert summaries(runs) == summaries_without_index(runs)
     assert read_runs == []
 
@@ -116,7 +116,7 @@ def set_back(runs: Path) -> None:
         (set_back, ["run003"]),
     ],
 )
-def test_only_what_changed_is_read(
+def test_only_changed_runs_are_read(
     change: Callable[[Path], None], read: list[str], runs: Path, read_runs: list[str]
 ) -> None:
     change(runs)
@@ -163,7 +163,7 @@ def nested_json(index: Path) -> None:
 @pytest.mark.parametrize(
     "spoil", [missing, cut, empty, flipped, directory, other_version, other_json, nested_json]
 )
-def test_index_that_is_missing_or_stale_is_rebuilt(
+def test_missing_or_damaged_index_is_rebuilt(
     spoil: Callable[[Path], None], runs: Path, read_runs: list[str]
 ) -> None:
     spoil(runs / RUN_INDEX)
@@ -174,7 +174,7 @@ def test_index_that_is_missing_or_stale_is_rebuilt(
     assert read_runs == [*names, *names, *again]
 
 
-def test_no_flipped_bit_of_the_index_gives_another_answer(runs: Path) -> None:
+def test_flipped_bits_of_the_index_do_not_change_summaries(runs: Path) -> None:
     index = runs / RUN_INDEX
     data, expected = index.read_bytes(), summaries_without_index(runs)
     for place in range(0, len(data), 7):
@@ -182,7 +182,7 @@ def test_no_flipped_bit_of_the_index_gives_another_answer(runs: Path) -> None:
         assert summaries(runs) == expected, place
 
 
-def test_report_that_cannot_be_read_is_tried_again(runs: Path) -> None:
+def test_unreadable_report_is_read_again_next_time(runs: Path) -> None:
     report = runs / "run003" / "report.json"
     text = report.read_text()
     report.write_text("{")
@@ -191,7 +191,7 @@ def test_report_that_cannot_be_read_is_tried_again(runs: Path) -> None:
     assert summaries(runs) == summaries_without_index(runs)
 
 
-def test_few_runs_need_no_index_and_readers_write_none(tmp_path: Path) -> None:
+def test_index_is_written_only_for_many_runs_and_on_renewal(tmp_path: Path) -> None:
     for number in range(WRITE_AFTER_READS - 1):
         write(tmp_path, number)
     summaries(tmp_path, renew_index=True)
@@ -202,7 +202,7 @@ def test_few_runs_need_no_index_and_readers_write_none(tmp_path: Path) -> None:
     assert (tmp_path / RUN_INDEX).exists()
 
 
-def test_index_forgets_runs_that_were_removed(runs: Path) -> None:
+def test_index_drops_removed_runs(runs: Path) -> None:
     for number in range(WRITE_AFTER_READS):
         shutil.rmtree(runs / f"run{number:03}")
     summaries(runs, renew_index=True)
@@ -210,7 +210,7 @@ def test_index_forgets_runs_that_were_removed(runs: Path) -> None:
     assert sorted(index["runs"]) == [f"run{number:03}" for number in range(WRITE_AFTER_READS, COUNT)]
 
 
-def test_directory_that_cannot_be_written_is_no_error(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_that_cannot_be_written_is_no_error(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (runs / RUN_INDEX).unlink()
     (runs / f"{RUN_INDEX}.part").mkdir()
     assert summaries(runs, renew_index=True) == summaries_without_index(runs)

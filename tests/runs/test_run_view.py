@@ -48,7 +48,7 @@ def out(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_most_needed_of_the_unread_bookies_are_named(out: Path) -> None:
+def test_unread_bookies_with_the_most_replicas_are_listed(out: Path) -> None:
     view = run_view(open_run(out))
     assert len(view.unread_bookies) == MAX_SHOWN_UNREAD_BOOKIES
     assert view.unread_bookies[:3] == (
@@ -63,7 +63,7 @@ def test_the_most_needed_of_the_unread_bookies_are_named(out: Path) -> None:
 
 
 @pytest.mark.parametrize("manifest", [None, "{", "[]", '{"identity": {"options": {"fail_on": "x"}}}'])
-def test_a_run_without_its_manifest_is_no_whole_run(out: Path, manifest: str | None) -> None:
+def test_run_without_a_valid_manifest_is_refused(out: Path, manifest: str | None) -> None:
     (out / "manifest.json").unlink()
     if manifest is not None:
         (out / "manifest.json").write_text(manifest)

@@ -27,64 +27,64 @@ from auditor.sources.file_systems import parent_of
 from tests.made_runs import made_run
 from tests.reports.samples import coverage, report
 
-HERE, THERE = (Cluster(None, f"dump:///saved/{name}.jsonl", "flat") for name in ("here", "there"))
+EAST, WEST = (Cluster(None, f"dump:///saved/{name}.jsonl", "flat") for name in ("here", "there"))
 """Two clusters without an instance id."""
 
 
 def run_of(cluster: Cluster, finished: int, complete: bool = True) -> Report:
-    made = replace(report([], (), coverage(complete), changes=None), cluster=cluster)
-    return replace(made, run=replace(made.run, finished=finished))
+    run_report = replace(report([], (), coverage(complete), changes=None), cluster=cluster)
+    return replace(run_report, run=replace(run_report.run, finished=finished))
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     """Runs of two clusters in one directory; the newest of the one is not complete."""
-    made_run(tmp_path / "before", report=run_of(HERE, 1))
-    made_run(tmp_path / "other", report=run_of(THERE, 2))
-    made_run(tmp_path / "now", report=run_of(HERE, 3, complete=False))
+    made_run(tmp_path / "before", report=run_of(EAST, 1))
+    made_run(tmp_path / "other", report=run_of(WEST, 2))
+    made_run(tmp_path / "now", report=run_of(EAST, 3, complete=False))
     for name in ("before", "other", "now"):
         (tmp_path / name / "tables" / "changes" / "_SUCCESS").touch()
     return tmp_path
 
 
-def test_every_reader_of_a_directory_keeps_clusters_without_an_instance_id_apart(runs: Path) -> None:
-    now = open_run(runs / "now")
+def test_all_readers_of_a_directory_separate_clusters_without_instance_id(runs: Path) -> None:
+    newest_run = open_run(runs / "now")
     path = str(runs / "now")
-    assert [each for each, _ in find_siblings(path, HERE)] == [f"{runs}/before", path]
-    assert find_last_complete(path, now.report) == 1
-    assert now.frames.history()["run"].to_list() == ["before", "now"]
-    page = "".join(page_of(now))
+    assert [run_path for run_path, _ in find_siblings(path, EAST)] == [f"{runs}/before", path]
+    assert find_last_complete(path, newest_run.report) == 1
+    assert newest_run.frames.history()["run"].to_list() == ["before", "now"]
+    page = "".join(page_of(newest_run))
     assert "<bdi>before</bdi>" in page
     assert "<bdi>other</bdi>" not in page
-    found = history.find_sibling_runs(str(runs / "new"), HERE).newest(9).run
-    assert found is not None
-    assert found.name == "now"
-    assert find_earlier_run("last", run_store(str(runs / "new")), HERE).name == "before"
+    previous = history.find_sibling_runs(str(runs / "new"), EAST).newest(9).run
+    assert previous is not None
+    assert previous.name == "now"
+    assert find_earlier_run("last", run_store(str(runs / "new")), EAST).name == "before"
 
 
-def test_whoever_compares_two_runs_keeps_them_apart_too(runs: Path, tmp_path: Path) -> None:
+def test_comparisons_separate_clusters_without_instance_id(runs: Path, tmp_path: Path) -> None:
     assert "the runs belong to 2 clusters" in history_table.text(history.history(runs).runs)
-    here, there = str(runs / "now"), str(runs / "other")
-    [warning, *_] = RunDifference(here, there).summary.warnings
-    assert warning.startswith(f"these are runs of two clusters, {HERE.name} and {THERE.name}: ")
+    this_run, other_run = str(runs / "now"), str(runs / "other")
+    [warning, *_] = RunDifference(this_run, other_run).summary.warnings
+    assert warning.startswith(f"these are runs of two clusters, {EAST.name} and {WEST.name}: ")
     options = AuditOptions(suppressions=str(tmp_path / "suppressions.toml"))
-    with pytest.raises(UsageError, match=f"is a run of cluster {THERE.name}; this cluster is {HERE.name}"):
-        comparing._open_baseline(there, options, HERE)
-    assert comparing._open_baseline(here, options, HERE).path == here
+    with pytest.raises(UsageError, match=f"is a run of cluster {WEST.name}; this cluster is {EAST.name}"):
+        comparing._open_baseline(other_run, options, EAST)
+    assert comparing._open_baseline(this_run, options, EAST).path == this_run
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "second", "same"),
     [
-        pytest.param(replace(HERE, instance_id="a"), replace(THERE, instance_id="a"), True, id="one id"),
-        pytest.param(replace(HERE, instance_id="a"), replace(HERE, instance_id="b"), False, id="two ids"),
-        pytest.param(replace(HERE, instance_id="a"), HERE, False, id="one has none"),
-        pytest.param(HERE, replace(HERE, layout="hierarchical"), True, id="one URI"),
-        pytest.param(HERE, THERE, False, id="two URIs"),
+        pytest.param(replace(EAST, instance_id="a"), replace(WEST, instance_id="a"), True, id="one id"),
+        pytest.param(replace(EAST, instance_id="a"), replace(EAST, instance_id="b"), False, id="two ids"),
+        pytest.param(replace(EAST, instance_id="a"), EAST, False, id="one has none"),
+        pytest.param(EAST, replace(EAST, layout="hierarchical"), True, id="one URI"),
+        pytest.param(EAST, WEST, False, id="two URIs"),
     ],
 )  # fmt: skip
-def test_an_instance_id_names_a_cluster_and_else_its_uri(one: Cluster, other: Cluster, same: bool) -> None:
-    assert are_same_cluster(one, other) == are_same_cluster(other, one) == same
+def test_cluster_is_identified_by_instance_id_or_uri(first: Cluster, second: Cluster, same: bool) -> None:
+    assert are_same_cluster(first, second) == are_same_cluster(second, first) == same
 
 
 def run_store(path: str) -> RunStore:
@@ -104,8 +104,8 @@ def bucket(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory of `runs` is what ``s3://bucket`` shows."""
 
     def files_of(path: str) -> tuple[Any, str]:
-        scheme, _, rest = path.partition("://")
-        name, _, below = rest.partition("/")
+        scheme, _, tail = path.partition("://")
+        name, _, below = tail.partition("/")
         assert (scheme, name) == ("s3", "bucket"), path
         return fs.SubTreeFileSystem(str(runs.parent), fs.LocalFileSystem()), f"{runs.name}/{below}".rstrip(
             "/"
@@ -117,25 +117,25 @@ def bucket(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_runs_at_the_top_of_a_bucket_are_siblings(bucket: Path) -> None:
-    assert [each for each, _ in find_siblings("s3://bucket/new", HERE)] == [
+    assert [run_path for run_path, _ in find_siblings("s3://bucket/new", EAST)] == [
         "s3://bucket/before",
         "s3://bucket/now",
     ]
-    now = open_run("s3://bucket/now")
-    assert find_last_complete(now.path, now.report) == 1
-    assert now.frames.history()["run"].to_list() == ["before", "now"]
-    found = history.find_sibling_runs("s3://bucket/new", HERE).newest(9)
-    assert found.notes == ()
-    assert found.run is not None
-    assert found.run.path == "s3://bucket/now"
+    newest_run = open_run("s3://bucket/now")
+    assert find_last_complete(newest_run.path, newest_run.report) == 1
+    assert newest_run.frames.history()["run"].to_list() == ["before", "now"]
+    previous = history.find_sibling_runs("s3://bucket/new", EAST).newest(9)
+    assert previous.notes == ()
+    assert previous.run is not None
+    assert previous.run.path == "s3://bucket/now"
 
 
-def test_a_run_that_is_a_whole_bucket_has_nothing_beside_it(bucket: Path) -> None:
-    assert list(find_siblings("s3://bucket", HERE)) == []
-    assert "root of a file system" in history.find_sibling_runs("s3://bucket", HERE).newest(9).notes[0]
-    since = find_earlier_run("last", run_store("s3://bucket"), HERE)
+def test_run_that_is_a_whole_bucket_has_no_siblings(bucket: Path) -> None:
+    assert list(find_siblings("s3://bucket", EAST)) == []
+    assert "root of a file system" in history.find_sibling_runs("s3://bucket", EAST).newest(9).notes[0]
+    since = find_earlier_run("last", run_store("s3://bucket"), EAST)
     assert (since.path, len(since.notes)) == (None, 1)
-    assert find_last_complete("s3://bucket", run_of(HERE, 3, complete=False)) is None
+    assert find_last_complete("s3://bucket", run_of(EAST, 3, complete=False)) is None
 
 
 @pytest.mark.parametrize(
@@ -152,15 +152,15 @@ def test_a_run_that_is_a_whole_bucket_has_nothing_beside_it(bucket: Path) -> Non
         ("file:///a/b", "file:///a"),
     ],
 )
-def test_a_run_lies_in_a_directory_or_at_the_top(path: str, parent: str | None) -> None:
+def test_parent_of_a_run_path_is_its_directory_or_none(path: str, parent: str | None) -> None:
     assert parent_of(path) == parent
 
 
-def test_a_relative_run_lies_where_the_caller_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_run_path_uses_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert parent_of("now") == parent_of("./now/") == str(tmp_path)
-    made_run(tmp_path / "now", report=run_of(HERE, 1))
-    assert [each for each, _ in find_siblings("now", HERE)] == [f"{tmp_path}/now"]
+    made_run(tmp_path / "now", report=run_of(EAST, 1))
+    assert [run_path for run_path, _ in find_siblings("now", EAST)] == [f"{tmp_path}/now"]
 
 
 @pytest.mark.parametrize("root", ["/", "file:///"])
@@ -168,8 +168,8 @@ def test_the_root_of_a_file_system_is_listed_as_a_directory(root: str) -> None:
     assert f"{root}etc" in run_index.directories_with("passwd", root)
 
 
-def test_a_report_that_cannot_be_read_comes_with_its_reason(runs: Path) -> None:
+def test_unreadable_report_is_listed_with_its_error(runs: Path) -> None:
     (runs / "other" / "report.json").write_text("{")
-    found = dict(find_siblings(str(runs / "now"), HERE))
-    assert isinstance(found[f"{runs}/other"], RunError)
-    assert len(found) == 3
+    siblings = dict(find_siblings(str(runs / "now"), EAST))
+    assert isinstance(siblings[f"{runs}/other"], RunError)
+    assert len(siblings) == 3

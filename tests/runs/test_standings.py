@@ -35,7 +35,7 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_each_finding_gets_its_own_and_what_is_gone_is_passed_over(run: Path) -> None:
+def test_each_finding_gets_its_status_and_fixed_findings_are_skipped(run: Path) -> None:
     change_status = statuses_in_order(str(run))
     assert [change_status(name) for name in "abc"] == [
         ChangeStatus("new", 5, None),
@@ -44,18 +44,18 @@ def test_each_finding_gets_its_own_and_what_is_gone_is_passed_over(run: Path) ->
     ]
 
 
-def test_a_finding_may_be_left_out_and_none_asked_for_late(run: Path) -> None:
+def test_findings_may_be_skipped_but_not_requested_out_of_order(run: Path) -> None:
     change_status = statuses_in_order(str(run))
     assert change_status("c") == ChangeStatus("worse", 4, None)
     with pytest.raises(RunError, match="tables/changes: the row of finding a is missing or out of order"):
         change_status("a")
 
 
-def test_what_is_gone_is_no_finding(run: Path) -> None:
+def test_status_of_a_fixed_finding_is_refused(run: Path) -> None:
     with pytest.raises(RunError, match="the row of finding gone is missing or out of order"):
         statuses_in_order(str(run))("gone")
 
 
-def test_a_run_without_changes_knows_of_none(tmp_path: Path) -> None:
+def test_run_without_changes_has_no_statuses(tmp_path: Path) -> None:
     (tmp_path / "tables").mkdir()
     assert statuses_in_order(str(tmp_path))("a") is None

@@ -27,10 +27,10 @@ def certificates(directory: Path) -> Certificates:
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl")
     directory.mkdir(parents=True, exist_ok=True)
-    ca, ca_key = _made(directory, "authority")
+    ca, ca_key = _issue(directory, "authority")
     names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
-    server, server_key = _made(directory, "localhost", *_signed(ca, ca_key), "-addext", names)
-    client, client_key = _made(directory, "client", *_signed(ca, ca_key))
+    server, server_key = _issue(directory, "localhost", *_signing_options(ca, ca_key), "-addext", names)
+    client, client_key = _issue(directory, "client", *_signing_options(ca, ca_key))
     store = directory / "server-store.pem"
     store.write_bytes(server_key.read_bytes() + server.read_bytes())
     return Certificates(ca, server, server_key, store, client, client_key)
@@ -41,21 +41,21 @@ def client_certificate(directory: Path, name: str, unit: str) -> tuple[Path, Pat
 
     `certificates` has made the authority in the same directory.
     """
-    signed = _signed(directory / "authority.pem", directory / "authority.key")
-    return _made(directory, name, *signed, subject=f"/OU={unit}/CN={name}")
+    signed = _signing_options(directory / "authority.pem", directory / "authority.key")
+    return _issue(directory, name, *signed, subject=f"/OU={unit}/CN={name}")
 
 
-def _signed(ca: Path, ca_key: Path) -> tuple[str, ...]:
+def _signing_options(ca: Path, ca_key: Path) -> tuple[str, ...]:
     return ("-CA", str(ca), "-CAkey", str(ca_key), "-addext", "basicConstraints=critical,CA:FALSE")
 
 
-def _made(directory: Path, name: str, *more: str, subject: str | None = None) -> tuple[Path, Path]:
+def _issue(directory: Path, name: str, *options: str, subject: str | None = None) -> tuple[Path, Path]:
     certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
     if not certificate.exists():
         new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
         _openssl(
             *("req", "-x509", *new_key, "-days", "2", "-subj", subject or f"/CN={name}"),
-            *("-keyout", str(key), "-out", str(certificate), *more),
+            *("-keyout", str(key), "-out", str(certificate), *options),
         )
         key.chmod(0o600)
     return certificate, key

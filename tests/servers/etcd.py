@@ -107,22 +107,22 @@ class Etcd:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def load(self, items: Iterable[tuple[str, bytes]], ttl_s: int = 0) -> int:
+    def load(self, pairs: Iterable[tuple[str, bytes]], ttl_s: int = 0) -> int:
         """Put many keys, quickly, on a lease of so many seconds if any; the revision after the last."""
         revision = lease = 0
         with grpc.insecure_channel(self.host) as channel:
             if ttl_s:
                 lease = etcdrpc.LeaseStub(channel).LeaseGrant(etcdrpc.LeaseGrantRequest(TTL=ttl_s)).ID
             txn = etcdrpc.KVStub(channel).Txn
-            lots: list[list[etcdrpc.RequestOp]] = [[]]
-            for path, value in items:
+            batches: list[list[etcdrpc.RequestOp]] = [[]]
+            for path, value in pairs:
                 key = path.encode("utf-8", "surrogateescape")
                 put = etcdrpc.PutRequest(key=key, value=value, lease=lease)
-                if len(lots[-1]) >= PUTS_AT_ONCE or (len(value) > 10_000 and lots[-1]):
-                    lots.append([])
-                lots[-1].append(etcdrpc.RequestOp(request_put=put))
-            for lot in lots:
-                revision = txn(etcdrpc.TxnRequest(success=lot)).header.revision
+                if len(batches[-1]) >= PUTS_AT_ONCE or (len(value) > 10_000 and batches[-1]):
+                    batches.append([])
+                batches[-1].append(etcdrpc.RequestOp(request_put=put))
+            for batch in batches:
+                revision = txn(etcdrpc.TxnRequest(success=batch)).header.revision
         return revision
 
     def read(self, prefix: str) -> list[Any]:
@@ -235,23 +235,23 @@ def certificates(folder: Path) -> Certificates:
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl")
     folder.mkdir(parents=True, exist_ok=True)
-    made = Certificates(
+    files = Certificates(
         *(folder / f"{name}.pem" for name in ("ca", "server", "server-key", "client", "client-key"))
     )
     ca_key = folder / "ca-key.pem"
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    openssl("req", "-x509", *curve, "-keyout", ca_key, "-out", made.ca, "-subj", "/CN=authority")
+    openssl("req", "-x509", *curve, "-keyout", ca_key, "-out", files.ca, "-subj", "/CN=authority")
     for certificate, key, name in (
-        (made.server, made.server_key, "server"),
-        (made.client, made.client_key, "client"),
+        (files.server, files.server_key, "server"),
+        (files.client, files.client_key, "client"),
     ):
         openssl(
             "req", "-x509", *curve, "-keyout", key, "-out", certificate, "-subj", f"/CN={name}",
-            "-CA", made.ca, "-CAkey", ca_key, "-addext", "subjectAltName=IP:127.0.0.1",
+            "-CA", files.ca, "-CAkey", ca_key, "-addext", "subjectAltName=IP:127.0.0.1",
             "-addext", "extendedKeyUsage=serverAuth,clientAuth",
             "-addext", "basicConstraints=critical,CA:FALSE",
         )  # fmt: skip
-    return made
+    return files
 
 
 def openssl(*arguments: str | Path) -> None:
@@ -261,6 +261,6 @@ def openssl(*arguments: str | Path) -> None:
 
 def free_port() -> int:
     """A port of loopback that nobody listens on at this moment."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

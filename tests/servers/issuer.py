@@ -28,9 +28,9 @@ class Issuer:
 
     def token(self, user: str, lasts_s: int = HOUR_S) -> str:
         """A token of a user for the audience."""
-        now = int(time.time())
-        claims = {"iss": self.url, "sub": user, "aud": AUDIENCE, "iat": now, "exp": now + lasts_s}
-        parts = [_packed({"alg": "RS256", "typ": "JWT", "kid": KEY_ID}), _packed(claims)]
+        now_s = int(time.time())
+        claims = {"iss": self.url, "sub": user, "aud": AUDIENCE, "iat": now_s, "exp": now_s + lasts_s}
+        parts = [_encode_json({"alg": "RS256", "typ": "JWT", "kid": KEY_ID}), _encode_json(claims)]
         signature = self._key.sign(".".join(parts).encode(), PKCS1v15(), SHA256())
         return ".".join([*parts, _text(signature)])
 
@@ -81,5 +81,5 @@ def _text(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def _packed(value: object) -> str:
+def _encode_json(value: object) -> str:
     return _text(json.dumps(value).encode())

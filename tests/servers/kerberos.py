@@ -104,13 +104,13 @@ class Kdc:
             self._call("kinit", "-l", lifetime, "-kt", keytab, ticket, **own)
         return os.environ | own | {"PYTHONPATH": os.pathsep.join([*sys.path, str(module_directory())])}
 
-    def _call(self, *command: str, **more: str) -> None:
+    def _call(self, *command: str, **variables: str) -> None:
         own = {"KRB5_CONFIG": str(self.conf), "KRB5_KDC_PROFILE": str(self.root / "kdc.conf")}
         done = subprocess.run(
             [_program(command[0]), *command[1:]],
             capture_output=True,
             text=True,
-            env=os.environ | own | more,
+            env=os.environ | own | variables,
             timeout=LIMIT_S,
             check=False,
         )
@@ -120,7 +120,7 @@ class Kdc:
 @contextmanager
 def running(root: Path) -> Iterator[Kdc]:
     """The KDC for the length of a block, below ``root``, which is new; skips where its programs are not."""
-    missing = [name for name in PROGRAMS if not _is_here(name)]
+    missing = [name for name in PROGRAMS if not _is_installed(name)]
     if missing:
         pytest.skip(f"needs {', '.join(missing)}")
     root.mkdir(parents=True)
@@ -148,9 +148,9 @@ def running(root: Path) -> Iterator[Kdc]:
 
 def module_directory() -> Path:
     """Where the Python module kerberos is: in this environment, or compiled once for this interpreter."""
-    found = importlib.util.find_spec("kerberos")
-    if found is not None and found.origin is not None:
-        return Path(found.origin).parent
+    spec = importlib.util.find_spec("kerberos")
+    if spec is not None and spec.origin is not None:
+        return Path(spec.origin).parent
     name = f"kerberos-{sys.implementation.cache_tag}"
     return kept_directory(name, [Path(__file__)], _install)
 
@@ -175,7 +175,7 @@ def _program(name: str) -> str:
     return shutil.which(name) or f"/usr/sbin/{name}"
 
 
-def _is_here(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     return shutil.which(name) is not None or Path(f"/usr/sbin/{name}").exists()
 
 

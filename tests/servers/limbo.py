@@ -32,7 +32,7 @@ from tests.servers.bookies.driver import Bookies
 
 CLOSED, OPEN = range(1, 7), range(7, 11)
 LIMBO = (2, 3)
-LATER = (20, 21)  # one for each directory; the metadata does not list them
+UNLISTED_LEDGERS = (20, 21)  # one for each directory; the metadata does not list them
 ENTRIES = 5
 SETTINGS = {"dataIntegrityChecking": "true", "dataIntegrityStampMissingCookies": "true"}
 
@@ -46,14 +46,14 @@ def make(target: Path) -> None:
             Store(server.hosts) as store,
             Bookies(store.uri, root, "DbLedgerStorage", ledger_dirs=2, settings=SETTINGS) as cluster,
         ):
-            said, dump, saved = _live(cluster, store, root)
+            answers, dump, saved = _run_cluster(cluster, store, root)
         target.mkdir(parents=True, exist_ok=True)
         (target / "metadata.jsonl.gz").write_bytes(gzip.compress(dump, mtime=0))
-        (target / "answers.json").write_text(json.dumps(said, indent=1) + "\n")
+        (target / "answers.json").write_text(json.dumps(answers, indent=1) + "\n")
         _pack(saved, target / "bookies.tar.gz")
 
 
-def _live(cluster: Bookies, store: Store, root: Path) -> tuple[dict[str, dict[int, str]], bytes, Path]:
+def _run_cluster(cluster: Bookies, store: Store, root: Path) -> tuple[dict[str, dict[int, str]], bytes, Path]:
     first, second, third, fourth = cluster.ids
     members = [first, second, third]
     for ledger in CLOSED:
@@ -67,7 +67,7 @@ def _live(cluster: Bookies, store: Store, root: Path) -> tuple[dict[str, dict[in
     shutil.rmtree(cluster.place(first) / "ledgers1")
     # Alone, so that its check cannot copy from the others.
     cluster.start(first)
-    said = {first: _answers(first, (*CLOSED, *OPEN))}
+    answers = {first: _answers(first, (*CLOSED, *OPEN))}
     _write_index(cluster, first)
     cluster.stop(first)
     saved = root / "saved" / "bookies"
@@ -76,7 +76,7 @@ def _live(cluster: Bookies, store: Store, root: Path) -> tuple[dict[str, dict[in
     for ledger in LIMBO:
         cluster.set_limbo(second, ledger)
     _write_index(cluster, second)
-    said[second] = _answers(second, (*CLOSED, *OPEN))
+    answers[second] = _answers(second, (*CLOSED, *OPEN))
     for bookie in (third, fourth, first):
         cluster.start(bookie)
     # Its writers close what they wrote: no bookie is needed for that.
@@ -87,24 +87,24 @@ def _live(cluster: Bookies, store: Store, root: Path) -> tuple[dict[str, dict[in
     for bookie in (second, third, fourth):
         cluster.stop(bookie)
         shutil.copytree(cluster.place(bookie), saved / cluster.place(bookie).name)
-    return said, out.getvalue(), saved
+    return answers, out.getvalue(), saved
 
 
 def _write_index(cluster: Bookies, bookie: str) -> None:
     """Let the index of ledgers come to the disk: without an entry to flush, 4.17.2 flushes nothing."""
-    for ledger in LATER:
+    for ledger in UNLISTED_LEDGERS:
         cluster.add(ledger, bookie, [0])
     cluster.flush()
 
 
 def _answers(bookie: str, ledgers: Iterable[int]) -> dict[int, str]:
     host, _, port = bookie.partition(":")
-    said: dict[int, str] = {}
+    answers: dict[int, str] = {}
     with Conversation({bookie: (host, int(port))}, ReadClient, StoreOptions()) as conversation:
         for ledger in ledgers:
             for batch in conversation.ask(bookie, [Entry(ledger, 0)]):
-                said |= {each.entry.ledger_id: each.reason or each.answer.value for each in batch}
-    return said
+                answers |= {result.entry.ledger_id: result.reason or result.answer.value for result in batch}
+    return answers
 
 
 def _pack(saved: Path, target: Path) -> None:

@@ -11,19 +11,19 @@ from pathlib import Path
 NOBODY = 65534
 
 
-def reachable(path: Path) -> None:
+def make_reachable(path: Path) -> None:
     """Let everybody get to a directory of a test, which pytest keeps to its own user."""
-    for each in (path, *path.parents):
-        if each == Path(tempfile.gettempdir()).resolve():
+    for directory in (path, *path.parents):
+        if directory == Path(tempfile.gettempdir()).resolve():
             return
-        each.chmod(0o755)
+        directory.chmod(0o755)
 
 
 def reach_checkout() -> None:
     """Let everybody import this project where it is cloned into a directory of its user's own, as CI does."""
     checkout = Path(__file__).resolve().parents[2]
     if Path(tempfile.gettempdir()).resolve() in checkout.parents:
-        reachable(checkout)
+        make_reachable(checkout)
 
 
 @contextmanager

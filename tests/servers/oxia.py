@@ -42,8 +42,8 @@ _VARINT, _BYTES = 0, 2
 
 def program() -> Path:
     """The server's program, built now or in an earlier run; or of another release, which a variable names."""
-    if other := os.environ.get(OTHER_PROGRAM):
-        return Path(other)
+    if override := os.environ.get(OTHER_PROGRAM):
+        return Path(override)
     if shutil.which("go") is None:
         pytest.skip("needs go")
     assert f"oxia v{RELEASE}" in MODULE.read_text("utf-8")
@@ -138,11 +138,11 @@ class Oxia:
 
     def wait_for_other_leader(self, lost: str) -> None:
         """Wait until a server that is left knows leaders of all shards that are not the lost one."""
-        left = next(server for server in self.servers if server != lost)
+        remaining = next(server for server in self.servers if server != lost)
         end = time.monotonic() + ELECTION_S
         while True:
             try:
-                leaders = self.leaders(left).values()
+                leaders = self.leaders(remaining).values()
                 if all(leaders) and lost not in leaders:
                     return
             except (grpc.RpcError, StopIteration):
@@ -152,27 +152,27 @@ class Oxia:
 
     def offsets(self) -> dict[int, int]:
         """Where the log of each shard is."""
-        found = {}
+        shard_offsets = {}
         for shard, leader in self.leaders().items():
             request = pb.OxiaNotificationsRequest(shard=shard)
             call = self._stream(leader, "GetNotifications", pb.OxiaNotifications, request)
-            found[shard] = next(call).offset
+            shard_offsets[shard] = next(call).offset
             call.cancel()
-        return found
+        return shard_offsets
 
     def read(self, path: str) -> dict[str, bytes]:
         """All records below a path, each with one above it, as Pulsar's driver makes them."""
-        found = {}
+        records = {}
         request = {"start": f"{path}/".encode(), "end": f"{path}//".encode()}
         for shard, leader in self.leaders().items():
-            asked = pb.OxiaRangeRequest(shard=shard, **request)
-            for answer in self._stream(leader, "RangeScan", pb.OxiaRecords, asked):
-                found.update({record.key.decode(): record.value for record in answer.records})
-        for child in [*found]:
-            found.update(self.read(child))
-        return found
+            range_request = pb.OxiaRangeRequest(shard=shard, **request)
+            for answer in self._stream(leader, "RangeScan", pb.OxiaRecords, range_request):
+                records.update({record.key.decode(): record.value for record in answer.records})
+        for child in [*records]:
+            records.update(self.read(child))
+        return records
 
-    def load(self, items: Iterable[tuple[str, bytes]], sessions: Mapping[int, int] | None = None) -> None:
+    def load(self, records: Iterable[tuple[str, bytes]], sessions: Mapping[int, int] | None = None) -> None:
         """Put many records, quickly, and those of their parents as Pulsar's driver makes them.
 
         With ``sessions``, one for each shard, they are ephemeral, and their parents are not. The shard of a
@@ -180,20 +180,20 @@ class Oxia:
         """
         leaders = self.leaders()
         waiting: dict[int, list[bytes]] = {shard: [] for shard in leaders}
-        made: set[str] = set()
+        created: set[str] = set()
 
         def put(path: str, value: bytes, owners: Mapping[int, int]) -> None:
             parent = path.rpartition("/")[0]
-            if parent and parent not in made:
+            if parent and parent not in created:
                 put(parent, b"", {})
-            made.add(path)
+            created.add(path)
             shard = self.shard_of(path, leaders)
             fields = [_field(1, path.encode()), _field(2, value)]
             waiting[shard].append(b"".join([*fields, *([_field(4, owners[shard])] if owners else [])]))
             if len(waiting[shard]) >= PUTS_AT_ONCE:
                 self._write(leaders[shard], shard, 2, waiting[shard])
 
-        for path, value in items:
+        for path, value in records:
             put(path, value, sessions or {})
         for shard, puts in waiting.items():
             self._write(leaders[shard], shard, 2, puts)
@@ -221,13 +221,13 @@ class Oxia:
         for process in self.processes.values():
             process.stop()
 
-    def _write(self, leader: str, shard: int, number: int, items: list[bytes]) -> None:
-        if items:
-            request = b"".join([_field(1, shard), *(_field(number, item) for item in items)])
+    def _write(self, leader: str, shard: int, number: int, messages: list[bytes]) -> None:
+        if messages:
+            request = b"".join([_field(1, shard), *(_field(number, message) for message in messages)])
             # The answers to puts look like records: the first field is what came of each, 0 is well.
             done = pb.OxiaRecords.FromString(self._unary(leader, "Write", request))
             assert not [record.status for record in done.records if record.status]
-            items.clear()
+            messages.clear()
 
     def _unary(self, server: str, method: str, request: bytes) -> bytes:
         call = self._channel(server).unary_unary(f"{SERVICE}/{method}", _same, _same)
@@ -302,18 +302,18 @@ def running_cluster(
     ask for one.
     """
     ports = free_ports(3 * servers + 3)
-    named = [
+    addresses = [
         (f"{host}:{ports[3 * n]}", f"127.0.0.1:{ports[3 * n + 1]}", ports[3 * n + 2]) for n in range(servers)
     ]
     secured = []
     if tls is not None:
         secured = ["--tls-cert-file", str(tls.server), "--tls-key-file", str(tls.server_key)]
         secured += ["--tls-trusted-ca-file", str(tls.ca), "--tls-client-auth"]
-    oxia = Oxia([public for public, _, _ in named], next(iter(namespaces)), token=token)
+    oxia = Oxia([public for public, _, _ in addresses], next(iter(namespaces)), token=token)
     if tls is not None:
         files = (tls.ca, tls.client_key, tls.client)
         oxia.credentials = grpc.ssl_channel_credentials(*(file.read_bytes() for file in files))
-    for public, internal, metrics in named:
+    for public, internal, metrics in addresses:
         arguments = [
             "server",
             "-p",
@@ -329,7 +329,7 @@ def running_cluster(
     settings = {"initialShardCount": 1, "replicationFactor": servers}
     configuration = {
         "namespaces": [{"name": name, **settings, **own} for name, own in namespaces.items()],
-        "servers": [{"public": public, "internal": internal} for public, internal, _ in named],
+        "servers": [{"public": public, "internal": internal} for public, internal, _ in addresses],
     }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "cluster.yaml").write_text(json.dumps(configuration))  # which is YAML too

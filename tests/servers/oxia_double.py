@@ -158,8 +158,8 @@ class OxiaDouble:
     def _answering(self, server: int, method: str, answer: Callable[[Any], Iterator[Any]]) -> Any:
         def answering(request: Any, context: Any) -> Iterator[Any]:
             self.calls.append((server, method, request))
-            said = dict(context.invocation_metadata()).get("authorization")
-            if self.token is not None and said != f"Bearer {self.token}":
+            authorization = dict(context.invocation_metadata()).get("authorization")
+            if self.token is not None and authorization != f"Bearer {self.token}":
                 context.abort(grpc.StatusCode.UNAUTHENTICATED, "token is not valid")
             if method == "GetShardAssignments" and request.namespace != self.namespace:
                 context.abort(grpc.StatusCode.UNKNOWN, "oxia: namespace not found")
@@ -212,10 +212,10 @@ class OxiaDouble:
     def _read(self, request: Any) -> Iterator[Any]:
         shard = self.records[request.shard]
         for keys in _messages([question.key for question in request.keys]):
-            found = [
+            records = [
                 _found(shard[key], None) if key in shard else pb.OxiaRecordFound(status=1) for key in keys
             ]
-            yield pb.OxiaRecords(records=found)
+            yield pb.OxiaRecords(records=records)
 
     def _notify(self, request: Any) -> Iterator[Any]:
         entries = self.log[request.shard]
@@ -226,8 +226,8 @@ class OxiaDouble:
 
 
 def _messages(keys: list[bytes]) -> Iterator[list[bytes]]:
-    for lot in zip_longest(*[iter(keys)] * RECORDS_A_MESSAGE):
-        yield [key for key in lot if key is not None]
+    for batch in zip_longest(*[iter(keys)] * RECORDS_A_MESSAGE):
+        yield [key for key in batch if key is not None]
 
 
 def _found(record: StoredRecord, key: bytes | None) -> pb.OxiaRecordFound:

@@ -70,7 +70,7 @@ def file_system(environment: dict[str, str]) -> fs.FileSystem:
 @contextmanager
 def running(folder: Path) -> Iterator[S3]:
     """The server for the length of a block; its log lies in ``folder``."""
-    with _started(folder, {}) as server:
+    with _running_server(folder, {}) as server:
         server.files().create_dir(BUCKET)
         yield server
 
@@ -90,11 +90,11 @@ def running_with_users(folder: Path) -> Iterator[tuple[S3, dict[str, dict[str, s
     import boto3
 
     setup = 1 + 3 * len(RIGHTS)  # requests before it begins to ask
-    with _started(folder, {"INITIAL_NO_AUTH_ACTION_COUNT": str(setup)}) as server:
-        given = {"endpoint_url": server.environment["AWS_ENDPOINT_URL"], "region_name": "us-east-1"}
-        given |= {"aws_access_key_id": "setup", "aws_secret_access_key": "setup"}
-        boto3.client("s3", **given).create_bucket(Bucket=BUCKET)
-        iam = boto3.client("iam", **given)
+    with _running_server(folder, {"INITIAL_NO_AUTH_ACTION_COUNT": str(setup)}) as server:
+        options = {"endpoint_url": server.environment["AWS_ENDPOINT_URL"], "region_name": "us-east-1"}
+        options |= {"aws_access_key_id": "setup", "aws_secret_access_key": "setup"}
+        boto3.client("s3", **options).create_bucket(Bucket=BUCKET)
+        iam = boto3.client("iam", **options)
         users = {}
         for name, actions in RIGHTS.items():
             statement = {"Effect": "Allow", "Action": actions, "Resource": "*"}
@@ -110,7 +110,7 @@ def running_with_users(folder: Path) -> Iterator[tuple[S3, dict[str, dict[str, s
 
 
 @contextmanager
-def _started(folder: Path, environment: dict[str, str]) -> Iterator[S3]:
+def _running_server(folder: Path, environment: dict[str, str]) -> Iterator[S3]:
     [port] = free_ports(1)
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "moto.server", "-H", LOOPBACK, "-p", str(port)]

@@ -59,8 +59,8 @@ def running_secured(folder: Path, namespaces: Mapping[str, Mapping[str, Any]]) -
     files = certificates(folder / "certificates")
     with running_issuer() as issuer:
         token = issuer.token("auditor")
-        asked = json.dumps({"allowedIssueURLs": issuer.url, "allowedAudiences": AUDIENCE})
-        flags = ["--auth-provider-name", "oidc", "--auth-provider-params", asked]
+        parameters = json.dumps({"allowedIssueURLs": issuer.url, "allowedAudiences": AUDIENCE})
+        flags = ["--auth-provider-name", "oidc", "--auth-provider-params", parameters]
         with running_cluster(
             folder / "oxia", namespaces=namespaces, host=HOST, tls=files, token=token, flags=flags
         ) as oxia:

@@ -50,10 +50,10 @@ def start(processes: int = 1) -> SparkSession:
 
     Each of them has as many tasks at work as if it were alone: a task may wait for a server that is gone.
     """
-    given = {**SETTINGS, "spark.default.parallelism": str(CORES)}
+    settings = {**SETTINGS, "spark.default.parallelism": str(CORES)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sessions, "JAVA_OPTIONS", (*sessions.JAVA_OPTIONS, *JAVA_OPTIONS))
-        return sessions.build_session(f"local[{CORES * processes}]", given, driver_memory="4g")
+        return sessions.build_session(f"local[{CORES * processes}]", settings, driver_memory="4g")
 
 
 def launch(place: Path, processes: int) -> None:
@@ -77,10 +77,10 @@ def serve(place: Path, controller: int, processes: int) -> None:
     ended = os.pidfd_open(controller)
     session = start(processes)
     gateway: Any = session.sparkContext._gateway
-    at = gateway.gateway_parameters
+    parameters = gateway.gateway_parameters
     # The directory is this user's alone: who has the token can do in Spark what it likes.
     scratch = place / "gateway.new"
-    scratch.write_text(json.dumps({"port": at.port, "token": at.auth_token}))
+    scratch.write_text(json.dumps({"port": parameters.port, "token": parameters.auth_token}))
     scratch.rename(place / "gateway")
     select.select([ended], [], [])
     session.stop()
@@ -95,10 +95,10 @@ def attach(place: Path) -> SparkSession:
     # As `build_session` does.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     ensure_java_home()
-    at = json.loads((place / "gateway").read_text())
+    address = json.loads((place / "gateway").read_text())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_GATEWAY_PORT", str(at["port"]))
-        patch.setenv("PYSPARK_GATEWAY_SECRET", at["token"])
+        patch.setenv("PYSPARK_GATEWAY_PORT", str(address["port"]))
+        patch.setenv("PYSPARK_GATEWAY_SECRET", address["token"])
         gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]
     java: Any = gateway.jvm
     running = java.org.apache.spark.SparkContext.getOrCreate()

@@ -93,7 +93,7 @@ def _remove(group: Path) -> None:
     """Take a group and those below it away, as soon as nobody is in it."""
     end = time.monotonic() + 10
     while group.exists() and time.monotonic() < end:
-        for each in sorted(group.glob("**/"), reverse=True):
+        for child in sorted(group.glob("**/"), reverse=True):
             with suppress(OSError):  # somebody is still on the way out
-                each.rmdir()
+                child.rmdir()
         time.sleep(0.05)

@@ -106,25 +106,25 @@ class ZooKeeperProcess:
 
     def mode(self) -> str | None:
         """standalone, leader or follower; None while it serves nobody."""
-        return self._said().get("Mode")
+        return self._status().get("Mode")
 
     def connections(self) -> int:
         """How many clients are connected, besides the one that asks."""
-        return int(self._said().get("Connections", "1")) - 1
+        return int(self._status().get("Connections", "1")) - 1
 
     def received(self) -> int:
         """How many requests it has received since it started."""
-        return int(self._said()["Received"])
+        return int(self._status()["Received"])
 
-    def _said(self) -> dict[str, str]:
+    def _status(self) -> dict[str, str]:
         """What it says of itself, by name; nothing where it serves nobody."""
         answer = b""
         try:
             # A busy machine answers late.
             with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
                 connection.sendall(b"srvr")
-                while more := connection.recv(4096):
-                    answer += more
+                while chunk := connection.recv(4096):
+                    answer += chunk
         except OSError:
             return {}
         return dict(line.split(": ", 1) for line in answer.decode().splitlines() if ": " in line)
@@ -196,15 +196,15 @@ def writer(hosts: str, **options: Any) -> Iterator[Any]:
 
 def write(client: Any, znodes: Mapping[str, bytes]) -> None:
     """Make znodes and what is above them, many in one transaction."""
-    there: set[str] = set()
+    created: set[str] = set()
     transaction = client.transaction()
     for path, data in znodes.items():
         parts = path.split("/")
         for above in ("/".join(parts[:n]) for n in range(2, len(parts))):
-            if above not in there and above not in znodes and not client.exists(above):
+            if above not in created and above not in znodes and not client.exists(above):
                 transaction.create(above, b"")
-            there.add(above)
-        there.add(path)
+            created.add(above)
+        created.add(path)
         transaction.create(path, data)
         if len(transaction.operations) >= 500:
             _commit(transaction)
@@ -226,8 +226,8 @@ def with_netty() -> list[Path]:
 
 def free_ports(count: int) -> list[int]:
     """Ports of the loopback interface that nobody listens on now, all different."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [sock.getsockname()[1] for sock in sockets]

@@ -109,33 +109,33 @@ def ledgers(draw: st.DrawFn, id: int = 0) -> Ledger:
     )  # fmt: skip
 
 
-SEVERAL = st.lists(ledgers(), min_size=1, max_size=8)
+LEDGERS = st.lists(ledgers(), min_size=1, max_size=8)
 
 
-def numbered(found: list[Ledger]) -> list[Ledger]:
+def numbered(ledger_list: list[Ledger]) -> list[Ledger]:
     """Ids of their own, in no order."""
-    places = {id: number * 37 % 11 for number, id in enumerate(range(len(found)))}
+    places = {id: number * 37 % 11 for number, id in enumerate(range(len(ledger_list)))}
     return [
-        Ledger(**{**each.__dict__, "id": places[number], "scope": number % 2})
-        for number, each in enumerate(found)
+        Ledger(**{**ledger.__dict__, "id": places[number], "scope": number % 2})
+        for number, ledger in enumerate(ledger_list)
     ]
 
 
-def run_of(drawn_run: Path, found: list[Ledger], unread: set[str]) -> RunDirectory:
+def run_of(drawn_run: Path, ledger_list: list[Ledger], unread: set[str]) -> RunDirectory:
     """The run ``drawn_run``, which is of these ledgers until the next example."""
     write_tables(
         drawn_run,
-        ledgers=[each.metadata() for each in found],
-        judged=[row for each in found for row in each.judged()],
+        ledgers=[ledger.metadata() for ledger in ledger_list],
+        judged=[row for ledger in ledger_list for row in ledger.judged()],
         bookies=[{"bookie_id": name, "read": "unread" if name in unread else "read"} for name in BOOKIES],
     )
     return RunDirectory(str(drawn_run))
 
 
 def windows_of_run(
-    drawn_run: Path, found: list[Ledger], unread: set[str], merge: bool
+    drawn_run: Path, ledger_list: list[Ledger], unread: set[str], merge: bool
 ) -> tuple[RunWindows, list[Windows]]:
-    run = RunWindows(run_of(drawn_run, found, unread), merge)
+    run = RunWindows(run_of(drawn_run, ledger_list, unread), merge)
     return run, list(run)
 
 
@@ -158,14 +158,14 @@ def worlds(ledger: Ledger, entry: int, members: set[str], unread: set[str]) -> I
         yield members - absent - unclear | present
 
 
-def harm(held: set[str], gone: Set[str], ledger: Ledger) -> WindowOutcome:
+def loss_outcome(copies: set[str], lost: Set[str], ledger: Ledger) -> WindowOutcome:
     """What the loss of some bookies does to an entry that these bookies hold."""
-    if not held & gone:
+    if not copies & lost:
         return WindowOutcome.UNHARMED
-    left = len(held - gone)
-    if left == 0:
+    remaining = len(copies - lost)
+    if remaining == 0:
         return WindowOutcome.LOST
-    return WindowOutcome.BELOW_ACK_QUORUM if left < ledger.ack else WindowOutcome.BELOW_WRITE_QUORUM
+    return WindowOutcome.BELOW_ACK_QUORUM if remaining < ledger.ack else WindowOutcome.BELOW_WRITE_QUORUM
 
 
 Bound = Callable[[Iterable[bool]], bool]
@@ -181,9 +181,9 @@ def amounts_of(fates: Iterable[set[WindowOutcome]], bound: Bound) -> Counter[tup
     for of_entry in fates:
         worst = {max(before, fate) for before in worst for fate in of_entry}
         for fate in HARM:
-            counts[fate, "entries"] += bound(each == fate for each in of_entry)
+            counts[fate, "entries"] += bound(outcome == fate for outcome in of_entry)
     for fate in HARM:
-        counts[fate, "ledgers"] += bound(each == fate for each in worst)
+        counts[fate, "ledgers"] += bound(outcome == fate for outcome in worst)
     return +counts
 
 
@@ -206,9 +206,11 @@ def plain_fates(
         members = {*names}
         if surely and not members & lost:
             continue
-        held = [*worlds(ledger, entry, members, unread)] if today else [members]
-        gone = [lost | some for some in subsets((perhaps - lost) & members)]
-        fates.append({harm(copies, taken, ledger) for copies in held for taken in gone})
+        copy_sets = [*worlds(ledger, entry, members, unread)] if today else [members]
+        loss_sets = [lost | subset for subset in subsets((perhaps - lost) & members)]
+        fates.append(
+            {loss_outcome(copies, lost_set, ledger) for copies in copy_sets for lost_set in loss_sets}
+        )
     counts = amounts_of(fates, any if possible else all)
     if not ledger.closed:
         _, ensemble = ledger.segments[-1]
@@ -216,7 +218,7 @@ def plain_fates(
         silent = gone_at_most | down if today else gone_at_most
         for start in range(ledger.size):
             window = {ensemble[(start + i) % ledger.size] for i in range(ledger.write)}
-            taken = window & (lost if surely else gone_at_most)
-            if taken and len(window & silent) >= ledger.ack:
+            lost_set = window & (lost if surely else gone_at_most)
+            if lost_set and len(window & silent) >= ledger.ack:
                 counts[WindowOutcome.OPEN_END, "ledgers"] = 1
     return counts

@@ -53,7 +53,7 @@ def bkaudit(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments], prog_name="bkaudit")
 
 
-def lost(run: Path, *options: str) -> Result:
+def simulate_loss(run: Path, *options: str) -> Result:
     done = bkaudit("simulate", run, "--lose", "bookie", "a,b", *options)
     assert done.exit_code == 0, done.stderr
     return done
@@ -73,16 +73,16 @@ FORMS = ("csv", "jsonl", "parquet")
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_ledger_of_a_failure_is_in_the_table(run: Path, form: str) -> None:
-    rows = rows_of(lost(run, "--format", form), form)
+    rows = rows_of(simulate_loss(run, "--format", form), form)
     assert [int(row["ledger_id"]) for row in rows] == list(range(45))
     assert {(int(row["entries"]), int(row["bytes"]), row["fate"]) for row in rows} == {(10, 100, "lost")}
     assert rows[7]["topic"] == "shop/n7/=t7"
     assert rows[44]["topic"] == ("" if form == "csv" else None)
     assert type(rows[0]["ledger_id"]) is (int if form == "parquet" else str)
-    topics = rows_of(lost(run, "--table", "topics", "--format", form), form)
+    topics = rows_of(simulate_loss(run, "--table", "topics", "--format", form), form)
     names = [row["name"] for row in topics]
     assert sorted(names) == sorted(["", *(f"shop/n{number % 25}/=t{number}" for number in range(44))])
-    namespaces = rows_of(lost(run, "--table", "namespaces", "--format", form), form)
+    namespaces = rows_of(simulate_loss(run, "--table", "namespaces", "--format", form), form)
     assert sum(int(row["ledgers"]) for row in namespaces) == 45
     assert len(namespaces) == 26
 
@@ -97,10 +97,13 @@ def test_every_single_failure_is_in_the_table(run: Path, form: str) -> None:
     assert {int(row["lost_ledgers"]) for row in rows} == {0}
 
 
-def test_a_screen_counts_what_it_leaves_out_and_its_commands_print_all(run: Path) -> None:
-    shown = lost(run).stdout
-    for more in (f"and {45 - MAX_LEDGERS_SHOWN} more ledgers", f"and {45 - MAX_LEDGERS_SHOWN} more topics"):
-        assert f"{more}; to print all, run:\n" in shown
+def test_screen_counts_omitted_rows_and_names_commands_that_print_all(run: Path) -> None:
+    shown = simulate_loss(run).stdout
+    for omission in (
+        f"and {45 - MAX_LEDGERS_SHOWN} more ledgers",
+        f"and {45 - MAX_LEDGERS_SHOWN} more topics",
+    ):
+        assert f"{omission}; to print all, run:\n" in shown
     assert f"and {26 - MAX_LEDGERS_SHOWN} more namespaces; to print all, run:\n" in shown
     commands = [line.strip() for line in shown.splitlines() if line.startswith("  bkaudit simulate ")]
     counts = []
@@ -111,24 +114,24 @@ def test_a_screen_counts_what_it_leaves_out_and_its_commands_print_all(run: Path
     assert counts == [45, 26, 45]
 
 
-def test_json_has_the_first_and_counts_all(run: Path) -> None:
-    value = json.loads(lost(run, "--format", "json").stdout)
+def test_json_has_the_first_rows_and_counts_all(run: Path) -> None:
+    value = json.loads(simulate_loss(run, "--format", "json").stdout)
     for name, count in (("ledgers", 45), ("topics", 45), ("namespaces", 26)):
         assert (len(value[name]), value[f"{name}_concerned"]) == (MAX_LEDGERS_SHOWN, count)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "error_text"),
     [
         (["--table", "ledgers", "--format", "csv"], "select a failure with --lose or --any"),
         (["--table", "ledgers"], "--format text is not a table. Use csv, jsonl, parquet"),
         (["--lose", "bookie", "a", "--table", "topics", "--format", "json"], "--format json is not a table"),
     ],
 )
-def test_a_table_that_cannot_be_is_wrong_usage(run: Path, options: list[str], said: str) -> None:
+def test_table_of_an_invalid_request_is_refused(run: Path, options: list[str], error_text: str) -> None:
     refused = bkaudit("simulate", run, *options)
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert said in refused.stderr
+    assert error_text in refused.stderr
 
 
 def test_topics_of_a_run_without_owners_are_refused(tmp_path: Path) -> None:
@@ -149,16 +152,16 @@ def test_topics_of_a_run_without_owners_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
-def test_a_screen_is_as_wide_as_its_terminal(run: Path, width: int) -> None:
+def test_simulation_screen_fits_the_terminal_width(run: Path, width: int) -> None:
     reader = RunReader(run)
-    for found in (simulate_all(reader), simulate_failure(reader, [(Level.BOOKIE, ["a", "b"])])):
-        lines = text(found, width).splitlines()
+    for simulation in (simulate_all(reader), simulate_failure(reader, [(Level.BOOKIE, ["a", "b"])])):
+        lines = text(simulation, width).splitlines()
         table_columns = 44  # numbers of a table are never folded
         folded = [line for line in lines if not line.startswith("  bkaudit ")]
         assert max(map(len, folded)) <= max(width, table_columns)
 
 
-def test_names_are_whole_in_a_pipe_and_give_way_at_a_terminal() -> None:
+def test_names_are_whole_in_a_pipe_and_wrapped_at_a_terminal() -> None:
     name = "bk-with-a-long-name." * 5
     table = NameTable(("bookie", "lost"), [(name, "1,000")])
     assert [*lay_out([table], 60, 20, whole_names=True)][1].startswith(f"{name}  1,000")

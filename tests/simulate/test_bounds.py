@@ -30,11 +30,11 @@ from tests.examples import examples
 from tests.simulate.small_clusters import (
     BOOKIES,
     HARM,
-    SEVERAL,
+    LEDGERS,
     Bound,
     Ledger,
     amounts_of,
-    harm,
+    loss_outcome,
     numbered,
     run_of,
     subsets,
@@ -42,17 +42,17 @@ from tests.simulate.small_clusters import (
     worlds,
 )
 
-SOME = st.sets(st.sampled_from(BOOKIES), max_size=5)
+IDS = st.sets(st.sampled_from(BOOKIES), max_size=5)
 
 
 def amounts(
-    ledgers: list[Ledger], gone: set[str], unread: set[str], bound: Bound
+    ledgers: list[Ledger], lost: set[str], unread: set[str], bound: Bound
 ) -> Counter[tuple[WindowOutcome, str]]:
     """Entries and ledgers that come to a fate, in all worlds (``bound`` all) or in some (any)."""
     counts: Counter[tuple[WindowOutcome, str]] = Counter()
     for ledger in ledgers:
         fates = (
-            {harm(held, gone, ledger) for held in worlds(ledger, entry, {*names}, unread)}
+            {loss_outcome(copies, lost, ledger) for copies in worlds(ledger, entry, {*names}, unread)}
             for entry, names in ledger.entries()
         )
         counts += amounts_of(fates, bound)
@@ -72,14 +72,14 @@ LAST_COPY_UNREAD = Ledger(
 
 
 @settings(max_examples=examples(310), deadline=None)
-@given(several=SEVERAL, lost=SOME, perhaps=SOME, unread=SOME, merge=st.booleans())
+@given(several=LEDGERS, lost=IDS, perhaps=IDS, unread=IDS, merge=st.booleans())
 @example(several=[LAST_COPY_UNREAD], lost={"b"}, perhaps=set(), unread={"b"}, merge=False)
 @example(several=[LAST_COPY_UNREAD], lost=set(), perhaps={"b"}, unread={"b"}, merge=True)
-def test_amounts_are_bounded_by_all_worlds_that_agree_with_the_run(
+def test_losses_are_bounded_by_all_worlds_that_agree_with_the_run(
     drawn_run: Path, several: list[Ledger], lost: set[str], perhaps: set[str], unread: set[str], merge: bool
 ) -> None:
-    found = numbered(several)
-    run, parts = windows_of_run(drawn_run, found, unread, merge)
+    ledgers = numbered(several)
+    run, parts = windows_of_run(drawn_run, ledgers, unread, merge)
 
     def flags(names: set[str]) -> Bools:
         return np.array([*(name in names for name in run.numbers.names), False])
@@ -87,36 +87,36 @@ def test_amounts_are_bounded_by_all_worlds_that_agree_with_the_run(
     cluster = UnresponsiveBookies(flags(set()), flags(set()))
     sums = np.zeros((len(TALLY_BOUNDS), len(WindowOutcome), 3), np.int64)
     for windows in parts:
-        blow = find_effect(windows, flags(lost), flags(perhaps))
-        sums += tally(windows, blow, np.zeros(len(windows), np.int64), 1, cluster)[:, 0]
+        effect = find_effect(windows, flags(lost), flags(perhaps))
+        sums += tally(windows, effect, np.zeros(len(windows), np.int64), 1, cluster)[:, 0]
     sure, possible = (as_amounts(sums[TALLY_BOUNDS.index(view)]) for view in ("today", "today_possible"))
-    for taken in subsets(perhaps - lost):
-        least, most = (amounts(found, lost | taken, unread, bound) for bound in (all, any))
+    for extra in subsets(perhaps - lost):
+        least, most = (amounts(ledgers, lost | extra, unread, bound) for bound in (all, any))
         assert all(sure[key] <= least[key] for key in sure), (sure, least)
         assert all(possible[key] >= most[key] for key in most), (possible, most)
     if not perhaps - lost:
-        assert sure == amounts(found, lost, unread, all)
-        assert possible == amounts(found, lost, unread, any)
+        assert sure == amounts(ledgers, lost, unread, all)
+        assert possible == amounts(ledgers, lost, unread, any)
 
 
 @settings(max_examples=examples(80), deadline=None)
-@given(several=SEVERAL, unread=SOME, racks=st.lists(st.sampled_from(["/r0", "/r1"]), min_size=8, max_size=8))
+@given(several=LEDGERS, unread=IDS, racks=st.lists(st.sampled_from(["/r0", "/r1"]), min_size=8, max_size=8))
 @example(several=[LAST_COPY_UNREAD], unread={"b"}, racks=["/r0", "/r1"] * 4)
-def test_every_single_failure_has_its_bounds(
+def test_single_failure_bounds_equal_the_least_and_most_loss_of_all_worlds(
     drawn_run: Path, several: list[Ledger], unread: set[str], racks: list[str]
 ) -> None:
-    found = numbered(several)
+    ledgers = numbered(several)
     rack_of = dict(zip(BOOKIES, racks, strict=True))
     locations = Locations({name: Location(rack) for name, rack in rack_of.items()}, "made")
-    run = RunWindows(run_of(drawn_run, found, unread))
-    none = np.zeros(len(BOOKIES) + 1, bool)
+    run = RunWindows(run_of(drawn_run, ledgers, unread))
+    no_bookies = np.zeros(len(BOOKIES) + 1, bool)
     sums = LevelSums(Level.RACK, locations, list(BOOKIES))
     for windows in run:
-        sums.add(windows, run.numbers, UnresponsiveBookies(none, none))
+        sums.add(windows, run.numbers, UnresponsiveBookies(no_bookies, no_bookies))
     for single in sums.result(list(BOOKIES)).singles:
-        gone = {name for name in BOOKIES if rack_of[name] in single.names}
+        lost = {name for name in BOOKIES if rack_of[name] in single.names}
         for outcome, bound in ((single.today.sure, all), (single.today.possible, any)):
-            truth = amounts(found, gone, unread, bound)
+            truth = amounts(ledgers, lost, unread, bound)
             for fate, amount in zip(
                 HARM, (outcome.below_write, outcome.below_ack, outcome.lost), strict=True
             ):

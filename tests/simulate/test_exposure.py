@@ -13,12 +13,12 @@ from auditor.runs.directory import RunDirectory
 from auditor.simulate.exposure import find_exposures, find_joint_holders
 from tests.examples import examples
 from tests.made_runs import write_tables
-from tests.simulate.small_clusters import BOOKIES, SEVERAL, Ledger, numbered, run_of
+from tests.simulate.small_clusters import BOOKIES, LEDGERS, Ledger, numbered, run_of
 
 PAIR = Ledger(7, "CLOSED", 2, 2, 2, 9, ((0, ("a", "b")),))
 
 
-def registered(run: Path, *names: str) -> None:
+def register_bookies(run: Path, *names: str) -> None:
     """Register these bookies of a run, all of which were read."""
     rows = [
         {"bookie_id": name, "read": "read", "registered": "writable" if name in names else None}
@@ -41,48 +41,48 @@ def holders_of(ledger: Ledger, unread: set[str]) -> Iterator[set[str]]:
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(SEVERAL, st.sets(st.sampled_from(BOOKIES)), st.sets(st.sampled_from(BOOKIES), max_size=2))
-def test_joint_holders_are_those_of_a_look_at_every_entry(
+@given(LEDGERS, st.sets(st.sampled_from(BOOKIES)), st.sets(st.sampled_from(BOOKIES), max_size=2))
+def test_joint_holders_equal_those_found_entry_by_entry(
     drawn_run: Path, drawn: list[Ledger], stopping: set[str], unread: set[str]
 ) -> None:
     ledgers = numbered(drawn)
     every_set = [holders for ledger in ledgers for holders in holders_of(ledger, unread)]
     expected = {frozenset(names) for names in every_set if len(names) > 1 and names <= stopping}
-    found = find_joint_holders(run_of(drawn_run, ledgers, unread), False, stopping)
-    assert found == sorted(expected, key=sorted)
+    actual = find_joint_holders(run_of(drawn_run, ledgers, unread), False, stopping)
+    assert actual == sorted(expected, key=sorted)
 
 
-def joint(run: RunDirectory, *stopping: str) -> list[set[str]]:
-    found = find_joint_holders(run, True, stopping)
-    assert found is not None
-    return [set(holders) for holders in found]
+def joint_holders(run: RunDirectory, *stopping: str) -> list[set[str]]:
+    holder_sets = find_joint_holders(run, True, stopping)
+    assert holder_sets is not None
+    return [set(holders) for holders in holder_sets]
 
 
-def test_a_bookie_that_is_down_serves_nothing(drawn_run: Path) -> None:
+def test_bookie_that_is_down_serves_no_entries(drawn_run: Path) -> None:
     triple = Ledger(7, "CLOSED", 3, 3, 2, 9, ((0, ("a", "b", "c")),))
     run = run_of(drawn_run, [triple], set())
-    registered(drawn_run, "a", "b", "c")
-    assert joint(run, "a", "b") == []
-    assert joint(run, "a", "b", "c") == [{"a", "b", "c"}]
-    registered(drawn_run, "a", "b")
-    assert joint(run, "a", "b") == [{"a", "b"}]
-    assert joint(run, "a", "a") == []
-    registered(drawn_run, "a")
-    assert joint(run, "a", "b") == [], "a alone serves them: that is a hold on a"
+    register_bookies(drawn_run, "a", "b", "c")
+    assert joint_holders(run, "a", "b") == []
+    assert joint_holders(run, "a", "b", "c") == [{"a", "b", "c"}]
+    register_bookies(drawn_run, "a", "b")
+    assert joint_holders(run, "a", "b") == [{"a", "b"}]
+    assert joint_holders(run, "a", "a") == []
+    register_bookies(drawn_run, "a")
+    assert joint_holders(run, "a", "b") == [], "a alone serves them: that is a hold on a"
 
 
-def test_the_end_of_an_open_ledger_is_served_by_its_members(drawn_run: Path) -> None:
+def test_end_of_an_open_ledger_is_served_by_its_ensemble(drawn_run: Path) -> None:
     run = run_of(drawn_run, [Ledger(7, "OPEN", 2, 2, 2, -1, ((0, ("a", "b")),))], set())
-    registered(drawn_run, "a", "b", "c")
-    assert joint(run, "a", "b") == [{"a", "b"}]
+    register_bookies(drawn_run, "a", "b", "c")
+    assert joint_holders(run, "a", "b") == [{"a", "b"}]
     assert {exposure.last_served_possible for exposure in find_exposures(run, True)} == {0}
-    registered(drawn_run, "a", "c")
+    register_bookies(drawn_run, "a", "c")
     [exposure] = [exposure for exposure in find_exposures(run, True) if exposure.last_served_possible]
     assert exposure.bookie_id == "a"
     assert (exposure.last_served_ledgers, exposure.last_served_degraded) == (0, 1)
 
 
-def test_too_many_sets_are_not_listed(drawn_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_joint_holder_sets_are_not_listed(drawn_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of(drawn_run, [PAIR], set())
     assert find_joint_holders(run, False, ["a", "b"]) == [frozenset("ab")]
     monkeypatch.setattr("auditor.simulate.exposure.MAX_JOINT_HOLDERS", 0)

@@ -24,14 +24,14 @@ from auditor.simulate.windows import Bools, Longs
 from tests.examples import examples
 from tests.simulate.small_clusters import (
     BOOKIES,
-    SEVERAL,
+    LEDGERS,
     Ledger,
     numbered,
     plain_fates,
     windows_of_run,
 )
 
-SOME = st.sets(st.sampled_from(BOOKIES), max_size=5)
+IDS = st.sets(st.sampled_from(BOOKIES), max_size=5)
 
 
 def by_number(run: RunWindows, names: set[str]) -> Bools:
@@ -39,7 +39,7 @@ def by_number(run: RunWindows, names: set[str]) -> Bools:
 
 
 def plain_sums(
-    found: list[Ledger],
+    ledgers: list[Ledger],
     lost: set[str],
     perhaps: set[str],
     unread: set[str],
@@ -48,8 +48,8 @@ def plain_sums(
     surely: bool = False,
 ) -> Counter[tuple[WindowOutcome, str]]:
     sums: Counter[tuple[WindowOutcome, str]] = Counter()
-    for each in found:
-        sums += plain_fates(each, lost, perhaps, unread, down, view, surely)
+    for ledger in ledgers:
+        sums += plain_fates(ledger, lost, perhaps, unread, down, view, surely)
     return sums
 
 
@@ -60,8 +60,8 @@ def as_counter(sums: Longs) -> Counter[tuple[WindowOutcome, str]]:
     )
 
 
-@given(several=SEVERAL, lost=SOME, perhaps=SOME, unread=SOME, down=SOME, merge=st.booleans())
-def test_a_failure_loses_what_its_entries_say(
+@given(several=LEDGERS, lost=IDS, perhaps=IDS, unread=IDS, down=IDS, merge=st.booleans())
+def test_failure_tally_equals_the_sum_entry_by_entry(
     drawn_run: Path,
     several: list[Ledger],
     lost: set[str],
@@ -70,37 +70,37 @@ def test_a_failure_loses_what_its_entries_say(
     down: set[str],
     merge: bool,
 ) -> None:
-    found = numbered(several)
-    run, parts = windows_of_run(drawn_run, found, unread, merge)
+    ledgers = numbered(several)
+    run, parts = windows_of_run(drawn_run, ledgers, unread, merge)
     cluster = UnresponsiveBookies(by_number(run, down), by_number(run, down))
     sums = np.zeros((len(TALLY_BOUNDS), len(WindowOutcome), 3), np.int64)
     for windows in parts:
-        blow = find_effect(windows, by_number(run, lost), by_number(run, perhaps))
-        sums += tally(windows, blow, np.zeros(len(windows), np.int64), 1, cluster)[:, 0]
+        effect = find_effect(windows, by_number(run, lost), by_number(run, perhaps))
+        sums += tally(windows, effect, np.zeros(len(windows), np.int64), 1, cluster)[:, 0]
     for number, view in enumerate(TALLY_BOUNDS):
-        assert as_counter(sums[number]) == plain_sums(found, lost, perhaps, unread, down, view), view
+        assert as_counter(sums[number]) == plain_sums(ledgers, lost, perhaps, unread, down, view), view
 
 
 @settings(max_examples=examples(40), deadline=None)
 @given(
-    several=SEVERAL,
-    unread=SOME,
+    several=LEDGERS,
+    unread=IDS,
     racks=st.lists(st.sampled_from([-1, 0, 1, 2]), min_size=8, max_size=8),
 )
-def test_every_single_domain_at_once_is_each_on_its_own(
+def test_all_single_domain_failures_equal_each_failure_alone(
     drawn_run: Path, several: list[Ledger], unread: set[str], racks: list[int]
 ) -> None:
-    found = numbered(several)
-    run, parts = windows_of_run(drawn_run, found, unread, merge=True)
-    none = by_number(run, set())
-    of = dict(zip(BOOKIES, racks, strict=True))
-    domain = np.array([*(of[name] for name in run.numbers.names), -2])
+    ledgers = numbered(several)
+    run, parts = windows_of_run(drawn_run, ledgers, unread, merge=True)
+    no_bookies = by_number(run, set())
+    rack_of = dict(zip(BOOKIES, racks, strict=True))
+    domain = np.array([*(rack_of[name] for name in run.numbers.names), -2])
     sums = np.zeros((len(TALLY_BOUNDS), 3, len(WindowOutcome), 3), np.int64)
     for windows in parts:
-        rows, blow, group = failures_by_domain(windows, domain)
-        sums += tally(rows, blow, group, 3, UnresponsiveBookies(none, none))
+        rows, effect, group = failures_by_domain(windows, domain)
+        sums += tally(rows, effect, group, 3, UnresponsiveBookies(no_bookies, no_bookies))
     for place in range(3):
-        lost, perhaps = ({name for name in BOOKIES if of[name] == rack} for rack in (place, -1))
+        lost, perhaps = ({name for name in BOOKIES if rack_of[name] == rack} for rack in (place, -1))
         for number, view in enumerate(TALLY_BOUNDS):
-            wanted = plain_sums(found, lost, perhaps, unread, set(), view, surely=True)
-            assert as_counter(sums[number, place]) == wanted, view
+            expected = plain_sums(ledgers, lost, perhaps, unread, set(), view, surely=True)
+            assert as_counter(sums[number, place]) == expected, view

@@ -12,7 +12,7 @@ from auditor.runs.directory import RunDirectory
 from auditor.simulate.reachability import reachability_rows
 from auditor.spark.table_files import TableFiles
 from tests.examples import examples
-from tests.simulate.small_clusters import BOOKIES, SEVERAL, Ledger, numbered, run_of
+from tests.simulate.small_clusters import BOOKIES, LEDGERS, Ledger, numbered, run_of
 
 Rows = dict[tuple[int, int], dict[str, Any]]
 
@@ -51,20 +51,20 @@ def plain_row(ledger: Ledger, down: set[str]) -> dict[str, Any] | None:
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(SEVERAL, st.sets(st.sampled_from(BOOKIES), max_size=5))
-def test_rows_are_those_of_a_look_at_every_entry(
+@given(LEDGERS, st.sets(st.sampled_from(BOOKIES), max_size=5))
+def test_reachability_rows_equal_those_found_entry_by_entry(
     drawn_run: Path, drawn: list[Ledger], down: set[str]
 ) -> None:
     ledgers = numbered(drawn)
-    found = reachability(run_of(drawn_run, ledgers, set()), down)
+    actual = reachability(run_of(drawn_run, ledgers, set()), down)
     expected = {}
     for ledger in ledgers:
         if (row := plain_row(ledger, down)) is not None:
             expected[ledger.scope, ledger.id] = {"scope_id": ledger.scope, "ledger_id": ledger.id, **row}
-    assert found == expected
+    assert actual == expected
 
 
-def test_a_copy_that_is_surely_missing_makes_the_one_on_a_down_bookie_the_only_one(drawn_run: Path) -> None:
+def test_copy_on_a_down_bookie_is_the_only_copy_if_the_other_is_missing(drawn_run: Path) -> None:
     ledger = Ledger(
         7, "CLOSED", 2, 2, 2, 9, ((0, ("a", "b")),), missing={"a": frozenset(range(10))}
     )  # hazard h17: live bookie a lacks all, and b, which is down, has it
@@ -74,7 +74,7 @@ def test_a_copy_that_is_surely_missing_makes_the_one_on_a_down_bookie_the_only_o
     assert reachability(run_of(drawn_run, [ledger], {"a"}), {"a"}) == {}
 
 
-def test_an_unread_copy_on_a_registered_bookie_may_be_there(drawn_run: Path) -> None:
+def test_unread_copy_on_a_registered_bookie_counts_as_possible(drawn_run: Path) -> None:
     ledger = Ledger(7, "CLOSED", 2, 2, 2, 9, ((0, ("a", "b")),))
     rows = reachability(run_of(drawn_run, [ledger], {"a", "b"}), {"b"})
     assert rows[0, 7]["reach"] == "single-copy"

@@ -33,15 +33,15 @@ OPEN = Ledger(4, "OPEN", 3, 3, 2, -1, ((0, ("a", "c", "d")),))
 LEDGERS = (WHOLE, SPREAD, LACKING, OPEN)
 
 
-def bookie(name: str, **said: Any) -> dict[str, Any]:
-    return {"bookie_id": name, "named": True, "read": "read", "registered": "writable"} | said
+def bookie(name: str, **columns: Any) -> dict[str, Any]:
+    return {"bookie_id": name, "named": True, "read": "read", "registered": "writable"} | columns
 
 
 def make(path: Path, *bookies: dict[str, Any], **tables: Any) -> RunReader:
     made_run(
         path,
-        ledgers=[each.metadata() for each in LEDGERS],
-        judged=[row for each in LEDGERS for row in each.judged()],
+        ledgers=[ledger.metadata() for ledger in LEDGERS],
+        judged=[row for ledger in LEDGERS for row in ledger.judged()],
         bookies=list(bookies) or [bookie(name) for name in RACKS],
         report=report(findings=()),
         **tables,
@@ -59,55 +59,55 @@ def run(tmp_path: Path) -> RunReader:
     return make(tmp_path, ownership=rows)
 
 
-def placed(**changes: str | None) -> Locations:
+def rack_locations(**changes: str | None) -> Locations:
     return Locations({name: Location(path) for name, path in (RACKS | changes).items()}, "racks.txt")
 
 
-def near(found: Simulation) -> dict[str, tuple[int, tuple[str, ...]]]:
-    return {level.level: (level.near.found.ledgers, level.near.names) for level in found.levels}
+def near_by_level(simulation: Simulation) -> dict[str, tuple[int, tuple[str, ...]]]:
+    return {level.level: (level.near.found.ledgers, level.near.names) for level in simulation.levels}
 
 
-def test_a_rack_with_all_copies_is_one_failure_from_loss_and_so_is_a_last_copy(run: RunReader) -> None:
-    found = simulate_all(run, placed())
-    assert near(found) == {"bookie": (1, ("c",)), "rack": (2, ("/r1", "/r2"))}
-    [racks] = [level for level in found.levels if level.level == "rack"]
+def test_rack_with_all_copies_and_last_copy_are_one_failure_from_loss(run: RunReader) -> None:
+    simulation = simulate_all(run, rack_locations())
+    assert near_by_level(simulation) == {"bookie": (1, ("c",)), "rack": (2, ("/r1", "/r2"))}
+    [racks] = [level for level in simulation.levels if level.level == "rack"]
     assert racks.distance == {1: 2, 2: 1}
-    [burnt] = [each for each in racks.singles if each.names == ("/r1",)]
+    [burnt] = [single for single in racks.singles if single.names == ("/r1",)]
     # Of E3 Qw2 every third entry is on a and b alone.
     assert burnt.today.sure.lost == burnt.promise.sure.lost == Amount(1, 10, 100)
     assert burnt.today.is_exact
 
 
-def test_the_worst_pairs_are_what_both_hold_and_each_alone(run: RunReader) -> None:
-    found = simulate_any_domains(run, 2, Level.RACK, placed())
-    [level] = found.levels
-    assert [each.names for each in level.sets] == [("/r1", "/r2"), ("/r1", "/r3"), ("/r2", "/r3")]
-    assert [each.entries for each in level.sets] == [30 + 10 + 10, 10, 10]
+def test_worst_pairs_add_shared_and_separate_losses(run: RunReader) -> None:
+    simulation = simulate_any_domains(run, 2, Level.RACK, rack_locations())
+    [level] = simulation.levels
+    assert [worst_set.names for worst_set in level.sets] == [("/r1", "/r2"), ("/r1", "/r3"), ("/r2", "/r3")]
+    assert [worst_set.entries for worst_set in level.sets] == [30 + 10 + 10, 10, 10]
     assert (level.losing, level.of) == (3, 3)
-    assert found.failure is not None
-    assert found.failure.today.sure.lost == Amount(3, 50, 500)
+    assert simulation.failure is not None
+    assert simulation.failure.today.sure.lost == Amount(3, 50, 500)
 
 
-def test_the_text_says_where_nobody_proved_the_worst(run: RunReader) -> None:
-    found = simulate_any_domains(run, 3, Level.BOOKIE, placed())
-    assert "\nworst sets of 3 of bookies; 4 of 4 lose an entry\n" in text(found)
-    grown = replace(found, levels=(replace(found.levels[0], proved=False, losing=None),))
+def test_text_says_where_the_worst_set_is_not_proved(run: RunReader) -> None:
+    simulation = simulate_any_domains(run, 3, Level.BOOKIE, rack_locations())
+    assert "\nworst sets of 3 of bookies; 4 of 4 lose an entry\n" in text(simulation)
+    grown = replace(simulation, levels=(replace(simulation.levels[0], proved=False, losing=None),))
     assert "\nworst found (there may be worse): sets of 3 of bookies\n" in text(grown)
 
 
-def test_a_failure_names_its_ledgers_and_topics(run: RunReader) -> None:
-    found = simulate_failure(run, [(Level.RACK, ["r1", "/r2"])], placed())
-    assert [(each.ledger_id, each.fate) for each in found.ledgers] == [
+def test_failure_lists_its_ledgers_and_topics(run: RunReader) -> None:
+    simulation = simulate_failure(run, [(Level.RACK, ["r1", "/r2"])], rack_locations())
+    assert [(row.ledger_id, row.fate) for row in simulation.ledgers] == [
         ("1", "lost"), ("2", "lost"), ("3", "lost"), ("4", "unrecoverable"),
     ]  # fmt: skip
-    assert found.topics is not None
-    assert [(each.name, each.entries, each.offloaded) for each in found.topics] == [
+    assert simulation.topics is not None
+    assert [(row.name, row.entries, row.offloaded) for row in simulation.topics] == [
         ("shop/orders/returns", 30, 1), ("", 10, 0), ("shop/orders/carts", 10, 0),
     ]  # fmt: skip
-    assert {each.answer for each in found.writes} == {"no"}
+    assert {row.answer for row in simulation.writes} == {"no"}
 
 
-def test_open_ledgers_need_answers_of_every_window(run: RunReader) -> None:
+def test_open_ledger_needs_answers_of_every_window(run: RunReader) -> None:
     lost = {"one": ["c"], "two": ["c", "d"]}
     open_ledgers = {
         name: simulate_failure(run, [(Level.BOOKIE, bookies)]).failure for name, bookies in lost.items()
@@ -118,7 +118,7 @@ def test_open_ledgers_need_answers_of_every_window(run: RunReader) -> None:
     }
 
 
-def test_a_bookie_that_is_down_counts_today_and_not_by_promise(tmp_path: Path) -> None:
+def test_down_bookie_counts_in_today_and_not_in_the_promise(tmp_path: Path) -> None:
     run = make(tmp_path, *(bookie(name, registered=None if name == "d" else "writable") for name in RACKS))
     failure = simulate_failure(run, [(Level.BOOKIE, ["c"])]).failure
     assert failure is not None
@@ -126,28 +126,28 @@ def test_a_bookie_that_is_down_counts_today_and_not_by_promise(tmp_path: Path) -
     assert failure.today.sure.unrecoverable == 1
 
 
-def test_what_was_not_read_is_unknown_and_never_good(tmp_path: Path) -> None:
+def test_unread_bookie_makes_loss_possible_but_not_sure(tmp_path: Path) -> None:
     run = make(tmp_path, *(bookie(name, read="unread" if name == "c" else "read") for name in RACKS))
-    found = simulate_failure(run, [(Level.BOOKIE, ["a"])])
-    assert found.doubts.unread == ("c",)
-    assert found.failure is not None
-    assert found.failure.today.sure.lost == Amount()
-    assert found.failure.today.possible.lost == Amount(2, 20, 200)
+    simulation = simulate_failure(run, [(Level.BOOKIE, ["a"])])
+    assert simulation.doubts.unread == ("c",)
+    assert simulation.failure is not None
+    assert simulation.failure.today.sure.lost == Amount()
+    assert simulation.failure.today.possible.lost == Amount(2, 20, 200)
     assert [level.near.perhaps for level in simulate_all(run).levels] == [2]
 
 
-def test_a_bookie_without_a_location_may_be_in_any_rack(run: RunReader) -> None:
-    found = simulate_all(run, placed(c=None))
-    [racks] = [level for level in found.levels if level.level == "rack"]
+def test_bookie_without_location_may_be_in_any_rack(run: RunReader) -> None:
+    simulation = simulate_all(run, rack_locations(c=None))
+    [racks] = [level for level in simulation.levels if level.level == "rack"]
     assert racks.unplaced == ("c",)
     assert racks.near.found.ledgers == 2  # the last copy on c is in whatever rack that is
     assert racks.near.perhaps == 1
-    failure = simulate_failure(run, [(Level.RACK, ["/r1"])], placed(c=None)).failure
+    failure = simulate_failure(run, [(Level.RACK, ["/r1"])], rack_locations(c=None)).failure
     assert failure is not None
     assert not failure.promise.is_exact
 
 
-def test_disks_have_their_logs_each_ledger_once(tmp_path: Path) -> None:
+def test_disk_load_counts_each_ledger_once(tmp_path: Path) -> None:
     log = {"bookie_id": "a", "directory": "/d1", "kind": "log", "log_id": 1}
     ledger = log | {"scope_id": 0, "ledger_id": 7, "entries": 3}
     logs = [
@@ -158,19 +158,19 @@ def test_disks_have_their_logs_each_ledger_once(tmp_path: Path) -> None:
         log | {"bytes": 9, "bookie_id": None, "directory": "/nobody"},
     ]  # fmt: skip
     disks = [{"bookie_id": "a", "directory": "/d1", "capacity_bytes": 1000, "free_bytes": 150}]
-    found = simulate_all(make(tmp_path, entry_logs=logs, disks=disks))
-    assert found.balance is not None
-    assert found.balance.disks == (
+    simulation = simulate_all(make(tmp_path, entry_logs=logs, disks=disks))
+    assert simulation.balance is not None
+    assert simulation.balance.disks == (
         DiskLoad("a", "/d1", 2, 9, 800, 0.85),
         DiskLoad("a", "/d2", 1, None, 40, None),
     )
-    assert {each.name: each.disk for each in found.balance.bookies}["a"] == 840
-    words = " ".join(text(found).split())
+    assert {load.name: load.disk for load in simulation.balance.bookies}["a"] == 840
+    words = " ".join(text(simulation).split())
     assert "a /d1 800 B 1.90x 9 2 85%" in words
     assert "a /d2 40 B 0.10x not known 1 not seen" in words
 
 
-def test_the_command_says_it_in_text_and_json(run: RunReader, tmp_path: Path) -> None:
+def test_simulate_command_prints_text_and_valid_json(run: RunReader, tmp_path: Path) -> None:
     racks = tmp_path / "racks.txt"
     racks.write_text("".join(f"{name} {path}\n" for name, path in RACKS.items()))
     done = bkaudit("simulate", run.path, "--racks", str(racks))
@@ -182,7 +182,7 @@ def test_the_command_says_it_in_text_and_json(run: RunReader, tmp_path: Path) ->
         jsonschema.validate(json.loads(done.output), simulation_schema())
 
 
-def test_the_page_has_a_matrix_of_failures(run: RunReader) -> None:
+def test_page_has_a_matrix_of_failures(run: RunReader) -> None:
     matrix = failure_matrix(run)
     assert (matrix.level, matrix.names) == ("bookie", ("c", "a", "b", "d"))
     assert matrix.bytes[1] == (100 + 100 + 100, 0, 100, 0)  # a with c, alone, with b, with d
@@ -191,13 +191,13 @@ def test_the_page_has_a_matrix_of_failures(run: RunReader) -> None:
     assert '<td class="n loss4">300 B</td>' in page
 
 
-def test_a_notebook_has_a_frame_of_all_single_failures(run: RunReader) -> None:
+def test_notebook_frame_has_all_single_failures(run: RunReader) -> None:
     frame = open_run(run.path).frames.failures()
     assert frame.loc[("bookie", "c"), ["ledgers", "entries", "bytes"]].tolist() == [1, 10, 100]
     assert frame.loc[("bookie", "a"), "below_ack_quorum"] == 2
 
 
-def test_the_first_screen_says_what_is_one_failure_from_loss() -> None:
+def test_first_screen_names_ledgers_one_failure_from_loss() -> None:
     words = near_loss_sentences(
         [NearLoss("bookie", Amount(), 0, (), 0), NearLoss("rack", Amount(3, 9, 90), 2, ("/r1", "/r2"), 0)]
     )
@@ -206,7 +206,7 @@ def test_the_first_screen_says_what_is_one_failure_from_loss() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "error_text"),
     [
         (["--lose", "bookie", "nobody"], "--lose bookie nobody: no such bookie; known: a, b, c, d"),
         (
@@ -219,20 +219,20 @@ def test_the_first_screen_says_what_is_one_failure_from_loss() -> None:
         (["--racks", "/nowhere"], "No such file"),
     ],
 )
-def test_what_cannot_be_meant_is_said(run: RunReader, options: list[str], said: str) -> None:
+def test_invalid_simulate_options_are_refused(run: RunReader, options: list[str], error_text: str) -> None:
     done = bkaudit("simulate", run.path, *options)
     assert done.exit_code == 2
-    assert said in done.output
+    assert error_text in done.output
 
 
-def test_a_run_without_its_unequal_copies_is_damaged_and_not_whole(run: RunReader) -> None:
+def test_missing_table_of_unequal_copies_is_reported_as_damage(run: RunReader) -> None:
     rmtree(Path(run.path, "tables", "judged"))
     done = bkaudit("simulate", run.path)
     assert done.exit_code == 5
     assert "tables/judged is damaged (missing)" in done.output
 
 
-def test_a_fate_that_may_be_worse_is_not_said_to_be_nothing(tmp_path: Path) -> None:
+def test_possible_loss_is_shown_as_an_upper_bound(tmp_path: Path) -> None:
     unread = [bookie("a"), *(bookie(name, read="unread") for name in "bcd")]
     done = bkaudit("simulate", make(tmp_path, *unread).path, "--lose", "bookie", "a")
     words = " ".join(done.output.split())

@@ -22,32 +22,32 @@ LAYOUTS = {
     "dbledger-long": LayoutKind.LONG_HIERARCHICAL,
 }
 
-Held = dict[str, tuple[Any, ...]]
+ZnodesByPath = dict[str, tuple[Any, ...]]
 """path -> data, mzxid, ctime, mtime, version, ephemeral owner."""
 
 
 @pytest.fixture
-def held_by() -> Callable[[MetadataStore, LayoutKind, int], Held]:
+def held_by() -> Callable[[MetadataStore, LayoutKind, int], ZnodesByPath]:
     """Read everything a store has, each znode exactly once, without a gap."""
 
-    def read(store: MetadataStore, layout: LayoutKind, wanted: int) -> Held:
-        held: Held = {}
+    def read(store: MetadataStore, layout: LayoutKind, part_count: int) -> ZnodesByPath:
+        znodes: ZnodesByPath = {}
         for tree in (Tree.LEDGERS, Tree.MARKS):
-            for part in store.parts(tree, layout, wanted):
+            for part in store.parts(tree, layout, part_count):
                 for batch in store.read(part):
                     assert not batch.gaps
                     columns = (batch.mzxid, batch.ctime, batch.mtime, batch.version, batch.ephemeral_owner)
                     numbers = zip(*(column.tolist() for column in columns), strict=True)
                     for path, data, row in zip(batch.paths, batch.data, numbers, strict=True):
-                        assert path not in held
-                        held[path] = (data, *row)
+                        assert path not in znodes
+                        znodes[path] = (data, *row)
         cluster = store.cluster()
         assert not cluster.gaps
         for below, znode in cluster.nodes.items():
             assert znode.path == f"{store.root}/{below}"
-            assert znode.path not in held
-            held[znode.path] = (znode.data, *znode[3:8])
-        return held
+            assert znode.path not in znodes
+            znodes[znode.path] = (znode.data, *znode[3:8])
+        return znodes
 
     return read
 
@@ -60,10 +60,10 @@ def records(corpus: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def expected_of() -> Callable[[str], Held]:
+def expected_of() -> Callable[[str], ZnodesByPath]:
     """What a corpus's dump says of everything below /ledgers."""
 
-    def read(corpus: str) -> Held:
+    def read(corpus: str) -> ZnodesByPath:
         return {
             r["path"]: (
                 b64decode(r["data"]),

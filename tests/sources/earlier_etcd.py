@@ -29,35 +29,35 @@ DOUBLED = metadata_bytes(PlainLedger("CLOSED", 3, 3, 2, 9, ((0, (ENSEMBLE[0], *E
 GARBAGE = b"no metadata"
 
 
-def opened(server: Etcd, scope: str, **options: Any) -> EtcdStore:
+def open_etcd_store(server: Etcd, scope: str, **options: Any) -> EtcdStore:
     store = open_store(f"etcd://{server.host}{scope}", StoreOptions(rate_limit=0, **options))
     assert isinstance(store, EtcdStore)
     return store
 
 
-def key(scope: str, ledger: int, of: int = 0) -> str:
-    return f"{scope}/{etcd.to_path(LedgerId(ledger, of))}"
+def key(scope: str, ledger: int, scope_id: int = 0) -> str:
+    return f"{scope}/{etcd.to_path(LedgerId(ledger, scope_id))}"
 
 
-def whole(store: EtcdStore, wanted: int = 2, columns: pa.Schema = LEDGERS) -> pa.Table:
+def read_whole(store: EtcdStore, part_count: int = 2, columns: pa.Schema = LEDGERS) -> pa.Table:
     """All ledgers at the moment that the store has pinned."""
-    parts = store.parts(Tree.LEDGERS, LayoutKind.ETCD, wanted)
+    parts = store.parts(Tree.LEDGERS, LayoutKind.ETCD, part_count)
     read = [batch for part in parts for batch in store.read(part)]
     rows = [ledger_rows(batch, store.root, LayoutKind.ETCD, columns) for batch in read]
     return pa.Table.from_batches(rows, columns)
 
 
-def since(
-    store: EtcdStore, earlier: EarlierLedgers, wanted: int = 2, columns: pa.Schema = LEDGERS
+def read_since(
+    store: EtcdStore, earlier: EarlierLedgers, part_count: int = 2, columns: pa.Schema = LEDGERS
 ) -> pa.Table:
     """The same, against what an earlier run read."""
-    parts = store.parts_since(earlier, wanted)
+    parts = store.parts_since(earlier, part_count)
     return pa.Table.from_batches(
         [rows for part in parts for rows in store.rows_since(part, columns)], columns
     )
 
 
-def kept(folder: Path, table: pa.Table, files: int = 2) -> EarlierLedgers:
+def write_earlier_ledgers(folder: Path, table: pa.Table, files: int = 2) -> EarlierLedgers:
     """Write rows as a run's table, in so many files of small row groups."""
     folder.mkdir()
     share = table.num_rows // files + 1
@@ -68,11 +68,11 @@ def kept(folder: Path, table: pa.Table, files: int = 2) -> EarlierLedgers:
     return find_ledgers(str(folder), names)
 
 
-def told(table: pa.Table) -> list[dict[str, Any]]:
+def comparable_rows(table: pa.Table) -> list[dict[str, Any]]:
     """What rows say, by their paths."""
     return sorted(table.drop_columns(["reused"]).to_pylist(), key=lambda row: str(row["path"]))
 
 
-def taken(table: pa.Table) -> set[int]:
+def reused_ledgers(table: pa.Table) -> set[int]:
     """The ledgers that were not read."""
     return {row["ledger_id"] for row in table.to_pylist() if row["reused"]}

@@ -27,8 +27,8 @@ def quick_clocks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("auditor.sources.bookies.earlier_rows.UNCHANGED_DIR_MS", 0)
 
 
-def cut(directories: Sequence[IndexDirectory], wanted: int) -> list[IndexPart]:
-    return plan_parts([(BOOKIE, list(directories))], wanted)
+def plan_bookie(directories: Sequence[IndexDirectory], part_count: int) -> list[IndexPart]:
+    return plan_parts([(BOOKIE, list(directories))], part_count)
 
 
 def read(all_parts: Sequence[IndexPart | ReusablePart]) -> pa.Table:
@@ -39,13 +39,13 @@ def batches_of(part: IndexPart | ReusablePart) -> Iterator[pa.RecordBatch]:
     return read_reusable_part(part) if isinstance(part, ReusablePart) else read_part(part)
 
 
-def told(table: pa.Table) -> list[dict[str, Any]]:
+def comparable_rows(table: pa.Table) -> list[dict[str, Any]]:
     """What rows say of the index, in an order of their own."""
     rows = table.drop_columns(["stamp", "reused"]).to_pylist()
     return sorted(rows, key=lambda row: (row["path"], row["reason"] or "", row["ledger_id"] or 0))
 
 
-def kept(folder: Path, table: pa.Table, began: int, files: int = 2) -> EarlierTable:
+def write_earlier_table(folder: Path, table: pa.Table, began: int, files: int = 2) -> EarlierTable:
     """Write the rows as a run's table, in so many files of small row groups."""
     folder.mkdir()
     share = table.num_rows // files + 1
@@ -57,7 +57,7 @@ def kept(folder: Path, table: pa.Table, began: int, files: int = 2) -> EarlierTa
     return EarlierTable(str(folder), tuple(names), began)
 
 
-def since(all_parts: Sequence[IndexPart], earlier: EarlierTable) -> list[ReusablePart]:
+def make_reusable_parts(all_parts: Sequence[IndexPart], earlier: EarlierTable) -> list[ReusablePart]:
     return [ReusablePart(part, earlier) for part in all_parts]
 
 
@@ -68,9 +68,9 @@ def settle() -> int:
     `time.time_ns` for longer than a tick lasts, so that no fixed wait is long enough.
     """
     before = max(time.time_ns(), _file_time()) // 1_000_000
-    while (now := _file_time() // 1_000_000) <= before:
+    while (now_ms := _file_time() // 1_000_000) <= before:
         time.sleep(0.001)
-    return now
+    return now_ms
 
 
 def _file_time() -> int:

@@ -15,11 +15,11 @@ from auditor.sources.metadata.stores import open_store
 DATA = Path(__file__).parents[1] / "data" / "etcd"
 SCOPE = "/bk/cluster1"
 
-Held = dict[str, tuple[bytes, int, int]]
+KeysByPath = dict[str, tuple[bytes, int, int]]
 """path -> data, mod revision, lease."""
 
 
-def unpacked(name: str, folder: Path) -> Path:
+def unpack_file(name: str, folder: Path) -> Path:
     """One of the corpus's compressed files, plain."""
     file = folder / name
     file.write_bytes(gzip.decompress((DATA / f"{name}.gz").read_bytes()))
@@ -28,18 +28,18 @@ def unpacked(name: str, folder: Path) -> Path:
 
 def oracle() -> dict[str, Any]:
     """What the Java code said of the corpus."""
-    said: dict[str, Any] = json.loads(gzip.decompress((DATA / "oracle.json.gz").read_bytes()))
-    return said
+    answers: dict[str, Any] = json.loads(gzip.decompress((DATA / "oracle.json.gz").read_bytes()))
+    return answers
 
 
 def corpus_store(kind: str, folder: Path) -> MetadataStore:
     """The corpus as a snapshot or as a dump."""
     if kind == "snapshot":
-        return open_store(f"etcd-snapshot://{unpacked('etcd-snapshot.db', folder)}?scope={SCOPE}")
-    return open_store(f"dump://{unpacked('metadata.jsonl', folder)}?root={SCOPE}")
+        return open_store(f"etcd-snapshot://{unpack_file('etcd-snapshot.db', folder)}?scope={SCOPE}")
+    return open_store(f"dump://{unpack_file('metadata.jsonl', folder)}?root={SCOPE}")
 
 
-def corpus_keys() -> Held:
+def corpus_keys() -> KeysByPath:
     """What the corpus's dump says of every key below the scope."""
     lines = gzip.decompress((DATA / "metadata.jsonl.gz").read_bytes()).splitlines()
     records = [json.loads(line) for line in lines]
@@ -48,24 +48,24 @@ def corpus_keys() -> Held:
     }
 
 
-def ledgers_of(store: MetadataStore, wanted: int = 3) -> tuple[Held, list[tuple[str, str]]]:
+def ledgers_of(store: MetadataStore, part_count: int = 3) -> tuple[KeysByPath, list[tuple[str, str]]]:
     """Every key of the ledger tree, each once, and the gaps."""
-    held: Held = {}
+    tree_keys: KeysByPath = {}
     gaps: list[tuple[str, str]] = []
-    for part in store.parts(Tree.LEDGERS, LayoutKind.ETCD, wanted):
+    for part in store.parts(Tree.LEDGERS, LayoutKind.ETCD, part_count):
         for batch in store.read(part):
             assert (batch.ctime == -1).all()
             assert (batch.mtime == -1).all()
             assert (batch.version == batch.mzxid).all()
             numbers = zip(batch.mzxid.tolist(), batch.ephemeral_owner.tolist(), strict=True)
             for path, data, (revision, lease) in zip(batch.paths, batch.data, numbers, strict=True):
-                assert path not in held
-                held[path] = (data, revision, lease)
+                assert path not in tree_keys
+                tree_keys[path] = (data, revision, lease)
             gaps += batch.gaps
-    return held, gaps
+    return tree_keys, gaps
 
 
-def nodes_of(store: MetadataStore) -> Held:
+def nodes_of(store: MetadataStore) -> KeysByPath:
     """The cluster's own keys."""
     nodes = store.cluster().nodes
     return {node.path: (node.data, node.mzxid, node.ephemeral_owner) for node in nodes.values()}

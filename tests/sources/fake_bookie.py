@@ -44,14 +44,14 @@ class Request:
 
     async def listing(self) -> None:
         """What a bookie that lists entries says: the runs one by one, or that it lacks the ledger."""
-        held = self._bookie.holds.get(self.ledger_id)
-        await (self.status(402) if held is None else self.value(unfolded(held)))
+        entry_ids = self._bookie.holds.get(self.ledger_id)
+        await (self.status(402) if entry_ids is None else self.value(encode_listing(entry_ids)))
 
     async def entry(self, payload: bytes = b"payload") -> None:
         """What a bookie says of a read: the entry, or that it lacks the entry or the ledger."""
-        held = self._bookie.holds.get(self.ledger_id)
-        if held is None or self.entry_id not in held:
-            await self.status(402 if held is None else 403)
+        entry_ids = self._bookie.holds.get(self.ledger_id)
+        if entry_ids is None or self.entry_id not in entry_ids:
+            await self.status(402 if entry_ids is None else 403)
         else:
             await self.raw(self.frame(0, struct.pack(">qq", self.ledger_id, self.entry_id) + payload))
 
@@ -62,14 +62,14 @@ class Request:
 
     async def value(self, value: bytes) -> None:
         """This availability."""
-        await self.raw(framed(self.txn_id, 0, self.ledger_id, value))
+        await self.raw(list_frame(self.txn_id, 0, self.ledger_id, value))
 
     async def status(self, status: int) -> None:
         """A refusal that names the ledger, and of a read the entry."""
         read = self.entry_id is not None
-        await self.raw(self.frame(status) if read else framed(self.txn_id, status, self.ledger_id))
+        await self.raw(self.frame(status) if read else list_frame(self.txn_id, status, self.ledger_id))
 
-    async def refused_at_the_door(self, status: int) -> None:
+    async def send_refusal(self, status: int) -> None:
         """A refusal without the operation's own part."""
         operation = 11 if self.entry_id is None else 1
         header = pb.ResponseHeader(version=3, operation=operation, txnId=self.txn_id)
@@ -98,7 +98,7 @@ Behaviour = Callable[[Request], Awaitable[None]]
 class FakeBookie:
     """Serves while it is entered, in a thread of its own.
 
-    ``holds`` is entries by ledger. ``requests`` are all requests in order, ``asked`` their ledgers,
+    ``holds`` is entries by ledger. ``requests`` are all requests in order, ``ledger_ids`` their ledgers,
     ``most_unanswered`` how many requests were open at a time, ``connections`` how many were made.
     """
 
@@ -108,7 +108,7 @@ class FakeBookie:
         self.holds = {ledger: sorted(entries) for ledger, entries in (holds or {}).items()}
         self.host = "127.0.0.1"
         self.port = 0
-        self.asked: list[int] = []
+        self.ledger_ids: list[int] = []
         self.requests: list[Request] = []
         self.connections = 0
         self.unanswered = 0
@@ -156,7 +156,7 @@ class FakeBookie:
             while True:
                 (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
                 request = Request(self, writer, number, await reader.readexactly(length))
-                self.asked.append(request.ledger_id)
+                self.ledger_ids.append(request.ledger_id)
                 self.requests.append(request)
                 self.unanswered += 1
                 self.most_unanswered = max(self.most_unanswered, self.unanswered)
@@ -169,7 +169,7 @@ class FakeBookie:
             self._tasks.discard(this)
 
 
-def framed(txn_id: int, status: int, ledger_id: int, value: bytes | None = None) -> bytes:
+def list_frame(txn_id: int, status: int, ledger_id: int, value: bytes | None = None) -> bytes:
     """A frame as a server writes it."""
     body = pb.GetListOfEntriesOfLedgerResponse(status=status, ledgerId=ledger_id)
     if value is not None:
@@ -207,6 +207,6 @@ def _varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def unfolded(entries: Iterable[int]) -> bytes:
+def encode_listing(entries: Iterable[int]) -> bytes:
     """The value a server sends: one group a run."""
     return encode_unfolded(np.array([(entry, entry, 1, 0) for entry in entries], GROUP))

@@ -16,7 +16,7 @@ from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
 
 VERSION = b"5\n"
-KNOWN = bytes.fromhex("080110001a00")
+EXISTING = bytes.fromhex("080110001a00")
 LIMBO = bytes.fromhex("080110011a036162632801")
 
 
@@ -73,21 +73,21 @@ def copy_of(database: Path, target: Path) -> Path:
 
 
 def write_bookie(
-    root: Path, held: dict[int, Iterable[int]], ledgers: dict[bytes, bytes] | None = None
+    root: Path, contents: dict[int, Iterable[int]], ledgers: dict[bytes, bytes] | None = None
 ) -> Path:
     """A directory whose two databases say that these entries of these ledgers are held."""
-    rows = {key(ledger, entry): location() for ledger, entries in held.items() for entry in entries}
+    rows = {key(ledger, entry): location() for ledger, entries in contents.items() for entry in entries}
     write_database(root / "current" / "locations", rows)
     write_database(
         root / "current" / "ledgers",
-        {ledger_key(ledger): KNOWN for ledger in held} if ledgers is None else ledgers,
+        {ledger_key(ledger): EXISTING for ledger in contents} if ledgers is None else ledgers,
     )
     (root / "current" / "VERSION").write_bytes(VERSION)
     return root
 
 
-def read_directory(root: Path, position: int = 0, of: int = 1) -> list[dict[str, Any]]:
-    directory = IndexDirectory.from_version(str(root), VERSION, ROCKSDB, position, of)
+def read_directory(root: Path, position: int = 0, disk_count: int = 1) -> list[dict[str, Any]]:
+    directory = IndexDirectory.from_version(str(root), VERSION, ROCKSDB, position, disk_count)
     part = IndexPart("bk", (directory,), ())
     return [row for batch in read_part(part) for row in batch.to_pylist()]
 
@@ -99,28 +99,28 @@ def entries(groups: bytes) -> list[int]:
     return whole
 
 
-def second_opinion(path: Path) -> dict[bytes, bytes]:
+def read_with_rocksdict(path: Path) -> dict[bytes, bytes]:
     """All rows as rocksdict reads them: through a directory of links, for it writes a file of its own."""
     with tempfile.TemporaryDirectory() as scratch:
         for file in path.iterdir():
             Path(scratch, file.name).symlink_to(file)
         database = Rdict(scratch, Options(raw_mode=True), access_type=AccessType.read_only())
-        found = {}
+        values = {}
         rows = database.iter()
         rows.seek_to_first()
         while rows.valid():
-            found[rows.key()] = rows.value()
+            values[rows.key()] = rows.value()
             rows.next()
         rows.status()  # raises where the scan broke off
         database.close()
-    return found
+    return values
 
 
 def files_of(path: Path) -> dict[str, tuple[int, int, bytes]]:
     """Every file and directory below ``path`` with its length, mtime and bytes."""
-    found = {}
+    files = {}
     for below in [path, *path.rglob("*")]:
         status = below.stat()
         content = below.read_bytes() if below.is_file() else b""
-        found[str(below)] = (status.st_size, status.st_mtime_ns, content)
-    return found
+        files[str(below)] = (status.st_size, status.st_mtime_ns, content)
+    return files

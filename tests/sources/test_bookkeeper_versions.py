@@ -41,7 +41,7 @@ from auditor.sources.bookies.rocksdb.scan import open_rocksdb, scan
 from tests.sources.rocksdb_databases import entries
 
 DATA = Path(__file__).parents[1] / "data"
-VERSIONS = [f"bookkeeper-{each}" for each in ("4.14.7", "4.15.4", "4.16.6", "4.17.3", "4.18.0")]
+VERSIONS = [f"bookkeeper-{release}" for release in ("4.14.7", "4.15.4", "4.16.6", "4.17.3", "4.18.0")]
 
 
 class Golden(NamedTuple):
@@ -51,9 +51,9 @@ class Golden(NamedTuple):
     oracle: dict[str, Any]
     metadata: dict[str, bytes]
 
-    def each(self) -> Iterator[tuple[Path, dict[str, Any]]]:
-        for name, said in self.oracle["bookies"].items():
-            yield self.bookies / name, said
+    def iter_bookies(self) -> Iterator[tuple[Path, dict[str, Any]]]:
+        for name, answers in self.oracle["bookies"].items():
+            yield self.bookies / name, answers
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -82,7 +82,7 @@ def part_of(place: Path) -> IndexPart:
     return part
 
 
-def held_by(place: Path) -> dict[int, list[int]]:
+def read_index(place: Path) -> dict[int, list[int]]:
     rows = [row for batch in read_part(part_of(place)) for row in batch.to_pylist()]
     assert {row["state"] for row in rows} == {"ok"}
     return {row["ledger_id"]: entries(row["groups"]) for row in rows}
@@ -90,20 +90,20 @@ def held_by(place: Path) -> dict[int, list[int]]:
 
 def tail_of(place: Path) -> dict[int, list[int]]:
     directory = place / "journal"
-    seen = hashlib.sha256((directory / "current" / "VERSION").read_bytes()).hexdigest()
+    version_hash = hashlib.sha256((directory / "current" / "VERSION").read_bytes()).hexdigest()
     mark = read_marks(str(place / "ledgers"))["lastMark"]
-    journal = JournalDirectory(str(directory), seen, *mark)
+    journal = JournalDirectory(str(directory), version_hash, *mark)
     rows = [row for batch in read_tail(JournalTailPart("bk", (journal,))) for row in batch.to_pylist()]
     assert {row["state"] for row in rows} == {"ok"}
     return {row["ledger_id"]: entries(row["groups"]) for row in rows if row["ledger_id"] is not None}
 
 
-def test_cookies_say_what_they_say_to_java(golden: Golden) -> None:
-    for place, said in golden.each():
-        for directory, fields in said["cookies"].items():
-            found = cookie.decode((place / directory / "current" / "VERSION").read_bytes())
+def test_cookies_equal_what_java_reads(golden: Golden) -> None:
+    for place, answers in golden.iter_bookies():
+        for directory, fields in answers["cookies"].items():
+            decoded = cookie.decode((place / directory / "current" / "VERSION").read_bytes())
             index = fields.get("indexDirs")
-            assert found == Cookie(
+            assert decoded == Cookie(
                 fields["layoutVersion"],
                 fields["bookieId"],
                 fields["journalDirs"],
@@ -113,35 +113,35 @@ def test_cookies_say_what_they_say_to_java(golden: Golden) -> None:
             )
 
 
-def test_a_kill_shows_from_4_15_on(golden: Golden) -> None:
+def test_unclean_shutdown_is_detected_from_4_15_on(golden: Golden) -> None:
     places = find_places([str(golden.bookies)])
-    found = {
+    unclean_flags = {
         (place.name, directory.parts_in_place[-1]): directory.unclean
         for place in places
         for directory in place.directories
         if directory.has_current
     }
     shows = golden.oracle["version"] >= "4.15"
-    assert {is_unclean for (_, role), is_unclean in found.items() if role == "ledgers"} == {shows}
-    assert {is_unclean for (_, role), is_unclean in found.items() if role == "journal"} == {False}
+    assert {is_unclean for (_, role), is_unclean in unclean_flags.items() if role == "ledgers"} == {shows}
+    assert {is_unclean for (_, role), is_unclean in unclean_flags.items() if role == "journal"} == {False}
 
 
-def test_marks_are_those_that_java_replays_from(golden: Golden) -> None:
-    for place, said in golden.each():
-        assert list(read_marks(str(place / "ledgers"))["lastMark"]) == said["mark"]
+def test_marks_equal_those_of_java(golden: Golden) -> None:
+    for place, answers in golden.iter_bookies():
+        assert list(read_marks(str(place / "ledgers"))["lastMark"]) == answers["mark"]
 
 
-def test_journals_have_the_records_that_java_scans(golden: Golden) -> None:
+def test_journals_contain_the_records_that_java_reads(golden: Golden) -> None:
     versions = set()
-    for place, said in golden.each():
-        for name, file in said["journals"].items():
+    for place, answers in golden.iter_bookies():
+        for name, file in answers["journals"].items():
             data = (place / "journal" / "current" / name).read_bytes()
-            journal = Journal.open(lambda at, length, data=data: data[at : at + length], len(data))  # type: ignore[misc]
+            journal = Journal.open(lambda pos, length, data=data: data[pos : pos + length], len(data))  # type: ignore[misc]
             rows = [
                 list(row)
-                for found in journal.records()
+                for batch in journal.records()
                 for row in zip(
-                    *(column.tolist() for column in (found.ledger_ids, found.entry_ids, found.offsets)),
+                    *(column.tolist() for column in (batch.ledger_ids, batch.entry_ids, batch.offsets)),
                     strict=True,
                 )
             ]
@@ -151,35 +151,35 @@ def test_journals_have_the_records_that_java_scans(golden: Golden) -> None:
     assert versions == {4, 5, 6}
 
 
-def test_the_tail_is_what_java_scans_after_the_mark(golden: Golden) -> None:
-    for place, said in golden.each():
-        file_id, offset = said["mark"]
+def test_journal_tail_equals_what_java_scans_after_the_mark(golden: Golden) -> None:
+    for place, answers in golden.iter_bookies():
+        file_id, offset = answers["mark"]
         expected = defaultdict(set)
-        for name, file in said["journals"].items():
+        for name, file in answers["journals"].items():
             begins = (int(name.removesuffix(".txn"), 16), 0)
-            for ledger, entry, at in file["records"]:
-                if (begins[0], at) >= (file_id, offset) and entry >= 0:
+            for ledger, entry, position in file["records"]:
+                if (begins[0], position) >= (file_id, offset) and entry >= 0:
                     expected[ledger].add(entry)
-        assert tail_of(place) == {ledger: sorted(held) for ledger, held in expected.items()}
+        assert tail_of(place) == {ledger: sorted(entry_ids) for ledger, entry_ids in expected.items()}
         assert {7, 8, 9} <= expected.keys()
 
 
-def test_entry_logs_have_the_entries_and_the_ledgers_that_java_has(golden: Golden) -> None:
+def test_entry_logs_contain_the_entries_and_ledgers_of_java(golden: Golden) -> None:
     by, direct = set(), set()
-    for place, said in golden.each():
-        for name, file in said["logs"].items():
+    for place, answers in golden.iter_bookies():
+        for name, file in answers["logs"].items():
             path = place / "ledgers" / "current" / name
             data = path.read_bytes()
             if not data:
                 assert file == {"entries": [], "ledgers": {}}
                 continue
-            records = EntryLogRecords(lambda at, length, data=data: data[at : at + length], len(data))  # type: ignore[misc]
+            records = EntryLogRecords(lambda pos, length, data=data: data[pos : pos + length], len(data))  # type: ignore[misc]
             rows = [
                 [ledger, entry, offset, size - 4]
-                for found in records.entries()
+                for batch in records.entries()
                 for ledger, entry, offset, size in zip(
-                    *(column.tolist() for column in (found.ledger_ids, found.entry_ids)),
-                    *(column.tolist() for column in (found.offsets, found.sizes)),
+                    *(column.tolist() for column in (batch.ledger_ids, batch.entry_ids)),
+                    *(column.tolist() for column in (batch.offsets, batch.sizes)),
                     strict=True,
                 )
             ]
@@ -196,47 +196,47 @@ def test_entry_logs_have_the_entries_and_the_ledgers_that_java_has(golden: Golde
     assert {name for name, is_direct in direct if is_direct} == ({"bk4_3181"} if is_known else set())
 
 
-def test_a_ledgers_map_of_two_records_is_one_map(tmp_path: Path) -> None:
+def test_ledgers_map_in_two_records_is_read_as_one_map(tmp_path: Path) -> None:
     """The same bytes come of 4.14.7, 4.15.4, 4.16.6, 4.17.3 and 4.18.0: an entry of 16 bytes a ledger."""
     path = tmp_path / "0.log"
     path.write_bytes(lzma.decompress((DATA / "bookkeeper-4.18.0" / "several-maps.log.xz").read_bytes()))
     for verify in (False, True):
-        found = read_contents(str(path), verify=verify)
-        assert found.damage is found.map_damage is None
-        assert sorted(found.ledger_ids.tolist()) == list(range(10_003))
-        assert set(found.bytes.tolist()) == {20}
-        assert found.map_bytes == 2 * 24 + 16 * 10_003
-        assert found.size == found.header_bytes + found.entry_bytes + found.map_bytes
+        contents = read_contents(str(path), verify=verify)
+        assert contents.damage is contents.map_damage is None
+        assert sorted(contents.ledger_ids.tolist()) == list(range(10_003))
+        assert set(contents.bytes.tolist()) == {20}
+        assert contents.map_bytes == 2 * 24 + 16 * 10_003
+        assert contents.size == contents.header_bytes + contents.entry_bytes + contents.map_bytes
 
 
-def test_indexes_have_the_entries_and_locations_that_java_has(golden: Golden) -> None:
-    for place, said in golden.each():
-        java = said.get("locations") or {
-            str(int(name.removesuffix(".idx"), 16)): row["entries"] for name, row in said["index"].items()
+def test_indexes_contain_the_entries_and_locations_of_java(golden: Golden) -> None:
+    for place, answers in golden.iter_bookies():
+        java = answers.get("locations") or {
+            str(int(name.removesuffix(".idx"), 16)): row["entries"] for name, row in answers["index"].items()
         }
-        found: dict[str, dict[str, int]] = defaultdict(dict)
+        locations: dict[str, dict[str, int]] = defaultdict(dict)
         for located in read_location_batches(part_of(place)):
             for ledger, entry, location in zip(
-                *(each.tolist() for each in (located.ledger_ids, located.entry_ids, located.locations)),
+                *(column.tolist() for column in (located.ledger_ids, located.entry_ids, located.locations)),
                 strict=True,
             ):
-                found[str(ledger)][str(entry)] = location
-        assert found == java
-        assert held_by(place) == {int(ledger): sorted(map(int, held)) for ledger, held in java.items()}
+                locations[str(ledger)][str(entry)] = location
+        assert locations == java
+        assert read_index(place) == {int(ledger): sorted(map(int, ids)) for ledger, ids in java.items()}
 
 
-def test_index_headers_say_what_they_say_to_java(golden: Golden) -> None:
-    seen = set()
-    for place, said in golden.each():
-        for name, row in said.get("index", {}).items():
+def test_index_headers_equal_what_java_reads(golden: Golden) -> None:
+    headers = set()
+    for place, answers in golden.iter_bookies():
+        for name, row in answers.get("index", {}).items():
             file = index_path.to_path(int(name.removesuffix(".idx"), 16))
             header = index_file.decode_header((place / "ledgers" / "current" / file).read_bytes())
             assert (header.fenced, header.explicit_lac) == (row["fenced"], row["explicit_lac"])
             assert header.has_master_key
-            seen.add((header.version, header.fenced, header.explicit_lac is not None))
-    assert {version for version, _, _ in seen} == {0, 1}
-    assert (0, True, False) in seen
-    assert (1, False, True) in seen
+            headers.add((header.version, header.fenced, header.explicit_lac is not None))
+    assert {version for version, _, _ in headers} == {0, 1}
+    assert (0, True, False) in headers
+    assert (1, False, True) in headers
 
 
 def key_rights(place: Path, password: bytes | None = b"golden") -> dict[int, bool | None]:
@@ -253,49 +253,49 @@ def key_rights(place: Path, password: bytes | None = b"golden") -> dict[int, boo
     return {row["ledger_id"]: row["key_right"] for row in rows}
 
 
-def test_master_keys_are_those_of_the_password(golden: Golden, tmp_path: Path) -> None:
-    for place, _ in golden.each():
+def test_master_keys_are_compared_with_the_password(golden: Golden, tmp_path: Path) -> None:
+    for place, _ in golden.iter_bookies():
         assert set(key_rights(place).values()) == {True}
         assert set(key_rights(place, None).values()) == {None}
-    here = Path(shutil.copytree(golden.bookies / "bk1_3181", tmp_path / "bk1"))
-    first, second, third, *others = sorted(key_rights(here))
+    copied = Path(shutil.copytree(golden.bookies / "bk1_3181", tmp_path / "bk1"))
+    first, second, third, *remaining = sorted(key_rights(copied))
     for ledger, key in ((first, b"\xa5" * 20), (second, bytes(20)), (third, b"BKLE")):
-        with (here / "ledgers" / "current" / index_path.to_path(ledger)).open("r+b") as file:
+        with (copied / "ledgers" / "current" / index_path.to_path(ledger)).open("r+b") as file:
             file.seek(0 if key == b"BKLE" else 12)
             file.write(key[::-1])
-    assert key_rights(here) == {first: False, second: None, third: None, **dict.fromkeys(others, True)}
-    here = Path(shutil.copytree(golden.bookies / "bk3_3181", tmp_path / "bk3"))
-    first, second, *others = sorted(key_rights(here))
-    with Rdict(str(here / "ledgers" / "current" / "ledgers"), Options(raw_mode=True)) as database:
+    assert key_rights(copied) == {first: False, second: None, third: None, **dict.fromkeys(remaining, True)}
+    copied = Path(shutil.copytree(golden.bookies / "bk3_3181", tmp_path / "bk3"))
+    first, second, *remaining = sorted(key_rights(copied))
+    with Rdict(str(copied / "ledgers" / "current" / "ledgers"), Options(raw_mode=True)) as database:
         database[first.to_bytes(8, "big")] = bytes.fromhex("080110001a14") + b"\xa5" * 20
         # The key of an offline rebuild counts over the other.
         database[second.to_bytes(8, "big") + bytes(8)] = bytes.fromhex("080110011a00")
-    assert key_rights(here) == {first: False, second: None, **dict.fromkeys(others, True)}
+    assert key_rights(copied) == {first: False, second: None, **dict.fromkeys(remaining, True)}
 
 
-def test_the_index_of_ledgers_says_what_it_says_to_java(golden: Golden) -> None:
+def test_ledger_data_equals_what_java_reads(golden: Golden) -> None:
     flags = set()
-    for place, said in golden.each():
-        if "ledgers" not in said:
+    for place, answers in golden.iter_bookies():
+        if "ledgers" not in answers:
             continue
         path = str(place / "ledgers" / "current" / "ledgers")
-        found = {}
+        decoded = {}
         with open_rocksdb(path) as database:
             for rows in scan(database, path):
                 for row in range(len(rows.keys.offsets) - 1):
                     number = int.from_bytes(rows.keys.string(row), "big", signed=True)
                     if number >= 0:
-                        found[str(number)] = ledger_data.decode(rows.values.string(row))
-        assert found.keys() == said["ledgers"].keys()
-        for ledger, data in found.items():
-            java = said["ledgers"][ledger]
+                        decoded[str(number)] = ledger_data.decode(rows.values.string(row))
+        assert decoded.keys() == answers["ledgers"].keys()
+        for ledger, data in decoded.items():
+            java = answers["ledgers"][ledger]
             assert (data.exists, data.fenced, data.has_master_key) == (java["exists"], java["fenced"], True)
             assert data.limbo == bool(java["limbo"])  # versions before 4.15 have none
             flags.add(data.fenced)
     assert flags == {False, True}
 
 
-def test_the_collectors_cache_agrees_with_the_logs(golden: Golden) -> None:
+def test_garbage_collector_cache_equals_the_logs(golden: Golden) -> None:
     place = golden.bookies / "bk3_3181"
     cached = {}
     with open_cache(str(place / "ledgers")) as cache:
@@ -303,21 +303,21 @@ def test_the_collectors_cache_agrees_with_the_logs(golden: Golden) -> None:
             path = place / "ledgers" / "current" / name
             if path.stat().st_size:
                 log_id = int(name.removesuffix(".log"), 16)
-                found = cache.check_record(log_id, read_contents(str(path)))
-                cached[name] = found.state
+                cache_record = cache.check_record(log_id, read_contents(str(path)))
+                cached[name] = cache_record.state
                 sizes = (
                     None
-                    if found.bytes_by_ledger is None
-                    else {str(each): size for each, size in found.bytes_by_ledger.items()}
+                    if cache_record.bytes_by_ledger is None
+                    else {str(ledger): size for ledger, size in cache_record.bytes_by_ledger.items()}
                 )
                 assert sizes in (None, log["ledgers"])
     # 4.14 does not know the setting.
     assert set(cached.values()) == {None if golden.oracle["version"] < "4.15" else "ok"}
 
 
-def test_ledgers_are_what_the_client_wrote_and_every_copy_is_there(golden: Golden) -> None:
-    held = {place.name.removesuffix("_3181"): held_by(place) for place, _ in golden.each()}
-    tails = {place.name.removesuffix("_3181"): tail_of(place) for place, _ in golden.each()}
+def test_ledgers_equal_what_the_client_wrote_and_every_copy_exists(golden: Golden) -> None:
+    indexed = {place.name.removesuffix("_3181"): read_index(place) for place, _ in golden.iter_bookies()}
+    tails = {place.name.removesuffix("_3181"): tail_of(place) for place, _ in golden.iter_bookies()}
     stored = {
         LONG_HIERARCHICAL.from_path(path.removeprefix("/ledgers/")): data
         for path, data in golden.metadata.items()
@@ -340,5 +340,5 @@ def test_ledgers_are_what_the_client_wrote_and_every_copy_is_there(golden: Golde
                 for entry in range(last + 1)
                 if (position - entry) % wrote["ensemble"] < wrote["write_quorum"]
             }
-            there = {*held[member].get(int(ledger), []), *tails[member].get(int(ledger), [])}
-            assert there == striped, (ledger, member)
+            present = {*indexed[member].get(int(ledger), []), *tails[member].get(int(ledger), [])}
+            assert present == striped, (ledger, member)

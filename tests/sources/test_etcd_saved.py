@@ -23,7 +23,7 @@ from tests.sources.etcd_saved import (
     ledgers_of,
     nodes_of,
     oracle,
-    unpacked,
+    unpack_file,
 )
 
 KINDS = ("snapshot", "dump")
@@ -31,19 +31,19 @@ LAST = 2**63 - 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("wanted", [1, 4, 1000])
-def test_every_key_is_read_once(kind: str, wanted: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part_count", [1, 4, 1000])
+def test_every_key_is_read_once(kind: str, part_count: int, tmp_path: Path) -> None:
     store = corpus_store(kind, tmp_path)
-    ledgers, gaps = ledgers_of(store, wanted)
+    ledgers, gaps = ledgers_of(store, part_count)
     assert not gaps
     assert ledgers | nodes_of(store) == corpus_keys()
     assert all(path.startswith(f"{SCOPE}/ledgers/") for path in ledgers)
-    assert store.parts(Tree.MARKS, LayoutKind.ETCD, wanted) == []
+    assert store.parts(Tree.MARKS, LayoutKind.ETCD, part_count) == []
     assert sum(store.operations().values()) >= len(ledgers)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_says_where_it_stands_and_what_etcd_does_not_keep(kind: str, tmp_path: Path) -> None:
+def test_saved_store_reports_its_scan_time_revision_and_notes(kind: str, tmp_path: Path) -> None:
     store = corpus_store(kind, tmp_path)
     file = next(tmp_path.iterdir())
     os.utime(file, ns=(1_700_000_000_123_000_000,) * 2)
@@ -58,30 +58,30 @@ def test_it_says_where_it_stands_and_what_etcd_does_not_keep(kind: str, tmp_path
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_clusters_own_keys_have_zookeepers_names(kind: str, tmp_path: Path) -> None:
-    said, nodes = oracle(), corpus_store(kind, tmp_path).cluster().nodes
-    assert nodes["INSTANCEID"].data.decode() == said["cookies"]["127.0.107.1:3181"]["instanceId"]
-    for bookie, expected in said["cookies"].items():
+def test_cluster_keys_have_their_zookeeper_names(kind: str, tmp_path: Path) -> None:
+    answers, nodes = oracle(), corpus_store(kind, tmp_path).cluster().nodes
+    assert nodes["INSTANCEID"].data.decode() == answers["cookies"]["127.0.107.1:3181"]["instanceId"]
+    for bookie, expected in answers["cookies"].items():
         decoded = cookie.decode(nodes[f"cookies/{bookie}"].data)
         assert (str(decoded.bookie_id), decoded.instance_id) == (bookie, expected["instanceId"])
     writable = {name for name in nodes if name.startswith("available/") and name.count("/") == 1}
     assert writable - {"available/readonly"} == {
-        f"available/{each}" for each in said["registration"]["writable"]
+        f"available/{bookie_id}" for bookie_id in answers["registration"]["writable"]
     }
-    readonly = {f"available/readonly/{each}" for each in said["registration"]["readOnly"]}
+    readonly = {f"available/readonly/{bookie_id}" for bookie_id in answers["registration"]["readOnly"]}
     assert {name for name in nodes if name.startswith("available/readonly/")} == readonly
     # Registrations go with the bookie's lease.
     assert all(nodes[name].ephemeral_owner for name in readonly)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ledgers_are_what_java_decodes(kind: str, tmp_path: Path) -> None:
-    said = oracle()
+def test_ledgers_equal_what_java_decodes(kind: str, tmp_path: Path) -> None:
+    answers = oracle()
     ledgers, _ = ledgers_of(corpus_store(kind, tmp_path))
     listed = {etcd.from_path(path[len(SCOPE) + 1 :]) for path in ledgers}
     # Java's listing ends before the largest id.
-    assert listed == {LedgerId(each) for each in [*said["ledgersListed"], LAST]}
-    for ledger, expected in said["ledgers"].items():
+    assert listed == {LedgerId(row) for row in [*answers["ledgersListed"], LAST]}
+    for ledger, expected in answers["ledgers"].items():
         if "decoded" not in expected:
             assert expected["key"] not in ledgers  # deleted
             continue
@@ -93,8 +93,8 @@ def test_ledgers_are_what_java_decodes(kind: str, tmp_path: Path) -> None:
             java["lastEntryId"],
             java["length"],
         )
-        assert [[each.first_entry_id, [str(b) for b in each.ensemble]] for each in decoded.segments] == [
-            [each["firstEntryId"], each["ensemble"]] for each in java["segments"]
+        assert [[row.first_entry_id, [str(b) for b in row.ensemble]] for row in decoded.segments] == [
+            [row["firstEntryId"], row["ensemble"]] for row in java["segments"]
         ], ledger
 
 
@@ -113,15 +113,15 @@ def test_rows_have_their_scope_and_no_times(kind: str, tmp_path: Path) -> None:
         assert row["version"] == int(oracle()["ledgers"][str(row["ledger_id"])]["version"])
 
 
-def test_other_scopes_are_left_alone(tmp_path: Path) -> None:
-    file = unpacked("etcd-snapshot.db", tmp_path)
+def test_scope_must_match_exactly(tmp_path: Path) -> None:
+    file = unpack_file("etcd-snapshot.db", tmp_path)
     for scope in ("/bk/cluster", "/bk/cluster11", "/bk/cluster1/"):
         with pytest.raises(StoreError, match="there is no BookKeeper cluster below"):
             open_store(f"etcd-snapshot://{file}?scope={scope}").cluster()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_scope_that_is_not_there_is_answered_with_those_that_are(kind: str, tmp_path: Path) -> None:
+def test_error_for_a_missing_scope_names_the_existing_cluster(kind: str, tmp_path: Path) -> None:
     corpus_store(kind, tmp_path)
     [file] = tmp_path.iterdir()
     scheme = "etcd-snapshot" if kind == "snapshot" else "dump"
@@ -135,7 +135,7 @@ def test_a_scope_that_is_not_there_is_answered_with_those_that_are(kind: str, tm
     assert nodes_of(store) == nodes_of(corpus_store(kind, tmp_path))
 
 
-def test_every_key_that_java_makes_is_its_ledger_in_its_scope_but_for_ids_that_no_ledger_has() -> None:
+def test_every_java_key_is_its_ledger_except_negative_ids_in_scope_zero() -> None:
     # Java turns every id into a key and back. In scope 0, which servers write, a negative one is nobody's.
     for vector in oracle()["keyVectors"]:
         ledger, scope = vector["parsedLedgerId"], vector["parsedScopeId"]

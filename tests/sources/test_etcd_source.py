@@ -30,9 +30,7 @@ def server(tmp_path: Path) -> Iterator[Etcd]:
         yield member
 
 
-def test_a_table_of_ledgers_is_of_the_moment_at_which_the_cluster_was_read(
-    spark: SparkSession, server: Etcd
-) -> None:
+def test_ledger_table_is_read_at_the_given_revision(spark: SparkSession, server: Etcd) -> None:
     oracle = json.loads(
         gzip.decompress((Path(__file__).parents[1] / "data/etcd/oracle.json.gz").read_bytes())
     )
@@ -41,8 +39,8 @@ def test_a_table_of_ledgers_is_of_the_moment_at_which_the_cluster_was_read(
     store = open_store(uri)
     cluster = store.cluster()
     store.close()
-    gone = min(listed)
-    server.ctl("del", f"{SCOPE}/{etcd.to_path(LedgerId(gone))}")
+    deleted_id = min(listed)
+    server.ctl("del", f"{SCOPE}/{etcd.to_path(LedgerId(deleted_id))}")
     register(spark)
 
     def ids(revision: int | None) -> set[int]:
@@ -56,10 +54,10 @@ def test_a_table_of_ledgers_is_of_the_moment_at_which_the_cluster_was_read(
         return {row.ledger_id for row in rows}
 
     assert ids(cluster.revision) == listed
-    assert ids(None) == listed - {gone}
+    assert ids(None) == listed - {deleted_id}
 
 
-def test_a_revision_that_is_gone_ends_the_job_with_its_reason(spark: SparkSession, server: Etcd) -> None:
+def test_compacted_revision_ends_the_job_with_its_reason(spark: SparkSession, server: Etcd) -> None:
     server.compact(server.load([("/other", b"")]))
     register(spark)
     reader = spark.read.format("bookkeeper_ledgers").option("metadata", f"etcd://{server.host}{SCOPE}")
@@ -67,7 +65,7 @@ def test_a_revision_that_is_gone_ends_the_job_with_its_reason(spark: SparkSessio
         reader.option("revision", 80).option("layout", "etcd").load().collect()
 
 
-def test_a_revision_that_goes_while_tasks_read_ends_the_job_with_its_reason(
+def test_revision_compacted_during_the_job_ends_the_job_with_its_reason(
     spark: SparkSession, server: Etcd
 ) -> None:
     register(spark)

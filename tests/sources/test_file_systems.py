@@ -11,7 +11,7 @@ from auditor.sources.file_systems import run_files
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         (
             "hdfs://127.0.0.1:1/runs",
@@ -20,11 +20,11 @@ from auditor.sources.file_systems import run_files
         ("nothing://x/runs", "Unrecognized filesystem type in URI: nothing://x/runs"),
     ],
 )
-def test_a_file_system_that_is_not_there_is_one_line(
-    path: str, said: str, monkeypatch: pytest.MonkeyPatch
+def test_missing_file_system_is_reported_in_one_line(
+    path: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(RunUsageError, match=re.escape(f"{path}: no file system found: {said}")) as told:
+    with pytest.raises(RunUsageError, match=re.escape(f"{path}: no file system found: {message}")) as error:
         run_files(path)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)

@@ -95,14 +95,14 @@ def place(tmp_path: Path) -> Path:
     return bookie
 
 
-def test_places_are_found_once_whatever_lies_beside_them(place: Path) -> None:
-    found = [each for each in find_places([str(place.parent)]) if each.name == "bk1_3181"]
-    [bookie] = found
-    mine = [each for each in bookie.directories if each.version is not None]
-    assert sorted(each.path for each in mine) == [str(place / "j"), str(place / "ledgers")]
+def test_places_are_found_once_despite_links_and_strange_files(place: Path) -> None:
+    matches = [entry for entry in find_places([str(place.parent)]) if entry.name == "bk1_3181"]
+    [bookie] = matches
+    directories = [entry for entry in bookie.directories if entry.version is not None]
+    assert sorted(entry.path for entry in directories) == [str(place / "j"), str(place / "ledgers")]
 
 
-def test_an_index_is_read_to_its_end_and_says_what_it_could_not_read(place: Path) -> None:
+def test_index_is_read_completely_and_unreadable_files_are_reported(place: Path) -> None:
     directory = IndexDirectory.from_version(str(place / "ledgers"), VERSION)
     rows = [
         row
@@ -116,12 +116,14 @@ def test_an_index_is_read_to_its_end_and_says_what_it_could_not_read(place: Path
     assert by_ledger.keys() == {5, 7, 8, 9, 10, 11}
 
 
-def test_journals_logs_and_sizes_end(place: Path) -> None:
-    found = JournalDirectory(
+def test_journals_logs_and_sizes_are_read_despite_pipes_and_links(place: Path) -> None:
+    journal_directory = JournalDirectory(
         str(place / "j"), str(IndexDirectory.from_version("", VERSION).version_sha256), 5, 0
     )
     states = [
-        row["state"] for batch in read_tail(JournalTailPart("bk1", (found,))) for row in batch.to_pylist()
+        row["state"]
+        for batch in read_tail(JournalTailPart("bk1", (journal_directory,)))
+        for row in batch.to_pylist()
     ]
     assert states == ["ok", "gap"]
     logs = [
@@ -133,40 +135,42 @@ def test_journals_logs_and_sizes_end(place: Path) -> None:
     assert sizes_of(str(place / "ledgers"))
 
 
-OPENED: list[str] = []
-WATCHED = {"open", "os.scandir", "os.listdir"}
+OPENED_PATHS: list[str] = []
+AUDIT_EVENTS = {"open", "os.scandir", "os.listdir"}
 
 
 @pytest.fixture
 def watched() -> Iterator[list[str]]:
     """The files and directories that Python opens; what pyarrow opens was asked for by `os.stat` before."""
     on = [True]
-    OPENED.clear()
+    OPENED_PATHS.clear()
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
-        if on[0] and event in WATCHED and isinstance(arguments[0], str | bytes | os.PathLike):
-            OPENED.append(os.fsdecode(arguments[0]))
+        if on[0] and event in AUDIT_EVENTS and isinstance(arguments[0], str | bytes | os.PathLike):
+            OPENED_PATHS.append(os.fsdecode(arguments[0]))
 
     sys.addaudithook(hook)  # it stays for good, and does nothing
-    yield OPENED
+    yield OPENED_PATHS
     on[0] = False
 
 
-def test_no_path_of_another_host_is_looked_at(place: Path, tmp_path: Path, watched: list[str]) -> None:
-    made = Collection(collect([str(place.parent)], str(tmp_path / "collection")).path)
+def test_collection_read_opens_no_path_of_the_source_host(
+    place: Path, tmp_path: Path, watched: list[str]
+) -> None:
+    collection = Collection(collect([str(place.parent)], str(tmp_path / "collection")).path)
     watched.clear()
-    collected = collected_places([made.path])
+    collected = collected_places([collection.path])
     assert not collected.unreadable_collections
     pieces = {
-        str(each.piece_id): PieceOwner("bk1", (each.path,))
-        for each in collected.directories.values()
-        if each.piece_id is not None
+        str(directory.piece_id): PieceOwner("bk1", (directory.path,))
+        for directory in collected.directories.values()
+        if directory.piece_id is not None
     }
-    manifest = made.manifest()
+    manifest = collection.manifest()
     rows = [
         row
-        for lot in make_shares([(made, manifest)], pieces, 1)
-        for batch in CopiedRowsReader(pieces).read(lot)
+        for share in make_shares([(collection, manifest)], pieces, 1)
+        for batch in CopiedRowsReader(pieces).read(share)
         for row in batch.to_pylist()
     ]
     assert {row["ledger_id"] for row in rows} >= {7}

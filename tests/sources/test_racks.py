@@ -16,29 +16,29 @@ TOML = '[bookies]\n"bk1:3181" = "/r1/"\nbk2 = { rack = "/r2", group = "fast" }\n
 JSON = '{"a": {"bk1:3181": {"rack": "r1"}}, "b": {"bk1:3181": {"rack": "r2"}, "bk2": null}}'
 
 
-def written(path: Path, text: str) -> str:
+def write_file(path: Path, text: str) -> str:
     path.write_text(text)
     return str(path)
 
 
-def test_two_columns(tmp_path: Path) -> None:
-    path = written(tmp_path / "racks", COLUMNS)
+def test_two_columns_are_read(tmp_path: Path) -> None:
+    path = write_file(tmp_path / "racks", COLUMNS)
     assert read_racks(path) == {
         "bk1:3181": Location("/r1", (), path, "/r1/"),
         "bk2": Location("/r2", (), path, "/r2"),
     }
 
 
-def test_toml_has_groups(tmp_path: Path) -> None:
-    path = written(tmp_path / "racks.toml", TOML)
+def test_toml_racks_have_groups(tmp_path: Path) -> None:
+    path = write_file(tmp_path / "racks.toml", TOML)
     assert read_racks(path) == {
         "bk1:3181": Location("/r1", (), path, "/r1/"),
         "bk2": Location("/r2", ("fast",), path, "/r2"),
     }
 
 
-def test_what_pulsar_keeps(tmp_path: Path) -> None:
-    path = written(tmp_path / "bookies.json", JSON)
+def test_pulsar_racks_are_read(tmp_path: Path) -> None:
+    path = write_file(tmp_path / "bookies.json", JSON)
     assert read_racks(path) == {
         "bk1:3181": Location("/r2", ("a", "b"), path, "r2"),
         "bk2": Location(None, ("b",), path, None),
@@ -64,7 +64,9 @@ def test_what_pulsar_keeps(tmp_path: Path) -> None:
         ("racks", None, ": No such file or directory"),
     ],
 )
-def test_a_file_that_cannot_be_meant(tmp_path: Path, name: str, text: str | None, reason: str) -> None:
+def test_invalid_racks_file_is_a_usage_error(
+    tmp_path: Path, name: str, text: str | None, reason: str
+) -> None:
     path = tmp_path / name
     if text is not None:
         path.write_text(text)
@@ -74,7 +76,7 @@ def test_a_file_that_cannot_be_meant(tmp_path: Path, name: str, text: str | None
     assert reason in str(error.value)
 
 
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+def test_racks_file_that_is_not_text_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "racks").write_bytes(b"bk1 /r\xff\n")
     with pytest.raises(UsageError, match=r"is not UTF-8 text \(at byte 6\)"):
         read_racks(str(tmp_path / "racks"))
@@ -86,14 +88,14 @@ def script(path: Path, body: str) -> str:
     return str(path)
 
 
-def test_a_script_is_asked_for_addresses_a_hundred_at_a_time(tmp_path: Path) -> None:
-    asked = tmp_path / "asked"
-    path = script(tmp_path / "topology.sh", f'echo $# >> {asked}; for a in "$@"; do echo "/r-$a/"; done')
+def test_script_is_called_with_a_hundred_addresses_at_a_time(tmp_path: Path) -> None:
+    calls = tmp_path / "asked"
+    path = script(tmp_path / "topology.sh", f'echo $# >> {calls}; for a in "$@"; do echo "/r-$a/"; done')
     hosts = [f"127.0.0.{number}" for number in range(1, 151)]
-    found = ask_script(path, [*hosts, "no-such-host.invalid"])
-    assert len(found) == 150
-    assert found["127.0.0.7"] == Location("/r-127.0.0.7", (), path, "/r-127.0.0.7/")
-    assert asked.read_text().split() == ["100", "50"]
+    locations = ask_script(path, [*hosts, "no-such-host.invalid"])
+    assert len(locations) == 150
+    assert locations["127.0.0.7"] == Location("/r-127.0.0.7", (), path, "/r-127.0.0.7/")
+    assert calls.read_text().split() == ["100", "50"]
 
 
 @pytest.mark.parametrize(
@@ -105,14 +107,14 @@ def test_a_script_is_asked_for_addresses_a_hundred_at_a_time(tmp_path: Path) -> 
         ("echo r1 r2", "127.0.0.1: 'r1' does not begin with a slash"),
     ],
 )
-def test_a_script_that_does_not_answer(tmp_path: Path, body: str, reason: str) -> None:
+def test_failing_script_is_a_usage_error(tmp_path: Path, body: str, reason: str) -> None:
     path = script(tmp_path / "topology.sh", body)
     with pytest.raises(UsageError) as error:
         ask_script(path, ["127.0.0.1", "127.0.0.2"])
     assert reason in str(error.value)
 
 
-def test_a_script_that_cannot_be_run(tmp_path: Path) -> None:
+def test_missing_script_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         ask_script(str(tmp_path / "none"), ["127.0.0.1"])
 
@@ -125,17 +127,17 @@ def test_a_bookie_is_looked_up_by_its_id_before_its_host() -> None:
     assert locate("bk2:3181", None, racks) is None
 
 
-def test_of_a_bookie_in_two_groups_the_last_has_the_rack() -> None:
+def test_last_group_of_a_bookie_decides_its_rack() -> None:
     from auditor.codecs.pulsar.bookie_racks import RackEntry
 
-    found = mapping_of_pulsar([RackEntry("a", "bk", "r1"), RackEntry("b", "bk", None)], "here")
-    assert found == {"bk": Location(None, ("a", "b"), "here", None)}
+    mapping = mapping_of_pulsar([RackEntry("a", "bk", "r1"), RackEntry("b", "bk", None)], "here")
+    assert mapping == {"bk": Location(None, ("a", "b"), "here", None)}
 
 
-def test_what_pulsar_wrote_is_a_file_of_racks() -> None:
+def test_racks_file_written_by_pulsar_is_read() -> None:
     written = Path(__file__).parents[1] / "data" / "pulsar-racks-4.2.4" / "bookies.json"
-    found = read_racks(str(written))
-    assert {name: (each.path, each.groups) for name, each in found.items()} == {
+    racks = read_racks(str(written))
+    assert {name: (location.path, location.groups) for name, location in racks.items()} == {
         "bk1:3181": ("/rack1", ("default",)),
         "bk2:3181": ("/reg/rack2", ("default",)),
         "bk3:3181": ("/reg/rack 3", ("isolated",)),

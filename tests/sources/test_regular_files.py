@@ -49,7 +49,7 @@ from tests.syntax import syntax_nodes
 OPENERS = (open_descriptor, open_regular, read_regular, require_regular)
 
 
-def test_a_file_and_a_link_to_one_are_read(tmp_path: Path) -> None:
+def test_regular_file_and_link_to_a_regular_file_are_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"bytes")
     (tmp_path / "link").symlink_to("file")
     for name in ("file", "link"):
@@ -61,7 +61,7 @@ def test_a_file_and_a_link_to_one_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("opener", OPENERS)
-def test_what_is_no_file_says_what_it_is(opener: object, tmp_path: Path) -> None:
+def test_error_names_the_kind_of_a_file_that_is_not_regular(opener: object, tmp_path: Path) -> None:
     assert callable(opener)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
@@ -80,7 +80,7 @@ def test_what_is_no_file_says_what_it_is(opener: object, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("opener", OPENERS)
-def test_other_refusals_are_the_systems_own(opener: object, tmp_path: Path) -> None:
+def test_directories_and_missing_files_raise_the_system_errors(opener: object, tmp_path: Path) -> None:
     assert callable(opener)
     with pytest.raises(IsADirectoryError):
         opener(tmp_path)
@@ -112,16 +112,16 @@ def pipe(path: Path) -> Path:
     return path
 
 
-def test_a_mark_is_none_and_a_cookie_is_unreadable(tmp_path: Path) -> None:
+def test_pipe_as_a_mark_is_no_mark_and_as_a_cookie_is_unreadable(tmp_path: Path) -> None:
     current = tmp_path / "bk1_3181" / "ledgers" / "current"
     pipe(current / "lastMark")
     pipe(current / "VERSION")
     assert read_marks(str(current.parent)) == {}
-    found = {each.path: each for each in find_places([str(tmp_path)])[0].directories}[str(current.parent)]
-    assert (found.version, found.version_error, found.version_absent) == (None, PIPE, False)
+    result = {entry.path: entry for entry in find_places([str(tmp_path)])[0].directories}[str(current.parent)]
+    assert (result.version, result.version_error, result.version_absent) == (None, PIPE, False)
 
 
-def test_an_index_file_is_unreadable_and_its_neighbours_are_read(tmp_path: Path) -> None:
+def test_pipe_as_an_index_file_is_unreadable_and_other_files_are_read(tmp_path: Path) -> None:
     current = tmp_path / "current"
     for ledger in (1, 2, 3):
         place = current / index_path.to_path(ledger)
@@ -142,7 +142,7 @@ def test_an_index_file_is_unreadable_and_its_neighbours_are_read(tmp_path: Path)
     assert PIPE in [row["reason"] for batch in read_part(part) for row in batch.to_pylist()]
 
 
-def test_an_entry_log_is_unreadable_and_holds_nothing(tmp_path: Path) -> None:
+def test_pipe_as_an_entry_log_is_unreadable(tmp_path: Path) -> None:
     current = tmp_path / "current"
     place = current / index_path.to_path(1)
     place.parent.mkdir(parents=True)
@@ -163,13 +163,13 @@ def test_an_entry_log_is_unreadable_and_holds_nothing(tmp_path: Path) -> None:
     assert (row["entries"], row["reason"]) == (1, UncheckedReason.LOG)
 
 
-def test_an_index_that_is_a_pipe_has_no_locations(tmp_path: Path) -> None:
+def test_pipe_as_an_index_file_has_no_locations(tmp_path: Path) -> None:
     pipe(tmp_path / "current" / index_path.to_path(1))
     part = IndexPart("bk1", (IndexDirectory(str(tmp_path), None),), ("0",))
     assert [batch.num_rows for batch in read_locations({"bk1": [str(tmp_path)]}, part)] == []
 
 
-def test_a_journal_is_a_gap(tmp_path: Path) -> None:
+def test_pipe_as_a_journal_is_a_gap(tmp_path: Path) -> None:
     current = tmp_path / "current"
     pipe(current / "6.txn")
     (current / "5.txn").write_bytes(journal([(1, 0)]))
@@ -180,7 +180,7 @@ def test_a_journal_is_a_gap(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-*", "*.log", "*.sst"])
-def test_a_database_is_damaged(name: str, tmp_path: Path) -> None:
+def test_pipe_in_a_database_is_damage_at_its_path(name: str, tmp_path: Path) -> None:
     rows = {key(1, entry): location() for entry in range(50)}
     whole = write_database(tmp_path / "whole", rows, tail={key(2, 0): location()})
     database = copy_of(whole, tmp_path / "database")
@@ -191,7 +191,7 @@ def test_a_database_is_damaged(name: str, tmp_path: Path) -> None:
     assert error.value.path == str(file)
 
 
-def test_a_snapshot_is_passed_over_and_a_log_is_a_gap(tmp_path: Path) -> None:
+def test_pipe_as_a_snapshot_is_skipped_and_as_a_log_is_a_gap(tmp_path: Path) -> None:
     shutil.copytree(DATA / "interleaved-hier" / "zookeeper", tmp_path, dirs_exist_ok=True)
     version2 = tmp_path / "version-2"
     newest = max(int(path.name.split(".")[1], 16) for path in version2.iterdir())
@@ -208,7 +208,7 @@ def test_a_snapshot_is_passed_over_and_a_log_is_a_gap(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("uri", ["dump://{}?root=/ledgers", "etcd-snapshot://{}?scope=/ledgers"])
-def test_other_saved_metadata_is_refused(uri: str, tmp_path: Path) -> None:
+def test_pipe_as_saved_metadata_is_an_error(uri: str, tmp_path: Path) -> None:
     store = open_store(uri.format(pipe(tmp_path / "saved")))
     with pytest.raises(StoreError, match=PIPE):
         store.cluster()
@@ -216,7 +216,7 @@ def test_other_saved_metadata_is_refused(uri: str, tmp_path: Path) -> None:
         store.parts(Tree.LEDGERS, LayoutKind.HIERARCHICAL, 1)
 
 
-def test_a_collection_is_not_read(tmp_path: Path) -> None:
+def test_pipe_in_a_collection_is_an_error(tmp_path: Path) -> None:
     pipe(tmp_path / "collection.json")
     pipe(tmp_path / "places" / "part-00000.parquet")
     collection = Collection(str(tmp_path))
@@ -226,7 +226,7 @@ def test_a_collection_is_not_read(tmp_path: Path) -> None:
         list(collection.read_rows("places", None))
 
 
-def test_a_run_is_damaged(tmp_path: Path) -> None:
+def test_pipe_in_a_run_is_an_error(tmp_path: Path) -> None:
     run = Path(made_run(tmp_path / "run").path)
     part = next((run / "findings").glob("*.parquet"))
     pipe(part)
@@ -237,14 +237,14 @@ def test_a_run_is_damaged(tmp_path: Path) -> None:
         RunReader(run)
 
 
-def test_settings_are_refused(tmp_path: Path) -> None:
+def test_pipe_as_settings_is_a_usage_error(tmp_path: Path) -> None:
     file = pipe(tmp_path / "settings.toml")
     for read in (read_toml, SecretFile, read_inventory):
         with pytest.raises(UsageError, match=PIPE):
             read(file)
 
 
-OPENS = {
+OPENING_CALLS = {
     "open",
     "read_bytes",
     "read_text",
@@ -256,26 +256,26 @@ OPENS = {
     "read_table",
     "read_metadata",
 }
-OURS = {"open_descriptor", "open_regular", "read_regular", "require_regular", "require_file"}
-OF_ITS_OWN = "scratch.py"
-OF_WHAT_IS_OPEN = {"Journal.open", "gzip.open"}
+OPEN_FUNCTIONS = {"open_descriptor", "open_regular", "read_regular", "require_regular", "require_file"}
+EXEMPT_MODULE = "scratch.py"
+EXEMPT_CALLS = {"Journal.open", "gzip.open"}
 
 
 def calls(function: ast.AST) -> set[str]:
     return {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
 
 
-def test_every_source_opens_files_by_the_one_way() -> None:
+def test_every_source_opens_files_by_the_regular_file_functions() -> None:
     """Or through a library, in a function that has asked before."""
     wrong = []
     for module in sorted(SOURCES.rglob("*.py")):
-        if module.name == OF_ITS_OWN:
+        if module.name == EXEMPT_MODULE:
             continue
         for function in syntax_nodes(module):
             if not isinstance(function, ast.FunctionDef):
                 continue
             names = calls(function)
-            opens = {name for name in names - OF_WHAT_IS_OPEN if name.rpartition(".")[2] in OPENS}
-            if opens and not names & OURS:
+            opens = {name for name in names - EXEMPT_CALLS if name.rpartition(".")[2] in OPENING_CALLS}
+            if opens and not names & OPEN_FUNCTIONS:
                 wrong.append(f"{module.relative_to(SOURCES)}: {function.name}: {', '.join(sorted(opens))}")
     assert wrong == []

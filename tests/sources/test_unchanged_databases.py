@@ -16,32 +16,48 @@ from auditor.sources.bookies.earlier_rows import EarlierTable
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
 from auditor.sources.bookies.reusable_parts import ReusablePart
 from tests.examples import examples
-from tests.sources.earlier_runs import cut, kept, quick_clocks, read, settle, since, told
-from tests.sources.rocksdb_databases import KNOWN, LIMBO, VERSION, key, ledger_key, location, write_database
+from tests.sources.earlier_runs import (
+    comparable_rows,
+    make_reusable_parts,
+    plan_bookie,
+    quick_clocks,
+    read,
+    settle,
+    write_earlier_table,
+)
+from tests.sources.rocksdb_databases import (
+    EXISTING,
+    LIMBO,
+    VERSION,
+    key,
+    ledger_key,
+    location,
+    write_database,
+)
 
 
-def made(root: Path) -> list[IndexDirectory]:
+def make_bookie(root: Path) -> list[IndexDirectory]:
     """Two directories: the even ledgers in one, the odd ones in the other."""
     for number in (0, 1):
         write(root, number, {ledger: [0, 1, ledger] for ledger in (number, number + 2, number + 4)})
         (root / f"ledgers{number}" / "current/VERSION").write_bytes(VERSION)
-    return seen(root)
+    return index_directories(root)
 
 
-def seen(root: Path) -> list[IndexDirectory]:
+def index_directories(root: Path) -> list[IndexDirectory]:
     return [
         IndexDirectory.from_version(str(root / f"ledgers{number}"), VERSION, ROCKSDB, number, 2)
         for number in (0, 1)
     ]
 
 
-def write(root: Path, number: int, held: dict[int, list[int]], value: bytes = KNOWN) -> None:
+def write(root: Path, number: int, contents: dict[int, list[int]], value: bytes = EXISTING) -> None:
     current = root / f"ledgers{number}" / "current"
     for name in ("locations", "ledgers"):
         shutil.rmtree(current / name, ignore_errors=True)
-    rows = {key(ledger, entry): location() for ledger, entries in held.items() for entry in entries}
+    rows = {key(ledger, entry): location() for ledger, entries in contents.items() for entry in entries}
     write_database(current / "locations", rows)
-    write_database(current / "ledgers", {ledger_key(ledger): value for ledger in held})
+    write_database(current / "ledgers", {ledger_key(ledger): value for ledger in contents})
 
 
 def other_entries(root: Path, number: int) -> None:
@@ -52,7 +68,7 @@ def in_limbo(root: Path, number: int) -> None:
     write(root, number, {number: [0, 3]}, LIMBO)
 
 
-def in_the_wrong_one(root: Path, number: int) -> None:
+def wrong_directory(root: Path, number: int) -> None:
     write(root, number, {1 - number: [0]})
 
 
@@ -79,21 +95,21 @@ def stray(root: Path, number: int) -> None:
     (root / f"ledgers{number}" / "current/notes.txt").touch()
 
 
-def index_beside(root: Path, number: int) -> None:
+def stray_index(root: Path, number: int) -> None:
     leaf = root / f"ledgers{number}" / "current/1/1"
     leaf.mkdir(parents=True, exist_ok=True)
     (leaf / "101.idx").touch()
 
 
-def swapped(root: Path, number: int) -> None:
+def swap_disks(root: Path, number: int) -> None:
     (root / "ledgers0").rename(root / "other")
     (root / "ledgers1").rename(root / "ledgers0")
     (root / "other").rename(root / "ledgers1")
 
 
 CHANGES: list[Callable[[Path, int], None]] = [
-    other_entries, in_limbo, in_the_wrong_one, same_again, damaged, no_locations, stray, index_beside,
-    swapped,
+    other_entries, in_limbo, wrong_directory, same_again, damaged, no_locations, stray, stray_index,
+    swap_disks,
 ]  # fmt: skip
 
 
@@ -103,96 +119,96 @@ CHANGES: list[Callable[[Path, int], None]] = [
         st.lists(st.tuples(st.sampled_from(CHANGES), st.integers(0, 1)), max_size=2), min_size=1, max_size=2
     )
 )
-def test_what_is_read_since_an_earlier_run_is_what_a_full_run_reads(
+def test_reading_against_an_earlier_run_equals_a_full_read(
     steps: list[list[tuple[Callable[[Path, int], None], int]]],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         quick_clocks(patch)
         patch.setattr("auditor.sources.bookies.rocksdb.scan.RETRY_PAUSE_S", 0)
         root = Path(folder, "bookie")
-        all_parts = cut(made(root), 1)
+        all_parts = plan_bookie(make_bookie(root), 1)
         began = settle()
         before = read(all_parts)
         for number, changes in enumerate(steps):
-            earlier = kept(Path(folder, f"run{number}"), before, began)
+            earlier = write_earlier_table(Path(folder, f"run{number}"), before, began)
             settle()
             for what, directory in changes:
                 what(root, directory)
             began = settle()
-            before = read(since(all_parts, earlier))
-            assert told(before) == told(read(all_parts))
+            before = read(make_reusable_parts(all_parts, earlier))
+            assert comparable_rows(before) == comparable_rows(read(all_parts))
 
 
 @pytest.fixture
 def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EarlierTable:
     quick_clocks(monkeypatch)
-    all_parts = cut(made(tmp_path / "bookie"), 1)
+    all_parts = plan_bookie(make_bookie(tmp_path / "bookie"), 1)
     began = settle()
-    found = kept(tmp_path / "run", read(all_parts), began)
+    table = write_earlier_table(tmp_path / "run", read(all_parts), began)
     settle()
-    return found
+    return table
 
 
-def taken(root: Path, earlier: EarlierTable) -> set[int]:
+def reused_ledgers(root: Path, earlier: EarlierTable) -> set[int]:
     """The ledgers whose rows are the earlier run's."""
-    rows = read(since(cut(seen(root), 1), earlier)).to_pylist()
+    rows = read(make_reusable_parts(plan_bookie(index_directories(root), 1), earlier)).to_pylist()
     return {row["ledger_id"] for row in rows if row["reused"]}
 
 
-def test_a_directory_whose_files_are_as_they_were_is_not_opened(
+def test_unchanged_directory_is_not_opened(
     tmp_path: Path, earlier: EarlierTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other_entries(tmp_path / "bookie", 1)
-    assert taken(tmp_path / "bookie", earlier) == {0, 2, 4}
+    assert reused_ledgers(tmp_path / "bookie", earlier) == {0, 2, 4}
     monkeypatch.setattr("auditor.sources.bookies.rocksdb.rows.open_rocksdb", None)
-    part = ReusablePart(IndexPart("bk-a:3181", (seen(tmp_path / "bookie")[0],), ()), earlier)
+    part = ReusablePart(IndexPart("bk-a:3181", (index_directories(tmp_path / "bookie")[0],), ()), earlier)
     assert read([part]).num_rows == 3
 
 
-def test_where_a_bookie_must_check_itself_first_nothing_is_taken(
+def test_directory_with_a_pending_check_is_not_reused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick_clocks(monkeypatch)
     root = tmp_path / "bookie"
-    made(root)
+    make_bookie(root)
     current = root / "ledgers0/current"
     shutil.rmtree(current / "ledgers")
     flags = {ledger_key(-0xEEFD): location(1)}
-    write_database(current / "ledgers", {ledger_key(ledger): KNOWN for ledger in (0, 2, 4)} | flags)
+    write_database(current / "ledgers", {ledger_key(ledger): EXISTING for ledger in (0, 2, 4)} | flags)
     began = settle()
-    table = read(cut(seen(root), 1))
+    table = read(plan_bookie(index_directories(root), 1))
     assert "gap" in table["state"].to_pylist()
     settle()
-    assert taken(root, kept(tmp_path / "run", table, began)) == {1, 3, 5}
+    assert reused_ledgers(root, write_earlier_table(tmp_path / "run", table, began)) == {1, 3, 5}
 
 
 @pytest.mark.parametrize(
     "file", ["locations/000099.log", "ledgers/000099.log", "locations-scoped/CURRENT", "ledgers/000099.sst"]
 )
-def test_another_file_of_a_database_is_a_change(tmp_path: Path, earlier: EarlierTable, file: str) -> None:
+def test_additional_database_file_is_a_change(tmp_path: Path, earlier: EarlierTable, file: str) -> None:
     path = tmp_path / "bookie/ledgers0/current" / file
     path.parent.mkdir(exist_ok=True)
     path.touch()
-    assert taken(tmp_path / "bookie", earlier) == {1, 3, 5}
+    assert reused_ledgers(tmp_path / "bookie", earlier) == {1, 3, 5}
 
 
-def test_files_that_are_no_part_of_a_database_are_none(tmp_path: Path, earlier: EarlierTable) -> None:
+def test_files_outside_the_database_are_not_a_change(tmp_path: Path, earlier: EarlierTable) -> None:
     for name in ("locations/LOG", "locations/LOCK", "notes.txt"):
         (tmp_path / "bookie/ledgers0/current" / name).touch()
-    assert taken(tmp_path / "bookie", earlier) == {0, 1, 2, 3, 4, 5}
+    assert reused_ledgers(tmp_path / "bookie", earlier) == {0, 1, 2, 3, 4, 5}
 
 
-def test_what_was_not_read_to_its_end_is_never_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_with_damaged_rows_is_never_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick_clocks(monkeypatch)
     monkeypatch.setattr("auditor.sources.bookies.rocksdb.scan.RETRY_PAUSE_S", 0)
     root = tmp_path / "bookie"
-    made(root)
+    make_bookie(root)
     current = root / "ledgers0/current"
     shutil.rmtree(current / "ledgers")
-    rows = {ledger_key(ledger): KNOWN for ledger in (0, 2, 4)} | {b"odd": b"row"}
+    rows = {ledger_key(ledger): EXISTING for ledger in (0, 2, 4)} | {b"odd": b"row"}
     write_database(current / "ledgers", rows)
     began = settle()
-    table = read(cut(seen(root), 1))
+    table = read(plan_bookie(index_directories(root), 1))
     assert "damaged" in table["state"].to_pylist()
-    earlier = kept(tmp_path / "run", table, began)
-    assert taken(root, earlier) == {1, 3, 5}
+    earlier = write_earlier_table(tmp_path / "run", table, began)
+    assert reused_ledgers(root, earlier) == {1, 3, 5}

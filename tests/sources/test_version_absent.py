@@ -8,12 +8,12 @@ from auditor.sources.bookies.collections.collection import directory_rows, parse
 from auditor.sources.bookies.places import FoundDirectory, find_places
 
 
-def _found(root: Path) -> dict[str, FoundDirectory]:
+def _directories_by_name(root: Path) -> dict[str, FoundDirectory]:
     (place,) = find_places([str(root)])
-    return {Path(each.path).name: each for each in place.directories}
+    return {Path(directory.path).name: directory for directory in place.directories}
 
 
-def _lay(root: Path) -> None:
+def _make_directories(root: Path) -> None:
     for name in ("empty", "filled", "stamped", "unreadable"):
         (root / "bk1" / name / "current").mkdir(parents=True)
     (root / "bk1/filled/current/0.log").touch()
@@ -24,19 +24,19 @@ def _lay(root: Path) -> None:
     (root / "bk1/old/0.txn").touch()
 
 
-def test_a_version_that_is_not_there_is_told_from_one_that_cannot_be_read(tmp_path: Path) -> None:
-    _lay(tmp_path)
-    found = _found(tmp_path)
-    absent = {name for name, each in found.items() if each.version_absent}
+def test_absent_version_file_is_distinguished_from_an_unreadable_one(tmp_path: Path) -> None:
+    _make_directories(tmp_path)
+    directories = _directories_by_name(tmp_path)
+    absent = {name for name, directory in directories.items() if directory.version_absent}
     assert absent == {"bk1", "empty", "filled", "old", "bare"}
-    assert {name: found[name].empty for name in ("empty", "filled", "bare", "stamped")} == {
+    assert {name: directories[name].empty for name in ("empty", "filled", "bare", "stamped")} == {
         "empty": True, "filled": False, "bare": True, "stamped": None,
     }  # fmt: skip
-    assert [name for name, each in found.items() if each.old_data] == ["old"]
+    assert [name for name, directory in directories.items() if directory.old_data] == ["old"]
 
 
-def test_a_collection_of_an_older_version_says_that_nothing_is_known(tmp_path: Path) -> None:
-    _lay(tmp_path)
+def test_collection_of_an_older_version_has_unknown_directory_states(tmp_path: Path) -> None:
+    _make_directories(tmp_path)
     places = find_places([str(tmp_path)])
     rows = directory_rows(0, places[0], {})
     assert parse_places(place_rows(places), rows) == places
@@ -44,6 +44,6 @@ def test_a_collection_of_an_older_version_says_that_nothing_is_known(tmp_path: P
         for name in ("version_absent", "empty", "old_data"):
             del row[name]
     (place,) = parse_places(place_rows(places), rows)
-    assert {(each.version_absent, each.empty, each.old_data) for each in place.directories} == {
-        (False, None, False)
-    }
+    assert {
+        (directory.version_absent, directory.empty, directory.old_data) for directory in place.directories
+    } == {(False, None, False)}

@@ -17,13 +17,13 @@ from tests.servers.zookeeper_debian import debian_zookeeper
 
 # Collected here a second time, with this module's server.
 from tests.sources.metadata.zookeeper.test_live import (  # noqa: F401
-    Reading,
-    test_a_connection_that_breaks_is_opened_again_and_nothing_is_lost,
-    test_a_znode_larger_than_most_and_one_of_many_children,
-    test_all_layouts_are_read_whole_with_their_malformed_names,
-    test_no_root_and_no_server_are_store_errors_that_name_the_hosts,
-    test_one_znode_that_breaks_the_connection_each_time_is_a_gap,
-    test_what_may_not_be_read_is_a_gap_and_the_rest_is_read,
+    ReadStore,
+    test_all_layouts_are_read_completely_with_malformed_names,
+    test_broken_connection_is_reopened_and_no_znode_is_lost,
+    test_large_znode_and_many_children_are_read,
+    test_missing_root_and_unreachable_server_are_errors_with_the_hosts,
+    test_unreadable_znode_is_a_gap_and_the_other_znodes_are_read,
+    test_znode_that_breaks_every_connection_is_a_gap,
 )
 
 
@@ -41,7 +41,7 @@ def server(one_server: EmbeddedZooKeeper) -> Iterator[EmbeddedZooKeeper]:
         one_server._client().delete("/bk", recursive=True)
 
 
-def test_it_is_another_version(server: EmbeddedZooKeeper, tmp_path: Path) -> None:
+def test_server_has_another_version(server: EmbeddedZooKeeper, tmp_path: Path) -> None:
     assert server_version(server).startswith("Zookeeper version: 3.8.")
     with EmbeddedZooKeeper(tmp_path / "usual") as usual:
         assert server_version(usual).startswith("Zookeeper version: 3.9.")
@@ -57,7 +57,7 @@ def test_a_live_read_equals_the_dump_of_the_same_cluster(
     copy_of: Callable[[str], Path],
     expected_of: Callable[[str], dict[str, Any]],
     layout_of: Callable[[str], LayoutKind],
-    held_by: Reading,
+    held_by: ReadStore,
 ) -> None:
     corpus = "dbledger-long"
     with debian_zookeeper(copy_of(corpus)) as server:

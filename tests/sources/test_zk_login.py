@@ -24,20 +24,20 @@ CLOSED = {f"/bk/00/0001/L{n:04}": b"closed" for n in range(20)}
 DIGEST = f'[zookeeper.digest]\nuser = "ann"\npassword = "{SECRET}"\n'
 SASL = f'[zookeeper.sasl]\nmechanism = "DIGEST-MD5"\nuser = "ann"\npassword = "{SECRET}"\n'
 
-Named = Callable[[str], str]
+WriteFile = Callable[[str], str]
 
 
 @pytest.fixture
-def named(tmp_path: Path) -> Named:
+def named(tmp_path: Path) -> WriteFile:
     """The path of a credentials file with this text."""
 
-    def written(text: str) -> str:
+    def write_credentials(text: str) -> str:
         path = tmp_path / "credentials.toml"
         path.touch(mode=0o600)
         path.write_text(text)
         return str(path)
 
-    return written
+    return write_credentials
 
 
 def read(
@@ -83,11 +83,11 @@ def server(
 
 
 @pytest.mark.parametrize("who", [DIGEST, SASL, DIGEST + SASL], ids=["digest", "sasl", "both"])
-def test_who_may_read_it_reads_everything(server: ZooKeeperProcess, named: Named, who: str) -> None:
+def test_authorised_user_reads_all_ledgers(server: ZooKeeperProcess, named: WriteFile, who: str) -> None:
     assert read(server.hosts, named(who)) == ({*OPEN, *CLOSED}, [])
 
 
-def test_what_a_stranger_may_not_read_is_unknown_and_named(server: ZooKeeperProcess, named: Named) -> None:
+def test_unauthorised_ledgers_are_a_gap(server: ZooKeeperProcess, named: WriteFile) -> None:
     stranger = named(DIGEST.replace("ann", "bob"))
     for credentials in (None, stranger):
         paths, gaps = read(server.hosts, credentials)
@@ -97,8 +97,8 @@ def test_what_a_stranger_may_not_read_is_unknown_and_named(server: ZooKeeperProc
         assert "not authorised to read it" in reason
 
 
-def test_a_wrong_password_for_sasl_is_not_authorised_and_soon_given_up(
-    server: ZooKeeperProcess, named: Named, caplog: pytest.LogCaptureFixture
+def test_wrong_sasl_password_is_an_error_within_seconds(
+    server: ZooKeeperProcess, named: WriteFile, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(1)
     wrong = named(SASL.replace(SECRET, f"not-{SECRET}"))
@@ -111,7 +111,7 @@ def test_a_wrong_password_for_sasl_is_not_authorised_and_soon_given_up(
 
 
 def test_no_log_at_any_level_shows_a_secret(
-    server: ZooKeeperProcess, named: Named, caplog: pytest.LogCaptureFixture
+    server: ZooKeeperProcess, named: WriteFile, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(1)
     read(server.hosts, named(DIGEST + SASL))
@@ -120,23 +120,23 @@ def test_no_log_at_any_level_shows_a_secret(
     assert not [record for record in caplog.records if SECRET in repr(record.__dict__)]
 
 
-def test_a_layout_that_may_not_be_read_is_not_guessed(server: ZooKeeperProcess, named: Named) -> None:
+def test_unreadable_layout_is_an_error(server: ZooKeeperProcess, named: WriteFile) -> None:
     uri = f"zk://{server.hosts}/locked"
     with writer(server.hosts) as client:
         write(client, {"/locked/LAYOUT": b"2\norg.apache.bookkeeper.meta.FlatLedgerManagerFactory:1"})
         client.set_acls("/locked/LAYOUT", [make_digest_acl("ann", SECRET, all=True)])
-    for credentials, seen in ((named(DIGEST), True), (None, False)):
+    for credentials, is_readable in ((named(DIGEST), True), (None, False)):
         store = open_store(uri, StoreOptions(credentials=credentials))
         cluster = store.cluster()
         store.close()
-        if seen:
+        if is_readable:
             assert choose_layout(store, cluster)[0] is LayoutKind.FLAT
         else:
             with pytest.raises(StoreError, match=r"/locked/LAYOUT cannot be read: .*not authorised"):
                 choose_layout(store, cluster)
 
 
-def test_a_root_that_may_not_be_read_names_the_way_out(server: ZooKeeperProcess) -> None:
+def test_unreadable_root_is_an_error_that_names_the_option(server: ZooKeeperProcess) -> None:
     with writer(server.hosts) as client:
         client.create("/shut", b"", acl=[make_digest_acl("ann", SECRET, all=True)])
     store = open_store(f"zk://{server.hosts}/shut")
@@ -145,7 +145,9 @@ def test_a_root_that_may_not_be_read_names_the_way_out(server: ZooKeeperProcess)
     store.close()
 
 
-def test_gssapi_without_its_package_says_which(server: ZooKeeperProcess, named: Named) -> None:
+def test_gssapi_without_its_package_is_an_error_that_names_the_package(
+    server: ZooKeeperProcess, named: WriteFile
+) -> None:
     with pytest.raises(StoreError, match="GSSAPI needs the Python package kerberos"):
         read(server.hosts, named('[zookeeper.sasl]\nmechanism = "GSSAPI"'))
 
@@ -173,19 +175,19 @@ def secure(tmp_path_factory: pytest.TempPathFactory, pem: Certificates) -> Itera
         yield f"127.0.0.1:{port}"
 
 
-def tls(pem: Certificates, *leave_out: str, **more: str) -> str:
-    keys = {"ca": f'"{pem.ca}"', "certificate": f'"{pem.client}"', "key": f'"{pem.client_key}"'} | more
+def tls(pem: Certificates, *leave_out: str, **settings: str) -> str:
+    keys = {"ca": f'"{pem.ca}"', "certificate": f'"{pem.client}"', "key": f'"{pem.client_key}"'} | settings
     lines = [f"{key} = {value}" for key, value in keys.items() if key not in leave_out]
     return "\n".join(["[zookeeper.tls]", *lines])
 
 
-def test_certificates_on_both_sides_let_us_in(secure: str, pem: Certificates, named: Named) -> None:
+def test_client_certificate_is_accepted(secure: str, pem: Certificates, named: WriteFile) -> None:
     assert read(secure, named(tls(pem))) == (set(OPEN), [])
     assert read(secure, named(tls(pem, "ca", verify="false"))) == (set(OPEN), [])
 
 
-def test_a_server_that_nobody_vouches_for_is_not_talked_to(
-    secure: str, pem: Certificates, named: Named
+def test_server_certificate_of_an_unknown_authority_is_rejected(
+    secure: str, pem: Certificates, named: WriteFile
 ) -> None:
     with pytest.raises(
         StoreError, match=r"cannot connect to ZooKeeper .*certificate verify failed|CERTIFICATE"
@@ -193,16 +195,16 @@ def test_a_server_that_nobody_vouches_for_is_not_talked_to(
         read(secure, named(tls(pem, "ca")), timeout_s=1)
 
 
-def test_without_a_certificate_or_without_tls_nobody_gets_in(
-    secure: str, pem: Certificates, named: Named
+def test_connection_without_certificate_or_tls_is_an_error(
+    secure: str, pem: Certificates, named: WriteFile
 ) -> None:
     for credentials in (named(tls(pem, "certificate", "key")), None):
         with pytest.raises(StoreError, match=r"cannot connect to ZooKeeper .*whether they require TLS"):
             read(secure, credentials, timeout_s=1)
 
 
-def test_a_key_s_password_is_never_asked_for_at_the_terminal(
-    secure: str, pem: Certificates, named: Named, tmp_path: Path
+def test_key_password_is_never_asked_for_at_the_terminal(
+    secure: str, pem: Certificates, named: WriteFile, tmp_path: Path
 ) -> None:
     import subprocess
 

@@ -21,9 +21,9 @@ from tests.servers.zookeeper import Ensemble, ZooKeeperProcess, write, writer
 from tests.servers.zookeeper_debian import debian_jars
 
 LEDGERS = {f"/bk/{HIERARCHICAL.to_path(n * 2_500)}": b"%d" % n for n in range(600)}
-AFTER = 3  # batches after which something happens
+BATCHES_BEFORE_ACT = 3  # batches after which something happens
 
-Act = Callable[[ZooKeeperStore], object]
+Action = Callable[[ZooKeeperStore], object]
 
 
 @pytest.fixture(scope="module", params=["3.9", "3.8"])
@@ -49,7 +49,7 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scan(
-    hosts: str, act: Act, timeout_s: float = 2, rate: float = 0, at_once: bool = False
+    hosts: str, act: Action, timeout_s: float = 2, rate: float = 0, at_once: bool = False
 ) -> tuple[list[ZnodeBatch], int]:
     """Everything below /bk, and how often it connected.
 
@@ -63,7 +63,7 @@ def scan(
         (part,) = store.parts(Tree.LEDGERS, LayoutKind.HIERARCHICAL, 1)
         for batch in store.read(part):
             batches.append(batch)
-            if len(batches) == AFTER:
+            if len(batches) == BATCHES_BEFORE_ACT:
                 acting = threading.Thread(target=act, args=(store,), daemon=True)
                 acting.start()
                 if not at_once:
@@ -86,18 +86,20 @@ def gaps(batches: list[ZnodeBatch]) -> list[tuple[str, str]]:
     return [gap for batch in batches for gap in batch.gaps]
 
 
-def asked(ensemble: Ensemble) -> ZooKeeperProcess:
+def connected_member(ensemble: Ensemble) -> ZooKeeperProcess:
     """The member that the scan is connected to, which is the only client."""
     (member,) = [member for member in ensemble.members if member.connections()]
     return member
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_when_a_member_ends_another_goes_on_and_nothing_is_lost(ensemble: Ensemble, at_once: bool) -> None:
+def test_scan_continues_with_another_member_after_a_member_is_killed(
+    ensemble: Ensemble, at_once: bool
+) -> None:
     ended: list[ZooKeeperProcess] = []
 
     def end(store: ZooKeeperStore) -> None:
-        ended.append(asked(ensemble))
+        ended.append(connected_member(ensemble))
         ended[0].kill()
 
     try:
@@ -109,11 +111,11 @@ def test_when_a_member_ends_another_goes_on_and_nothing_is_lost(ensemble: Ensemb
     assert gaps(batches) == []
 
 
-def test_when_a_member_freezes_another_goes_on_and_nothing_is_lost(ensemble: Ensemble) -> None:
+def test_scan_continues_with_another_member_after_a_member_freezes(ensemble: Ensemble) -> None:
     frozen: list[ZooKeeperProcess] = []
 
     def freeze(store: ZooKeeperStore) -> None:
-        frozen.append(asked(ensemble))
+        frozen.append(connected_member(ensemble))
         frozen[0].freeze()
 
     try:
@@ -126,15 +128,15 @@ def test_when_a_member_freezes_another_goes_on_and_nothing_is_lost(ensemble: Ens
     assert gaps(batches) == []
 
 
-def test_a_member_that_lags_is_not_believed(ensemble: Ensemble) -> None:
+def test_lagging_member_does_not_hide_ledgers(ensemble: Ensemble) -> None:
     # What one member does not know yet, since it was frozen, must not look deleted to who knew it before.
     follower = next(member for member in ensemble.members if member.mode() == "follower")
-    others = ",".join(member.hosts for member in ensemble.members if member is not follower)
+    other_hosts = ",".join(member.hosts for member in ensemble.members if member is not follower)
     follower.freeze()
     try:
-        with writer(others) as client:
+        with writer(other_hosts) as client:
             write(client, {f"/late/00/0000/L{n:04}": b"" for n in range(10)})
-        store = open_store(f"zk://{others}/late")
+        store = open_store(f"zk://{other_hosts}/late")
         parts = store.parts(Tree.LEDGERS, LayoutKind.HIERARCHICAL, 1)
         store.close()
     finally:
@@ -145,7 +147,7 @@ def test_a_member_that_lags_is_not_believed(ensemble: Ensemble) -> None:
     assert len(ledgers(batches)) == 10
 
 
-def test_a_second_scan_on_one_connection_sees_what_was_written_before_it(ensemble: Ensemble) -> None:
+def test_second_scan_on_one_connection_reads_earlier_writes(ensemble: Ensemble) -> None:
     store = open_store(f"zk://{ensemble.hosts}/twice")
     with writer(ensemble.hosts) as client:
         for number in range(20):
@@ -157,7 +159,7 @@ def test_a_second_scan_on_one_connection_sees_what_was_written_before_it(ensembl
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_a_single_server_that_starts_again_is_waited_for(server: ZooKeeperProcess, at_once: bool) -> None:
+def test_scan_waits_for_a_restarted_server(server: ZooKeeperProcess, at_once: bool) -> None:
     def restart(store: ZooKeeperStore) -> None:
         server.kill()
         server.start()
@@ -168,7 +170,7 @@ def test_a_single_server_that_starts_again_is_waited_for(server: ZooKeeperProces
     assert gaps(batches) == []
 
 
-def test_a_session_that_ends_on_the_server_is_opened_anew(server: ZooKeeperProcess) -> None:
+def test_expired_session_is_replaced(server: ZooKeeperProcess) -> None:
     sessions: list[object] = []
 
     def expire(store: ZooKeeperStore) -> None:
@@ -190,7 +192,7 @@ def test_a_session_that_ends_on_the_server_is_opened_anew(server: ZooKeeperProce
     assert gaps(batches) == []
 
 
-def test_what_is_deleted_while_it_is_listed_is_gone_and_nothing_else_is(server: ZooKeeperProcess) -> None:
+def test_ledgers_deleted_during_the_scan_are_no_gap_and_all_others_are_read(server: ZooKeeperProcess) -> None:
     deleted = {path for path in LEDGERS if "/00/01" in path}
     assert len(deleted) == 200
 
@@ -209,22 +211,22 @@ def test_what_is_deleted_while_it_is_listed_is_gone_and_nothing_else_is(server: 
     assert len(read) < len(LEDGERS)
 
 
-def test_what_is_deleted_and_made_again_while_it_is_listed_is_unknown(server: ZooKeeperProcess) -> None:
+def test_ledgers_deleted_and_created_again_during_the_scan_are_a_gap(server: ZooKeeperProcess) -> None:
     inner = sorted({path.rpartition("/")[0] for path in LEDGERS})
 
     store = open_store(f"zk://{server.hosts}/bk", StoreOptions(batch=10))
     assert isinstance(store, ZooKeeperStore)
     # Between the list of an inner znode's siblings and its own data it is gone for a moment.
     real = store._reader.data
-    gone = {inner[5]}
+    pending = {inner[5]}
 
     def data(paths: list[str]) -> object:
-        if gone & set(paths):
+        if pending & set(paths):
             with writer(server.hosts) as client:
                 client.delete(inner[5], recursive=True)
                 answers = real(paths)
                 write(client, {path: b"" for path in LEDGERS if path.startswith(inner[5])})
-            gone.clear()
+            pending.clear()
             return answers
         return real(paths)
 
@@ -239,7 +241,7 @@ def test_what_is_deleted_and_made_again_while_it_is_listed_is_unknown(server: Zo
 
 @pytest.mark.parametrize("how", ["kill", "freeze"])
 @pytest.mark.parametrize("at_once", [False, True])
-def test_a_cluster_that_stays_away_is_an_error_and_never_a_shorter_list(
+def test_unreachable_cluster_during_the_scan_is_an_error(
     server: ZooKeeperProcess, how: str, at_once: bool
 ) -> None:
     def cut_off(store: ZooKeeperStore) -> None:
@@ -250,7 +252,7 @@ def test_a_cluster_that_stays_away_is_an_error_and_never_a_shorter_list(
     assert lost.value.exit_code == 4
 
 
-def test_shares_of_a_flat_root_survive_a_restart(tmp_path: Path) -> None:
+def test_parts_of_a_flat_root_are_read_after_a_restart(tmp_path: Path) -> None:
     ids = {f"/bk/{FLAT.to_path(n)}": b"" for n in range(500)}
     with ZooKeeperProcess(tmp_path / "server") as server:
         with writer(server.hosts) as client:
@@ -266,7 +268,7 @@ def test_shares_of_a_flat_root_survive_a_restart(tmp_path: Path) -> None:
     assert set(ledgers(batches)) == set(ids)
 
 
-def test_a_server_that_has_not_seen_what_the_parts_were_cut_from_is_refused(server: ZooKeeperProcess) -> None:
+def test_server_behind_the_zxid_of_the_parts_is_rejected(server: ZooKeeperProcess) -> None:
     store = open_store(f"zk://{server.hosts}/bk", StoreOptions(timeout_s=1))
     ahead = SubtreesPart((TopZnode("/bk/00"),), zxid=2**40)
     with pytest.raises(StoreError, match="cannot connect to ZooKeeper"):

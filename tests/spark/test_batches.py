@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def test_a_batch_without_rows_is_not_the_end_of_a_table(spark: SparkSession) -> None:
+def test_empty_batch_does_not_end_a_table(spark: SparkSession) -> None:
     batches = [pa.record_batch({"id": pa.array(ids, pa.int64())}) for ids in ([], [1, 2], [], [3], [])]
     schema = from_arrow_schema(batches[0].schema)
     table = join_batches(batches, schema)
@@ -50,28 +50,30 @@ def contents(table: DataFrame) -> Counter[str]:
     return Counter(map(str, table.drop("stamp").collect()))
 
 
-def same_by_name(spark: SparkSession, source: type[DataSource], options: dict[str, str]) -> None:
+def check_rows_by_name(spark: SparkSession, source: type[DataSource], options: dict[str, str]) -> None:
     auditor.register(spark)
     spark.dataSource.register(source)
-    named = spark.read.format(source.name()).options(**options).load()
+    by_name = spark.read.format(source.name()).options(**options).load()
     table = source_rows(spark, source(options))
-    assert table.schema == named.schema
-    assert contents(table) == contents(named)
+    assert table.schema == by_name.schema
+    assert contents(table) == contents(by_name)
     assert not table.isEmpty()
-    here = read_parts(part_table(spark, source(options)))
-    assert isinstance(here, pa.Table)
-    assert contents(as_frame(spark, here)) == contents(named)
+    driver_table = read_parts(part_table(spark, source(options)))
+    assert isinstance(driver_table, pa.Table)
+    assert contents(as_frame(spark, driver_table)) == contents(by_name)
 
 
 @pytest.mark.parametrize("source", [LedgerSource, LedgerRereadSource, MarkSource])
 @pytest.mark.parametrize("parts", ["1", "5"])
-def test_a_store_reads_alike(spark: SparkSession, dump: str, source: type[DataSource], parts: str) -> None:
-    same_by_name(spark, source, {"metadata": dump, "parts": parts})
+def test_metadata_rows_are_the_same_by_name_and_in_the_driver(
+    spark: SparkSession, dump: str, source: type[DataSource], parts: str
+) -> None:
+    check_rows_by_name(spark, source, {"metadata": dump, "parts": parts})
 
 
-def test_indexes_read_alike(spark: SparkSession, tmp_path: Path) -> None:
+def test_index_rows_are_the_same_by_name_and_in_the_driver(spark: SparkSession, tmp_path: Path) -> None:
     bookies = unpack_bookies("interleaved-hier", tmp_path)
-    same_by_name(spark, IndexSource, {"bookies": str(bookies), "tasks": "3"})
+    check_rows_by_name(spark, IndexSource, {"bookies": str(bookies), "tasks": "3"})
 
 
 def test_a_source_without_a_part_has_no_row(spark: SparkSession) -> None:
@@ -80,7 +82,7 @@ def test_a_source_without_a_part_has_no_row(spark: SparkSession) -> None:
     assert table.columns == SCHEMA.names
 
 
-def test_what_the_source_cannot_be_asked_is_said_at_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_invalid_source_options_are_an_error(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="set the option metadata"):
         source_rows(spark, LedgerSource({}))
     with pytest.raises(StoreError, match=r"missing\.jsonl"):

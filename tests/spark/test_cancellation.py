@@ -44,12 +44,12 @@ def wait_for(path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), StoreError("gone")])
-def test_own_queries_are_cancelled_and_others_continue(
+def test_own_queries_are_cancelled_and_queries_of_another_session_continue(
     error: BaseException, spark: SparkSession, tmp_path: Path
 ) -> None:
     own_session = copy_session(spark, {})
     with ThreadPoolExecutor(2) as threads:
-        other: Future[int] = threads.submit(slow_query, spark, tmp_path, "other")
+        other_query: Future[int] = threads.submit(slow_query, spark, tmp_path, "other")
         wait_for(tmp_path / "other.runs")
 
         def audit() -> None:
@@ -67,10 +67,10 @@ def test_own_queries_are_cancelled_and_others_continue(
         finally:
             (tmp_path / "own.end").touch()
             (tmp_path / "other.end").touch()
-        assert other.result(END_SECONDS) == 1
+        assert other_query.result(END_SECONDS) == 1
 
 
-def test_a_sound_end_cancels_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_successful_end_cancels_no_query(spark: SparkSession, tmp_path: Path) -> None:
     own_session = copy_session(spark, {})
     with ThreadPoolExecutor(1) as threads:
         with cancel_queries_on_error(own_session):

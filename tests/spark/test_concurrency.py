@@ -43,14 +43,14 @@ def session_of(master: str, conf: dict[str, str]) -> Any:
         ("other://h", {"spark.executor.instances": "5"}, None),
     ],
 )
-def test_most_slots_follow_from_the_bounds_of_the_cluster(
+def test_max_slots_are_limited_by_cluster_settings(
     master: str, conf: dict[str, str], slots: int | None
 ) -> None:
     assert max_slots(session_of(master, conf)) == slots
 
 
 @pytest.mark.parametrize("master", ["local", "local[4]", "local[*]", "local[2,3]"])
-def test_local_master_has_the_slots_that_are_there(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_master_max_slots_equal_running_slots(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(concurrency, "running_slots", lambda _: 11)
     assert max_slots(session_of(master, {"spark.default.parallelism": "3"})) == 11
 
@@ -61,5 +61,5 @@ def test_slots_of_a_real_session_are_its_cores(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(("conf", "copies"), [({}, 1), ({"spark.speculation": "true"}, 2)])
-def test_speculation_runs_a_task_twice(conf: dict[str, str], copies: int) -> None:
+def test_speculation_allows_two_attempts_per_task(conf: dict[str, str], copies: int) -> None:
     assert max_task_attempts(session_of("yarn", conf)) == copies

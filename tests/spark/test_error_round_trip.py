@@ -47,20 +47,20 @@ def traceback_of(error: BaseException) -> str:
         return traceback.format_exc()
 
 
-def test_no_error_is_defined_elsewhere() -> None:
+def test_all_auditor_errors_are_defined_in_errors_module() -> None:
     # A process that has not imported a module knows none of its errors: a task's would arrive as a bug.
     for module in pkgutil.walk_packages(auditor.__path__, "auditor."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
 
-    def below(kind: type[AuditorError]) -> Iterator[type[AuditorError]]:
+    def walk_subclasses(kind: type[AuditorError]) -> Iterator[type[AuditorError]]:
         yield kind
         for child in kind.__subclasses__():
             if child.__module__.startswith("auditor."):  # tests beside this one define errors of their own
-                yield from below(child)
+                yield from walk_subclasses(child)
 
-    assert {kind.__module__ for kind in below(AuditorError)} == {"auditor.errors"}
-    assert {*below(AuditorError)} == {*KINDS}
+    assert {kind.__module__ for kind in walk_subclasses(AuditorError)} == {"auditor.errors"}
+    assert {*walk_subclasses(AuditorError)} == {*KINDS}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -71,22 +71,28 @@ def test_every_error_is_read_back_from_its_traceback(
     for name, value in WORKER.items():
         monkeypatch.setenv(name, value)
     text = f"org.apache.spark.api.python.PythonException: {traceback_of(error)}\n\tat org.apache.spark.X\n"
-    found = error_in_traceback(text)
-    assert type(found) is kind
-    assert (str(found), found.args, state(found)) == (str(error), error.args, state(error))
+    restored_error = error_in_traceback(text)
+    assert type(restored_error) is kind
+    assert (str(restored_error), restored_error.args, state(restored_error)) == (
+        str(error),
+        error.args,
+        state(error),
+    )
 
 
-def test_message_is_enough_for_most_errors() -> None:
-    found = error_in_traceback(f"org.apache.spark.X: {traceback_of(StoreError('gone: x'))}\n\tat org.a.b\n")
-    assert (type(found), str(found)) == (StoreError, "gone: x")
+def test_error_with_only_a_message_is_restored_without_note() -> None:
+    restored_error = error_in_traceback(
+        f"org.apache.spark.X: {traceback_of(StoreError('gone: x'))}\n\tat org.a.b\n"
+    )
+    assert (type(restored_error), str(restored_error)) == (StoreError, "gone: x")
     assert error_in_traceback(traceback_of(DamagedError("a", "b"))) is None
 
 
-def test_traceback_of_the_driver_has_no_note() -> None:
+def test_driver_traceback_has_no_auditor_error_note() -> None:
     assert traceback_of(StoreError("gone")).endswith("\nauditor.errors.StoreError: gone\n")
 
 
-def test_error_that_another_one_followed_is_not_the_end_of_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_that_caused_another_error_is_not_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in WORKER.items():
         monkeypatch.setenv(name, value)
     bug = KeyError("x")
@@ -97,7 +103,7 @@ def test_error_that_another_one_followed_is_not_the_end_of_the_task(monkeypatch:
 @pytest.mark.parametrize(
     "line", ["", "{", "[]", '{"type": "StoreError"}', '{"type": "int", "arguments": [1]}']
 )
-def test_line_that_only_looks_like_a_note_is_passed_over(line: str) -> None:
+def test_malformed_note_line_is_ignored(line: str) -> None:
     assert error_in_traceback(f"Traceback (most recent call last):\nauditor error: {line}\n") is None
 
 
@@ -110,7 +116,7 @@ def test_line_that_only_looks_like_a_note_is_passed_over(line: str) -> None:
         StoreError(MESSAGE),
     ],
 )
-def test_error_of_a_real_task_arrives_as_itself(spark: SparkSession, error: AuditorError) -> None:
+def test_task_error_is_restored_on_driver(spark: SparkSession, error: AuditorError) -> None:
     kind, (arguments, options) = type(error), error._creation_arguments
 
     def fail(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -29,15 +29,15 @@ def numbers(part: int) -> Iterator[pa.RecordBatch]:
 
 
 @pytest.mark.parametrize("limit", ["DRIVER_READ_BYTES", "DRIVER_READ_SECONDS"])
-def test_long_reads_are_left_to_tasks(
+def test_reads_over_driver_limit_run_in_tasks(
     spark: SparkSession, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = PartTable(spark, COLUMNS, ((numbers, 3), (numbers, 4)))
     assert isinstance(read_parts(table), pa.Table)
     monkeypatch.setattr(execution, limit, 0)
-    rest = read_parts(table)
-    assert isinstance(rest, PartTable)
-    assert sorted(row["entry_id"] for row in rest.frame().collect()) == [0, 0, 1, 1, 2, 2, 3]
+    unread_parts = read_parts(table)
+    assert isinstance(unread_parts, PartTable)
+    assert sorted(row["entry_id"] for row in unread_parts.frame().collect()) == [0, 0, 1, 1, 2, 2, 3]
 
 
 def test_rows_that_the_driver_has_read_are_not_read_again(spark: SparkSession, tmp_path: Path) -> None:
@@ -50,17 +50,17 @@ def test_rows_that_the_driver_has_read_are_not_read_again(spark: SparkSession, t
             yield pa.record_batch({"entry_id": pa.array([part] * part, pa.int64())})
 
     table = PartTable(spark, COLUMNS, tuple((read, part) for part in (10, 20, 1_000_000, 30)))
-    rest = read_parts(table)
-    assert isinstance(rest, PartTable)
+    unread_parts = read_parts(table)
+    assert isinstance(unread_parts, PartTable)
     assert begun.read_text() == "10 20 1000000 "
-    rest.write(fs.LocalFileSystem(), str(tmp_path / "written"))
-    for rows in (rest.frame(), spark.read.parquet(str(tmp_path / "written"))):
+    unread_parts.write(fs.LocalFileSystem(), str(tmp_path / "written"))
+    for rows in (unread_parts.frame(), spark.read.parquet(str(tmp_path / "written"))):
         counts = {row["entry_id"]: row["count"] for row in rows.groupBy("entry_id").count().collect()}
         assert counts == {10: 30, 20: 60, 30: 90, 1_000_000: 3_000_000}
     assert sorted(begun.read_text().split()[3:]) == ["1000000", "1000000", "30", "30"]
 
 
-def test_a_source_without_a_part_has_no_row(spark: SparkSession) -> None:
+def test_source_without_parts_gives_empty_table(spark: SparkSession) -> None:
     rows = read_parts(PartTable.from_parts(spark, SCHEMA, read_part, ()))
     assert isinstance(rows, pa.Table)
     assert rows.num_rows == 0
@@ -68,7 +68,7 @@ def test_a_source_without_a_part_has_no_row(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("table_bytes", [TINY_BYTES, TINY_BYTES + 1])
-def test_a_union_has_no_more_tasks_than_partitions(spark: SparkSession, table_bytes: int) -> None:
+def test_merged_union_has_at_most_session_partitions(spark: SparkSession, table_bytes: int) -> None:
     with query_plans(spark) as plans:
         plans.fit_to_tables(table_bytes, 0)
         union = reduce(lambda rows, query: rows.union(query), [spark.range(n, n + 1) for n in range(5)])

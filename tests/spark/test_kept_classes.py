@@ -32,31 +32,35 @@ def run(classes: KeptClasses, class_path: str) -> str:
     return done.stdout
 
 
-def cut(archive: Path) -> None:
+def truncate(archive: Path) -> None:
     os.truncate(archive, archive.stat().st_size // 2)
 
 
-def lose(archive: Path) -> None:
+def delete_archive(archive: Path) -> None:
     archive.unlink()
 
 
-def leave(archive: Path) -> None:
+def leave_unchanged(archive: Path) -> None:
     """As a process leaves it that has ended as it should."""
 
 
-@pytest.mark.parametrize(("harm", "kept"), [(leave, 1), (cut, 0), (lose, 0)])
-def test_an_archive_is_kept_if_it_is_whole(harm: Callable[[Path], None], kept: int, cache: Path) -> None:
+@pytest.mark.parametrize(
+    ("harm", "archive_count"), [(leave_unchanged, 1), (truncate, 0), (delete_archive, 0)]
+)
+def test_archive_is_stored_only_if_complete(
+    harm: Callable[[Path], None], archive_count: int, cache: Path
+) -> None:
     jars = os.pathsep.join(map(str, zookeeper_jars()))
     classes = KeptClasses(MAIN, jars)
-    said = run(classes, jars)
+    output = run(classes, jars)
     assert classes.awaited
-    [made] = cache.glob("*/classes.jsa")
-    made.chmod(0o600)
-    harm(made)
+    [archive] = cache.glob("*/classes.jsa")
+    archive.chmod(0o600)
+    harm(archive)
     classes.keep()
     assert not classes.awaited
-    assert len(list(cache.glob("classes-*.jsa"))) == kept
+    assert len(list(cache.glob("classes-*.jsa"))) == archive_count
     assert list(cache.glob("*/")) == []
     again = KeptClasses(MAIN, jars)
-    assert any("SharedArchiveFile" in option for option in again.options()) == bool(kept)
-    assert run(KeptClasses(MAIN, jars), jars) == said
+    assert any("SharedArchiveFile" in option for option in again.options()) == bool(archive_count)
+    assert run(KeptClasses(MAIN, jars), jars) == output

@@ -34,25 +34,25 @@ def size_questions(source: str) -> Iterator[str]:
             yield node.attr
 
 
-def test_only_spark_asks_for_sizes() -> None:
-    found = [
+def test_only_spark_package_uses_size_functions() -> None:
+    uses = [
         f"{module.relative_to(HOUSE)}: {name}"
         for module in MODULES
         if floor_of(module) != "spark"
         for name in size_questions(module.read_text("utf-8"))
     ]
-    assert found == []
+    assert uses == []
 
 
-def test_only_spark_looks_whether_a_table_is_empty() -> None:
-    found = [
+def test_only_spark_package_checks_for_empty_tables() -> None:
+    module_paths = [
         str(module.relative_to(HOUSE))
         for module in MODULES
         if floor_of(module) != "spark" and str(module.relative_to(HOUSE)) not in ASSEMBLE_TABLES
         for node in ast.walk(ast.parse(module.read_text("utf-8")))
         if isinstance(node, ast.Attribute) and node.attr == "empty_table_names"
     ]
-    assert found == []
+    assert module_paths == []
 
 
 @pytest.mark.parametrize(
@@ -63,5 +63,5 @@ def test_only_spark_looks_whether_a_table_is_empty() -> None:
         "execution.read_parts(t)",
     ],
 )
-def test_a_question_is_seen(line: str) -> None:
+def test_size_use_in_source_line_is_detected(line: str) -> None:
     assert list(size_questions(line))

@@ -24,7 +24,7 @@ def settings(spark: SparkSession) -> list[str | None]:
     return [spark.conf.get(key) for key in KEYS]
 
 
-def broken_off(spark: SparkSession) -> None:
+def fail_inside_plans(spark: SparkSession) -> None:
     with query_plans(spark) as plans:
         plans.fit_to_tables(SMALL_BYTES, 0)
         assert settings(spark) == ["false", "false", "NO_CODEGEN", "2"]
@@ -43,10 +43,10 @@ def test_tiny_tables_are_joined_in_one_task(spark: SparkSession) -> None:
     assert (settings(spark), spark.conf.get(broadcast)) == had
 
 
-def test_a_session_is_set_for_small_tables_and_given_back_as_it_was(spark: SparkSession) -> None:
+def test_session_settings_for_small_tables_are_restored_after_error(spark: SparkSession) -> None:
     had = settings(spark)
     with pytest.raises(KeyError):
-        broken_off(spark)
+        fail_inside_plans(spark)
     assert settings(spark) == had
 
 
@@ -62,14 +62,14 @@ def test_large_tables_are_joined_in_partitions_that_fit_in_memory(spark: SparkSe
     assert [spark.conf.get(size) for size in sizes] == believed
 
 
-def test_a_session_of_few_partitions_gets_no_more_of_them(spark: SparkSession) -> None:
+def test_session_with_one_shuffle_partition_keeps_it(spark: SparkSession) -> None:
     with query_plans(spark) as plans:
         spark.conf.set("spark.sql.shuffle.partitions", "1")
         plans.fit_to_tables(0, 0)
         assert spark.conf.get("spark.sql.shuffle.partitions") == "1"
 
 
-def test_plans_follow_what_was_read_since(spark: SparkSession) -> None:
+def test_plans_change_when_table_sizes_grow(spark: SparkSession) -> None:
     had = settings(spark)
     with query_plans(spark) as plans:
         plans.fit_to_tables(TINY_BYTES, 0)

@@ -52,14 +52,14 @@ def held(temporary: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
         running.kill()
 
 
-def test_names_are_not_guessed_and_directories_private(temporary: Path) -> None:
-    with scratch_directory("a") as one, scratch_directory("a") as other:
-        assert one != other
-        assert {Path(each).stat().st_mode & 0o777 for each in (one, other)} == {0o700}
+def test_scratch_directories_are_unique_and_private(temporary: Path) -> None:
+    with scratch_directory("a") as first_dir, scratch_directory("a") as second_dir:
+        assert first_dir != second_dir
+        assert {Path(path).stat().st_mode & 0o777 for path in (first_dir, second_dir)} == {0o700}
     assert not [*temporary.iterdir()]
 
 
-def test_what_is_used_stays_and_what_a_killed_process_left_goes(
+def test_scratch_directory_of_live_process_is_kept_and_of_killed_process_removed(
     held: tuple[subprocess.Popen[str], Path], temporary: Path
 ) -> None:
     running, path = held
@@ -73,7 +73,9 @@ def test_what_is_used_stays_and_what_a_killed_process_left_goes(
 
 
 @pytest.mark.spark
-def test_what_a_killed_java_left_goes_too(temporary: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_scratch_files_of_killed_java_are_removed(
+    temporary: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     disk = tmp_path_factory.mktemp("disk")
     place = os.environ | {"TMPDIR": str(temporary), "SPARK_LOCAL_DIRS": f"{disk},{disk}/none"}
     with subprocess.Popen(
@@ -82,18 +84,18 @@ def test_what_a_killed_java_left_goes_too(temporary: Path, tmp_path_factory: pyt
         assert running.stdout is not None
         os.kill(int(running.stdout.readline()), signal.SIGKILL)
         running.kill()
-    left = [*temporary.iterdir(), *(path for path in disk.iterdir() if path.name != "none")]
-    assert all((path / SCRATCH_MARK_FILE).is_file() for path in left)
-    assert [path for each in left for path in each.glob("blockmgr-*")]
-    for path in left:
+    leftovers = [*temporary.iterdir(), *(path for path in disk.iterdir() if path.name != "none")]
+    assert all((path / SCRATCH_MARK_FILE).is_file() for path in leftovers)
+    assert [path for leftover in leftovers for path in leftover.glob("blockmgr-*")]
+    for path in leftovers:
         os.utime(path, (0, 0))
     for parent in (temporary, disk):
         with scratch_directory("a", parent):
             pass
-    assert not [path for path in left if path.exists()]
+    assert not [path for path in leftovers if path.exists()]
 
 
-def test_nothing_else_is_taken_away(temporary: Path) -> None:
+def test_unrelated_files_are_not_removed(temporary: Path) -> None:
     (temporary / "bkaudit-file").touch()
     (temporary / "other").mkdir()
     (temporary / "bkaudit-link").symlink_to("other")
@@ -114,13 +116,13 @@ def test_nothing_else_is_taken_away(temporary: Path) -> None:
     assert (temporary / "bkaudit-runs" / "newest").is_dir()
 
 
-def test_a_file_that_was_not_finished_goes_with_the_next_of_its_name(tmp_path: Path) -> None:
-    old, new, other = (
+def test_stale_partial_file_is_removed_by_next_write_of_same_file(tmp_path: Path) -> None:
+    old, new, other_file = (
         tmp_path / f".{name}.part" for name in ("a.html.01234567", "a.html.89abcdef", "b.01234567")
     )
-    for path in (old, new, other):
+    for path in (old, new, other_file):
         path.touch()
-    for path in (old, other):
+    for path in (old, other_file):
         os.utime(path, (time.time() - 90_000,) * 2)
     write_whole(str(tmp_path / "a.html"), lambda out: out.write(b"whole"))
-    assert {path.name for path in tmp_path.iterdir()} == {"a.html", new.name, other.name}
+    assert {path.name for path in tmp_path.iterdir()} == {"a.html", new.name, other_file.name}

@@ -19,10 +19,10 @@ from auditor.spark.session import build_session
 if TYPE_CHECKING:
     Start = Callable[[SparkSession, Path], object]
 
-REFUSED = "Spark Connect: .* spark-submit or --master"
+CONNECT_REFUSAL = "Spark Connect: .* spark-submit or --master"
 
 
-class Connected:
+class ConnectSession:
     """What a client of Spark Connect is to a program that does not look closer: a session."""
 
     __module__ = "pyspark.sql.connect.session"
@@ -37,17 +37,17 @@ class Connected:
     ],
     ids=["session", "audit", "collect"],
 )
-def test_a_session_of_spark_connect_is_refused_with_a_way_out(start: Start, tmp_path: Path) -> None:
+def test_spark_connect_session_is_refused_with_advice(start: Start, tmp_path: Path) -> None:
     (tmp_path / "m").write_text('{"path": "/ledgers", "czxid": 1}\n')
-    session: Any = Connected()
-    with pytest.raises(UsageError, match=REFUSED):
+    session: Any = ConnectSession()
+    with pytest.raises(UsageError, match=CONNECT_REFUSAL):
         start(session, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("SPARK_REMOTE", "sc://localhost"), ("SPARK_API_MODE", "connect")]
 )
-def test_an_environment_of_spark_connect_is_refused(
+def test_spark_connect_environment_is_refused(
     name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)

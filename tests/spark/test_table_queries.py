@@ -31,7 +31,7 @@ class FewTables:
     empty_table_names: frozenset[str] = frozenset({"marks", "orphans"})
 
 
-def never(_: FewTables) -> DataFrame:
+def fail_if_called(_: FewTables) -> DataFrame:
     raise AssertionError("the query was made")
 
 
@@ -45,16 +45,16 @@ def never(_: FewTables) -> DataFrame:
         (None, True),
     ],
 )
-def test_a_query_is_due_unless_all_its_tables_are_empty(
+def test_query_is_dropped_only_if_all_its_tables_are_empty(
     asks: str | tuple[str, ...] | None, is_due: bool
 ) -> None:
-    query = TableQuery(asks, never)
+    query = TableQuery(asks, fail_if_called)
     assert bool(drop_empty_queries([query], FewTables())) == is_due
     if not is_due:
         assert collect_query(query, FewTables()) == []
 
 
-def test_empty_tables_and_those_derived_from_them_are_known(spark: SparkSession) -> None:
+def test_empty_tables_and_tables_derived_from_them_are_detected(spark: SparkSession) -> None:
     empty = arrow_frame(spark, COLUMNS.empty_table())
     full = arrow_frame(spark, pa.table({"ledger_id": [3]}))
     frames = {

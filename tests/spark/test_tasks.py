@@ -21,7 +21,7 @@ from auditor.spark.tasks import restore_task_errors
 from tests.servers.zookeeper import ZooKeeperProcess, write, writer
 
 
-def test_a_store_that_goes_away_in_a_task_is_a_store_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_zookeeper_stopped_during_task_raises_store_error(spark: SparkSession, tmp_path: Path) -> None:
     auditor.register(spark)
     with ZooKeeperProcess(tmp_path / "server") as server:
         with writer(server.hosts) as client:
@@ -34,13 +34,15 @@ def test_a_store_that_goes_away_in_a_task_is_a_store_error(spark: SparkSession, 
         }
         ledgers = spark.read.format("bookkeeper_ledgers").options(**options, parts="2").load()
 
-        def end_amid() -> None:
-            while not (reading(spark) and server.connections()):
+        def stop_server_during_read() -> None:
+            while not (has_running_tasks(spark) and server.connections()):
                 time.sleep(0.05)
             server.kill()
 
         spark.sparkContext.setJobGroup(GROUP, "reads a store that goes away")
-        away = threading.Thread(target=end_amid, daemon=True)  # a test that fails must not keep the run
+        away = threading.Thread(
+            target=stop_server_during_read, daemon=True
+        )  # a test that fails must not keep the run
         away.start()
         with (
             pytest.raises(StoreError, match=rf"^cannot connect to ZooKeeper at {server.hosts}: .*TLS$"),
@@ -55,7 +57,7 @@ def test_a_store_that_goes_away_in_a_task_is_a_store_error(spark: SparkSession, 
 GROUP = "a store that goes away"
 
 
-def reading(spark: SparkSession) -> bool:
+def has_running_tasks(spark: SparkSession) -> bool:
     """Whether tasks of the group run; they are planned before that, over another connection."""
     tracker = spark.sparkContext.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(GROUP)]
@@ -63,7 +65,7 @@ def reading(spark: SparkSession) -> bool:
     return any(stage is not None and stage.numActiveTasks > 0 for stage in stages)
 
 
-def test_a_wrong_option_is_a_usage_error(spark: SparkSession) -> None:
+def test_missing_metadata_option_raises_usage_error(spark: SparkSession) -> None:
     auditor.register(spark)
     with (
         pytest.raises(UsageError, match=r"^bookkeeper_ledgers: set the option metadata, for example to"),
@@ -72,26 +74,26 @@ def test_a_wrong_option_is_a_usage_error(spark: SparkSession) -> None:
         spark.read.format("bookkeeper_ledgers").load().count()
 
 
-def test_other_errors_pass_as_they_are(spark: SparkSession) -> None:
+def test_other_errors_pass_through_unchanged(spark: SparkSession) -> None:
     @F.udf("long", useArrow=False)
     def broken(_: int) -> int:
         raise ValueError("nothing of ours")
 
-    with pytest.raises(Exception, match="nothing of ours") as other, restore_task_errors():
+    with pytest.raises(Exception, match="nothing of ours") as raised, restore_task_errors():
         spark.range(1).select(broken("id")).collect()
-    assert not isinstance(other.value, (StoreError, UsageError))
+    assert not isinstance(raised.value, (StoreError, UsageError))
     with pytest.raises(UsageError, match=r"^mine$"), restore_task_errors():
         raise UsageError("mine")
 
 
 @pytest.mark.parametrize(
-    ("master", "seen", "refused"),
+    ("master", "is_visible", "refused"),
     [("spark://h:1", False, True), ("spark://h:1", True, False), ("local[2]", False, False)],
 )
-def test_a_directory_that_executors_do_not_see_is_refused(
-    master: str, seen: bool, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_directory_hidden_from_executors_is_refused(
+    master: str, is_visible: bool, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "_probe_from_tasks", lambda *_: seen)
+    monkeypatch.setattr(tasks, "_probe_from_tasks", lambda *_: is_visible)
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master))
     with pytest.raises(UsageError, match="do not see this directory") if refused else nullcontext():
         tasks.require_shared(session, LocalFileSystem(), str(tmp_path / "run"))

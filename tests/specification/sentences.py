@@ -11,8 +11,8 @@ Test = TypeVar("Test", bound=Callable[..., None])
 def sentence(number: str) -> Callable[[Test], Test]:
     """Name the sentence of SENTENCES.md that a test is about; `test_sentences` reads the name."""
 
-    def marked(test: Test) -> Test:
+    def decorate(test: Test) -> Test:
         return test
 
     assert number
-    return marked
+    return decorate

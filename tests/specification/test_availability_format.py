@@ -27,18 +27,18 @@ EXAMPLE_2 = [1, 2, 3, 6, 7, 8, 11, 13, 16, 17, 18, 21, 22]
 
 
 def groups(entries: list[int]) -> list[tuple[int, int, int, int]]:
-    found: list[tuple[int, int, int, int]] = decode(encode(groups_of_entries(entries))).tolist()
-    return found
+    decoded_groups: list[tuple[int, int, int, int]] = decode(encode(groups_of_entries(entries))).tolist()
+    return decoded_groups
 
 
 @sentence("34-01")
-def test_the_answer_to_a_listing_has_status_ledger_and_encoded_entries() -> None:
+def test_list_response_has_status_ledger_and_encoded_entries() -> None:
     value = encode(groups_of_entries(EXAMPLE_1))
     body = pb.GetListOfEntriesOfLedgerResponse(status=0, ledgerId=7, availabilityOfEntriesOfLedger=value)
     header = pb.ResponseHeader(version=pb.VERSION_THREE, operation=pb.GET_LIST_OF_ENTRIES_OF_LEDGER, txnId=1)
     message = pb.ListResponse(header=header, status=0, getListOfEntriesOfLedgerResponse=body)
-    heard = list_answer(message.SerializeToString())
-    assert (heard.status, heard.ledger_id, heard.availability) == (0, 7, value)
+    answer = list_answer(message.SerializeToString())
+    assert (answer.status, answer.ledger_id, answer.availability) == (0, 7, value)
 
 
 @sentence("34-02")
@@ -74,7 +74,7 @@ def test_the_second_number_is_the_first_entry_of_the_last_sequence() -> None:
 
 
 @sentence("34-08")
-def test_groups_stand_in_order_and_for_exactly_the_entries() -> None:
+def test_groups_are_sorted_and_cover_exactly_the_entries() -> None:
     entries = [40, 0, 7, 6, 3, 100, 41]
     value = decode(encode(groups_of_entries(entries)))
     assert value["first_start"].tolist() == sorted(value["first_start"].tolist())
@@ -82,7 +82,7 @@ def test_groups_stand_in_order_and_for_exactly_the_entries() -> None:
 
 
 @sentence("34-09")
-def test_a_healthy_replica_is_one_group_of_write_quorum_every_ensemble_size() -> None:
+def test_healthy_replica_is_one_group_of_write_quorum_per_ensemble_size() -> None:
     batch = stripe(*(np.array([number]) for number in (0, 299_999, 2, 5, 3)))
     assert fold(batch).groups().tolist() == [(0, 299_995, 3, 5)]
 
@@ -123,7 +123,7 @@ def test_the_next_four_bytes_are_the_number_of_groups() -> None:
 
 
 @sentence("34-16")
-def test_the_rest_of_the_reserved_bytes_is_zero() -> None:
+def test_remaining_reserved_header_bytes_are_zero() -> None:
     assert encode(groups_of_entries(EXAMPLE_2))[8:64] == bytes(56)
 
 
@@ -135,15 +135,15 @@ def test_thousands_of_entries_need_fewer_bytes_than_an_array_of_bits() -> None:
 
 
 @sentence("34-18")
-def test_an_encoder_and_a_decoder_are_each_others_inverse() -> None:
+def test_encoding_and_decoding_are_inverse() -> None:
     for entries in (EXAMPLE_1, EXAMPLE_2):
-        wanted = groups_of_entries(entries)
-        assert decode(encode(wanted)).tolist() == wanted.tolist()
-        assert encode(decode(encode_unfolded(wanted))) == encode(wanted)
+        expected_groups = groups_of_entries(entries)
+        assert decode(encode(expected_groups)).tolist() == expected_groups.tolist()
+        assert encode(decode(encode_unfolded(expected_groups))) == encode(expected_groups)
 
 
 @sentence("34-19")
-def test_cost_follows_groups_and_not_entries() -> None:
+def test_encoding_cost_depends_on_groups_not_entries() -> None:
     trillion = np.array([(0, 3 * 10**12, 2, 3)], GROUP)
     # A loop over a trillion entries would not end.
     value = encode(trillion)

@@ -43,14 +43,14 @@ HTTP = Endpoint("http", "10.0.0.1", 8080, "http")
 
 def nodes(**values: bytes) -> ClusterNodes:
     """Znodes by their path below the root, "/" written as "__"."""
-    found: Mapping[str, Znode] = {
+    znodes: Mapping[str, Znode] = {
         path: Znode(f"/ledgers/{path}", data, 1, 1, 5, 5, 0, 1)
         for path, data in ((name.replace("__", "/"), data) for name, data in values.items())
     }
-    return ClusterNodes(found, 5, "0x1")
+    return ClusterNodes(znodes, 5, "0x1")
 
 
-def registered(host: str) -> bytes:
+def registration_bytes(host: str) -> bytes:
     info = BookieServiceInfoFormat()
     info.endpoints.add(id="bookie", host=host, port=3181, protocol="bookie-rpc")
     data: bytes = info.SerializeToString()
@@ -64,12 +64,12 @@ def members(*bookies: str) -> tuple[str, ...]:
 
 
 @sentence("41-01")
-def test_an_id_is_a_text_that_is_kept_as_it_is_written() -> None:
+def test_bookie_id_text_is_preserved() -> None:
     assert members("Bookie-7", "bookie-7") == ("Bookie-7", "bookie-7")
 
 
 @sentence("41-02")
-def test_metadata_and_registrations_keep_their_text_form() -> None:
+def test_metadata_and_registrations_preserve_host_port_ids() -> None:
     assert members("bk1:3181") == ("bk1:3181",)
     [row] = registrations(nodes(**{"available__bk1:3181": b""}))
     assert row["bookie_id"] == "bk1:3181"
@@ -83,29 +83,29 @@ def test_an_id_maps_to_the_endpoint_that_the_bookie_registered() -> None:
 
 
 @sentence("41-04")
-def test_an_address_makes_an_id_of_host_and_port() -> None:
+def test_address_is_converted_to_id_of_host_and_port() -> None:
     assert legacy_address("bk1:3181") == ("bk1", 3181)
     assert str(Address("bk1", 3181, is_from_id=True)) == "bk1:3181"
 
 
 @sentence("41-05")
-def test_bookies_are_told_apart_by_id_and_not_by_address() -> None:
-    rows = registrations(nodes(available__a=registered("h"), available__b=registered("h")))
+def test_bookies_are_distinguished_by_id_not_by_address() -> None:
+    rows = registrations(nodes(available__a=registration_bytes("h"), available__b=registration_bytes("h")))
     # One address for two ids: neither answer can be told from the other's, so nobody is asked.
-    assert {name: type(found) for name, found in find_endpoints(rows, ["a", "b"]).items()} == {
+    assert {name: type(endpoint) for name, endpoint in find_endpoints(rows, ["a", "b"]).items()} == {
         "a": str,
         "b": str,
     }
 
 
 @sentence("41-06")
-def test_an_id_is_not_empty() -> None:
+def test_empty_bookie_id_is_rejected() -> None:
     assert not is_accepted("")
     assert not re.fullmatch(PORTABLE_PATTERN, "")
 
 
 @sentence("41-07")
-def test_an_id_has_letters_digits_colons_dashes_and_dots_alone() -> None:
+def test_bookie_id_allows_only_letters_digits_colons_dashes_and_dots() -> None:
     assert is_accepted("Az09:-.")
     assert [character for character in " /,é\n" if is_accepted(f"bk{character}1")] == []
     # The server lets these pass by a slip of its pattern; the program reports such ids.
@@ -116,15 +116,15 @@ def test_an_id_has_letters_digits_colons_dashes_and_dots_alone() -> None:
 
 @sentence("41-08")
 def test_without_the_resolver_an_id_is_read_as_host_and_port() -> None:
-    found = resolve_address("bk1:3181", Registration([RPC]), reads_registrations=False)
-    assert found == Address("bk1", 3181, is_from_id=True)
+    address = resolve_address("bk1:3181", Registration([RPC]), reads_registrations=False)
+    assert address == Address("bk1", 3181, is_from_id=True)
 
 
 @sentence("41-09")
-def test_without_the_resolver_a_custom_id_cannot_be_reached() -> None:
-    found = resolve_address("bookie-7", Registration([RPC]), reads_registrations=False)
-    assert isinstance(found, UnresolvedBookie)
-    assert found.reason_kind is NoAddressReason.NO_ADDRESS
+def test_without_the_resolver_custom_id_has_no_address() -> None:
+    resolution = resolve_address("bookie-7", Registration([RPC]), reads_registrations=False)
+    assert isinstance(resolution, UnresolvedBookie)
+    assert resolution.reason_kind is NoAddressReason.NO_ADDRESS
 
 
 @pytest.mark.parametrize("key", ADDRESS_RESOLVER_KEYS)
@@ -142,18 +142,19 @@ def test_a_configuration_file_switches_the_resolver_off(key: str) -> None:
     [(True, {"bookie-7": "10.0.0.1", "bk1:3181": "10.0.0.2"}), (False, {"bk1:3181": "bk1"})],
 )
 @sentence("41-22")
-def test_checks_look_for_a_bookie_where_clients_with_this_flag_do(
-    resolves: bool, address: Mapping[str, str]
-) -> None:
+def test_checks_follow_client_address_resolver_setting(resolves: bool, address: Mapping[str, str]) -> None:
     rows = registrations(
         nodes(
-            **{"available__bookie-7": registered("10.0.0.1"), "available__bk1:3181": registered("10.0.0.2")}
+            **{
+                "available__bookie-7": registration_bytes("10.0.0.1"),
+                "available__bk1:3181": registration_bytes("10.0.0.2"),
+            }
         )
     )
     cluster = ClusterFacts("x", 5, live=False, layout="flat", two_scans=False, resolves_ids=resolves)
     roster = Roster.read(lambda name: rows if name == "registrations" else [], cluster)
-    found = {row["bookie_id"]: roster.client_address(row) for row in rows}
-    assert {name: at[0] for name, at in found.items() if at is not None} == address
+    addresses = {row["bookie_id"]: roster.client_address(row) for row in rows}
+    assert {name: host_port[0] for name, host_port in addresses.items() if host_port is not None} == address
     missing = [finding["bookie_id"] for finding in endpoint_missing(roster)]
     assert missing == ([] if resolves else ["bookie-7"])
     [drift] = endpoint_drift(roster)
@@ -162,44 +163,44 @@ def test_checks_look_for_a_bookie_where_clients_with_this_flag_do(
 
 @sentence("41-10")
 def test_the_resolver_is_on_by_default() -> None:
-    [row] = registrations(nodes(**{"available__bookie-7": registered("10.0.0.1")}))
+    [row] = registrations(nodes(**{"available__bookie-7": registration_bytes("10.0.0.1")}))
     assert (row["host"], row["port"], row["unresolved"]) == ("10.0.0.1", 3181, None)
 
 
 @sentence("41-11")
-def test_the_stand_in_of_the_local_host_needs_no_registration() -> None:
+def test_bookie_id_with_port_0_resolves_without_registration() -> None:
     assert resolve_address("bk1:0", None) == Address("bk1", 0, is_from_id=True)
 
 
 @sentence("41-12")
-def test_a_configured_id_is_the_bookies_id() -> None:
-    said = {"journalDirectory": "/j", "ledgerDirectories": "/l", "advertisedAddress": "bk1"}
-    found = parse_bookie_conf({**said, "bookieId": "bookie-7"})
-    assert found is not None
-    assert found.bookie_id == "bookie-7"
+def test_configured_bookie_id_is_used() -> None:
+    conf_values = {"journalDirectory": "/j", "ledgerDirectories": "/l", "advertisedAddress": "bk1"}
+    conf = parse_bookie_conf({**conf_values, "bookieId": "bookie-7"})
+    assert conf is not None
+    assert conf.bookie_id == "bookie-7"
 
 
 @sentence("41-13")
-def test_a_bookie_with_a_custom_id_publishes_its_address_as_endpoint() -> None:
-    [row] = registrations(nodes(**{"available__bookie-7": registered("advertised.example")}))
+def test_address_of_custom_id_bookie_is_its_registered_endpoint() -> None:
+    [row] = registrations(nodes(**{"available__bookie-7": registration_bytes("advertised.example")}))
     assert (row["bookie_id"], row["host"]) == ("bookie-7", "advertised.example")
 
 
 @sentence("41-14")
-def test_the_id_is_the_key_of_the_cookie() -> None:
+def test_bookie_id_is_key_of_cookie() -> None:
     [cookie] = store_cookies(nodes(**{"cookies__bookie-7": cookie_bytes("bookie-7", "b", ["ledgers0"], "x")}))
     assert cookie.bookie_id == "bookie-7"
 
 
 @sentence("41-15")
-def test_a_bookie_whose_id_was_changed_does_not_start() -> None:
+def test_bookie_with_changed_id_is_refused_at_start() -> None:
     stamped = Cookie(5, "bk1:3181", "/j", ("/l",), None, "x")
     renamed = Cookie(5, "bookie-7", "/j", ("/l",), None, "x")
-    there = [BookieDirectory("/j", "journal", stamped), BookieDirectory("/l", "ledger", stamped)]
-    refusal = legacy_refusal(renamed, [], there)
+    directories = [BookieDirectory("/j", "journal", stamped), BookieDirectory("/l", "ledger", stamped)]
+    refusal = legacy_refusal(renamed, [], directories)
     assert refusal is not None
     assert refusal.error == INVALID_COOKIE
-    assert legacy_refusal(stamped, [("bk1:3181", stamped)], there) is None
+    assert legacy_refusal(stamped, [("bk1:3181", stamped)], directories) is None
     empty = [
         BookieDirectory(path, role, MissingVersion(empty=True))
         for path, role in (("/j", "journal"), ("/l", "ledger"))
@@ -208,20 +209,20 @@ def test_a_bookie_whose_id_was_changed_does_not_start() -> None:
 
 
 @sentence("41-16")
-def test_whoever_must_reach_a_bookie_asks_where_it_is_now() -> None:
-    rows = registrations(nodes(**{"available__bk1:3181": registered("10.0.0.9")}))
+def test_bookie_is_contacted_at_its_registered_address() -> None:
+    rows = registrations(nodes(**{"available__bk1:3181": registration_bytes("10.0.0.9")}))
     assert find_endpoints(rows, ["bk1:3181"]) == {"bk1:3181": ("10.0.0.9", 3181)}
 
 
 @sentence("41-17")
-def test_tools_take_ids_of_any_form(tmp_path: Path) -> None:
-    (tmp_path / "info").write_bytes(registered("10.0.0.1"))
+def test_decode_command_accepts_custom_bookie_id(tmp_path: Path) -> None:
+    (tmp_path / "info").write_bytes(registration_bytes("10.0.0.1"))
     outcome = bkaudit("decode", "service-info", str(tmp_path / "info"), "--bookie-id", "bookie-7")
     assert outcome.exit_code == 0, outcome.output
 
 
 @sentence("41-18")
-def test_ids_of_before_are_addresses_still() -> None:
+def test_host_port_id_without_registration_is_an_address() -> None:
     assert resolve_address("bk1:3181", Registration(None)) == Address("bk1", 3181, is_from_id=True)
 
 
@@ -232,6 +233,6 @@ def test_racks_are_looked_up_by_host_and_not_by_id() -> None:
 
 @pytest.mark.parametrize("bookie_id", ["bookie-7", "bk1:3181"])
 @sentence("41-20")
-def test_bookies_and_their_address_may_differ(bookie_id: str) -> None:
-    [row] = registrations(nodes(**{f"available__{bookie_id}": registered("10.9.9.9")}))
+def test_bookie_id_may_differ_from_registered_address(bookie_id: str) -> None:
+    [row] = registrations(nodes(**{f"available__{bookie_id}": registration_bytes("10.9.9.9")}))
     assert (row["bookie_id"], row["host"]) == (bookie_id, "10.9.9.9")

@@ -32,40 +32,40 @@ def journal_of(*records: bytes) -> bytes:
     return journal_header() + b"".join(records)
 
 
-def framed(entry: bytes) -> bytes:
+def frame_entry(entry: bytes) -> bytes:
     return struct.pack(">i", len(entry)) + entry
 
 
 @sentence("35-30")
-def test_version_1_is_ledger_entry_last_add_confirmed_and_length() -> None:
+def test_version_1_header_has_ledger_entry_last_add_confirmed_and_length() -> None:
     header = decode_header(VERSION_1)
     assert (header.version, header.ledger, header.entry_id) == (1, LedgerId(7), 3)
     assert (header.last_add_confirmed, header.length) == (2, 40)
 
 
 @sentence("35-31")
-def test_the_digest_of_version_1_begins_at_byte_32_and_the_payload_behind_it() -> None:
+def test_digest_of_version_1_starts_at_byte_32_before_payload() -> None:
     entry = bytes.fromhex("00" * 16 + "ff" * 8 + "00" * 7 + "07" + "2e233f22") + b"entry-0"
     assert decode_header(entry).header_bytes == 32
     assert digest_matches(entry, 32, "CRC32C") is True
 
 
 @sentence("35-32")
-def test_a_ledger_id_of_version_1_is_positive() -> None:
+def test_negative_ledger_id_of_version_1_is_rejected() -> None:
     assert decode_header(struct.pack(">qqqq", 2**63 - 1, 3, 2, 40)).version == 1
     with pytest.raises(DecodeError):
         decode_header(struct.pack(">qqqq", -1, 3, 2, 40).ljust(41, b"\0"))
 
 
 @sentence("35-33")
-def test_version_2_is_flags_scope_and_the_fields_of_version_1() -> None:
+def test_version_2_header_has_flags_scope_and_the_fields_of_version_1() -> None:
     header = decode_header(version_2(scope=-9))
     assert (header.version, header.ledger, header.entry_id) == (2, LedgerId(7, scope=-9), 3)
     assert (header.last_add_confirmed, header.length) == (2, 40)
 
 
 @sentence("35-34")
-def test_the_digest_of_version_2_begins_behind_its_header() -> None:
+def test_digest_of_version_2_starts_after_header() -> None:
     assert decode_header(version_2()).header_bytes == len(version_2()) == 41
 
 
@@ -83,36 +83,38 @@ def test_the_first_byte_of_version_2_is_negative() -> None:
 
 
 @sentence("35-37")
-def test_the_version_is_in_the_first_byte() -> None:
+def test_version_is_read_from_first_byte() -> None:
     with pytest.raises(DecodeError, match="version 5"):
         decode_header(version_2(flags=0xD3))
 
 
 @sentence("35-38")
-def test_a_decoder_tells_both_versions_apart_by_the_first_byte() -> None:
+def test_decoder_distinguishes_versions_by_first_byte() -> None:
     assert [decode_header(entry).version for entry in (VERSION_1, version_2())] == [1, 2]
 
 
 @sentence("35-39")
 def test_the_journal_takes_the_scope_from_the_entry() -> None:
-    data = journal_of(framed(version_2(scope=5)))
-    [records] = Journal.open(lambda at, length: data[at : at + length], len(data)).records()
+    data = journal_of(frame_entry(version_2(scope=5)))
+    [records] = Journal.open(lambda offset, length: data[offset : offset + length], len(data)).records()
     assert [records.scope_ids.tolist(), records.ledger_ids.tolist()] == [[5], [7]]
 
 
 @sentence("35-40")
 def test_the_entry_log_takes_the_scope_from_the_entry() -> None:
     data = log_header() + scoped(5, 7, 3)
-    [found] = EntryLogRecords(lambda at, length: data[at : at + length], len(data)).entries()
-    assert [found.scope_ids.tolist(), found.ledger_ids.tolist()] == [[5], [7]]
+    [entry_batch] = EntryLogRecords(
+        lambda offset, length: data[offset : offset + length], len(data)
+    ).entries()
+    assert [entry_batch.scope_ids.tolist(), entry_batch.ledger_ids.tolist()] == [[5], [7]]
 
 
 @sentence("35-41")
 def test_the_scope_is_part_of_the_key_of_unflushed_entries() -> None:
     entries = [struct.pack(">Bqqqqq", VERSION_2_FLAGS, scope, 7, scope, 2, 40) for scope in (1, 2)]
-    shown = decode_journal(io.BytesIO(journal_of(record(7, 0), *map(framed, entries))), entries=True)
-    held = {(row["scope_id"], row["ledger_id"]): row["entries"] for row in shown["largest"]}
-    assert held == {("0", "7"): [0], ("1", "7"): [1], ("2", "7"): [2]}
+    shown = decode_journal(io.BytesIO(journal_of(record(7, 0), *map(frame_entry, entries))), entries=True)
+    entries_by_ledger = {(row["scope_id"], row["ledger_id"]): row["entries"] for row in shown["largest"]}
+    assert entries_by_ledger == {("0", "7"): [0], ("1", "7"): [1], ("2", "7"): [2]}
 
 
 @sentence("35-42")
@@ -122,8 +124,8 @@ def test_version_2_takes_nine_bytes_more_on_the_wire() -> None:
 
 @sentence("35-43")
 def test_version_2_takes_nine_bytes_more_in_the_journal() -> None:
-    data = journal_of(framed(VERSION_1), framed(version_2()), framed(VERSION_1))
-    [records] = Journal.open(lambda at, length: data[at : at + length], len(data)).records()
+    data = journal_of(frame_entry(VERSION_1), frame_entry(version_2()), frame_entry(VERSION_1))
+    [records] = Journal.open(lambda offset, length: data[offset : offset + length], len(data)).records()
     first, second, third = records.offsets.tolist()
     assert (third - second) - (second - first) == 9
 
@@ -131,6 +133,8 @@ def test_version_2_takes_nine_bytes_more_in_the_journal() -> None:
 @sentence("35-44")
 def test_version_2_takes_nine_bytes_more_in_the_entry_log() -> None:
     data = log_header() + log_record(7, 3, 16) + scoped(5, 7, 3)
-    [found] = EntryLogRecords(lambda at, length: data[at : at + length], len(data)).entries()
-    plain, with_scope = found.sizes.tolist()
+    [entry_batch] = EntryLogRecords(
+        lambda offset, length: data[offset : offset + length], len(data)
+    ).entries()
+    plain, with_scope = entry_batch.sizes.tolist()
     assert with_scope - plain == 9

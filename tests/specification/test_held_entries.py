@@ -30,9 +30,9 @@ from tests.specification.sentences import sentence
 VERSION = b"5\n"
 
 
-def index_rows(root: Path, held: dict[int, list[int]]) -> list[dict[str, Any]]:
+def index_rows(root: Path, entries_by_ledger: dict[int, list[int]]) -> list[dict[str, Any]]:
     directory = make_directory(root, VERSION)
-    for ledger, ids in held.items():
+    for ledger, ids in entries_by_ledger.items():
         file = directory / "current" / index_path.to_path(ledger)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(index_bytes(ids))
@@ -40,7 +40,7 @@ def index_rows(root: Path, held: dict[int, list[int]]) -> list[dict[str, Any]]:
     return [row for part in parts for batch in read_part(part) for row in batch.to_pylist()]
 
 
-def tail(root: Path, files: dict[int, bytes], mark: tuple[int, int]) -> dict[int, list[int]]:
+def read_tail_entries(root: Path, files: dict[int, bytes], mark: tuple[int, int]) -> dict[int, list[int]]:
     """What the journals of a directory hold after a mark, by ledger."""
     (root / "current").mkdir(parents=True)
     (root / "current/VERSION").write_bytes(VERSION)
@@ -52,31 +52,31 @@ def tail(root: Path, files: dict[int, bytes], mark: tuple[int, int]) -> dict[int
 
 
 @sentence("34-20")
-def test_index_files_say_what_is_held(tmp_path: Path) -> None:
+def test_index_files_list_stored_entries(tmp_path: Path) -> None:
     [row] = index_rows(tmp_path / "l0", {7: [0, 2, 5]})
     assert (row["ledger_id"], entries(row["groups"])) == (7, [0, 2, 5])
 
 
 @sentence("34-21")
-def test_unflushed_entries_are_held(tmp_path: Path) -> None:
-    assert tail(tmp_path, {5: journal([(7, 3), (7, 4)])}, (5, 0)) == {7: [3, 4]}
+def test_unflushed_journal_entries_count_as_stored(tmp_path: Path) -> None:
+    assert read_tail_entries(tmp_path, {5: journal([(7, 3), (7, 4)])}, (5, 0)) == {7: [3, 4]}
 
 
 @sentence("34-22")
-def test_rocksdb_says_what_a_bookie_on_dbledgerstorage_holds(tmp_path: Path) -> None:
+def test_rocksdb_index_lists_entries_of_dbledgerstorage(tmp_path: Path) -> None:
     [row] = read_directory(write_bookie(tmp_path / "l0", {7: [0, 2, 5]}))
     assert (row["ledger_id"], entries(row["groups"])) == (7, [0, 2, 5])
 
 
 @sentence("34-23")
-def test_an_index_is_believed_without_its_entry_logs(tmp_path: Path) -> None:
+def test_index_state_is_ok_without_entry_logs(tmp_path: Path) -> None:
     rows = index_rows(tmp_path / "l0", {7: [0]})
     assert not list((tmp_path / "l0").rglob("*.log"))
     assert [row["state"] for row in rows] == ["ok"]
 
 
 @sentence("IN-01")
-def test_a_bookie_has_several_ledger_directories_and_journals_apart(tmp_path: Path) -> None:
+def test_bookie_has_separate_journal_and_ledger_directories(tmp_path: Path) -> None:
     for name in ("journal", "ledgers0", "ledgers1"):
         make_directory(tmp_path / "bk1" / name, VERSION)
     [place] = find_places([str(tmp_path)])
@@ -85,7 +85,7 @@ def test_a_bookie_has_several_ledger_directories_and_journals_apart(tmp_path: Pa
 
 
 @sentence("IN-02")
-def test_journals_are_named_by_their_id_and_replayed_in_its_order(tmp_path: Path) -> None:
+def test_journals_are_listed_in_order_of_hexadecimal_id(tmp_path: Path) -> None:
     (tmp_path / "current").mkdir()
     for name in ("1a1fc8020c4.txn", "9.txn", "1a1fc8020c3.txn", "notes.txt"):
         (tmp_path / "current" / name).touch()
@@ -94,21 +94,21 @@ def test_journals_are_named_by_their_id_and_replayed_in_its_order(tmp_path: Path
 
 
 @sentence("IN-03")
-def test_an_update_is_in_the_journal_before_it_is_in_the_index(tmp_path: Path) -> None:
+def test_update_is_read_from_journal_before_index(tmp_path: Path) -> None:
     assert index_rows(tmp_path / "l0", {}) == []
-    assert tail(tmp_path / "j", {5: journal([(7, 0)])}, (0, 0)) == {7: [0]}
+    assert read_tail_entries(tmp_path / "j", {5: journal([(7, 0)])}, (0, 0)) == {7: [0]}
 
 
 @sentence("IN-04")
-def test_a_full_journal_goes_on_in_the_next_file(tmp_path: Path) -> None:
+def test_journal_continues_in_next_file(tmp_path: Path) -> None:
     files = {5: journal([(7, 0)], spare=0), 6: journal([(7, 1)], spare=0)}
-    assert tail(tmp_path, files, (5, 0)) == {7: [0, 1]}
+    assert read_tail_entries(tmp_path, files, (5, 0)) == {7: [0, 1]}
 
 
 @sentence("IN-05")
-def test_what_stands_before_the_mark_is_left_to_the_index(tmp_path: Path) -> None:
+def test_journal_files_before_mark_are_not_read(tmp_path: Path) -> None:
     files = {4: journal([(9, 9)]), 5: journal([(7, 0)])}
-    assert tail(tmp_path, files, (5, 0)) == {7: [0]}
+    assert read_tail_entries(tmp_path, files, (5, 0)) == {7: [0]}
 
 
 @sentence("IN-06")
@@ -117,15 +117,15 @@ def test_the_mark_names_the_journal_file() -> None:
 
 
 @sentence("IN-07")
-def test_the_mark_says_the_position_in_that_file(tmp_path: Path) -> None:
+def test_mark_gives_position_in_journal_file(tmp_path: Path) -> None:
     data = journal([(7, 0), (7, 1)])
     second = 1024  # each record of version 6 ends a block of 512 bytes
     assert decode_mark(struct.pack(">qq", 5, second)).offset == second
-    assert tail(tmp_path, {5: data}, (5, second)) == {7: [1]}
+    assert read_tail_entries(tmp_path, {5: data}, (5, second)) == {7: [1]}
 
 
 @sentence("IN-08")
-def test_old_journals_are_those_whose_id_is_below_that_of_the_mark(tmp_path: Path) -> None:
+def test_journal_files_with_id_below_mark_are_counted_as_old(tmp_path: Path) -> None:
     files = {file_id: journal([(7, file_id)]) for file_id in (3, 4, 5, 6)}
     (tmp_path / "current").mkdir(parents=True)
     (tmp_path / "current/VERSION").write_bytes(VERSION)

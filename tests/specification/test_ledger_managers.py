@@ -35,36 +35,36 @@ def test_a_hierarchical_layout_keeps_ledgers_below_two_levels() -> None:
 
 
 @sentence("IN-12")
-def test_a_store_says_which_layout_it_has() -> None:
+def test_layout_data_names_layout_kind() -> None:
     kinds = [layout.decode(f"1\n{name}:1".encode()).kind for name in ("flat", "hierarchical")]
     assert kinds == [LayoutKind.FLAT, LayoutKind.HIERARCHICAL]
 
 
 @sentence("IN-13")
-def test_a_flat_ledger_begins_with_l() -> None:
+def test_flat_ledger_name_begins_with_l() -> None:
     assert FLAT.to_path(1) == "L0000000001"
     assert classify(LayoutKind.FLAT, "X0000000001").ledger_id is None
 
 
 @sentence("IN-14")
-def test_what_a_bookie_has_and_the_store_lacks_is_collected(spark: SparkSession) -> None:
+def test_index_ledger_without_metadata_is_orphan(spark: SparkSession) -> None:
     metadata = [ledger(2, {"bk1": {0}})]
     indexes = [index(2, "bk1", {0}), index(3, "bk1", {0})]
     first, rows = ledgers(spark, *metadata), availability(spark, *indexes)
     pairs = pairs_of(spark, metadata, indexes)
-    found = orphans(pairs, rows, first, None, None, SCAN, {"bk1": SCAN}, doubtful_ids(first, None))
-    assert [row["ledger_id"] for row in found.collect()] == [3]
+    orphan_rows = orphans(pairs, rows, first, None, None, SCAN, {"bk1": SCAN}, doubtful_ids(first, None))
+    assert [row["ledger_id"] for row in orphan_rows.collect()] == [3]
 
 
 @sentence("IN-15")
-def test_ids_are_drawn_from_one_counter() -> None:
+def test_idgen_znode_gives_one_id_range() -> None:
     idgen = Znode("/ledgers/idgen", b"", 1, 1, 5, 5, 0, 0, made=70)
     [ids] = find_id_ranges(ClusterNodes({"idgen": idgen}, 5, "0x1"), LayoutKind.HIERARCHICAL)
     assert ids == IdRange(0, 2**63 - 1, 70)
 
 
 @sentence("IN-16")
-def test_an_id_is_written_in_ten_digits() -> None:
+def test_hierarchical_path_of_id_has_ten_digits() -> None:
     assert LEGACY_HIERARCHICAL.to_path(1).replace("/", "").replace("L", "") == "0000000001"
 
 
@@ -74,13 +74,13 @@ def test_an_id_is_split_into_two_four_and_four_digits() -> None:
 
 
 @sentence("IN-18")
-def test_the_three_parts_are_the_path() -> None:
+def test_three_path_parts_give_ledger_id() -> None:
     place = classify(LayoutKind.HIERARCHICAL, "12/3456/L7890".replace("12/", "01/"))
     assert (place.kind, place.ledger_id) == ("ledger", 134567890)
 
 
 @sentence("IN-19")
-def test_ledger_1_lies_where_the_example_says() -> None:
+def test_ledger_1_has_path_of_the_example() -> None:
     assert LEGACY_HIERARCHICAL.to_path(1) == "00/0000/L0001"
     assert LEGACY_HIERARCHICAL.from_path("00/0000/L0001") == 1
 
@@ -94,7 +94,7 @@ def test_a_znode_has_at_most_ten_thousand_ledgers() -> None:
 
 
 @sentence("IN-21")
-def test_collection_goes_from_one_partition_to_the_next() -> None:
+def test_collection_stops_at_range_that_ends_below_previous() -> None:
     # Ranges that ascend are all compared; one that ends below the one before it ends the pass.
     ends = np.array([9_999, 19_999, 15_000, 29_999])
     walk = find_reached_ranges(ends, np.zeros(4, np.bool_))

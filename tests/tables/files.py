@@ -27,7 +27,7 @@ IN_DRIVER = Execution(cast("SparkSession", None))
 """Execution that needs no session, because the tables are small."""
 
 
-def written(
+def write_table_files(
     rows: Sequence[Mapping[str, Any]], schema: pa.Schema, place: Path, files: int = 2, group: int = 3
 ) -> TableFiles:
     """The table of some rows, dealt out to its files in turn."""
@@ -53,7 +53,7 @@ def pairs_of(
             (Evidence.ANSWER, AVAILABILITY, answers, index_replicas),
         )
         accounts = [
-            SourceFiles(account, written(rows, schema, Path(folder, account.name)), read)
+            SourceFiles(account, write_table_files(rows, schema, Path(folder, account.name)), read)
             for account, schema, rows, read in tables
         ]
         rows = find_unequal(IN_DRIVER, accounts, words or BookieTrust())
@@ -63,6 +63,8 @@ def pairs_of(
 def counts_of(spark: SparkSession, indexes: Sequence[Row]) -> DataFrame:
     """How many rows of availability are alike."""
     with TemporaryDirectory() as folder:
-        counts = index_counts(IN_DRIVER, written(indexes, AVAILABILITY, Path(folder, "availability")))
-    table = pa.Table.from_pylist([each._asdict() for each in counts], COUNT_SCHEMA)
+        counts = index_counts(
+            IN_DRIVER, write_table_files(indexes, AVAILABILITY, Path(folder, "availability"))
+        )
+    table = pa.Table.from_pylist([count._asdict() for count in counts], COUNT_SCHEMA)
     return spark.createDataFrame(table, from_arrow_schema(COUNT_SCHEMA))

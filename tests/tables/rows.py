@@ -29,25 +29,26 @@ def unpack(groups: bytes | None) -> set[int]:
     return set(expand(groups_of(groups)).tolist())
 
 
-def index(ledger_id: int | None, bookie_id: str, entries: set[int] | None = None, **said: Any) -> Row:
+def index(ledger_id: int | None, bookie_id: str, entries: set[int] | None = None, **values: Any) -> Row:
     """A row of availability: a whole index file of scope 0, unless it says otherwise."""
     usual = {"scope_id": 0, "state": "ok", "storage": "idx", "groups": pack(entries or set())}
-    return {**usual, "ledger_id": ledger_id, "bookie_id": bookie_id, **said}
+    return {**usual, "ledger_id": ledger_id, "bookie_id": bookie_id, **values}
 
 
-def ledger(ledger_id: int, replicas: Mapping[str, set[int]], **said: Any) -> Row:
+def ledger(ledger_id: int, replicas: Mapping[str, set[int]], **values: Any) -> Row:
     """A closed ledger of scope 0 with these members, each of which should hold these entries."""
     size = len(replicas)
-    last = max((entry for held in replicas.values() for entry in held), default=-1)
+    last = max((entry for entry_ids in replicas.values() for entry in entry_ids), default=-1)
     usual = {
         "scope_id": 0, "status": "ok", "state": "CLOSED", "undecidable": False, "version": 1, "mtime": 0,
         "ensemble_size": size, "write_quorum": size, "ack_quorum": size, "last_entry_id": last,
         "segments": [{"first_entry_id": 0, "ensemble": list(replicas)}],
         "replicas": [
-            {"bookie_id": bookie, "groups": pack(held), "depends": True} for bookie, held in replicas.items()
+            {"bookie_id": bookie, "groups": pack(entry_ids), "depends": True}
+            for bookie, entry_ids in replicas.items()
         ],
     }  # fmt: skip
-    return {**usual, "ledger_id": ledger_id, **said}
+    return {**usual, "ledger_id": ledger_id, **values}
 
 
 def availability(spark: SparkSession, *rows: Row) -> DataFrame:

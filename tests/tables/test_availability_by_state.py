@@ -41,7 +41,7 @@ def as_cut(row: Row, shapes: IndexFileFacts) -> Row:
     return {**row, "state": "cut", "reason": "the file ends inside a page", "offset": length + 1024}
 
 
-def told(frame: DataFrame) -> list[str]:
+def sorted_rows(frame: DataFrame) -> list[str]:
     return sorted(str(row.asDict()) for row in frame.collect())
 
 
@@ -55,16 +55,14 @@ def told(frame: DataFrame) -> list[str]:
         pytest.param([*WHOLE, SHORT, *ODD], id="everything"),
     ],
 )
-def test_the_rows_are_those_of_all_indexes_and_of_what_is_none(spark: SparkSession, rows: list[Row]) -> None:
+def test_union_by_state_equals_rows_with_short_files_marked_cut(spark: SparkSession, rows: list[Row]) -> None:
     shapes, frame = shapes_of(rows), availability(spark, *rows)
-    assert told(union_by_state(frame, shapes)) == told(
+    assert sorted_rows(union_by_state(frame, shapes)) == sorted_rows(
         availability(spark, *(as_cut(row, shapes) for row in rows))
     )
 
 
-def test_a_question_after_a_state_that_does_not_occur_reads_no_file(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_filter_by_absent_state_reads_no_file(spark: SparkSession, tmp_path: Path) -> None:
     rows = [*WHOLE, ODD[1]]
     availability(spark, *rows).write.parquet(str(tmp_path / "table"))
     frame = union_by_state(spark.read.parquet(str(tmp_path / "table")), shapes_of(rows))
@@ -73,13 +71,13 @@ def test_a_question_after_a_state_that_does_not_occur_reads_no_file(
     assert frame.where("state = 'limbo'").inputFiles() != []
 
 
-def test_of_a_bookie_whose_index_came_in_pieces_a_replica_is_one_row(spark: SparkSession) -> None:
-    others = [index(1, "bk2", {1}), index(None, "bk1", state="gap", path="/bk1")]
-    rows = [*others, index(1, "bk1", {0}, page_bytes=512), index(1, "bk1", {1}, page_bytes=8192)]
+def test_replica_of_bookie_with_split_index_is_one_row(spark: SparkSession) -> None:
+    other_rows = [index(1, "bk2", {1}), index(None, "bk1", state="gap", path="/bk1")]
+    rows = [*other_rows, index(1, "bk1", {0}, page_bytes=512), index(1, "bk1", {1}, page_bytes=8192)]
     shapes = IndexFileFacts({"bk1": 8192}, frozenset({"bk1"}), frozenset({"ok", "gap"}))
     frame = availability(spark, *rows)
     pieces = replicas_in_pieces(frame, shapes, ["bk1"])
     assert sorted(row["state"] for row in pieces.collect()) == ["cut", "ok"]
     whole = index(1, "bk1", {0, 1}, state="cut", page_bytes=512)
-    found = union_by_state(frame, shapes, availability(spark, whole), ["bk1"])
-    assert told(found) == told(availability(spark, *others, whole))
+    union = union_by_state(frame, shapes, availability(spark, whole), ["bk1"])
+    assert sorted_rows(union) == sorted_rows(availability(spark, *other_rows, whole))

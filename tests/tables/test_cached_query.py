@@ -9,31 +9,31 @@ from auditor.tables import Tables, cached_query
 from tests.checks.tables_builder import tables
 
 
-def test_the_same_tables_get_the_same_query_and_other_tables_another(spark: SparkSession) -> None:
-    made: list[Tables] = []
+def test_cached_query_is_reused_only_for_same_tables(spark: SparkSession) -> None:
+    calls: list[Tables] = []
 
     @cached_query
     def registered(these: Tables) -> DataFrame:
         """Bookies that are registered."""
-        made.append(these)
+        calls.append(these)
         return these.bookies.where("registered is not null")
 
     @cached_query
     def names(these: Tables) -> DataFrame:
         return registered(these).select("bookie_id")
 
-    one = tables(spark, bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2", "registered": None}])
-    assert registered(one) is registered(one)
-    assert [row["bookie_id"] for row in names(one).collect()] == ["bk1"]
-    assert len(made) == 1
+    first_tables = tables(spark, bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2", "registered": None}])
+    assert registered(first_tables) is registered(first_tables)
+    assert [row["bookie_id"] for row in names(first_tables).collect()] == ["bk1"]
+    assert len(calls) == 1
 
-    later = one.add(bookies=tables(spark, bookies=[{"bookie_id": "bk3"}]).bookies)
+    later = first_tables.add(bookies=tables(spark, bookies=[{"bookie_id": "bk3"}]).bookies)
     assert [row["bookie_id"] for row in names(later).collect()] == ["bk3"]
-    assert made == [one, later]
+    assert calls == [first_tables, later]
     assert (registered.__name__, registered.__doc__) == ("registered", "Bookies that are registered.")
 
 
-def test_what_could_not_be_made_is_made_when_it_is_asked_for_again(spark: SparkSession) -> None:
+def test_failed_cached_query_is_built_again(spark: SparkSession) -> None:
     tries: list[Tables] = []
 
     @cached_query
@@ -43,8 +43,8 @@ def test_what_could_not_be_made_is_made_when_it_is_asked_for_again(spark: SparkS
             raise ValueError("not yet")
         return these.bookies
 
-    one = tables(spark, bookies=[{"bookie_id": "bk1"}])
+    first_tables = tables(spark, bookies=[{"bookie_id": "bk1"}])
     with pytest.raises(ValueError, match="not yet"):
-        refused_at_first(one)
-    assert refused_at_first(one) is refused_at_first(one)
+        refused_at_first(first_tables)
+    assert refused_at_first(first_tables) is refused_at_first(first_tables)
     assert len(tries) == 2

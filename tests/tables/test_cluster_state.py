@@ -15,7 +15,7 @@ def facts(nodes: dict[str, bytes]) -> list[tuple[str, str | None, bool]]:
     return [(row["fact"], row["value"], row["damage"] is not None) for row in rows]
 
 
-def test_what_the_store_keeps_is_told() -> None:
+def test_cluster_facts_are_read_from_znodes() -> None:
     assert facts(
         {
             "INSTANCEID": b"a77a8e0d-9cb6-4361-8771-ab58ad015219",
@@ -43,7 +43,7 @@ def test_what_the_store_keeps_is_told() -> None:
     ]
 
 
-def test_a_fact_that_cannot_be_read_says_so_and_one_never_written_is_null() -> None:
+def test_unreadable_fact_is_damaged_and_unwritten_fact_is_null() -> None:
     assert facts(
         {"underreplication/replicascheckctime": b"", "underreplication/placementpolicycheckctime": b"\x08"}
     ) == [("placement-policy-check-time-ms", None, True), ("replicas-check-time-ms", None, False)]
@@ -53,16 +53,16 @@ VOTE = "underreplication/auditorelection/V_000000000"
 READ_VOTE = {"auditor": "bk1:3181", "auditor_down": False, "votes": 2}
 
 
-def scan(nodes: dict[str, bytes], owner: int = 7, **more: Any) -> ClusterNodes:
+def scan(nodes: dict[str, bytes], owner: int = 7, **options: Any) -> ClusterNodes:
     znodes = {path: Znode(f"/ledgers/{path}", data, 1, 1, 5, 6, 0, owner) for path, data in nodes.items()}
-    return ClusterNodes(znodes, 0, "0x1", **more)
+    return ClusterNodes(znodes, 0, "0x1", **options)
 
 
-def test_the_lowest_live_vote_is_the_auditors() -> None:
+def test_lowest_live_vote_is_the_auditor() -> None:
     votes = {f"{VOTE}3": b'bookieId: "bk2:3181"\n', f"{VOTE}2": b'bookieId: "bk1:3181"\n'}
-    found = autorecovery_facts([scan(votes)], 100, {"bk2:3181"})
-    assert READ_VOTE.items() <= found.items()
-    assert found["age_ms"] == 95
+    recovery_facts = autorecovery_facts([scan(votes)], 100, {"bk2:3181"})
+    assert READ_VOTE.items() <= recovery_facts.items()
+    assert recovery_facts["age_ms"] == 95
     assert autorecovery_facts([scan(votes)], 100, {"bk1:3181"})["auditor_down"]
     # A vote without a session is left behind by a process that is gone.
     assert autorecovery_facts([scan(votes, owner=0)], 100, ())["votes"] == 0
@@ -78,6 +78,6 @@ def test_settings_of_autorecovery_are_read_if_they_are_numbers() -> None:
     assert autorecovery_facts([scan(checked)], 0, ())["last_check"] == 1_600_000_000_000
 
 
-def test_what_was_not_read_of_autorecovery_is_unknown() -> None:
+def test_unread_autorecovery_gives_no_facts() -> None:
     assert autorecovery_facts([scan({"LAYOUT": b""})], 0, ()) == {}
     assert autorecovery_facts([scan({"underreplication": b""}, gaps=(("/ledgers/x", "cut"),))], 0, ()) == {}

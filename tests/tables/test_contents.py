@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Ensemble of three, write quorum two: what each position holds is its own.
 STRIPES = {name: entries(name, (at, 30, 2, 3))[1] for at, name in enumerate(("a", "b", "c"))}
-ALIKE = dict.fromkeys("abc", entries("a", (0, 0, 30, 0))[1])
+EQUAL_STRIPES = dict.fromkeys("abc", entries("a", (0, 0, 30, 0))[1])
 SHORT = entries("a", (0, 12, 2, 3))[1]
 ALL = entries("a", (0, 0, 30, 0))[1]
 
@@ -60,7 +60,7 @@ CASES = {
     "decommissioned": Case(dict.fromkeys(range(20), STRIPES["b"]), lacking=(), surplus=("b",)),
     "unread": Case(dict.fromkeys(range(20), STRIPES["b"]), lacking=(), read={"b": "unread"}),
     "read in part": Case(dict.fromkeys(range(20), STRIPES["b"]), lacking=(), read={"b": "partial"}),
-    "alike": Case(dict.fromkeys(range(20), ALIKE["a"]), lacking=("b", "c"), stripes=ALIKE),
+    "alike": Case(dict.fromkeys(range(20), EQUAL_STRIPES["a"]), lacking=("b", "c"), stripes=EQUAL_STRIPES),
     "cut": Case(dict.fromkeys(range(9), STRIPES["b"]), state="cut"),
     "not indexed": Case(dict.fromkeys(range(9), STRIPES["b"]), state="not-indexed"),
     "collected": Case(dict.fromkeys(range(9), STRIPES["b"]), above="/saved/#1#"),
@@ -76,9 +76,9 @@ def ranked(spark: SparkSession) -> Ranked:
     rows = tables(
         spark,
         bookies=[
-            {"bookie_id": f"{case}/{name}", "foreign_instance": name == "a" and given.foreign}
-            | {"read": given.read.get(name, "read")}
-            for case, given in CASES.items()
+            {"bookie_id": f"{case}/{name}", "foreign_instance": name == "a" and case_data.foreign}
+            | {"read": case_data.read.get(name, "read")}
+            for case, case_data in CASES.items()
             for name in "abc"
         ],
         directories=[
@@ -96,25 +96,29 @@ def ranked(spark: SparkSession) -> Ranked:
         judged=[row for case in CASES for row in judged_of(case)],
     )
     lacking = find_incomplete_replicas(rows.judged, rows.bookies)
-    asked = [row["bookie_id"] for row in find_bookies_to_compare(rows.unequal, lacking).collect()]
+    doubted_ids = [row["bookie_id"] for row in find_bookies_to_compare(rows.unequal, lacking).collect()]
     places = frame(spark, "directories", rows.roster.directories)
     owners = [f"{case}/a" for case in CASES]
-    alike = rows.availability.groupBy("bookie_id", "state").agg(F.count("*").alias("number"))
-    large = LargeTables(rows.ledgers, rows.availability, alike.withColumn("known", F.lit(True)), owners, [])
+    state_counts = rows.availability.groupBy("bookie_id", "state").agg(F.count("*").alias("number"))
+    large = LargeTables(
+        rows.ledgers, rows.availability, state_counts.withColumn("known", F.lit(True)), owners, []
+    )
 
-    def found(doubted: Sequence[str]) -> list[dict[str, Any]]:
-        made = contents(
+    def find_contents(doubted: Sequence[str]) -> list[dict[str, Any]]:
+        contents_frame = contents(
             rows.availability, rows.ledgers, rows.unequal, lacking, places, rows.bookies, doubted, large
         )
-        return sorted((row.asDict() for row in made.collect()), key=lambda row: str(row["directory"]))
+        return sorted(
+            (row.asDict() for row in contents_frame.collect()), key=lambda row: str(row["directory"])
+        )
 
-    listed, others = found(asked), found(owners)
-    assert told_of_owners(listed) == told_of_owners(others), "what an owner explains needs no other id"
-    assert {row["candidate"] for row in others if matches_other_bookie(row, MARGIN)} == {
+    listed, all_rows = find_contents(doubted_ids), find_contents(owners)
+    assert owner_contents(listed) == owner_contents(all_rows), "what an owner explains needs no other id"
+    assert {row["candidate"] for row in all_rows if matches_other_bookie(row, MARGIN)} == {
         row["candidate"] for row in listed if matches_other_bookie(row, MARGIN)
     }
     assert {row["directory"] for row in listed} <= {
-        f"{given.above}/{case}/a" for case, given in CASES.items()
+        f"{case_data.above}/{case}/a" for case, case_data in CASES.items()
     }
     by_case: Ranked = {case: {} for case in CASES}
     for row in listed:
@@ -147,21 +151,21 @@ def indexes_of(case: str) -> list[Row]:
 
 
 def unequal_of(case: str) -> list[Row]:
-    given, own, stripes, held = CASES[case], f"{case}/a", stripes_of(case), held_of(case)
-    others: list[Row] = [
+    case_data, own, stripes, groups_by_ledger = CASES[case], f"{case}/a", stripes_of(case), held_of(case)
+    other_rows: list[Row] = [
         {"scope_id": 0, "ledger_id": number, "bookie_id": f"{case}/{name}"}
-        | {"expected": stripes[f"{case}/{name}"], "held": ALL if name in given.surplus else None}
-        for number in held
-        for name in (*given.lacking, *given.surplus, *given.read)
+        | {"expected": stripes[f"{case}/{name}"], "held": ALL if name in case_data.surplus else None}
+        for number in groups_by_ledger
+        for name in (*case_data.lacking, *case_data.surplus, *case_data.read)
         if name != "a"
     ]
-    mine: list[Row] = [
+    own_rows: list[Row] = [
         {"scope_id": 0, "ledger_id": number, "bookie_id": own, "expected": stripes[own], "held": groups}
-        | {"index_state": given.state}
-        for number, groups in held.items()
-        if groups != stripes[own] or given.state != "ok"
+        | {"index_state": case_data.state}
+        for number, groups in groups_by_ledger.items()
+        if groups != stripes[own] or case_data.state != "ok"
     ]
-    return others + mine
+    return other_rows + own_rows
 
 
 def judged_of(case: str) -> list[Row]:
@@ -175,8 +179,8 @@ def judged_of(case: str) -> list[Row]:
     ]
 
 
-def told_of_owners(found: list[dict[str, Any]]) -> list[Any]:
-    owners = [row for row in found if row["candidate"] == row["owner"]]
+def owner_contents(rows: list[dict[str, Any]]) -> list[Any]:
+    owners = [row for row in rows if row["candidate"] == row["owner"]]
     return [[row[name] for name in CONTENTS.names[:-1]] for row in owners]
 
 
@@ -184,54 +188,54 @@ def counts(row: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(row[name] for name in ("ledgers", "named", "exact", "better", "worse", "rank"))
 
 
-def test_the_owner_explains_a_directory_in_its_place(ranked: Ranked) -> None:
+def test_owner_matches_directory_in_its_place(ranked: Ranked) -> None:
     rows = ranked["in its place"]
     assert counts(rows["a"]) == (20, 20, 20, 0, 0, 1)
     assert list(rows) == ["a"], "nothing speaks against it, so no other id is asked for"
 
 
-def test_an_owner_that_lost_entries_still_explains_what_is_left(ranked: Ranked) -> None:
+def test_owner_that_lost_entries_still_matches_its_directory(ranked: Ranked) -> None:
     rows = ranked["entries lost"]
     assert counts(rows["a"]) == (20, 20, 15, 0, 0, 1)
     assert list(rows) == ["a"]
 
 
-def test_another_explains_a_disk_that_was_swapped(ranked: Ranked) -> None:
+def test_other_bookie_matches_swapped_disk(ranked: Ranked) -> None:
     rows = ranked["swapped"]
     assert counts(rows["b"]) == (21, 21, 20, 20, 1, 1)
     assert [name for name, row in rows.items() if row["elsewhere"]] == ["b"]
 
 
-def test_copies_of_what_another_has_as_well_point_nowhere(ranked: Ranked) -> None:
+def test_copies_also_on_other_bookie_name_no_other_owner(ranked: Ranked) -> None:
     rows = ranked["copies"]
     assert counts(rows["a"]) == (20, 20, 0, 0, 0, 1)
     assert list(rows) == ["a"]
 
 
-def test_a_bookie_with_more_than_its_stripe_lacks_nothing(ranked: Ranked) -> None:
+def test_directory_of_bookie_with_surplus_copies_matches_no_other_bookie(ranked: Ranked) -> None:
     rows = ranked["decommissioned"]
     assert not any(row["elsewhere"] for row in rows.values())
 
 
-def test_what_was_not_read_is_not_lacked(ranked: Ranked) -> None:
+def test_unread_bookie_lacks_no_ledgers_but_partly_read_bookie_does(ranked: Ranked) -> None:
     assert not any(row["elsewhere"] for row in ranked["unread"].values())
     assert ranked["read in part"]["b"]["elsewhere"], "what was read of it lacks these ledgers"
 
 
-def test_ids_that_should_hold_the_same_cannot_be_told_apart(ranked: Ranked) -> None:
+def test_bookies_with_equal_stripes_cannot_be_distinguished(ranked: Ranked) -> None:
     rows = ranked["alike"]
     assert {counts(row)[:5] for row in rows.values()} == {(20, 20, 20, 0, 0)}
     assert not any(row["elsewhere"] for row in rows.values())
 
 
-def test_what_an_index_does_not_show_whole_is_there_and_exact_for_nobody(ranked: Ranked) -> None:
+def test_incomplete_index_is_exact_for_no_bookie(ranked: Ranked) -> None:
     assert {counts(row)[:5] for row in ranked["cut"].values()} == {(9, 9, 0, 0, 0)}
     assert ranked["not indexed"] == {}
 
 
-def test_a_collected_directory_is_known_by_its_path_where_it_was(ranked: Ranked) -> None:
+def test_collected_directory_is_matched_by_its_original_path(ranked: Ranked) -> None:
     assert ranked["collected"]["b"]["elsewhere"]
 
 
-def test_another_clusters_disks_say_nothing(ranked: Ranked) -> None:
+def test_disk_of_foreign_cluster_gives_no_rows(ranked: Ranked) -> None:
     assert ranked["foreign"] == {}

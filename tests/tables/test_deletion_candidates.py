@@ -19,7 +19,7 @@ def renamed(ledger: int) -> bytes:
     return header(1024 + len(entries), 1) + entries + ledgers_map([(ledger, len(entries))])
 
 
-def test_a_map_of_the_right_sum_with_another_ledger_is_wrong(tmp_path: Path) -> None:
+def test_map_with_right_sum_and_wrong_ledger_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "0.log").write_bytes(renamed(9))
     assert compare_map(str(tmp_path / "0.log")) == {
         "state": "map-wrong",
@@ -29,21 +29,21 @@ def test_a_map_of_the_right_sum_with_another_ledger_is_wrong(tmp_path: Path) -> 
     assert compare_map(str(tmp_path / "1.log")) == {"state": "ok", "reason": None}
 
 
-def test_what_goes_next_and_was_known_by_its_map_is_read_and_nothing_else(
+def test_only_logs_counted_by_map_and_about_to_be_deleted_are_read(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    wrong, other, kept, scanned = (str(tmp_path / f"{number}.log") for number in range(4))
+    wrong, other_log, kept_log, scanned = (str(tmp_path / f"{number}.log") for number in range(4))
     Path(wrong).write_bytes(renamed(9))
-    Path(other).write_bytes(log([(5, 0, 2)]))
+    Path(other_log).write_bytes(log([(5, 0, 2)]))
     logs = [
         {"path": path, "kind": "log", "counted": "scan" if path == scanned else "map"}
-        for path in (wrong, other, kept, scanned, "/c#/l/0.log")
+        for path in (wrong, other_log, kept_log, scanned, "/c#/l/0.log")
     ]
     plans = [
-        {"bookie_id": "bk1", "path": path, "bytes": 1, "action": "keep" if path == kept else "delete"}
-        for path in (wrong, other, kept, scanned, "/c#/l/0.log")
+        {"bookie_id": "bk1", "path": path, "bytes": 1, "action": "keep" if path == kept_log else "delete"}
+        for path in (wrong, other_log, kept_log, scanned, "/c#/l/0.log")
     ]
     rows = deletion_candidates(
         frame(spark, "entry_logs", logs), frame(spark, "log_foresight", plans)
     ).collect()
-    assert {row["path"]: row["state"] for row in rows} == {wrong: "map-wrong", other: "ok"}
+    assert {row["path"]: row["state"] for row in rows} == {wrong: "map-wrong", other_log: "ok"}

@@ -37,7 +37,7 @@ def row(layout: LayoutKind, path: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("layout", "ledgers", "others", "wanted", "reach", "overflows"),
+    ("layout", "ledgers", "other_paths", "listed_ids", "reach", "overflows"),
     [
         (FLAT, [3, 7], [], [3, 7], None, False),
         (FLAT, [3, 7], ["L12"], [3, 7, 12], None, False),
@@ -64,22 +64,24 @@ def row(layout: LayoutKind, path: str) -> dict[str, object]:
         (ETCD, [1, 2], ["ledgers/zzz"], [1, 2], None, False),
     ],
 )
-def test_what_a_pass_takes_for_listed(
+def test_garbage_collection_pass_lists_expected_ids_by_layout(
     spark: SparkSession,
     layout: LayoutKind,
     ledgers: list[int],
-    others: list[str],
-    wanted: list[int],
+    other_paths: list[str],
+    listed_ids: list[int],
     reach: int | None,
     overflows: bool,
 ) -> None:
-    rows = [row(layout, path) for path in [*(to_path(layout, each) for each in ledgers), *others]]
+    rows = [row(layout, path) for path in [*(to_path(layout, ledger) for ledger in ledgers), *other_paths]]
     scan = frame(spark, "ledgers", rows)
-    assert find_misplaced_ledgers(scan).isEmpty() == (not others and MAX_LEDGER_ID not in ledgers)
-    found = find_listing_positions(scan, layout, "/l")
-    made = find_ranges(found)
-    assert sorted(each["ledger_id"] for each in find_listed_ids(found, made).collect()) == wanted
-    [end] = summarize_walk(made).collect()
+    assert find_misplaced_ledgers(scan).isEmpty() == (not other_paths and MAX_LEDGER_ID not in ledgers)
+    places = find_listing_positions(scan, layout, "/l")
+    id_ranges = find_ranges(places)
+    assert (
+        sorted(ledger["ledger_id"] for ledger in find_listed_ids(places, id_ranges).collect()) == listed_ids
+    )
+    [end] = summarize_walk(id_ranges).collect()
     assert (end["reach"], end["overflows"]) == (reach, overflows)
 
 
@@ -101,20 +103,20 @@ STAYED = [5, 15_000]
         (HIERARCHICAL, LONG, STAYED, [3, 4, 10_007]),
     ],
 )  # fmt: skip
-def test_what_real_bookies_deleted_of_a_tree_that_layout_does_not_name_is_what_is_foretold(
+def test_foresight_equals_deletions_of_real_bookies_in_wrong_layout_tree(
     spark: SparkSession, layout: LayoutKind, tree: LayoutKind, stayed: list[int], deleted: list[int]
 ) -> None:
     moved = sorted({*MOVED, *STAYED} - set(stayed))
-    paths = [*(to_path(layout, each) for each in stayed), *(to_path(tree, each) for each in moved)]
-    found = find_listing_positions(
+    paths = [*(to_path(layout, ledger) for ledger in stayed), *(to_path(tree, ledger) for ledger in moved)]
+    places = find_listing_positions(
         frame(spark, "ledgers", [row(layout, path) for path in paths]), layout, "/l"
     )
-    made = find_ranges(found)
-    seen = {each["ledger_id"] for each in find_listed_ids(found, made).collect()}
-    [end] = summarize_walk(made).collect()
+    id_ranges = find_ranges(places)
+    listed_ids = {ledger["ledger_id"] for ledger in find_listed_ids(places, id_ranges).collect()}
+    [end] = summarize_walk(id_ranges).collect()
     reach = MAX_LEDGER_ID if end["reach"] is None else end["reach"]
-    gone = [each for each in (*MOVED, *STAYED) if each not in seen and each <= reach]
-    assert gone == ([*deleted, *STAYED] if deleted and not stayed else deleted)
+    deleted_ids = [ledger for ledger in (*MOVED, *STAYED) if ledger not in listed_ids and ledger <= reach]
+    assert deleted_ids == ([*deleted, *STAYED] if deleted and not stayed else deleted)
 
 
 Range = frozenset[int] | None
@@ -132,48 +134,56 @@ def deleted_by_the_server(local: frozenset[int], ranges: list[Range]) -> set[int
     """The loop of ScanAndCompareGarbageCollector.gc, step by step."""
     deleted: set[int] = set()
     end = -1
-    for each in [*ranges, frozenset()]:
+    for id_range in [*ranges, frozenset()]:
         start = java_long(end + 1)
-        if each is None:
+        if id_range is None:
             return deleted  # the iterator throws
-        end = max(each) if each else MAX_LEDGER_ID
+        end = max(id_range) if id_range else MAX_LEDGER_ID
         if start > end:
             return deleted  # TreeSet.subSet throws
-        deleted |= {one for one in local if start <= one <= end and one not in each}
+        deleted |= {
+            ledger_id for ledger_id in local if start <= ledger_id <= end and ledger_id not in id_range
+        }
     return deleted
 
 
 def deleted_by_the_model(local: frozenset[int], ranges: list[Range]) -> set[int]:
-    ends = np.array([END_BEFORE_ALL_IDS if each is None else max(each) for each in ranges], np.int64)
-    found = find_reached_ranges(ends, np.array([each is None for each in ranges], bool))
-    reached = found.is_reached.tolist()
-    over = any(each == MAX_LEDGER_ID and here for each, here in zip(ends.tolist(), reached, strict=True))
+    ends = np.array([END_BEFORE_ALL_IDS if span is None else max(span) for span in ranges], np.int64)
+    walk = find_reached_ranges(ends, np.array([span is None for span in ranges], bool))
+    reached = walk.is_reached.tolist()
+    over = any(
+        span == MAX_LEDGER_ID and is_reached for span, is_reached in zip(ends.tolist(), reached, strict=True)
+    )
     if over:
         return set(local)
-    reach = MAX_LEDGER_ID if all(reached) else int(found.max_end_before[reached.index(False)])
-    seen = {
-        one
-        for number, each in enumerate(ranges)
-        if each is not None and reached[number]
-        for one in each
-        if one > found.max_end_before[number]
+    reach = MAX_LEDGER_ID if all(reached) else int(walk.max_end_before[reached.index(False)])
+    listed_ids = {
+        ledger_id
+        for number, span in enumerate(ranges)
+        if span is not None and reached[number]
+        for ledger_id in span
+        if ledger_id > walk.max_end_before[number]
     }
-    return {one for one in local if 0 <= one <= reach and one not in seen}
+    return {ledger_id for ledger_id in local if 0 <= ledger_id <= reach and ledger_id not in listed_ids}
 
 
 @given(st.frozensets(st.one_of(st.integers(0, 14), st.just(MAX_LEDGER_ID))), listings)
-def test_the_model_deletes_what_the_server_does(local: frozenset[int], ranges: list[Range]) -> None:
-    highest = [at for at, each in enumerate(ranges) if each is not None and max(each) == MAX_LEDGER_ID]
+def test_model_deletes_the_ledgers_that_server_deletes(local: frozenset[int], ranges: list[Range]) -> None:
+    highest = [
+        number
+        for number, id_range in enumerate(ranges)
+        if id_range is not None and max(id_range) == MAX_LEDGER_ID
+    ]
     ranges = ranges[: highest[0] + 1] if highest else ranges  # what is listed twice behind it is spared
     assert deleted_by_the_model(local, ranges) == deleted_by_the_server(local, ranges)
 
 
-def test_a_sane_listing_is_seen_whole() -> None:
-    found = find_reached_ranges(np.array([5, 9, 30]), np.zeros(3, bool))
-    assert found.max_end_before.tolist() == [-1, 5, 9]
-    assert found.is_reached.all()
+def test_ascending_ranges_are_all_reached() -> None:
+    walk = find_reached_ranges(np.array([5, 9, 30]), np.zeros(3, bool))
+    assert walk.max_end_before.tolist() == [-1, 5, 9]
+    assert walk.is_reached.all()
 
 
-def test_an_empty_store_lists_nothing() -> None:
-    found = find_reached_ranges(np.empty(0, np.int64), np.empty(0, bool))
-    assert (found.max_end_before.tolist(), found.is_reached.tolist()) == ([], [])
+def test_empty_store_gives_empty_walk() -> None:
+    walk = find_reached_ranges(np.empty(0, np.int64), np.empty(0, bool))
+    assert (walk.max_end_before.tolist(), walk.is_reached.tolist()) == ([], [])

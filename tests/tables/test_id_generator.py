@@ -19,17 +19,15 @@ DATA = Path(__file__).parents[1] / "data"
 LARGEST = 2**63 - 1
 
 
-def nodes(**made: int) -> ClusterNodes:
-    paths = {name.replace("__", "/").replace("_", "-"): count for name, count in made.items()}
+def nodes(**counts: int) -> ClusterNodes:
+    paths = {name.replace("__", "/").replace("_", "-"): count for name, count in counts.items()}
     return ClusterNodes(
         {p: Znode(f"/l/{p}", b"", 1, 1, 5, 5, 0, 0, count) for p, count in paths.items()}, 5, ""
     )
 
 
 @pytest.mark.parametrize(("corpus", "drawn"), [("interleaved-hier", 70), ("dbledger-long", 9)])
-def test_a_dump_and_the_servers_own_files_say_how_many_ids_a_real_cluster_drew(
-    corpus: str, drawn: int, tmp_path: Path
-) -> None:
+def test_dump_and_snapshot_give_number_of_issued_ids(corpus: str, drawn: int, tmp_path: Path) -> None:
     dump = tmp_path / "metadata.jsonl"
     dump.write_bytes(gzip.decompress((DATA / corpus / "metadata.jsonl.gz").read_bytes()))
     shutil.copytree(DATA / corpus / "zookeeper", tmp_path / "zookeeper")
@@ -39,7 +37,7 @@ def test_a_dump_and_the_servers_own_files_say_how_many_ids_a_real_cluster_drew(
         assert not is_unused_store(cluster)
 
 
-def test_a_first_snapshot_and_its_log_say_no_less_than_what_was_drawn(tmp_path: Path) -> None:
+def test_old_snapshot_with_log_gives_at_least_the_issued_ids(tmp_path: Path) -> None:
     shutil.copytree(DATA / "interleaved-hier" / "zookeeper", tmp_path / "zookeeper")
     newest = max(tmp_path.glob("**/snapshot.*"), key=lambda path: int(path.name.split(".")[1], 16))
     newest.unlink()
@@ -64,13 +62,13 @@ def test_a_first_snapshot_and_its_log_say_no_less_than_what_was_drawn(tmp_path: 
         ),
     ],
 )
-def test_a_generator_that_does_not_say_is_not_guessed(
+def test_id_ranges_follow_generator_znodes_of_layout(
     cluster: ClusterNodes, layout: LayoutKind, expected: tuple[IdRange, ...]
 ) -> None:
     assert find_id_ranges(cluster, layout) == expected
 
 
-def test_a_gap_may_hide_the_generator() -> None:
+def test_scan_with_gap_gives_no_id_range() -> None:
     whole = nodes(idgen=7)
     cut = ClusterNodes(whole.nodes, 5, "", (("/l", "a cut line"),))
     assert find_id_ranges(cut, LayoutKind.HIERARCHICAL) == ()
@@ -86,7 +84,7 @@ def test_buckets_of_etcd_count_from_one() -> None:
     assert find_id_ranges(nodes(buckets__003=UNKNOWN_COUNT), LayoutKind.ETCD) == ()
 
 
-def test_a_store_that_no_cluster_used_is_bare() -> None:
+def test_store_without_cluster_znodes_is_unused() -> None:
     assert is_unused_store(nodes(cookies=0, available=1))
     for name in ("LAYOUT", "idgen", "idgen_long", "buckets"):
         assert not is_unused_store(nodes(**{name: 1}))
@@ -97,14 +95,14 @@ ORPHAN = "bookie_id string, scope_id long, ledger_id long, in_m0 boolean, newer_
 DRAWN = (IdRange(0, LARGEST, 70),)
 
 
-def above(spark: SparkSession, listed: list[Any], orphans: list[Any], ids: Any = DRAWN) -> list[Any]:
+def undrawn_rows(spark: SparkSession, listed: list[Any], orphans: list[Any], ids: Any = DRAWN) -> list[Any]:
     rows = find_unissued_ids(
         spark.createDataFrame(orphans, ORPHAN), spark.createDataFrame(listed, LEDGER), ids
     )
     return sorted(tuple(row) for row in rows.collect())
 
 
-def test_orphans_beyond_the_generator_are_counted_by_bookie(spark: SparkSession) -> None:
+def test_orphans_with_ids_not_yet_issued_are_counted_by_bookie(spark: SparkSession) -> None:
     orphans = [
         ("a", 0, 69, False, False),
         ("a", 0, 70, False, False),
@@ -115,13 +113,13 @@ def test_orphans_beyond_the_generator_are_counted_by_bookie(spark: SparkSession)
         ("c", 0, 2**62, False, False),
     ]
     listed = [(0, 3, "ok"), (1, 500, "ok"), (0, 69, "unreadable")]
-    assert above(spark, listed, orphans) == [("a", 2, 70, 99), ("c", 1, 2**62, 2**62)]
+    assert undrawn_rows(spark, listed, orphans) == [("a", 2, 70, 99), ("c", 1, 2**62, 2**62)]
 
 
 @pytest.mark.parametrize("spoiled", [[(0, 70, "ok")], [(None, None, "gap")], None])
-def test_ids_chosen_by_hand_and_what_was_not_listed_say_nothing(spark: SparkSession, spoiled: Any) -> None:
+def test_manually_chosen_or_unlisted_ids_give_no_undrawn_orphans(spark: SparkSession, spoiled: Any) -> None:
     listed = [] if spoiled is None else [(0, 3, "ok"), *spoiled]
-    assert above(spark, listed, [("a", 0, 71, False, False)]) == []
+    assert undrawn_rows(spark, listed, [("a", 0, 71, False, False)]) == []
 
 
 def test_each_bucket_of_etcd_has_a_generator(spark: SparkSession) -> None:
@@ -129,4 +127,4 @@ def test_each_bucket_of_etcd_has_a_generator(spark: SparkSession) -> None:
     orphans = [("a", 0, (3 << 56) + 2, False, False), ("a", 0, (3 << 56) + 3, False, False)]
     orphans += [("a", 0, (127 << 56) + 1, False, False)]
     listed = [(0, (3 << 56) + 1, "ok")]
-    assert above(spark, listed, orphans, ids) == [("a", 2, (3 << 56) + 3, (127 << 56) + 1)]
+    assert undrawn_rows(spark, listed, orphans, ids) == [("a", 2, (3 << 56) + 3, (127 << 56) + 1)]

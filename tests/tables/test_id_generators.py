@@ -21,15 +21,15 @@ MAX_ID = 2**63 - 1
 def generators(
     spark: SparkSession,
     listed: list[Any],
-    held: list[Any],
+    held_rows: list[Any],
     ids: tuple[IdRange, ...] = (IdRange(0, MAX_ID, 70),),
     layout: LayoutKind = LayoutKind.HIERARCHICAL,
 ) -> list[dict[str, Any]]:
-    ledgers, undrawn = spark.createDataFrame(listed, LEDGERS), spark.createDataFrame(held, UNDRAWN)
+    ledgers, undrawn = spark.createDataFrame(listed, LEDGERS), spark.createDataFrame(held_rows, UNDRAWN)
     return [row.asDict() for row in id_generators(ledgers, undrawn, ids, layout, SCAN_TIME).collect()]
 
 
-def test_listed_and_held_ids_from_the_next_one_on_are_counted(spark: SparkSession) -> None:
+def test_ids_at_or_above_next_generated_id_are_counted(spark: SparkSession) -> None:
     listed = [
         (0, 69, "ok", 5, PULSAR),
         (0, 70, "ok", 5, None),
@@ -47,7 +47,7 @@ def test_listed_and_held_ids_from_the_next_one_on_are_counted(spark: SparkSessio
     }  # fmt: skip
 
 
-def test_a_generator_beyond_31_bits_gives_out_every_id(spark: SparkSession) -> None:
+def test_generator_beyond_31_bits_covers_the_whole_id_range(spark: SparkSession) -> None:
     ids = (IdRange(0, MAX_ID, 2 << 32 | 3),)
     [row] = generators(spark, [(0, 2 << 32 | 9, "ok", 5, None), (0, 2**31, "ok", 5, None)], [], ids)
     assert (row["high"], row["listed"], row["chosen"]) == (MAX_ID, 1, 0)

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     from auditor.tables import Tables
 
-GONE = {"registered": None, "found": False, "read": "unread"}
-OLD, NEW, OTHER = "10.0.0.1:3181", "bookie-7", "bookie-8"
-DUE, ELSE = (entries("", (at, 30, 2, 3))[1] for at in (0, 1))
+ABSENT = {"registered": None, "found": False, "read": "unread"}
+OLD, NEW, OTHER_ID = "10.0.0.1:3181", "bookie-7", "bookie-8"
+DUE, OTHER_ENTRIES = (entries("", (position, 30, 2, 3))[1] for position in (0, 1))
 
 
-def facts_of(asked: Tables) -> list[dict[str, Any]]:
-    roster = asked.roster
+def facts_of(audit_tables: Tables) -> list[dict[str, Any]]:
+    roster = audit_tables.roster
     return collect_facts(roster.bookies, roster.registrations, roster.cookies, roster.directories)
 
 
@@ -39,10 +39,12 @@ def rows_of(table: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict(recursive=True) for row in table.collect()]
 
 
-def test_all_that_is_known_of_an_id_is_in_one_row(spark: SparkSession) -> None:
-    asked = tables(
+def test_facts_by_id_collect_registration_cookie_and_directories(spark: SparkSession) -> None:
+    audit_tables = tables(
         spark,
-        bookies=[{"bookie_id": OLD, **GONE}, {"bookie_id": NEW}, {"bookie_id": OTHER, "registered": None}],
+        bookies=[
+            {"bookie_id": OLD, **ABSENT}, {"bookie_id": NEW}, {"bookie_id": OTHER_ID, "registered": None}
+        ],
         registrations=[
             {"bookie_id": NEW, "host": "10.0.0.1", "port": 3181, "endpoints": [
                 {"id": "bookie", "host": "10.0.0.1", "port": 3181, "protocol": "bookie-rpc"},
@@ -52,7 +54,7 @@ def test_all_that_is_known_of_an_id_is_in_one_row(spark: SparkSession) -> None:
         ],
         cookies=[
             {"bookie_id": NEW, "bookie_host": OLD, "journal_dirs": "/j", "ledger_dirs": ["/l"]},
-            {"bookie_id": OTHER, "damage": "no layout"},
+            {"bookie_id": OTHER_ID, "damage": "no layout"},
         ],
         directories=[
             {"path": "/d/2", "place": NEW, "cookie_bookie_id": OLD},
@@ -61,7 +63,7 @@ def test_all_that_is_known_of_an_id_is_in_one_row(spark: SparkSession) -> None:
             {"path": "/d/4", "cookie_bookie_id": OLD},
         ],
     )  # fmt: skip
-    assert facts_by_id(facts_of(asked)) == {
+    assert facts_by_id(facts_of(audit_tables)) == {
         OLD: BookieFacts(),
         NEW: BookieFacts(
             True,
@@ -70,112 +72,114 @@ def test_all_that_is_known_of_an_id_is_in_one_row(spark: SparkSession) -> None:
             Cookie(5, OLD, "/j", ("/l",), None, "a77a8e0d"),
             (OLD, NEW),
         ),
-        OTHER: BookieFacts(),
+        OTHER_ID: BookieFacts(),
     }
 
 
-def shared(
+def compare_shared(
     spark: SparkSession,
     ledgers: Sequence[Row],
     unequal: Sequence[Row],
     new: Row | None = None,
     old: Row | None = None,
 ) -> ContentComparison:
-    asked = tables(
+    audit_tables = tables(
         spark,
         bookies=[
-            {"bookie_id": OLD, **GONE} | dict(old or {}),
+            {"bookie_id": OLD, **ABSENT} | dict(old or {}),
             {"bookie_id": NEW} | dict(new or {}),
-            {"bookie_id": OTHER},
+            {"bookie_id": OTHER_ID},
         ],
         ledgers=ledgers,
         unequal=[{"scope_id": 0, "index_state": "ok"} | dict(row) for row in unequal],
     )
-    rows = count_shared_ledgers(asked.ledgers, asked.unequal, asked.bookies)
-    return compare_contents(rows_of(rows), facts_of(asked))
+    rows = count_shared_ledgers(audit_tables.ledgers, audit_tables.unequal, audit_tables.bookies)
+    return compare_contents(rows_of(rows), facts_of(audit_tables))
 
 
-def naming(number: int, *segments: list[str], groups: bytes = DUE, scope: int = 0) -> Row:
+def ledger_naming(number: int, *segments: list[str], groups: bytes = DUE, scope: int = 0) -> Row:
     members = dict.fromkeys(member for segment in segments for member in segment)
     return {
         **ledger(number),
         "scope_id": scope,
-        "segments": [(100 * at, segment) for at, segment in enumerate(segments)],
+        "segments": [(100 * segment_number, segment) for segment_number, segment in enumerate(segments)],
         "replicas": [(member, groups, True) for member in members],
     }
 
 
-def test_ledgers_on_a_live_bookie_are_counted_by_what_they_hold(spark: SparkSession) -> None:
-    found = shared(
+def test_ledgers_on_live_bookie_are_counted_by_held_entries(spark: SparkSession) -> None:
+    comparison = compare_shared(
         spark,
-        [naming(number, [OLD, OTHER]) for number in range(4)] + [naming(4, [OTHER, NEW])],
+        [ledger_naming(number, [OLD, OTHER_ID]) for number in range(4)] + [ledger_naming(4, [OTHER_ID, NEW])],
         [
             {"ledger_id": 0, "bookie_id": NEW, "held": DUE},
-            {"ledger_id": 1, "bookie_id": NEW, "held": ELSE},
+            {"ledger_id": 1, "bookie_id": NEW, "held": OTHER_ENTRIES},
             {"ledger_id": 2, "bookie_id": NEW, "held": b""},
             {"ledger_id": 3, "bookie_id": NEW, "held": DUE, "index_state": "cut"},
             {"ledger_id": 0, "bookie_id": OLD, "expected": DUE},
-            {"ledger_id": 4, "bookie_id": NEW, "expected": DUE, "held": ELSE},
+            {"ledger_id": 4, "bookie_id": NEW, "expected": DUE, "held": OTHER_ENTRIES},
             {"scope_id": 1, "ledger_id": 2, "bookie_id": NEW, "held": DUE},
         ],
     )
-    assert found == ContentComparison(
+    assert comparison == ContentComparison(
         {OLD: 4},
         {
             (OLD, NEW): PairContents(4, held_ledgers=2, matching_ledgers=1, is_fully_read=True),
-            (OLD, OTHER): PairContents(4, shared_ledgers=4, same_ensemble_ledgers=4, is_fully_read=True),
+            (OLD, OTHER_ID): PairContents(4, shared_ledgers=4, same_ensemble_ledgers=4, is_fully_read=True),
         },
-        {NEW, OTHER},
+        {NEW, OTHER_ID},
     )
 
 
-def test_a_member_of_another_segment_may_be_the_id_under_its_new_name(spark: SparkSession) -> None:
-    ledgers = [naming(1, [OLD, OTHER], [NEW, OTHER]), naming(2, [OLD, NEW])]
+def test_member_of_another_segment_may_be_the_renamed_bookie(spark: SparkSession) -> None:
+    ledgers = [ledger_naming(1, [OLD, OTHER_ID], [NEW, OTHER_ID]), ledger_naming(2, [OLD, NEW])]
     # What a member holds is its own: that it holds the other's entries says nothing.
-    held = [{"ledger_id": 1, "bookie_id": NEW, "held": DUE}]
-    found = shared(spark, ledgers, held)
-    assert found.contents_by_pair[OLD, NEW] == PairContents(
+    unequal_rows = [{"ledger_id": 1, "bookie_id": NEW, "held": DUE}]
+    comparison = compare_shared(spark, ledgers, unequal_rows)
+    assert comparison.contents_by_pair[OLD, NEW] == PairContents(
         2, shared_ledgers=2, same_ensemble_ledgers=1, is_fully_read=True
     )
 
 
-def test_an_id_that_shares_nothing_is_due_its_ledgers(spark: SparkSession) -> None:
-    assert shared(spark, [naming(1, [OLD])], []) == ContentComparison({OLD: 1}, {}, {NEW, OTHER})
+def test_id_without_shared_ledgers_has_its_ledger_count(spark: SparkSession) -> None:
+    assert compare_shared(spark, [ledger_naming(1, [OLD])], []) == ContentComparison(
+        {OLD: 1}, {}, {NEW, OTHER_ID}
+    )
 
 
 @pytest.mark.parametrize(
     ("ledgers", "old"),
     [
-        pytest.param([naming(1, [OLD], groups=b"")], {}, id="nothing of it is judged"),
-        pytest.param([{**naming(1, [OLD]), "undecidable": True}], {}, id="metadata that breaks a rule"),
-        pytest.param([naming(1, [OLD])], {"registered": "writable"}, id="it is registered"),
-        pytest.param([naming(1, [OLD])], {"found": True}, id="it has a disk of its own"),
+        pytest.param([ledger_naming(1, [OLD], groups=b"")], {}, id="nothing of it is judged"),
+        pytest.param(
+            [{**ledger_naming(1, [OLD]), "undecidable": True}], {}, id="metadata that breaks a rule"
+        ),
+        pytest.param([ledger_naming(1, [OLD])], {"registered": "writable"}, id="it is registered"),
+        pytest.param([ledger_naming(1, [OLD])], {"found": True}, id="it has a disk of its own"),
     ],
 )
-def test_ids_of_which_nothing_is_judged_or_that_are_there_are_not_compared(
-    spark: SparkSession, ledgers: list[Row], old: Row
-) -> None:
-    held = [{"ledger_id": 1, "bookie_id": NEW, "held": DUE}]
-    assert shared(spark, ledgers, held, old=old) == ContentComparison({}, {}, {NEW, OTHER})
+def test_unjudged_or_present_ids_are_not_compared(spark: SparkSession, ledgers: list[Row], old: Row) -> None:
+    unequal_rows = [{"ledger_id": 1, "bookie_id": NEW, "held": DUE}]
+    assert compare_shared(spark, ledgers, unequal_rows, old=old) == ContentComparison({}, {}, {NEW, OTHER_ID})
 
 
 @pytest.mark.parametrize("new", [{"registered": None}, {"foreign_instance": True, "read": "unread"}])
-def test_disks_of_a_bookie_that_is_down_or_anothers_say_nothing(spark: SparkSession, new: Row) -> None:
-    held = [{"ledger_id": 1, "bookie_id": NEW, "held": DUE}]
-    found = shared(spark, [naming(1, [OLD])], held, new=new)
-    assert found == ContentComparison({OLD: 1}, {}, {OTHER})
+def test_disks_of_unregistered_or_foreign_bookie_are_not_compared(spark: SparkSession, new: Row) -> None:
+    unequal_rows = [{"ledger_id": 1, "bookie_id": NEW, "held": DUE}]
+    comparison = compare_shared(spark, [ledger_naming(1, [OLD])], unequal_rows, new=new)
+    assert comparison == ContentComparison({OLD: 1}, {}, {OTHER_ID})
 
 
-def test_rows_say_what_the_rules_found(spark: SparkSession) -> None:
-    asked = tables(
+def test_edge_and_identity_rows_contain_found_aliases(spark: SparkSession) -> None:
+    audit_tables = tables(
         spark,
-        bookies=[{"bookie_id": OLD, **GONE}, {"bookie_id": NEW}, {"bookie_id": OTHER}],
+        bookies=[{"bookie_id": OLD, **ABSENT}, {"bookie_id": NEW}, {"bookie_id": OTHER_ID}],
         registrations=[
             {"bookie_id": NEW, "host": "10.0.0.1", "port": 3181},
-            {"bookie_id": OTHER, "host": "10.0.0.8", "port": 3181},
+            {"bookie_id": OTHER_ID, "host": "10.0.0.8", "port": 3181},
         ],
     )
-    rows = facts_of(asked)
+    rows = facts_of(audit_tables)
     edges = alias_edges(facts_by_id(rows))
     assert edge_rows(edges) == [
         {
@@ -183,10 +187,14 @@ def test_rows_say_what_the_rules_found(spark: SparkSession) -> None:
             "evidence": "bookie-7 is registered at 10.0.0.1:3181", "against": None, "apart": False,
         }
     ]  # fmt: skip
-    said = identity_rows(rows, find_identities(facts_by_id(rows), edges))
-    assert [(row["bookie_id"], row["identity"], row["aliases"], row["stranded"]) for row in said] == [
+    identities = identity_rows(rows, find_identities(facts_by_id(rows), edges))
+    assert [(row["bookie_id"], row["identity"], row["aliases"], row["stranded"]) for row in identities] == [
         (OLD, OLD, [NEW], True),
         (NEW, OLD, [OLD], True),
-        (OTHER, OTHER, [], False),
+        (OTHER_ID, OTHER_ID, [], False),
     ]
-    assert (said[1]["host"], said[1]["port"], said[1]["cookie_names"]) == ("10.0.0.1", 3181, None)
+    assert (identities[1]["host"], identities[1]["port"], identities[1]["cookie_names"]) == (
+        "10.0.0.1",
+        3181,
+        None,
+    )

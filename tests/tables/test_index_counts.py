@@ -16,7 +16,7 @@ from auditor.spark import query_plans
 from auditor.spark.execution import Execution
 from auditor.tables.index_counts import IndexCount, index_counts
 from tests.examples import examples
-from tests.tables.files import IN_DRIVER, written
+from tests.tables.files import IN_DRIVER, write_table_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,37 +38,41 @@ ROWS = st.fixed_dictionaries(
 def kind_of(row: Row) -> tuple[Any, ...]:
     length = row["page_bytes"]
     power = (
-        8192 if length is None else max((1 << at for at in range(14) if length % (1 << at) == 0), default=0)
+        8192
+        if length is None
+        else max((1 << bit for bit in range(14) if length % (1 << bit) == 0), default=0)
     )
     if length == 0:
         power = 0
     empty = None if row["groups"] is None else not row["groups"]
-    there = (row["ledger_id"] is not None, row["path"] is not None)
-    return (row["bookie_id"], row["state"], row["storage"], power, empty, *there)
+    has_id_and_path = (row["ledger_id"] is not None, row["path"] is not None)
+    return (row["bookie_id"], row["state"], row["storage"], power, empty, *has_id_and_path)
 
 
-def one_by_one(rows: Sequence[Row]) -> list[IndexCount]:
+def count_row_by_row(rows: Sequence[Row]) -> list[IndexCount]:
     counts = Counter(kind_of(row) for row in rows)
     return sorted((IndexCount._make((*kind, number)) for kind, number in counts.items()), key=repr)
 
 
 @settings(max_examples=examples(200), deadline=None)
 @given(rows=st.lists(ROWS, max_size=20))
-def test_rows_are_counted_as_one_by_one(tmp_path_factory: Any, rows: list[Row]) -> None:
-    files = written(rows, AVAILABILITY, tmp_path_factory.mktemp("t") / "availability")
-    assert sorted(index_counts(IN_DRIVER, files), key=repr) == one_by_one(rows)
+def test_index_counts_equal_row_by_row_counts(tmp_path_factory: Any, rows: list[Row]) -> None:
+    files = write_table_files(rows, AVAILABILITY, tmp_path_factory.mktemp("t") / "availability")
+    assert sorted(index_counts(IN_DRIVER, files), key=repr) == count_row_by_row(rows)
 
 
-def test_many_kinds_of_rows_are_counted_too(tmp_path: Path) -> None:
+def test_index_counts_of_many_kinds_equal_row_by_row_counts(tmp_path: Path) -> None:
     usual = {"state": "ok", "storage": "idx", "page_bytes": 512, "groups": b"", "ledger_id": 1, "path": "/a"}
     rows = [
         {**usual, "bookie_id": f"b{n}:1", "state": f"s{n % 9}", "storage": f"t{n % 11}"} for n in range(999)
     ]
-    files = written(rows, AVAILABILITY, tmp_path / "availability", files=1, group=999)
-    assert sorted(index_counts(IN_DRIVER, files), key=repr) == one_by_one(rows)
+    files = write_table_files(rows, AVAILABILITY, tmp_path / "availability", files=1, group=999)
+    assert sorted(index_counts(IN_DRIVER, files), key=repr) == count_row_by_row(rows)
 
 
-def test_tasks_count_the_same(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_counts_by_tasks_equal_row_by_row_counts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     usual = {"bookie_id": "a:1", "state": "ok", "ledger_id": 1, "path": "/a"}
     rows: list[Row] = [
         {**usual, "storage": storage, "page_bytes": length, "groups": groups}
@@ -78,6 +82,6 @@ def test_tasks_count_the_same(spark: SparkSession, tmp_path: Path, monkeypatch: 
     ]
     rows += [{"bookie_id": "a:1", "state": "gap", "storage": None, "page_bytes": None, "groups": None}
              | {"ledger_id": None, "path": path} for path in (None, "/b")]  # fmt: skip
-    files = written(rows, AVAILABILITY, tmp_path / "availability")
+    files = write_table_files(rows, AVAILABILITY, tmp_path / "availability")
     monkeypatch.setattr(query_plans, "SMALL_BYTES", -1)
-    assert sorted(index_counts(Execution(spark), files), key=repr) == one_by_one(rows)
+    assert sorted(index_counts(Execution(spark), files), key=repr) == count_row_by_row(rows)

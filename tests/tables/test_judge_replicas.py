@@ -35,13 +35,13 @@ def groups(entries: set[int]) -> Groups:
     return groups_of(fold_entries(ids, np.array([0, len(ids)], np.int64)).tobytes())
 
 
-def entries(found: Groups) -> set[int]:
-    return set(expand(found).tolist())
+def entries(encoded: Groups) -> set[int]:
+    return set(expand(encoded).tolist())
 
 
 def striped(ledger: LedgerFacts, bookie: str, upto: int, judged_only: bool) -> set[int]:
     """The write sets, entry by entry."""
-    found = set()
+    entry_ids = set()
     for number, (first, ensemble) in enumerate(ledger.segments):
         is_last = number + 1 == len(ledger.segments)
         after = upto + 1 if is_last else ledger.segments[number + 1][0]
@@ -51,8 +51,8 @@ def striped(ledger: LedgerFacts, bookie: str, upto: int, judged_only: bool) -> s
             after = first if is_last else min(after, ledger.segments[-1][0] - ledger.write_quorum)
         for entry in range(first, min(after, upto + 1)):
             write_set = {(entry + step) % ledger.ensemble_size for step in range(ledger.write_quorum)}
-            found |= {entry} if bookie in {ensemble[place] for place in write_set} else set()
-    return found
+            entry_ids |= {entry} if bookie in {ensemble[place] for place in write_set} else set()
+    return entry_ids
 
 
 @st.composite
@@ -91,12 +91,12 @@ answered_by = st.sets(st.sampled_from(BOOKIES), max_size=2)
 
 
 def has_pair(
-    ledger: LedgerFacts, expected: set[int], held: set[int] | None, state: str, spoke: bool, read: str
+    ledger: LedgerFacts, expected: set[int], held_entries: set[int] | None, state: str, spoke: bool, read: str
 ) -> bool:
-    """Whether `auditor.tables.unequal` leaves a pair; ``held`` is None where no index is found."""
-    if held is None and state == "absent":
+    """Whether `auditor.tables.unequal` leaves a pair; ``held_entries`` is None where no index is found."""
+    if held_entries is None and state == "absent":
         return bool(expected)
-    if state != "ok" or expected != held or not expected:
+    if state != "ok" or expected != held_entries or not expected:
         return True
     return spoke and read != "read" and not ledger.is_closed
 
@@ -117,7 +117,7 @@ ALL_OK = dict.fromkeys(BOOKIES, "ok")
     dict(ALL_OK),
     {"bk1"},
 )
-def test_groups_say_what_entries_say(
+def test_groups_and_single_entries_give_equal_judgements(
     ledger: LedgerFacts,
     held: dict[str, set[int]],
     reading: dict[str, str],
@@ -130,20 +130,24 @@ def test_groups_say_what_entries_say(
     expected = {bookie: striped(ledger, bookie, LAST, judged_only=True) for bookie in BOOKIES}
     pairs = []
     for bookie in BOOKIES:
-        state, there = found_as[bookie], held.get(bookie)
-        asked = 5 if bookie in answered else None
-        said_all = asked is not None and state == "ok"
-        if has_pair(ledger, expected[bookie], there, state, said_all, reading[bookie]):
-            pairs.append(Pair(bookie, groups(expected[bookie]), groups(there or set()), state, asked))
+        state, held_entries = found_as[bookie], held.get(bookie)
+        answer_time = 5 if bookie in answered else None
+        said_all = answer_time is not None and state == "ok"
+        if has_pair(ledger, expected[bookie], held_entries, state, said_all, reading[bookie]):
+            pairs.append(
+                Pair(bookie, groups(expected[bookie]), groups(held_entries or set()), state, answer_time)
+            )
     states = {bookie: BookieState(reading[bookie], index_time=10**12) for bookie in BOOKIES}
     answer = judge(ledger, pairs, states, grace_ms=0)
     move_past_end_entries(ledger, states, answer)
 
     # What its bookie does not serve is not there.
-    held = {bookie: there for bookie, there in held.items() if found_as[bookie] != "not-indexed"}
+    held = {
+        bookie: held_entries for bookie, held_entries in held.items() if found_as[bookie] != "not-indexed"
+    }
     spoke = {b for b in answered if found_as[b] == "ok"}
     # In limbo it lies there, and is not served either: no copy that counts.
-    served = {bookie: there for bookie, there in held.items() if found_as[bookie] != "limbo"}
+    served = {bookie: held_entries for bookie, held_entries in held.items() if found_as[bookie] != "limbo"}
     sure = {b for b in BOOKIES if reading[b] == "read" and found_as[b] in ("ok", "absent")} | spoke
     lacking = {bookie: expected[bookie] - served.get(bookie, set()) for bookie in BOOKIES}
     members = {bookie for _, ensemble in ledger.segments for bookie in ensemble}
@@ -176,30 +180,34 @@ def test_groups_say_what_entries_say(
 
 def _assert_class(ledger: LedgerFacts, answer: Judgement, missing: list[int]) -> None:
     """``missing`` has the copies that each entry is missing: those in the worst class there is are listed."""
-    left = [ledger.write_quorum - copies for copies in missing]
+    copies_left = [ledger.write_quorum - copies for copies in missing]
     classes = [
-        {entry for entry, copies in enumerate(left) if ledger.is_closed and copies <= 0},
-        {entry for entry, copies in enumerate(left) if copies < ledger.ack_quorum},
-        {entry for entry, copies in enumerate(left) if copies < ledger.write_quorum},
+        {entry for entry, copies in enumerate(copies_left) if ledger.is_closed and copies <= 0},
+        {entry for entry, copies in enumerate(copies_left) if copies < ledger.ack_quorum},
+        {entry for entry, copies in enumerate(copies_left) if copies < ledger.write_quorum},
     ]
     assert answer.class_entries is not None
     assert entries(answer.class_entries) == next(filter(None, classes), set())
 
 
 def _assert_excess(
-    ledger: LedgerFacts, held: dict[str, set[int]], members: set[str], answer: Judgement
+    ledger: LedgerFacts, entries_by_bookie: dict[str, set[int]], members: set[str], answer: Judgement
 ) -> None:
     firsts = [first for first, _ in ledger.segments]
 
-    def home(entry: int) -> list[str] | None:
+    def ensemble_of(entry: int) -> list[str] | None:
         if ledger.is_closed and entry > ledger.last_entry_id:
             return None
         return list(ledger.segments[max(n for n, first in enumerate(firsts) if first <= entry)][1])
 
     stale, surplus = {}, {}
-    for bookie in sorted(members & held.keys()):
-        excess = held[bookie] - striped(ledger, bookie, LAST + 5, judged_only=False)
-        elsewhere = {entry for entry in excess if (at := home(entry)) is not None and bookie not in at}
+    for bookie in sorted(members & entries_by_bookie.keys()):
+        excess = entries_by_bookie[bookie] - striped(ledger, bookie, LAST + 5, judged_only=False)
+        elsewhere = {
+            entry
+            for entry in excess
+            if (ensemble := ensemble_of(entry)) is not None and bookie not in ensemble
+        }
         stale[bookie], surplus[bookie] = elsewhere, excess - elsewhere
     assert {b: entries(g) for b, g in answer.stale} == {b: e for b, e in stale.items() if e}
     past = _past_end(ledger, surplus)
@@ -211,22 +219,24 @@ def _assert_excess(
 
 def _past_end(ledger: LedgerFacts, surplus: dict[str, set[int]]) -> dict[str, set[int]]:
     """The run of entries behind the end that an ack quorum of their write sets holds, entry by entry."""
-    found: dict[str, set[int]] = {}
+    past_entries: dict[str, set[int]] = {}
     if not ledger.is_closed or ledger.metadata_changes == len(ledger.segments):
-        return found
+        return past_entries
     for entry in range(ledger.last_entry_id + 1, LAST + 6):
-        _, ensemble = max((each for each in ledger.segments if each[0] <= entry), key=lambda each: each[0])
+        _, ensemble = max(
+            (segment for segment in ledger.segments if segment[0] <= entry), key=lambda segment: segment[0]
+        )
         writers = {ensemble[(entry + step) % ledger.ensemble_size] for step in range(ledger.write_quorum)}
         holders = {bookie for bookie in writers if entry in surplus.get(bookie, set())}
         if len(holders) < ledger.ack_quorum:
             break
         for bookie in holders:
-            found.setdefault(bookie, set()).add(entry)
-    return found
+            past_entries.setdefault(bookie, set()).add(entry)
+    return past_entries
 
 
 def _assert_lagging(
-    ledger: LedgerFacts, held: dict[str, set[int]], sure: set[str], answer: Judgement
+    ledger: LedgerFacts, entries_by_bookie: dict[str, set[int]], sure: set[str], answer: Judgement
 ) -> None:
     late: dict[str, set[int]] = {}
     if not ledger.is_closed:
@@ -234,9 +244,9 @@ def _assert_lagging(
         for entry in range(start, LAST + 6):
             places = [(entry + step) % ledger.ensemble_size for step in range(ledger.write_quorum)]
             writers = [ensemble[place] for place in places]
-            if sum(entry in held.get(writer, set()) for writer in writers) >= ledger.ack_quorum:
+            if sum(entry in entries_by_bookie.get(writer, set()) for writer in writers) >= ledger.ack_quorum:
                 for writer in writers:
-                    if writer in sure and entry not in held.get(writer, set()):
+                    if writer in sure and entry not in entries_by_bookie.get(writer, set()):
                         late.setdefault(writer, set()).add(entry)
     assert {b: entries(g) for b, g in answer.lagging} == late
 
@@ -246,7 +256,7 @@ def _assert_lagging(
     st.lists(st.tuples(ledgers(), st.sets(st.sampled_from(BOOKIES))), max_size=4),
     readings,
 )
-def test_replicas_gone_as_a_whole_are_judged_many_at_a_time(
+def test_wholly_missing_replicas_are_judged_in_one_batch(
     gone: list[tuple[LedgerFacts, set[str]]], reading: dict[str, str]
 ) -> None:
     states = {bookie: BookieState(reading[bookie], index_time=10**12) for bookie in BOOKIES}
@@ -258,13 +268,13 @@ def test_replicas_gone_as_a_whole_are_judged_many_at_a_time(
         assert lacks_whole_replicas(ledger, pairs)
         cases.append((ledger, pairs))
     for (ledger, pairs), answer in zip(cases, judge_batch(cases, states, 0), strict=True):
-        alone = judge(ledger, pairs, states, 0)
-        assert (answer.m, answer.mu, answer.doubts) == (alone.m, alone.mu, alone.doubts)
+        single = judge(ledger, pairs, states, 0)
+        assert (answer.m, answer.mu, answer.doubts) == (single.m, single.mu, single.doubts)
         assert answer.class_entries is not None
-        assert alone.class_entries is not None
-        assert answer.class_entries.tobytes() == alone.class_entries.tobytes()
-        assert [(b, entries(g)) for b, g in answer.missing] == [(b, entries(g)) for b, g in alone.missing]
-        assert [(b, w) for b, _, w in answer.unknown] == [(b, w) for b, _, w in alone.unknown]
+        assert single.class_entries is not None
+        assert answer.class_entries.tobytes() == single.class_entries.tobytes()
+        assert [(b, entries(g)) for b, g in answer.missing] == [(b, entries(g)) for b, g in single.missing]
+        assert [(b, w) for b, _, w in answer.unknown] == [(b, w) for b, _, w in single.unknown]
 
 
 CLOSED = LedgerFacts(7, True, 3, 2, 2, 8, 1_000_000, [(0, BOOKIES[:3])])
@@ -279,13 +289,15 @@ CLOSED = LedgerFacts(7, True, 3, 2, 2, 8, 1_000_000, [(0, BOOKIES[:3])])
         pytest.param(BookieState("read", True, 1_100_000), True, id="a disk in another's place"),
     ],
 )
-def test_a_loss_is_doubted_where_something_may_explain_it(state: BookieState, doubted: bool) -> None:
+def test_loss_is_doubted_if_index_time_or_disk_may_explain_missing_entries(
+    state: BookieState, doubted: bool
+) -> None:
     pair = Pair("bk0", groups({0, 2}), NO_GROUPS, "absent")
     answer = judge(CLOSED, [pair], {"bk0": state}, grace_ms=60_000)
     assert (answer.m, bool(answer.doubts)) == (1, doubted)
 
 
-def test_what_a_bookie_of_another_cluster_holds_is_no_copy() -> None:
+def test_entries_of_foreign_bookie_are_no_copies() -> None:
     pair = Pair("bk0", groups({0, 2}), groups({0, 2}), "ok")
     answer = judge(CLOSED, [pair], {"bk0": BookieState("unread", is_foreign=True)}, grace_ms=0)
     assert (answer.m, answer.mu, answer.missing) == (0, 1, [])
@@ -296,23 +308,23 @@ SOUND = {bookie: BookieState("read", index_time=10**12) for bookie in BOOKIES}
 
 
 def past_end(
-    ledger: LedgerFacts, states: dict[str, BookieState], **held: set[int]
+    ledger: LedgerFacts, states: dict[str, BookieState], **extra_entries: set[int]
 ) -> list[tuple[str, set[int]]]:
     pairs = [
         Pair(b, groups(striped(ledger, b, 8, True)), groups(striped(ledger, b, 8, True) | e), "ok")
-        for b, e in held.items()
+        for b, e in extra_entries.items()
     ]
     answer = judge(ledger, pairs, states, grace_ms=0)
     move_past_end_entries(ledger, states, answer)
-    left = {b: entries(g) for b, g in answer.surplus}
-    found = {b: entries(g) for b, g in answer.past_end}
-    assert {b: left.get(b, set()) | found.get(b, set()) for b in held} == held
-    assert not any(left[b] & found[b] for b in left.keys() & found.keys())
+    surplus = {b: entries(g) for b, g in answer.surplus}
+    past = {b: entries(g) for b, g in answer.past_end}
+    assert {b: surplus.get(b, set()) | past.get(b, set()) for b in extra_entries} == extra_entries
+    assert not any(surplus[b] & past[b] for b in surplus.keys() & past.keys())
     return [(b, entries(g)) for b, g in answer.past_end]
 
 
 @pytest.mark.parametrize(("changes", "behind"), [(None, 2), (1, 0), (2, 0), (3, 2), (4, 2)])
-def test_what_a_bookie_outside_has_behind_the_end_counts_unless_a_writer_or_takeover_closed_there(
+def test_copies_past_end_count_unless_writer_or_takeover_closed_the_ledger(
     changes: int | None, behind: int
 ) -> None:
     """Re-replication took the bookie out of the ensemble; a writer's close takes 1 change, a takeover 2."""
@@ -320,10 +332,12 @@ def test_what_a_bookie_outside_has_behind_the_end_counts_unless_a_writer_or_take
     ledger = replace(PAST, metadata_changes=changes)
     answer = judge(ledger, [copy], SOUND, grace_ms=0)
     move_past_end_entries(ledger, SOUND, answer)
-    assert [(each.bookie_id, each.behind_end) for each in answer.foreign_copies] == [("bk9", behind)]
+    assert [(foreign_copy.bookie_id, foreign_copy.behind_end) for foreign_copy in answer.foreign_copies] == [
+        ("bk9", behind)
+    ]
 
 
-def test_an_ack_quorum_behind_the_end_is_told_apart_from_left_overs() -> None:
+def test_ack_quorum_past_end_is_distinguished_from_leftovers() -> None:
     # Entry 9 belongs on bk0 and bk1, 10 on bk1 and bk2, 11 on bk2 and bk0.
     assert past_end(PAST, SOUND, bk0={9}, bk1={9, 10}) == [("bk0", {9}), ("bk1", {9})]
     assert past_end(PAST, SOUND, bk0={9}, bk2={9}) == []  # bk2 should not have it: one copy
@@ -336,7 +350,7 @@ def test_an_ack_quorum_behind_the_end_is_told_apart_from_left_overs() -> None:
     assert past_end(replace(PAST, last_entry_id=-1), SOUND, bk0={0}, bk1={0}) == [("bk0", {0}), ("bk1", {0})]
 
 
-def test_what_another_clusters_bookie_holds_behind_the_end_is_not_its() -> None:
+def test_entries_past_end_on_foreign_bookie_do_not_count() -> None:
     states = {**SOUND, "bk0": BookieState("unread", is_foreign=True)}
     assert past_end(PAST, states, bk1={9}) == []
     pairs = [
@@ -349,7 +363,7 @@ def test_what_another_clusters_bookie_holds_behind_the_end_is_not_its() -> None:
     assert [bookie for bookie, _ in answer.surplus] == ["bk1"]
 
 
-def test_what_a_bookie_of_another_cluster_holds_is_joined_with_no_ledger_by_its_id() -> None:
+def test_foreign_bookie_has_no_copies_and_no_stale_surplus_or_lagging_entries() -> None:
     """Neither a copy outside of the ensembles, nor one of another segment, nor one of an open end."""
     stranger = Pair("bk9", NO_GROUPS, groups({0, 1, 2}), "ok")
     states = {
@@ -368,7 +382,7 @@ def test_what_a_bookie_of_another_cluster_holds_is_joined_with_no_ledger_by_its_
 
 
 @pytest.mark.parametrize("state", ["unreadable", "cut", "limbo", "not-indexed", "absent"])
-def test_what_an_index_does_not_show_is_not_said_to_be_behind_the_end(state: str) -> None:
+def test_incomplete_index_gives_no_entries_past_end(state: str) -> None:
     """Entry 9 belongs on bk0 and bk1: one of them shows it, the other's index is not known, or not whole."""
     shown = groups(striped(PAST, "bk1", 8, True) | {9})
     silent = Pair("bk0", groups(striped(PAST, "bk0", 8, True)), NO_GROUPS, state)
@@ -384,12 +398,12 @@ def test_what_an_index_does_not_show_is_not_said_to_be_behind_the_end(state: str
         assert [(b, entries(g)) for b, g in answer.surplus] == [("bk1", {9})]
 
 
-def test_what_a_cut_index_shows_behind_the_end_counts() -> None:
+def test_entries_past_end_in_cut_index_count() -> None:
     states = {**SOUND, "bk0": BookieState("partial")}
     shown = {b: groups(striped(PAST, b, 8, True) | {9}) for b in ("bk0", "bk1")}
     pairs = [
-        Pair(b, groups(striped(PAST, b, 8, True)), held, "cut" if b == "bk0" else "ok")
-        for b, held in shown.items()
+        Pair(b, groups(striped(PAST, b, 8, True)), shown_groups, "cut" if b == "bk0" else "ok")
+        for b, shown_groups in shown.items()
     ]
     answer = judge(PAST, pairs, states, grace_ms=0)
     move_past_end_entries(PAST, states, answer)

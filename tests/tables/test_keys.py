@@ -20,7 +20,7 @@ VERBS = {
 }
 
 
-OF_SCOPE_0 = (
+SCOPE_0_MODULES = (
     *("audit/cursor_scan.py", "runs/ledger_topics.py", "runs/load_topic.py", "tables/ownership.py"),
     *("tables/gc_foresight.py", "tables/gc_listing.py", "simulate/owner_losses.py"),
     *(
@@ -44,39 +44,41 @@ EXEMPT = (
 which bookies have an unread index or log, of any ledger."""
 
 
-def alone(source: str) -> Iterator[int]:
+def lines_without_scope(source: str) -> Iterator[int]:
     """The lines at which columns are named, the id of a ledger among them, and its scope is not."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             verb = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            named = node.args if verb in VERBS else []
+            columns = node.args if verb in VERBS else []
         elif isinstance(node, ast.Tuple | ast.List | ast.Set):
             # With anything else in it, it is not a list of columns.
-            named = (
-                node.elts if all(isinstance(each, ast.Constant | ast.Starred) for each in node.elts) else []
+            columns = (
+                node.elts
+                if all(isinstance(element, ast.Constant | ast.Starred) for element in node.elts)
+                else []
             )
         else:
             continue
-        names = {each.value for each in named if isinstance(each, ast.Constant)}
+        names = {element.value for element in columns if isinstance(element, ast.Constant)}
         if "ledger_id" in names and "scope_id" not in names:
             yield node.lineno
 
 
-def test_no_list_of_columns_has_a_ledgers_id_without_its_scope() -> None:
-    found = [
+def test_no_column_list_has_ledger_id_without_scope_id() -> None:
+    places = [
         f"{path.relative_to(PACKAGE)}:{line}"
         for path in sorted(PACKAGE.rglob("*.py"))
         if "codecs" not in path.relative_to(PACKAGE).parts  # they know bytes, and no tables
-        and str(path.relative_to(PACKAGE)) not in (*OF_SCOPE_0, *EXEMPT)
-        for line in alone(path.read_text("utf-8"))
+        and str(path.relative_to(PACKAGE)) not in (*SCOPE_0_MODULES, *EXEMPT)
+        for line in lines_without_scope(path.read_text("utf-8"))
     ]
-    assert found == []
+    assert places == []
 
 
-@pytest.mark.parametrize("name", OF_SCOPE_0)
-def test_who_joins_by_the_id_alone_takes_the_rows_of_scope_0(name: str) -> None:
+@pytest.mark.parametrize("name", SCOPE_0_MODULES)
+def test_modules_that_join_by_ledger_id_alone_filter_scope_0(name: str) -> None:
     source = (PACKAGE / name).read_text("utf-8")
-    assert any(alone(source)), "it needs no exception any more"
+    assert any(lines_without_scope(source)), "it needs no exception any more"
     assert re.search(r"""scope_id(\"\))? ==? 0""", source)
 
 
@@ -91,6 +93,6 @@ def test_who_joins_by_the_id_alone_takes_the_rows_of_scope_0(name: str) -> None:
         'with_samples(rows, "bookie_id", "ledger_id")',
     ],
 )
-def test_a_key_of_the_id_alone_would_be_seen(line: str) -> None:
-    assert list(alone(line)) == [1]
-    assert list(alone(line.replace('"ledger_id"', '"scope_id", "ledger_id"'))) == []
+def test_key_without_scope_id_is_detected(line: str) -> None:
+    assert list(lines_without_scope(line)) == [1]
+    assert list(lines_without_scope(line.replace('"ledger_id"', '"scope_id", "ledger_id"'))) == []

@@ -103,7 +103,7 @@ def metadata(tmp_path: Path) -> pq.FileMetaData:
 
 
 @pytest.mark.parametrize(
-    ("max_bytes", "max_rows", "columns", "lots"),
+    ("max_bytes", "max_rows", "columns", "batches"),
     [
         (64 << 20, 10_000, ["parts.list.element.groups"], [[0, 1, 2, 3]]),
         (25 << 20, 10_000, ["parts.list.element.groups"], [[0, 1], [2, 3]]),
@@ -117,12 +117,12 @@ def test_row_groups_are_read_together_within_both_bounds(
     max_bytes: int,
     max_rows: int,
     columns: list[str],
-    lots: list[list[int]],
+    batches: list[list[int]],
     metadata: pq.FileMetaData,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("auditor.model.batch_bounds.MAX_BATCH_BYTES", max_bytes)
-    assert list(batch_row_groups(metadata, range(4), columns, max_rows)) == lots
+    assert list(batch_row_groups(metadata, range(4), columns, max_rows)) == batches
 
 
 def test_large_row_group_is_cut_by_bytes(metadata: pq.FileMetaData, monkeypatch: pytest.MonkeyPatch) -> None:

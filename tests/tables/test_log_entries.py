@@ -19,7 +19,7 @@ from tests.corpora.plain_readers import groups_entries
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BOOKIE, OTHER = "bk1", "bk2"
+BOOKIE, BOOKIE_2 = "bk1", "bk2"
 ENTRY = 40
 """Bytes of an entry with a payload of 20."""
 
@@ -39,7 +39,7 @@ def entries_of(groups: bytes) -> list[int]:
     return sorted(groups_entries(np.frombuffer(groups, GROUP).tolist()))
 
 
-def in_logs(root: Path, bookie: str = BOOKIE, damaged: int | None = None) -> list[Row]:
+def write_logs(root: Path, bookie: str = BOOKIE, damaged: int | None = None) -> list[Row]:
     """Rows of entry_logs, and the logs themselves."""
     rows: list[Row] = []
     for log_id, entries in LOGS.items():
@@ -54,7 +54,7 @@ def in_logs(root: Path, bookie: str = BOOKIE, damaged: int | None = None) -> lis
         rows += [
             {**file, "scope_id": 0, "ledger_id": ledger, "entry_bytes": ENTRY * count}
             for ledger in ledgers
-            for count in [sum(each == ledger for each, *_ in entries)]
+            for count in [sum(ledger_id == ledger for ledger_id, *_ in entries)]
         ]
     return rows
 
@@ -66,28 +66,28 @@ def judged(ledger: int, state: str = "CLOSED", m: int = 1, **columns: object) ->
     }  # fmt: skip
 
 
-def lacks(bookie: str, *entries: int) -> list[Row]:
+def missing_copies(bookie: str, *entries: int) -> list[Row]:
     return [{"bookie_id": bookie, "groups": packed(*entries), "count": len(entries)}]
 
 
-Found = dict[tuple[int, int], tuple[list[int] | None, int | None, list[int] | None]]
+LogEntries = dict[tuple[int, int], tuple[list[int] | None, int | None, list[int] | None]]
 
 
-def found(
+def read_logs(
     spark: SparkSession,
     logs: list[Row],
     rows: list[Row],
     located: list[Row] | None = None,
     ledgers: list[Row] | None = None,
-    gone: list[Row] | None = None,
-) -> Found:
+    absent: list[Row] | None = None,
+) -> LogEntries:
     """By log and ledger: the entries that the log has, their bytes, and those that no index has."""
     table = log_entries(
         frame(spark, "entry_logs", logs),
         frame(spark, "locations", located or []),
         frame(spark, "ledgers", ledgers or []),
         frame(spark, "judged", rows),
-        frame(spark, "gone_entries", gone or []),
+        frame(spark, "gone_entries", absent or []),
     ).collect()
     return {
         (row["log_id"], row["ledger_id"]): (
@@ -99,73 +99,73 @@ def found(
     }
 
 
-def test_entries_that_the_index_lacks_are_those_of_the_judgement(spark: SparkSession, tmp_path: Path) -> None:
+def test_log_entries_missing_from_index_match_judgement(spark: SparkSession, tmp_path: Path) -> None:
     """Ledger 30 lacks 3 and 9 on bk1; 31 lacks an entry that no log has; 32 lacks one on another bookie."""
     rows = [
-        judged(30, missing=lacks(BOOKIE, 3, 9)),
-        judged(31, missing=lacks(BOOKIE, 8)),
-        judged(32, missing=lacks(OTHER, 0)),
+        judged(30, missing=missing_copies(BOOKIE, 3, 9)),
+        judged(31, missing=missing_copies(BOOKIE, 8)),
+        judged(32, missing=missing_copies(BOOKIE_2, 0)),
     ]
-    assert found(spark, in_logs(tmp_path), rows) == {
+    assert read_logs(spark, write_logs(tmp_path), rows) == {
         (1, 30): ([3], ENTRY, []),
         (2, 30): ([3], 2 * ENTRY, []),
     }
 
 
-def test_entries_that_the_index_has_in_a_log_that_is_not_there_are_looked_for_in_the_others(
+def test_entries_located_in_absent_log_are_searched_in_other_logs(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Also where nothing is judged to be missing, as of a collection of a running bookie."""
-    gone: list[Row] = [
+    absent: list[Row] = [
         {"bookie_id": BOOKIE, "scope_id": 0, "ledger_id": 30, "groups": packed(3, 9), "state": "once"},
-        {"bookie_id": OTHER, "scope_id": 0, "ledger_id": 32, "groups": packed(0), "state": "agreed"},
+        {"bookie_id": BOOKIE_2, "scope_id": 0, "ledger_id": 32, "groups": packed(0), "state": "agreed"},
     ]
-    assert found(spark, in_logs(tmp_path), [], gone=gone) == {
+    assert read_logs(spark, write_logs(tmp_path), [], absent=absent) == {
         (1, 30): ([3], ENTRY, []),
         (2, 30): ([3], 2 * ENTRY, []),
     }
 
 
-def test_entries_without_a_copy_are_found_on_any_bookie(spark: SparkSession, tmp_path: Path) -> None:
+def test_entries_without_any_copy_are_found_on_any_bookie(spark: SparkSession, tmp_path: Path) -> None:
     """The log is that of a bookie which no ensemble names any more."""
     lost = {"groups": packed(3, 7), "count": 2}
-    rows = [judged(30, m=2, missing=lacks(OTHER, 3, 7), class_entries=lost)]
-    assert found(spark, in_logs(tmp_path), rows) == {
+    rows = [judged(30, m=2, missing=missing_copies(BOOKIE_2, 3, 7), class_entries=lost)]
+    assert read_logs(spark, write_logs(tmp_path), rows) == {
         (1, 30): ([3], ENTRY, [3]),
         (2, 30): ([3, 7], 3 * ENTRY, [3, 7]),
     }
 
 
 @pytest.mark.parametrize("is_located", [True, False])
-def test_every_entry_of_an_open_ledger_that_the_index_does_not_have_counts(
+def test_unindexed_entries_of_open_ledger_are_counted(
     spark: SparkSession, tmp_path: Path, is_located: bool
 ) -> None:
     replicas = [{"bookie_id": BOOKIE, "groups": b"", "depends": True}]
     ledger = {"scope_id": 0, "ledger_id": 33, "state": "OPEN", "undecidable": False, "replicas": replicas}
     located: list[Row] = [{"bookie_id": BOOKIE, "log_id": 9, "scope_id": 0, "ledger_id": 33, "entries": 1}]
-    seen = found(spark, in_logs(tmp_path), [], located if is_located else [], [ledger])
-    assert seen == ({} if is_located else {(3, 33): ([0, 1, 2, 3], 4 * ENTRY, [])})
+    rows_by_log = read_logs(spark, write_logs(tmp_path), [], located if is_located else [], [ledger])
+    assert rows_by_log == ({} if is_located else {(3, 33): ([0, 1, 2, 3], 4 * ENTRY, [])})
 
 
-def test_a_log_that_cannot_be_read_says_why_and_nothing_more(spark: SparkSession, tmp_path: Path) -> None:
-    rows = [judged(30, missing=lacks(BOOKIE, 3))]
-    logs = in_logs(tmp_path)
+def test_unreadable_log_gives_null_entries(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [judged(30, missing=missing_copies(BOOKIE, 3))]
+    logs = write_logs(tmp_path)
     Path(tmp_path, "1.log").unlink()
-    assert found(spark, logs, rows) == {(1, 30): (None, None, None), (2, 30): ([3], 2 * ENTRY, [])}
+    assert read_logs(spark, logs, rows) == {(1, 30): (None, None, None), (2, 30): ([3], 2 * ENTRY, [])}
 
 
-def test_a_damaged_log_leaves_unknown_what_was_not_found(spark: SparkSession, tmp_path: Path) -> None:
+def test_entries_after_damage_in_log_are_unknown(spark: SparkSession, tmp_path: Path) -> None:
     """The record of entry 1 is broken: entry 0 is known, what follows is not."""
-    rows = [judged(30, missing=lacks(BOOKIE, 0)), judged(31, missing=lacks(BOOKIE, 2))]
-    seen = found(spark, in_logs(tmp_path, damaged=1), rows)
-    assert seen == {(1, 30): ([0], ENTRY, []), (1, 31): (None, None, None)}
+    rows = [judged(30, missing=missing_copies(BOOKIE, 0)), judged(31, missing=missing_copies(BOOKIE, 2))]
+    rows_by_log = read_logs(spark, write_logs(tmp_path, damaged=1), rows)
+    assert rows_by_log == {(1, 30): ([0], ENTRY, []), (1, 31): (None, None, None)}
 
 
 def test_a_task_reads_a_bounded_number_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow as pa
 
     monkeypatch.setattr(module, "MAX_TASK_BYTES", 1)
-    in_logs(tmp_path)
+    write_logs(tmp_path)
     part = {"scope_id": 0, "ledger_id": 30, "bytes": 9, "wanted": [packed(3)], "any_entry": False}
     logs = [
         {"bookie_id": BOOKIE, "directory": "", "path": str(tmp_path / f"{log_id}.log"), "log_id": log_id}
@@ -177,7 +177,7 @@ def test_a_task_reads_a_bounded_number_of_bytes(tmp_path: Path, monkeypatch: pyt
     assert [(row["entries"], row["reason"]) for row in rows] == [(1, None), (None, module.OVER_LIMIT_REASON)]
 
 
-def test_entries_of_another_scope_are_not_the_ledgers(tmp_path: Path) -> None:
+def test_log_entries_are_separated_by_scope(tmp_path: Path) -> None:
     path = tmp_path / "1.log"
     path.write_bytes(log([(30, 1, 20)], closed=False) + scoped(5, 30, 2, 20))
     part = {"ledger_id": 30, "bytes": 9, "wanted": [packed(1, 2)], "any_entry": False, "no_copy": None}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from auditor.model.collector_settings import CollectorSettings
 from auditor.tables.log_foresight import log_foresight
-from tests.checks.tables_builder import NOW, Row, frame
+from tests.checks.tables_builder import NOW_MS, Row, frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,8 +36,8 @@ def loggers() -> Iterator[Row]:
 
 
 def disk(bookie: str, directory: str, used: float | None, rocksdb: int = 0) -> Row:
-    known = {} if used is None else {"capacity_bytes": 1000, "free_bytes": round(1000 * (1 - used))}
-    return {"bookie_id": bookie, "directory": directory, "rocksdb_bytes": rocksdb, **known}
+    sizes = {} if used is None else {"capacity_bytes": 1000, "free_bytes": round(1000 * (1 - used))}
+    return {"bookie_id": bookie, "directory": directory, "rocksdb_bytes": rocksdb, **sizes}
 
 
 DISKS = [
@@ -50,37 +50,37 @@ DISKS = [
 HOMES = {"idx": ["/i0", "/i1"], "db": ["/d0", "/d1", "/d2"], "unseen": ["/u0"], "unnamed": ["/n0"]}
 
 
-def foretold(
+def forecast(
     spark: SparkSession, settings: CollectorSettings, disks: bool = True
 ) -> dict[str, tuple[object, ...]]:
     """By directory: the state of its disk, and what each of its logs frees; actions are those of `KINDS`."""
     rows = [row for bookie, homes in HOMES.items() for home in homes for row in parts(bookie, home)]
-    found = log_foresight(
+    log_rows = log_foresight(
         frame(spark, "space", rows),
         frame(spark, "entry_logs", list(loggers())),
         frame(spark, "gc_foresight", []),
         settings,
-        NOW,
+        NOW_MS,
         disks=frame(spark, "disks", DISKS) if disks else None,
     ).collect()
-    assert {row["path"].rpartition("/")[2]: row["action"] for row in found} == {
+    assert {row["path"].rpartition("/")[2]: row["action"] for row in log_rows} == {
         name: action for name, (_, action) in KINDS.items()
     }
     frees: dict[str, dict[str, int]] = {}
-    for row in found:
+    for row in log_rows:
         frees.setdefault(row["directory"], {})[row["path"].rpartition("/")[2]] = row["frees"]
-    state = {row["directory"]: row["full_disk"] for row in found}
+    state = {row["directory"]: row["full_disk"] for row in log_rows}
     return {home: (state[home], *(frees[home][name] for name in KINDS)) for home in frees}
 
 
-ALL, MINOR, NONE = (1000, 900, 500, 0), (1000, 900, 0, 0), (1000, 0, 0, 0)
+ALL, MINOR, DELETIONS = (1000, 900, 500, 0), (1000, 900, 0, 0), (1000, 0, 0, 0)
 
 
-def test_a_full_disk_suspends_compaction_of_its_collector_and_not_collection(spark: SparkSession) -> None:
-    assert foretold(spark, CollectorSettings()) == {
-        "/i0": ("full", *NONE),
-        "/i1": ("full", *NONE),
-        "/d0": ("full", *NONE),
+def test_full_disk_suspends_compaction_but_not_collection(spark: SparkSession) -> None:
+    assert forecast(spark, CollectorSettings()) == {
+        "/i0": ("full", *DELETIONS),
+        "/i1": ("full", *DELETIONS),
+        "/d0": ("full", *DELETIONS),
         "/d1": ("almost-full", *MINOR),
         "/d2": (None, *ALL),
         "/u0": (None, *ALL),
@@ -89,21 +89,21 @@ def test_a_full_disk_suspends_compaction_of_its_collector_and_not_collection(spa
 
 
 def test_is_force_gc_allow_when_no_space_compacts_on_a_full_disk(spark: SparkSession) -> None:
-    forced = foretold(spark, CollectorSettings(forced_when_full=True))
-    assert {home: each for home, each in forced.items() if each[0]} == dict.fromkeys(
+    forced = forecast(spark, CollectorSettings(forced_when_full=True))
+    assert {home: outcome for home, outcome in forced.items() if outcome[0]} == dict.fromkeys(
         ("/i0", "/i1", "/d0", "/d1"), ("forced", *ALL)
     )
 
 
-def test_thresholds_of_the_bookies_file_count_and_copies_of_disks_do_not(spark: SparkSession) -> None:
+def test_disk_thresholds_of_conf_apply_only_if_disks_are_given(spark: SparkSession) -> None:
     settings = CollectorSettings.from_properties(
         {"diskUsageThreshold": "0.98", "diskUsageWarnThreshold": "0.95"}, "f"
     )
-    assert {state for state, *_ in foretold(spark, settings).values()} == {"almost-full", None}
-    assert {state for state, *_ in foretold(spark, settings, disks=False).values()} == {None}
+    assert {state for state, *_ in forecast(spark, settings).values()} == {"almost-full", None}
+    assert {state for state, *_ in forecast(spark, settings, disks=False).values()} == {None}
 
 
-def test_a_log_whose_map_or_header_is_wrong_is_left_out_for_its_collector_goes_by_that(
+def test_log_with_wrong_map_or_header_has_no_forecast(
     spark: SparkSession,
 ) -> None:
     wrong = {"tenth": "map-wrong", "half": "header-astray", "most": "map-unreadable"}
@@ -114,12 +114,12 @@ def test_a_log_whose_map_or_header_is_wrong_is_left_out_for_its_collector_goes_b
         ),
         frame(spark, "gc_foresight", []),
         CollectorSettings(),
-        NOW,
+        NOW_MS,
     ).collect()
     assert {row["path"] for row in rows} == {"/i0/gone", "/i0/most"}
 
 
-def test_a_log_with_bytes_that_are_needed_is_forecast_and_frees_nothing(spark: SparkSession) -> None:
+def test_log_with_needed_bytes_is_forecast_to_free_nothing(spark: SparkSession) -> None:
     kinds = {"live": 0, "superseded": 0, "not-indexed": 300, "owner-named": 200}
     rows = [
         {"bookie_id": "idx", "directory": "/i0", "path": f"/i0/{kind}", "log_id": 1, "kind": "log"}
@@ -128,20 +128,20 @@ def test_a_log_with_bytes_that_are_needed_is_forecast_and_frees_nothing(spark: S
         for kind, needed in kinds.items()
         for ledger, name, size in ((7, "superseded", 900), (8, kind, needed or 1))
     ]
-    found = log_foresight(
+    log_rows = log_foresight(
         frame(spark, "space", rows),
         frame(spark, "entry_logs", list(loggers())),
         frame(spark, "gc_foresight", []),
         CollectorSettings(),
-        NOW,
+        NOW_MS,
     ).collect()
-    assert {row["path"]: (row["action"], row["needed"], row["frees"]) for row in found} == {
+    assert {row["path"]: (row["action"], row["needed"], row["frees"]) for row in log_rows} == {
         "/i0/live": ("delete", 0, 901), "/i0/superseded": ("delete", 0, 901),
         "/i0/not-indexed": ("delete", 300, 0), "/i0/owner-named": ("delete", 200, 0),
     }  # fmt: skip
 
 
-def test_the_newest_log_stays_until_its_bookie_is_started_again(spark: SparkSession) -> None:
+def test_newest_log_is_kept_until_bookie_restart(spark: SparkSession) -> None:
     logs = {"gone": [("orphan", 900, False)], "tenth": [("orphan", 900, False), ("live", 100, True)]}
     # Of a ledger that the index has not got yet nothing is known; of one that it has, all is.
     logs |= {"unflushed": [("not-yet-mapped", 900, False)], "new": [("not-yet-mapped", 900, True)]}
@@ -161,51 +161,51 @@ def test_the_newest_log_stays_until_its_bookie_is_started_again(spark: SparkSess
     for row in rows:
         if row["bytes"] == 7:
             row["ledger_id"] = None  # what follows the last record
-    found = log_foresight(
+    log_rows = log_foresight(
         frame(spark, "space", rows),
         frame(spark, "entry_logs", list(loggers())),
         frame(spark, "gc_foresight", []),
         CollectorSettings(),
-        NOW,
+        NOW_MS,
     ).collect()
-    assert {(row["action"], row["frees"], row["minor_since"], row["major_since"]) for row in found} == {
+    assert {(row["action"], row["frees"], row["minor_since"], row["major_since"]) for row in log_rows} == {
         ("keep", 0, None, None)
     }
-    assert {row["path"]: row["after_restart"] for row in found} == {
+    assert {row["path"]: row["after_restart"] for row in log_rows} == {
         "/i0/gone": "delete", "/i0/tenth": "minor", "/i0/unflushed": None, "/i0/new": "keep",
     }  # fmt: skip
 
 
-def test_a_log_that_a_collection_left_stays_overdue_until_its_deletion_is_no_longer_coming(
+def test_log_left_by_collection_stays_overdue_while_its_deletion_is_forecast(
     spark: SparkSession,
 ) -> None:
-    def foretold_after(earlier: list[Row] | None, passed: bool) -> dict[str, tuple[object, ...]]:
+    def forecast_after(earlier: list[Row] | None, passed: bool) -> dict[str, tuple[object, ...]]:
         bookies = [("idx", True)] if passed else []
-        found = log_foresight(
+        log_rows = log_foresight(
             frame(spark, "space", parts("idx", "/i0")),
             frame(spark, "entry_logs", list(loggers())),
             frame(spark, "gc_foresight", []),
             CollectorSettings(),
-            NOW,
+            NOW_MS,
             None if earlier is None else frame(spark, "log_foresight", earlier),
             gc_bookies=spark.createDataFrame(bookies, "bookie_id string, passed boolean"),
         ).collect()
-        return {row["path"]: (row["delete_since"], row["overdue"]) for row in found}
+        return {row["path"]: (row["delete_since"], row["overdue"]) for row in log_rows}
 
-    def before(since: int | None, overdue: bool) -> list[Row]:
+    def earlier_rows(since: int | None, overdue: bool) -> list[Row]:
         return [{"bookie_id": "idx", "path": "/i0/gone", "delete_since": since, "overdue": overdue}]
 
-    gone = "/i0/gone"
-    assert foretold_after(None, passed=True)[gone] == (NOW, False)
-    assert foretold_after(before(None, False), passed=True)[gone] == (NOW, False)
-    assert foretold_after(before(7, False), passed=False)[gone] == (7, False)
-    assert foretold_after(before(7, False), passed=True)[gone] == (7, True)
-    assert foretold_after(before(7, True), passed=False)[gone] == (7, True)
+    path = "/i0/gone"
+    assert forecast_after(None, passed=True)[path] == (NOW_MS, False)
+    assert forecast_after(earlier_rows(None, False), passed=True)[path] == (NOW_MS, False)
+    assert forecast_after(earlier_rows(7, False), passed=False)[path] == (7, False)
+    assert forecast_after(earlier_rows(7, False), passed=True)[path] == (7, True)
+    assert forecast_after(earlier_rows(7, True), passed=False)[path] == (7, True)
     # What is not to be deleted is never overdue.
-    assert foretold_after(before(7, True), passed=True)["/i0/most"] == (None, False)
+    assert forecast_after(earlier_rows(7, True), passed=True)["/i0/most"] == (None, False)
 
 
-def test_a_log_with_damaged_records_is_forecast_as_its_collector_counts_it(spark: SparkSession) -> None:
+def test_log_with_damaged_records_is_forecast_by_collector_scan(spark: SparkSession) -> None:
     scans = {"seen": "counts", "unneeded": "counts", "made-up": "may-fail", "failing": "fails"}
     counted = {
         "seen": {7: 100, 8: 300},
@@ -227,18 +227,21 @@ def test_a_log_with_damaged_records_is_forecast_as_its_collector_counts_it(spark
         for name in scans
         for ledger, kind, size in ((8, "orphan", 300), (None, "owner-unknown", 600))
     ]
-    found = log_foresight(
+    log_rows = log_foresight(
         frame(spark, "space", rows),
         frame(spark, "entry_logs", logs),
         frame(spark, "gc_foresight", []),
         CollectorSettings(),
-        NOW,
+        NOW_MS,
         availability=frame(
             spark, "availability", [{"bookie_id": "idx", "scope_id": 0, "ledger_id": 7, "state": "ok"}]
         ),
     ).collect()
-    assert {row["path"]: (row["action"], row["entries"], row["remain"], row["frees"]) for row in found} == {
+    forecasts = {
+        row["path"]: (row["action"], row["entries"], row["remain"], row["frees"]) for row in log_rows
+    }
+    assert forecasts == {
         "/i0/seen": ("major", 400, 100, 0), "/i0/unneeded": ("delete", 300, 0, 0),
         "/i0/made-up": ("minor", 305, 5, 0), "/i0/failing": ("keep", 0, 0, 0),
     }  # fmt: skip
-    assert {row["needed"] for row in found} == {600}
+    assert {row["needed"] for row in log_rows} == {600}

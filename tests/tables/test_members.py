@@ -16,7 +16,7 @@ from auditor.spark import query_plans
 from auditor.spark.execution import Execution
 from auditor.spark.table_files import TableFiles
 from auditor.tables.members import MEMBERS, members
-from tests.tables.files import IN_DRIVER, written
+from tests.tables.files import IN_DRIVER, write_table_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,28 +32,39 @@ REPLICAS = st.lists(st.one_of(st.none(), st.lists(REPLICA, max_size=4)), max_siz
 
 
 def table(replicas: Sequence[list[dict[str, Any]] | None], place: Path) -> TableFiles:
-    return written([{"ledger_id": at, "replicas": each} for at, each in enumerate(replicas)], LEDGERS, place)
+    return write_table_files(
+        [
+            {"ledger_id": ledger_id, "replicas": members_of_ledger}
+            for ledger_id, members_of_ledger in enumerate(replicas)
+        ],
+        LEDGERS,
+        place,
+    )
 
 
-def one_by_one(replicas: Sequence[list[dict[str, Any]] | None]) -> dict[str, tuple[int, ...]]:
-    named, depending, holding = Counter[str](), Counter[str](), Counter[str]()
-    for each in (replica for ledger in replicas for replica in ledger or ()):
-        named[each["bookie_id"]] += 1
-        depending[each["bookie_id"]] += each["depends"]
-        holding[each["bookie_id"]] += bool(each["groups"])
-    return {name: (count, depending[name], holding[name]) for name, count in named.items()}
+def count_one_by_one(replicas: Sequence[list[dict[str, Any]] | None]) -> dict[str, tuple[int, ...]]:
+    counts, depending, holding = Counter[str](), Counter[str](), Counter[str]()
+    for member in (replica for ledger in replicas for replica in ledger or ()):
+        counts[member["bookie_id"]] += 1
+        depending[member["bookie_id"]] += member["depends"]
+        holding[member["bookie_id"]] += bool(member["groups"])
+    return {name: (count, depending[name], holding[name]) for name, count in counts.items()}
 
 
 @given(replicas=REPLICAS)
-def test_members_are_counted_as_one_by_one(
+def test_member_counts_equal_one_by_one_counts(
     tmp_path_factory: Any, replicas: list[list[dict[str, Any]] | None]
 ) -> None:
-    found = members(IN_DRIVER, table(replicas, tmp_path_factory.mktemp("t") / "ledgers"))
-    assert found.schema == MEMBERS
-    assert {row[0]: row[1:] for row in zip(*found.to_pydict().values(), strict=True)} == one_by_one(replicas)
+    counts = members(IN_DRIVER, table(replicas, tmp_path_factory.mktemp("t") / "ledgers"))
+    assert counts.schema == MEMBERS
+    assert {row[0]: row[1:] for row in zip(*counts.to_pydict().values(), strict=True)} == count_one_by_one(
+        replicas
+    )
 
 
-def test_tasks_count_the_same(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_and_driver_count_members_equally(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     member = {"groups": b"x" * 24, "depends": True}
     usual = [{**member, "bookie_id": "a:1"}, {**member, "bookie_id": "b:1", "groups": b"", "depends": False}]
     replicas = [usual, None, [], usual[:1], [*usual, {**member, "bookie_id": "c:1"}]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from auditor.tables.space import MISPLACED, misplaced_locations
-from tests.checks.tables_builder import NOW, Row, frame
+from tests.checks.tables_builder import NOW_MS, Row, frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -13,46 +13,53 @@ if TYPE_CHECKING:
 PLACE = {"bookie_id": "bk1", "logger": 0, "log_id": 3, "scope_id": 0}
 
 
-def at(ledger_id: int, **said: Any) -> Row:
-    return PLACE | {"ledger_id": ledger_id, "entries": 10, "probe": "ok"} | said
+def location(ledger_id: int, **columns: Any) -> Row:
+    return PLACE | {"ledger_id": ledger_id, "entries": 10, "probe": "ok"} | columns
 
 
-def whole(ledger_id: int, entry_id: int, **said: Any) -> Row:
+def sampled_location(ledger_id: int, entry_id: int, **columns: Any) -> Row:
     row = PLACE | {"ledger_id": ledger_id, "entry_id": entry_id, "entry_offset": 2000, "entries": 1}
-    return row | {"reason": "other-entry"} | said
+    return row | {"reason": "other-entry"} | columns
 
 
-def found(spark: SparkSession, earlier: DataFrame | None = None) -> dict[int, dict[str, Any]]:
-    probed = [at(1), at(2, probe="missing", probe_entry=0, probe_offset=9), at(3, probe="past-end"), at(5)]
-    held = [{"bookie_id": "bk1", "ledger_id": ledger, "scope_id": 0, "state": "ok"} for ledger in (1, 2, 5)]
+def misplaced_rows(spark: SparkSession, earlier: DataFrame | None = None) -> dict[int, dict[str, Any]]:
+    probed = [
+        location(1),
+        location(2, probe="missing", probe_entry=0, probe_offset=9),
+        location(3, probe="past-end"),
+        location(5),
+    ]
+    index_rows = [
+        {"bookie_id": "bk1", "ledger_id": ledger, "scope_id": 0, "state": "ok"} for ledger in (1, 2, 5)
+    ]
     sampled = [
-        whole(1, 6, there_ledger_id=1, there_entry_id=7),
-        whole(1, 7, there_ledger_id=1, there_entry_id=6),
-        whole(5, 0, reason=None),
-        whole(4, 0),  # gone from the index
+        sampled_location(1, 6, there_ledger_id=1, there_entry_id=7),
+        sampled_location(1, 7, there_ledger_id=1, there_entry_id=6),
+        sampled_location(5, 0, reason=None),
+        sampled_location(4, 0),  # gone from the index
     ]
     rows = misplaced_locations(
         frame(spark, "locations", probed),
-        frame(spark, "availability", held),
+        frame(spark, "availability", index_rows),
         frame(spark, "orphans", []),
         frame(spark, "digests", sampled),
-        NOW,
+        NOW_MS,
         earlier,
     )
     assert rows.columns == MISPLACED.names
     return {row["ledger_id"]: row.asDict() for row in rows.collect()}
 
 
-def test_entries_that_were_looked_at_whole_count_too(spark: SparkSession) -> None:
-    rows = found(spark)
+def test_entries_of_sampled_digests_are_counted_too(spark: SparkSession) -> None:
+    rows = misplaced_rows(spark)
     assert set(rows) == {1, 2}
     assert (rows[1]["probe"], rows[1]["entries"], rows[1]["probe_entry"]) == ("other", 2, 6)
     assert (rows[1]["there_ledger_id"], rows[1]["there_entry_id"]) == (1, 7)
-    assert (rows[2]["probe"], rows[2]["entries"], rows[2]["since"]) == ("missing", 10, NOW)
+    assert (rows[2]["probe"], rows[2]["entries"], rows[2]["since"]) == ("missing", 10, NOW_MS)
 
 
-def test_a_location_that_an_earlier_run_saw_likewise_dates_from_then(spark: SparkSession) -> None:
-    then = [row | {"since": NOW - 5} for row in found(spark).values()]
+def test_unchanged_misplaced_location_keeps_its_first_time(spark: SparkSession) -> None:
+    then = [row | {"since": NOW_MS - 5} for row in misplaced_rows(spark).values()]
     then[1 if then[1]["ledger_id"] == 1 else 0]["probe_offset"] = 2001  # it lay elsewhere
-    rows = found(spark, frame(spark, "misplaced", then))
-    assert {ledger: row["since"] for ledger, row in rows.items()} == {1: NOW, 2: NOW - 5}
+    rows = misplaced_rows(spark, frame(spark, "misplaced", then))
+    assert {ledger: row["since"] for ledger, row in rows.items()} == {1: NOW_MS, 2: NOW_MS - 5}

@@ -24,7 +24,7 @@ UIDS = [f"1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4be{digit}" for digit in range(10)]
 PATH = "/managed-ledgers/shop/orders/persistent/returns"
 
 
-def context(id: int, state: str, hours: int | None, **said: Any) -> dict[str, Any]:
+def context(id: int, state: str, hours: int | None, **values: Any) -> dict[str, Any]:
     """A ledger of the topic's list, offloaded so many hours after the beginning."""
     time = None if hours is None else hours * HOUR
     usual = {
@@ -32,7 +32,7 @@ def context(id: int, state: str, hours: int | None, **said: Any) -> dict[str, An
         "topic": "returns", "kind": "data", "ledger_id": id, "offload": state, "offload_uid": UIDS[id],
         "offload_time": time, "borrowed": False,
     }  # fmt: skip
-    return {**usual, **said}
+    return {**usual, **values}
 
 
 CONTEXTS = [
@@ -58,7 +58,7 @@ OBJECTS = [
     (f"{UIDS[9]}-ledger-99999999999999999999", 9),
 ]
 LATE = "the listing may be older than the copy"
-WANTED = {
+EXPECTED = {
     0: (None, None, 2, 700),
     1: ("offload-object-missing", None, 0, 0),
     2: ("offload-object-missing", None, 1, 50),
@@ -70,13 +70,15 @@ WANTED = {
 }
 
 
-def owners(spark: SparkSession, *more: dict[str, Any]) -> DataFrame:
-    rows = [tuple(row.get(name) for name in OWNERS.names) for row in (*CONTEXTS, *more)]
+def owners(spark: SparkSession, *extra_rows: dict[str, Any]) -> DataFrame:
+    rows = [tuple(row.get(name) for name in OWNERS.names) for row in (*CONTEXTS, *extra_rows)]
     return spark.createDataFrame(rows, from_arrow_schema(OWNERS))
 
 
-def judged(spark: SparkSession, listing: DataFrame, *more: dict[str, Any]) -> dict[int, tuple[Any, ...]]:
-    rows = offload_objects(listing, owners(spark, *more), 2 * HOUR).collect()
+def judge_objects(
+    spark: SparkSession, listing: DataFrame, *extra_rows: dict[str, Any]
+) -> dict[int, tuple[Any, ...]]:
+    rows = offload_objects(listing, owners(spark, *extra_rows), 2 * HOUR).collect()
     assert len(rows) == len({row["ledger_id"] for row in rows})
     return {row["ledger_id"]: (row["fault"], row["why"], row["objects"], row["bytes"]) for row in rows}
 
@@ -92,7 +94,9 @@ def parquet(path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["header", "inventory", "two", "packed", "parquet"])
-def test_a_listing_in_any_form_meets_the_contexts(spark: SparkSession, tmp_path: Path, form: str) -> None:
+def test_every_inventory_format_gives_expected_offload_rows(
+    spark: SparkSession, tmp_path: Path, form: str
+) -> None:
     path = tmp_path / ("list.parquet" if form == "parquet" else "list.csv")
     if form == "header":
         path.write_text(csv("bucket,name,bytes", "b,{name},{size}"))
@@ -105,25 +109,25 @@ def test_a_listing_in_any_form_meets_the_contexts(spark: SparkSession, tmp_path:
         path.write_bytes(gzip.compress(csv("key,size", "{name},{size}").encode()))
     else:
         parquet(path)
-    assert judged(spark, inventory_rows(spark, str(path))) == WANTED
+    assert judge_objects(spark, inventory_rows(spark, str(path))) == EXPECTED
 
 
-def test_a_list_that_cannot_be_read_may_name_any_orphan(spark: SparkSession) -> None:
+def test_unreadable_topic_list_may_name_any_orphan_object(spark: SparkSession) -> None:
     listing = spark.createDataFrame(OBJECTS, "name string, bytes bigint")
     unread = {"status": "unreadable", "path": f"{PATH}2", "damage": "cut"}
-    found = judged(spark, listing, unread)
-    assert found[6] == ("object-orphan", f"{PATH}2: cut", 2, 33)
-    assert found[1] == WANTED[1], "what is missing from the bucket is missing all the same"
+    results = judge_objects(spark, listing, unread)
+    assert results[6] == ("object-orphan", f"{PATH}2: cut", 2, 33)
+    assert results[1] == EXPECTED[1], "what is missing from the bucket is missing all the same"
 
 
-def test_an_empty_listing_confirms_nothing(spark: SparkSession) -> None:
+def test_empty_listing_leaves_missing_objects_unconfirmed(spark: SparkSession) -> None:
     empty = spark.createDataFrame([], "name string, bytes bigint")
-    found = judged(spark, empty)
-    assert {fault for fault, *_ in found.values()} == {None, "offload-object-missing"}
-    assert {why for fault, why, *_ in found.values() if fault} == {LATE}
+    results = judge_objects(spark, empty)
+    assert {fault for fault, *_ in results.values()} == {None, "offload-object-missing"}
+    assert {why for fault, why, *_ in results.values() if fault} == {LATE}
 
 
-def test_what_is_no_listing_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_invalid_listing_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
         check_inventory(str(tmp_path / "nothing.csv"))
     (tmp_path / "one.csv").write_text("a\nb\n")

@@ -44,7 +44,7 @@ def reasons(
     return why
 
 
-def test_a_set_is_complete_where_all_conditions_hold() -> None:
+def test_owner_set_is_complete_if_all_conditions_hold() -> None:
     assert reasons() == []
     assert reasons(foreign=10) == [], "1 % of claims"
     assert reasons(lists={WEST: ListCounts(1000, 10)}) == [], "1 % of the ledgers that were listed"
@@ -52,7 +52,7 @@ def test_a_set_is_complete_where_all_conditions_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("reason_texts", "expected_text"),
     [
         (reasons(declared=()), "owners_complete does not contain this store"),
         (reasons(declared=(WEST,)), f"{EAST}: owners_complete does not contain this store"),
@@ -73,29 +73,29 @@ def test_a_set_is_complete_where_all_conditions_hold() -> None:
         (reasons(gaps=1), f"{WEST}: 1 path of the store could not be listed"),
     ],
 )
-def test_what_is_not_proved_is_said(found: list[str], said: str) -> None:
-    assert any(said in reason for reason in found)
+def test_incomplete_owner_set_gives_reason(reason_texts: list[str], expected_text: str) -> None:
+    assert any(expected_text in reason for reason in reason_texts)
 
 
-MONDAY, TUESDAY, OTHER, EAST_SAVED = (
+MONDAY, TUESDAY, OTHER_STORE, EAST_SAVED = (
     f"pulsar:dump:///{name}" for name in ("mon.jsonl", "tue.jsonl", "b.jsonl", "tue.jsonl?root=/east")
 )
 
 
-def test_a_saved_store_is_the_same_one_under_another_name() -> None:
+def test_saved_store_under_another_name_is_the_same_store() -> None:
     assert current_store(MONDAY, [EAST_SAVED, TUESDAY], {}) == TUESDAY
     assert current_store(MONDAY, [EAST_SAVED], {}) == MONDAY
     assert current_store(None, [EAST_SAVED], {}) == EAST_SAVED, "of a run of an earlier release"
     assert current_store(WEST, [EAST], {}) == WEST
 
 
-def test_another_store_with_the_same_chroot_is_not_the_same_one() -> None:
+def test_other_store_with_the_same_chroot_is_a_different_store() -> None:
     matched = {MONDAY: TUESDAY}
-    assert current_store(OTHER, [TUESDAY], matched) == OTHER, "a store that was not read"
-    assert current_store(OTHER, [TUESDAY, OTHER], matched) == OTHER
+    assert current_store(OTHER_STORE, [TUESDAY], matched) == OTHER_STORE, "a store that was not read"
+    assert current_store(OTHER_STORE, [TUESDAY, OTHER_STORE], matched) == OTHER_STORE
     # The file that had the one store has the other by now.
-    swapped = {OTHER: MONDAY}
-    assert current_store(OTHER, [MONDAY], swapped) == MONDAY
+    swapped = {OTHER_STORE: MONDAY}
+    assert current_store(OTHER_STORE, [MONDAY], swapped) == MONDAY
     assert current_store(MONDAY, [MONDAY], swapped) == f"{MONDAY} of an earlier run"
 
 
@@ -109,36 +109,41 @@ def matches(
     return match_stores(stores, StoreReferences(first, twins or [], shared or {}), earlier or {})
 
 
-def test_two_saved_stores_with_one_chroot_are_two() -> None:
-    found = matches([MONDAY, OTHER])
-    assert (found.first_names, found.current_names) == ({}, {})
-    assert found.identities == {MONDAY: "pulsar saved  of ledger 10", OTHER: "pulsar saved  of ledger 11"}
+def test_two_saved_stores_with_equal_chroot_are_different_stores() -> None:
+    store_matches = matches([MONDAY, OTHER_STORE])
+    assert (store_matches.first_names, store_matches.current_names) == ({}, {})
+    assert store_matches.identities == {
+        MONDAY: "pulsar saved  of ledger 10",
+        OTHER_STORE: "pulsar saved  of ledger 11",
+    }
     # Each keeps its name in every run, whatever its file is called.
-    earlier: dict[str, str | None] = dict(found.identities)
-    again = matches([OTHER, TUESDAY], {(TUESDAY, MONDAY): 3, (OTHER, OTHER): 1}, earlier=earlier)
-    assert again.identities == {TUESDAY: earlier[MONDAY], OTHER: earlier[OTHER]}
-    assert again.current_names == {MONDAY: TUESDAY, OTHER: OTHER}
+    earlier: dict[str, str | None] = dict(store_matches.identities)
+    again = matches(
+        [OTHER_STORE, TUESDAY], {(TUESDAY, MONDAY): 3, (OTHER_STORE, OTHER_STORE): 1}, earlier=earlier
+    )
+    assert again.identities == {TUESDAY: earlier[MONDAY], OTHER_STORE: earlier[OTHER_STORE]}
+    assert again.current_names == {MONDAY: TUESDAY, OTHER_STORE: OTHER_STORE}
 
 
-def test_one_store_that_is_named_twice_is_one() -> None:
-    found = matches([MONDAY, OTHER, TUESDAY], twins=[(MONDAY, TUESDAY)])
-    assert found.first_names == {TUESDAY: MONDAY}
-    assert found.identities.keys() == {MONDAY, OTHER}
+def test_store_named_twice_is_counted_once() -> None:
+    store_matches = matches([MONDAY, OTHER_STORE, TUESDAY], twins=[(MONDAY, TUESDAY)])
+    assert store_matches.first_names == {TUESDAY: MONDAY}
+    assert store_matches.identities.keys() == {MONDAY, OTHER_STORE}
     # It takes the place of no other store of the earlier run.
-    earlier: dict[str, str | None] = dict(matches([MONDAY, OTHER]).identities)
+    earlier: dict[str, str | None] = dict(matches([MONDAY, OTHER_STORE]).identities)
     shared = {(MONDAY, MONDAY): 3, (TUESDAY, MONDAY): 3}
     twice = matches([MONDAY, TUESDAY], shared, [(MONDAY, TUESDAY)], earlier)
     assert list(twice.identities.values()) == [earlier[MONDAY]]
 
 
-def test_a_running_store_is_named_by_its_uri() -> None:
+def test_running_store_is_identified_by_its_uri() -> None:
     assert matches([WEST, EAST]).identities == {WEST: WEST, EAST: EAST}
     # Of a run of an earlier version, which says less.
-    found = matches([TUESDAY], {(TUESDAY, MONDAY): 3}, earlier={MONDAY: None})
-    assert found.identities == {TUESDAY: store_identity(MONDAY)}
+    store_matches = matches([TUESDAY], {(TUESDAY, MONDAY): 3}, earlier={MONDAY: None})
+    assert store_matches.identities == {TUESDAY: store_identity(MONDAY)}
 
 
-def test_a_set_that_names_one_store_twice_is_not_complete() -> None:
+def test_set_with_one_store_named_twice_is_incomplete() -> None:
     counts = OwnerCounts(10, 0, 0, {}, {}, name_by_alias={EAST: WEST}, store_identities={WEST: WEST})
     rows = owner_store_rows(counts, (WEST, EAST), (WEST, EAST), {})
     assert f"{EAST}: it is the same store as {WEST}, under a second name" in incomplete_reasons(rows)

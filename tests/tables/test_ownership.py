@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Row = dict[str, Any]
-NOW, GRACE, FIRST_ZXID, FIRST_TIME = 1_000_000_000, ROLLOVER_MS, 500, 900_000
+NOW_MS, GRACE, FIRST_ZXID, FIRST_TIME = 1_000_000_000, ROLLOVER_MS, 500, 900_000
 TOPIC = "/managed-ledgers/shop/orders/persistent/"
 UNREADABLE, HIDDEN, COMPACTED = f"{TOPIC}spoiled", f"{TOPIC}hidden", f"{TOPIC}compacted/__compaction"
-GONE, MADE, DOUBTED, BEFORE = range(60), range(60, 90), range(90, 120), range(0, 600, 2)
-ANOTHER = f"{TOPIC}another"
+DELETED, CREATED, DOUBTED, SEEN_BEFORE = range(60), range(60, 90), range(90, 120), range(0, 600, 2)
+OTHER_TOPIC = f"{TOPIC}another"
 
 
 def frame(spark: SparkSession, schema: pa.Schema, rows: list[Row]) -> DataFrame:
@@ -32,7 +32,7 @@ def frame(spark: SparkSession, schema: pa.Schema, rows: list[Row]) -> DataFrame:
     return spark.createDataFrame(full, from_arrow_schema(schema))
 
 
-def custom(draw: random.Random) -> dict[str, bytes]:
+def random_metadata(draw: random.Random) -> dict[str, bytes]:
     """Custom metadata: of nobody, of others, of no kind that is known, and of each kind."""
     topic = draw.choice(["plain", "a b", "spoiled", "hidden", "hidden-not", "compacted"])
     name = f"shop/orders/persistent/{topic.replace(' ', '+')}".encode()
@@ -57,31 +57,31 @@ def custom(draw: random.Random) -> dict[str, bytes]:
     )  # fmt: skip
 
 
-def claim(said: dict[str, bytes]) -> str | None:
+def claimed_path(metadata: dict[str, bytes]) -> str | None:
     """The owner's path that custom metadata mean."""
-    if (named := said.get("pulsar/managed-ledger")) is not None:
-        return f"/managed-ledgers/{named.decode()}" + ("/s" if "pulsar/cursor" in said else "")
-    if (schema := said.get("pulsar/schemaId")) is not None:
+    if (ledger_name := metadata.get("pulsar/managed-ledger")) is not None:
+        return f"/managed-ledgers/{ledger_name.decode()}" + ("/s" if "pulsar/cursor" in metadata else "")
+    if (schema := metadata.get("pulsar/schemaId")) is not None:
         return f"/schemas/{schema.decode()}"
-    full = (said.get("pulsar/compactedTopic") or said.get("pulsar/delayedIndexTopic") or b"").decode()
+    full = (metadata.get("pulsar/compactedTopic") or metadata.get("pulsar/delayedIndexTopic") or b"").decode()
     if "://" not in full:
         return None
     path = TOPIC + full.rpartition("/")[2].replace(" ", "+")
-    return path + ("/__compaction" if "pulsar/compactedTopic" in said else "/s%C3%BC%C3%9F%2F1")
+    return path + ("/__compaction" if "pulsar/compactedTopic" in metadata else "/s%C3%BC%C3%9F%2F1")
 
 
-def world(seed: int) -> tuple[list[Row], list[Row]]:
+def random_cluster(seed: int) -> tuple[list[Row], list[Row]]:
     """Ledgers and references to them."""
     draw = random.Random(seed)
     ledgers, owners = [], []
     for id in range(600):
-        said = custom(draw)
+        metadata = random_metadata(draw)
         if draw.random() < 0.8:
             ledgers.append(
                 {
-                    "scope_id": 0, "ledger_id": id, "status": "ok", "version": 1, "custom_metadata": said,
+                    "scope_id": 0, "ledger_id": id, "status": "ok", "version": 1, "custom_metadata": metadata,
                     "state": draw.choice(["OPEN", "CLOSED"]), "last_entry_id": 9, "length": 100,
-                    "ctime": draw.choice([None, NOW - 1, NOW - GRACE, NOW - GRACE - 1, 5]),
+                    "ctime": draw.choice([None, NOW_MS - 1, NOW_MS - GRACE, NOW_MS - GRACE - 1, 5]),
                 }
             )  # fmt: skip
         if draw.random() < 0.5:
@@ -89,15 +89,15 @@ def world(seed: int) -> tuple[list[Row], list[Row]]:
             owners.append(
                 {
                     "application": "pulsar", "status": "ok", "kind": draw.choice(["data", "cursor"]),
-                    "ledger_id": id, "path": claim(said) if draw.random() < 0.8 else ANOTHER,
+                    "ledger_id": id, "path": claimed_path(metadata) if draw.random() < 0.8 else OTHER_TOPIC,
                     "entries": draw.choice([None, 10, 10, 11]), "size": draw.choice([None, 100, 100, 99]),
                     "offload": draw.choice([None, None, "incomplete", "complete", "deleted"]),
-                    "offload_time": draw.choice([None, NOW - 1, 5]), "borrowed": borrowed,
+                    "offload_time": draw.choice([None, NOW_MS - 1, 5]), "borrowed": borrowed,
                     "mzxid": draw.choice([FIRST_ZXID, FIRST_ZXID + 1]),
                     "mtime": draw.choice([None, FIRST_TIME - 1, FIRST_TIME]), "stale": False,
                 }
             )  # fmt: skip
-            owners[-1]["path"] = owners[-1]["path"] or ANOTHER
+            owners[-1]["path"] = owners[-1]["path"] or OTHER_TOPIC
     owners += [
         {
             "application": "pulsar",
@@ -115,9 +115,9 @@ def world(seed: int) -> tuple[list[Row], list[Row]]:
 def standing_of(ledger: Row | None, owner: Row | None, id: int, stores: str) -> tuple[str | None, bool]:
     """The standing, by the rules as they are written, and whether a dangling reference is in doubt."""
     live = stores != "saved"
-    there = ledger is not None or (live and id in MADE)
+    exists = ledger is not None or (live and id in CREATED)
     if owner is not None:
-        if there:
+        if exists:
             return "owned", False
         if owner["offload"] == "deleted":
             return "offloaded", False
@@ -130,19 +130,19 @@ def standing_of(ledger: Row | None, owner: Row | None, id: int, stores: str) -> 
         }
         return "dangling", id in DOUBTED or changed[stores]
     if ledger is None:
-        return ("unnamed", False) if there else (None, False)
-    said = ledger["custom_metadata"]
-    if said.get("application") not in (b"pulsar", b"other"):
+        return ("unnamed", False) if exists else (None, False)
+    metadata = ledger["custom_metadata"]
+    if metadata.get("application") not in (b"pulsar", b"other"):
         return "unnamed", False
-    if said["application"] != b"pulsar":
+    if metadata["application"] != b"pulsar":
         return "foreign", False
-    if ledger["ctime"] is not None and NOW - ledger["ctime"] <= GRACE:
+    if ledger["ctime"] is not None and NOW_MS - ledger["ctime"] <= GRACE:
         return "young", False
-    path = claim(said)
+    path = claimed_path(metadata)
     shut = path is not None and (path in (UNREADABLE, HIDDEN, COMPACTED) or path.startswith(f"{HIDDEN}/"))
     # A ledger that a run which is older by the grace has seen is older than the grace.
-    ageless = ledger["ctime"] is None and id not in BEFORE
-    if path is None or ageless or shut or (live and id in GONE):
+    ageless = ledger["ctime"] is None and id not in SEEN_BEFORE
+    if path is None or ageless or shut or (live and id in DELETED):
         return "unknown", False
     return "unowned", False
 
@@ -153,7 +153,7 @@ def fault_of(ledger: Row | None, owner: Row | None, standing: str | None) -> str
         return {"dangling": "owner-dangling", "unowned": "ledger-unowned"}[standing]
     if standing != "owned" or ledger is None or owner is None or owner["borrowed"]:
         return None
-    path = claim(ledger["custom_metadata"])
+    path = claimed_path(ledger["custom_metadata"])
     if path is not None and path != owner["path"]:
         return "ledger-misattributed"
     if owner["kind"] != "data":
@@ -162,34 +162,38 @@ def fault_of(ledger: Row | None, owner: Row | None, standing: str | None) -> str
     if ledger["state"] == "CLOSED" and (entries, size) != (10, 100):
         return "owner-length-mismatch"
     times = [time for time in (ledger["ctime"], owner["offload_time"]) if time is not None]
-    if times and NOW - max(times) > GRACE and owner["offload"] is not None:
+    if times and NOW_MS - max(times) > GRACE and owner["offload"] is not None:
         return "offload-incomplete" if owner["offload"] == "incomplete" else "offload-not-trimmed"
     return None
 
 
 @pytest.mark.parametrize("stores", ["saved", "one", "two"])
-def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, stores: str) -> None:
+def test_ownership_of_every_ledger_follows_the_rules(spark: SparkSession, stores: str) -> None:
     """Of a saved store, of one running store, and of two: one with the ledgers, one with the owners."""
     live = stores != "saved"
-    ledgers, owners = world(len(stores))
-    by_id, named = (
+    ledgers, owners = random_cluster(len(stores))
+    by_id, owner_by_id = (
         {row["ledger_id"]: row for row in ledgers},
         {row["ledger_id"]: row for row in owners if "ledger_id" in row},
     )
-    moved = [{"scope_id": 0, "ledger_id": id, "listed": True, "version": 1} for id in GONE if id in by_id] + [
-        {"scope_id": 0, "ledger_id": id, "listed": True, "version_again": 1} for id in MADE if id not in by_id
+    moved = [
+        {"scope_id": 0, "ledger_id": id, "listed": True, "version": 1} for id in DELETED if id in by_id
+    ] + [
+        {"scope_id": 0, "ledger_id": id, "listed": True, "version_again": 1}
+        for id in CREATED
+        if id not in by_id
     ]
     doubtful = [{"scan": 1, "scope_id": 0, "low": DOUBTED[0], "high": DOUBTED[-1], "why": "a gap"}]
     earlier: list[Row] = [
         {"ledger_id": id, "standing": "unowned"}
         if id % 2
         else {"ledger_id": id, "standing": "unknown", "why": NO_AGE_REASON}
-        for id in BEFORE
+        for id in SEEN_BEFORE
     ]
     earlier += [
-        {"ledger_id": id, "standing": "unknown", "why": "a gap"} for id in range(600) if id not in BEFORE
+        {"ledger_id": id, "standing": "unknown", "why": "a gap"} for id in range(600) if id not in SEEN_BEFORE
     ]
-    found = ownership(
+    ownership_rows = ownership(
         frame(spark, LEDGERS, ledgers),
         frame(spark, OWNERS, owners),
         frame(spark, MOVED_LEDGERS, moved) if live else None,
@@ -198,53 +202,53 @@ def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, stores: str) 
         None,
         ("pulsar",),
         ReadTimes(
-            NOW,
+            NOW_MS,
             GRACE,
             {},
             FIRST_ZXID if stores == "one" else None,
             FIRST_TIME if stores == "two" else None,
         ),
     ).collect()
-    rows = {row["ledger_id"]: row for row in found if row["ledger_id"] is not None}
-    assert len(rows) == sum(row["ledger_id"] is not None for row in found)
-    seen = set()
+    rows = {row["ledger_id"]: row for row in ownership_rows if row["ledger_id"] is not None}
+    assert len(rows) == sum(row["ledger_id"] is not None for row in ownership_rows)
+    outcomes = set()
     for id in range(600):
-        standing, doubted = standing_of(by_id.get(id), named.get(id), id, stores)
+        standing, doubted = standing_of(by_id.get(id), owner_by_id.get(id), id, stores)
         row = rows.get(id)
         assert (row["standing"] if row else None) == standing, id
         if row is None:
             continue
-        fault = fault_of(by_id.get(id), named.get(id), standing)
+        fault = fault_of(by_id.get(id), owner_by_id.get(id), standing)
         assert row["fault"] == fault, id
-        assert row["seen_before"] == (id in BEFORE)
+        assert row["seen_before"] == (id in SEEN_BEFORE)
         if standing == "dangling":
             assert (row["why"] is not None) == doubted, id
         assert (row["why"] is not None) or standing != "unknown"
-        seen.add((standing, fault))
-    assert len(seen) >= 12, "every standing and fault was met"
-    others = [(row["path"], row["fault"]) for row in found if row["ledger_id"] is None]
-    assert sorted(others) == [
+        outcomes.add((standing, fault))
+    assert len(outcomes) >= 12, "every standing and fault was met"
+    path_faults = [(row["path"], row["fault"]) for row in ownership_rows if row["ledger_id"] is None]
+    assert sorted(path_faults) == [
         (COMPACTED, None), (HIDDEN, "owner-unreadable"), (UNREADABLE, "owner-unreadable"),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("status", "limit"), [("gap", 1000), ("unreadable", 20)])
 @pytest.mark.parametrize("above", [0, 1])
-def test_with_too_many_places_unread_no_ledger_is_called_unowned(
+def test_too_many_unread_paths_make_no_ledger_unowned(
     status: str, limit: int, above: int, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owned_tables, "MAX_UNREAD_PATHS", 20)
-    said = {
+    metadata = {
         "application": b"pulsar", "component": b"managed-ledger",
         "pulsar/managed-ledger": b"shop/orders/persistent/plain",
     }  # fmt: skip
-    leak = {"scope_id": 0, "ledger_id": 7, "status": "ok", "custom_metadata": said, "ctime": 5}
+    leak = {"scope_id": 0, "ledger_id": 7, "status": "ok", "custom_metadata": metadata, "ctime": 5}
     # None of them is above the owner that the ledger names, or is that owner.
     unread = [
         {"application": "pulsar", "status": status, "path": f"{TOPIC}of-others-{number}", "damage": "cut"}
         for number in range(limit + above)
     ]
-    found = ownership(
+    ownership_rows = ownership(
         frame(spark, LEDGERS, [leak]),
         frame(spark, OWNERS, unread),
         None,
@@ -252,9 +256,9 @@ def test_with_too_many_places_unread_no_ledger_is_called_unowned(
         None,
         None,
         ("pulsar",),
-        ReadTimes(NOW, GRACE),
+        ReadTimes(NOW_MS, GRACE),
     )
-    [row] = found.where("ledger_id = 7").collect()
+    [row] = ownership_rows.where("ledger_id = 7").collect()
     many = "too many paths in the owner stores were not read"
     assert (row["standing"], row["why"]) == (("unknown", many) if above else ("unowned", None))
 
@@ -262,18 +266,20 @@ def test_with_too_many_places_unread_no_ledger_is_called_unowned(
 WEST, EAST = "pulsar:zk://west:2181", "pulsar:zk://east:2181/east"
 
 
-def claiming(id: int, name: str) -> Row:
-    said = {
+def claimed_ledger(id: int, name: str) -> Row:
+    metadata = {
         "application": b"pulsar", "component": b"managed-ledger",
         "pulsar/managed-ledger": name.encode(),
     }  # fmt: skip
-    return {"scope_id": 0, "ledger_id": id, "status": "ok", "custom_metadata": said, "ctime": 5}
+    return {"scope_id": 0, "ledger_id": id, "status": "ok", "custom_metadata": metadata, "ctime": 5}
 
 
-def joined(spark: SparkSession, ledgers: list[Row], owners: list[Row], lists: list[Row]) -> dict[int, Row]:
+def join_owners(
+    spark: SparkSession, ledgers: list[Row], owners: list[Row], lists: list[Row]
+) -> dict[int, Row]:
     """Rows of the table ownership, of two stores: one at the top of its ZooKeeper, one below a chroot."""
     usual = {"application": "pulsar", "status": "ok", "kind": "data", "borrowed": False, "stale": False}
-    found = ownership(
+    ownership_rows = ownership(
         frame(spark, LEDGERS, ledgers),
         frame(spark, OWNERS, [{**usual, **row} for row in owners]),
         None,
@@ -281,12 +287,12 @@ def joined(spark: SparkSession, ledgers: list[Row], owners: list[Row], lists: li
         None,
         frame(spark, OWNERSHIP, lists),
         ("pulsar",),
-        ReadTimes(NOW, GRACE, {WEST: "", EAST: "/east"}),
+        ReadTimes(NOW_MS, GRACE, {WEST: "", EAST: "/east"}),
     )
-    return {row["ledger_id"]: row.asDict() for row in found.collect()}
+    return {row["ledger_id"]: row.asDict() for row in ownership_rows.collect()}
 
 
-def test_two_stores_with_the_same_topic_are_joined_and_other_namespaces_are_foreign(
+def test_ledgers_of_two_stores_are_joined_and_other_namespaces_are_foreign(
     spark: SparkSession,
 ) -> None:
     topic = "public/default/persistent/t"
@@ -296,11 +302,11 @@ def test_two_stores_with_the_same_topic_are_joined_and_other_namespaces_are_fore
         {"store": EAST, "status": "gap", "path": "/east/managed-ledgers/hidden", "damage": "not listed"},
     ]
     ledgers = [
-        claiming(1, topic), claiming(2, topic), claiming(3, topic),
-        claiming(4, "public/other/persistent/t"), claiming(5, "old/west/other/persistent/t"),
-        claiming(6, "hidden/default/persistent/t"),
+        claimed_ledger(1, topic), claimed_ledger(2, topic), claimed_ledger(3, topic),
+        claimed_ledger(4, "public/other/persistent/t"), claimed_ledger(5, "old/west/other/persistent/t"),
+        claimed_ledger(6, "hidden/default/persistent/t"),
     ]  # fmt: skip
-    rows = joined(spark, ledgers, owners, [])
+    rows = join_owners(spark, ledgers, owners, [])
     standings = {id: row["standing"] for id, row in rows.items() if id is not None}
     assert standings == {1: "owned", 2: "owned", 3: "unowned", 4: "foreign", 5: "foreign", 6: "unknown"}
     assert {rows[id]["fault"] for id in (1, 2)} == {None}, "a claim names no store"
@@ -314,25 +320,25 @@ def test_two_stores_with_the_same_topic_are_joined_and_other_namespaces_are_fore
     ]
 
 
-def test_a_ledger_that_a_list_lost_is_known_as_such_until_somebody_names_it(spark: SparkSession) -> None:
+def test_ledger_dropped_from_list_is_marked_until_an_owner_names_it(spark: SparkSession) -> None:
     topic = "public/default/persistent/t"
     owners = [{"ledger_id": 1, "store": WEST, "path": f"/managed-ledgers/{topic}"}]
     lists: list[Row] = [
-        {"ledger_id": 1, "standing": "unowned", "store": WEST, "dropped_since": NOW - 9},
+        {"ledger_id": 1, "standing": "unowned", "store": WEST, "dropped_since": NOW_MS - 9},
         {"ledger_id": 2, "standing": "owned", "store": EAST},
-        {"ledger_id": 3, "standing": "unowned", "store": EAST, "dropped_since": NOW - 9},
+        {"ledger_id": 3, "standing": "unowned", "store": EAST, "dropped_since": NOW_MS - 9},
         {"ledger_id": 4, "standing": "unowned"},
         {"ledger_id": 5, "standing": "owned", "store": EAST},
     ]
-    rows = joined(spark, [claiming(id, topic) for id in range(1, 5)], owners, lists)
-    seen = {
+    rows = join_owners(spark, [claimed_ledger(id, topic) for id in range(1, 5)], owners, lists)
+    list_states = {
         id: (row["store"], row["listed_before"], row["dropped_since"])
         for id, row in rows.items()
         if id is not None
     }
-    assert seen == {
+    assert list_states == {
         1: (WEST, True, None),
-        2: (EAST, True, NOW),
-        3: (EAST, True, NOW - 9),
+        2: (EAST, True, NOW_MS),
+        3: (EAST, True, NOW_MS - 9),
         4: (None, False, None),
     }, "ledger 5 is gone from BookKeeper too: retention took it"

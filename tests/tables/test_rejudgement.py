@@ -27,16 +27,16 @@ def tables(spark: SparkSession) -> tuple[DataFrame, DataFrame, DataFrame]:
     """Ledger 1 is whole; 2 lacks a copy, 3 two (below ack quorum), 4 all: by the indexes."""
     rows = [ledger(n, dict.fromkeys(BOOKIES, ALL), ack_quorum=2) for n in (1, 2, 3, 4)]
     lacking = {2: {"a"}, 3: {"a", "b"}, 4: {"a", "b", "c"}}
-    held = [
+    index_rows = [
         index(n, bookie, ALL - {4, 5} if bookie in lacking.get(n, ()) else ALL)
         for n in (1, 2, 3, 4)
         for bookie in BOOKIES
     ]
-    metadata, pairs = ledgers(spark, *rows), pairs_of(spark, rows, held)
+    metadata, pairs = ledgers(spark, *rows), pairs_of(spark, rows, index_rows)
     return metadata, pairs, judge_ledgers(metadata, pairs, STATES, 0)
 
 
-def said(spark: SparkSession, *rows: tuple[int, str, int, str]) -> DataFrame:
+def answer_frame(spark: SparkSession, *rows: tuple[int, str, int, str]) -> DataFrame:
     full = [
         (0, ledger_id, entry, bookie, answer, "silence" if answer in ("unknown", "refused") else None, 5, 1)
         for ledger_id, bookie, entry, answer in rows
@@ -44,14 +44,14 @@ def said(spark: SparkSession, *rows: tuple[int, str, int, str]) -> DataFrame:
     return spark.createDataFrame(full, from_arrow_schema(WITNESS))
 
 
-def asked(found: DataFrame) -> list[tuple[int, str, int]]:
-    rows = sorted(found.collect(), key=lambda row: (row["bookie_id"], row["place"]))
+def read_keys(reads: DataFrame) -> list[tuple[int, str, int]]:
+    rows = sorted(reads.collect(), key=lambda row: (row["bookie_id"], row["place"]))
     return [(row["ledger_id"], row["bookie_id"], row["entry_id"]) for row in rows]
 
 
-def test_the_worst_entries_of_the_worst_ledgers_are_asked_for_first(spark: SparkSession) -> None:
+def test_worst_entries_of_worst_ledgers_are_read_first(spark: SparkSession) -> None:
     metadata, _, by_index = tables(spark)
-    everything = asked(select_reads(metadata, by_index, BOOKIES, 1000))
+    everything = read_keys(select_reads(metadata, by_index, BOOKIES, 1000))
     of_a = [(ledger_id, entry) for ledger_id, bookie, entry in everything if bookie == "a"]
     assert of_a == [(4, 4), (3, 4), (2, 4), (4, 5), (3, 5), (2, 5)]
     # Who holds the worst entry by its index is asked as well.
@@ -62,59 +62,59 @@ def test_the_worst_entries_of_the_worst_ledgers_are_asked_for_first(spark: Spark
         (4, 5),
     ]
     # Of ledger 2 bookie b lacks nothing: where a cannot be asked, there is nothing to find out.
-    of_b = [each for each in everything if each[1] == "b" and each[0] != 2]
-    assert asked(select_reads(metadata, by_index, ["b"], 1000)) == of_b
-    assert sorted(asked(select_reads(metadata, by_index, BOOKIES, 3))) == [
+    of_b = [read_key for read_key in everything if read_key[1] == "b" and read_key[0] != 2]
+    assert read_keys(select_reads(metadata, by_index, ["b"], 1000)) == of_b
+    assert sorted(read_keys(select_reads(metadata, by_index, BOOKIES, 3))) == [
         (4, "a", 4),
         (4, "b", 4),
         (4, "c", 4),
     ]
-    assert len(asked(select_reads(metadata, by_index, ["a"], 4))) == 2  # half of all for one bookie
-    assert len(asked(select_reads(metadata, by_index, ["a"], 1))) == 1
+    assert len(read_keys(select_reads(metadata, by_index, ["a"], 4))) == 2  # half of all for one bookie
+    assert len(read_keys(select_reads(metadata, by_index, ["a"], 1))) == 1
 
 
-def test_what_is_listed_and_whole_replicas_that_are_undecided_are_asked_for_last(spark: SparkSession) -> None:
+def test_listed_entries_and_undecided_whole_replicas_are_read_last(spark: SparkSession) -> None:
     rows = [ledger(n, dict.fromkeys(BOOKIES, ALL), ack_quorum=2) for n in range(1, 7)]
     metadata = ledgers(spark, *rows)
     states = {2: "limbo", 3: "misplaced", 4: "unreadable", 5: "wrong-directory"}
     lacking = {(1, "a"): ALL - {8, 9}, (6, "b"): ALL - {4}} | {(n, "a"): set() for n in (3, 4, 5)}
-    held = [
+    index_rows = [
         index(n, bookie, lacking.get((n, bookie), ALL), state=states.get(n, "ok") if bookie == "a" else "ok")
         for n in range(1, 7)
         for bookie in BOOKIES
     ]
     listed = [index(1, "a", ALL, storage="rpc", answered=1)]
-    pairs = pairs_of(spark, rows, held, listed, BookieTrust(read_bookies=frozenset({"a"})))
+    pairs = pairs_of(spark, rows, index_rows, listed, BookieTrust(read_bookies=frozenset({"a"})))
     by_index = judge_ledgers(metadata, pairs, STATES, 0)
-    wanted = asked(select_reads(metadata, by_index, BOOKIES, 1000))
+    keys = read_keys(select_reads(metadata, by_index, BOOKIES, 1000))
     # A damaged index answers from the damage, and of a wrong directory the bookie's finding says all.
-    assert [(n, entry) for n, bookie, entry in wanted if bookie == "a"] == [
+    assert [(n, entry) for n, bookie, entry in keys if bookie == "a"] == [
         (6, 4),
         (1, 8),
         (2, 0),
         (3, 0),
         (1, 9),
     ]
-    assert [(n, bookie) for n, bookie, _ in wanted if bookie != "a"] == [(6, "b"), (6, "c")]
-    assert asked(select_reads(metadata, by_index, ["c"], 1000)) == []
+    assert [(n, bookie) for n, bookie, _ in keys if bookie != "a"] == [(6, "b"), (6, "c")]
+    assert read_keys(select_reads(metadata, by_index, ["c"], 1000)) == []
 
 
-def again(
+def rejudged_rows(
     spark: SparkSession,
     *rows: tuple[int, str, int, str],
     askable: tuple[str, ...] = BOOKIES,
     states: Mapping[str, BookieState] = STATES,
 ) -> dict[int, dict[str, Any]]:
     metadata, pairs, by_index = tables(spark)
-    answers = said(spark, *rows)
-    asked = bookies_taking_reads(answers, states, askable)
-    found = rejudge(metadata, pairs, by_index, answers, states, asked, 0)
-    assert found.schema == from_arrow_schema(JUDGED)
-    return {row["ledger_id"]: row.asDict(recursive=True) for row in found.collect()}
+    answers = answer_frame(spark, *rows)
+    bookies = bookies_taking_reads(answers, states, askable)
+    judgements = rejudge(metadata, pairs, by_index, answers, states, bookies, 0)
+    assert judgements.schema == from_arrow_schema(JUDGED)
+    return {row["ledger_id"]: row.asDict(recursive=True) for row in judgements.collect()}
 
 
-def test_answers_change_the_ledgers_that_were_asked_about_and_no_other(spark: SparkSession) -> None:
-    rows = again(
+def test_answers_change_only_ledgers_that_were_asked_about(spark: SparkSession) -> None:
+    rows = rejudged_rows(
         spark,
         *((4, bookie, entry, "served") for bookie in BOOKIES for entry in (4, 5)),
         *((3, bookie, 4, "no-such-entry") for bookie in "ab"),
@@ -130,7 +130,7 @@ def test_answers_change_the_ledgers_that_were_asked_about_and_no_other(spark: Sp
         ("a", {4, 5}),
         ("b", {4, 5}),
     ]
-    assert [(one["bookie_id"], one["entry_id"], one["answer"]) for one in rows[3]["witness"]] == [
+    assert [(answer["bookie_id"], answer["entry_id"], answer["answer"]) for answer in rows[3]["witness"]] == [
         ("a", 4, "no-such-entry"),
         ("b", 4, "no-such-entry"),
         ("c", 4, "served"),
@@ -140,22 +140,22 @@ def test_answers_change_the_ledgers_that_were_asked_about_and_no_other(spark: Sp
     assert rows[2]["doubts"] == [f"the ledger's bookies were not asked for entries: {READ_LIMIT_REASON}"]
 
 
-def test_a_ledger_whose_bookies_cannot_be_asked_is_judged_by_their_indexes(spark: SparkSession) -> None:
-    rows = again(spark, (4, "c", 4, "unknown"), askable=("c",))
+def test_ledger_without_askable_bookies_is_judged_by_indexes(spark: SparkSession) -> None:
+    rows = rejudged_rows(spark, (4, "c", 4, "unknown"), askable=("c",))
     assert rows[4]["doubts"] == ["c did not respond: silence"]
     assert (rows[3]["doubts"], rows[2]["doubts"]) == ([], [])
 
 
-def test_a_bookie_that_refuses_reads_leaves_no_doubt_in_any_ledger(spark: SparkSession) -> None:
+def test_bookie_that_refuses_reads_adds_no_doubt(spark: SparkSession) -> None:
     """Nor in those that it was not asked about: the bound on reads plays no part there."""
     states = {name: replace(state, journal_read=True) for name, state in STATES.items()}
-    rows = again(spark, (4, "a", 4, "refused"), (4, "b", 4, "no-such-entry"), states=states)
+    rows = rejudged_rows(spark, (4, "a", 4, "refused"), (4, "b", 4, "no-such-entry"), states=states)
     # b and c take reads: of c nobody knows in ledger 4, of b in ledger 3.
     assert rows[4]["doubts"] == [f"c did not respond: {READ_LIMIT_REASON}"]
     assert rows[3]["doubts"] == [f"the ledger's bookies were not asked for entries: {READ_LIMIT_REASON}"]
     assert rows[2]["doubts"] == []
     assert [part["bookie_id"] for part in rows[2]["missing"]] == ["a"]
-    unread = again(spark, (4, "a", 4, "refused"))
+    unread = rejudged_rows(spark, (4, "a", 4, "refused"))
     reasons = {"a": "silence", "b": READ_LIMIT_REASON, "c": READ_LIMIT_REASON}
     assert unread[4]["doubts"] == [f"{name} did not respond: {why}" for name, why in reasons.items()]
     assert unread[2]["doubts"] == [f"the ledger's bookies were not asked for entries: {READ_LIMIT_REASON}"]

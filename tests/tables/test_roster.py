@@ -14,21 +14,28 @@ def roster(cluster: ClusterFacts = CLUSTER, **rows: list[dict[str, Any]]) -> Ros
     return Roster.read(lambda name: rows.get(name, []), cluster)
 
 
-def bookie(name: str, **said: Any) -> dict[str, Any]:
-    return {"bookie_id": name, "named": True, "found": True, "registered": "writable", "read": "read", **said}
+def bookie(name: str, **values: Any) -> dict[str, Any]:
+    return {
+        "bookie_id": name,
+        "named": True,
+        "found": True,
+        "registered": "writable",
+        "read": "read",
+        **values,
+    }
 
 
-def test_what_was_not_seen_to_its_end_makes_nobody_unregistered() -> None:
+def test_incompletely_listed_bookie_is_not_reported_unregistered() -> None:
     rows = [bookie("bk1"), bookie("bk2", registered=None), bookie("bk3", registered=None, named=False)]
-    known = roster(bookies=rows)
-    assert [row["bookie_id"] for row in known.unregistered] == ["bk2"]
+    complete_roster = roster(bookies=rows)
+    assert [row["bookie_id"] for row in complete_roster.unregistered] == ["bk2"]
     unclear = replace(CLUSTER, unclear_bookies=frozenset({"bk2"}))
     assert roster(unclear, bookies=rows).unregistered == []
     assert [row["bookie_id"] for row in roster(unclear, bookies=rows).certain_bookies] == ["bk1", "bk3"]
     assert roster(replace(CLUSTER, bookies_listed=False), bookies=rows).certain_bookies == []
 
 
-def test_unread_is_who_was_to_be_read() -> None:
+def test_unread_bookies_exclude_unnamed_bookies_without_directory() -> None:
     rows = [
         bookie("bk1"),
         bookie("bk2", read="partial"),
@@ -38,7 +45,7 @@ def test_unread_is_who_was_to_be_read() -> None:
     assert [row["bookie_id"] for row in roster(bookies=rows).unread_bookies] == ["bk2", "bk3"]
 
 
-def test_aliases_are_pairs_in_both_orders_of_identities_that_strand_a_ledger() -> None:
+def test_aliases_of_stranded_identities_are_pairs_in_both_orders() -> None:
     rows = [
         {"bookie_id": "old", "aliases": ["new"], "stranded": True},
         {"bookie_id": "new", "aliases": ["old"], "stranded": True},

@@ -52,12 +52,12 @@ class Case(NamedTuple):
         """Bytes by class: those that the index lacks, and the rest."""
         may_lack = (SpaceClass.LIVE, SpaceClass.OVER_REPLICATED, SpaceClass.SUPERSEDED)
         needed = {None: 0, "read": NEEDED, "unread": 0 if self.located else BYTES}[self.lacks]
-        needed = needed if self.wanted in may_lack else 0
-        sizes = {SpaceClass.NOT_INDEXED: needed, self.wanted: BYTES - needed}
+        needed = needed if self.expected_class in may_lack else 0
+        sizes = {SpaceClass.NOT_INDEXED: needed, self.expected_class: BYTES - needed}
         return {name: size for name, size in sizes.items() if size}
 
     @property
-    def wanted(self) -> SpaceClass:
+    def expected_class(self) -> SpaceClass:
         """The rules, as docs/space.md has them, but for bytes that the index lacks."""
         if self.listed == "no" and self.owner_named:
             return SpaceClass.OWNER_NAMED
@@ -109,19 +109,19 @@ def frame(spark: SparkSession, name: str, rows: list[Row]) -> DataFrame:
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema), from_arrow_schema(schema))
 
 
-def of_bookie(bookie: str, log: int) -> Row:
+def log_key(bookie: str, log: int) -> Row:
     return {"bookie_id": bookie, "logger": 0, "directory": bookie, "path": f"{bookie}/{log}", "log_id": log}
 
 
-def test_bytes_are_of_the_class_that_the_rules_give(spark: SparkSession) -> None:
+def test_bytes_have_the_class_given_by_the_rules(spark: SparkSession) -> None:
     logs: list[Row] = [
         {
-            **of_bookie(bookie, log), "kind": LogFileKind.LOG, "state": EntryLogState.OK, "mtime": 5,
+            **log_key(bookie, log), "kind": LogFileKind.LOG, "state": EntryLogState.OK, "mtime": 5,
             # One byte more than a header: a log that has no more was made in advance, and does not count.
             "bytes": HEADER
-            + (BYTES * sum((each.bookie, each.log) == (bookie, log) for each in CASES) or 1),
+            + (BYTES * sum((case.bookie, case.log) == (bookie, log) for case in CASES) or 1),
             "header_bytes": HEADER, "map_bytes": 0, "padding_bytes": 0,
-            "entry_bytes": BYTES * sum((each.bookie, each.log) == (bookie, log) for each in CASES),
+            "entry_bytes": BYTES * sum((case.bookie, case.log) == (bookie, log) for case in CASES),
         }
         for bookie in (READ, FOREIGN, UNREAD)
         for log in range(NEWEST - YOUNG, NEWEST + 1)
@@ -133,7 +133,7 @@ def test_bytes_are_of_the_class_that_the_rules_give(spark: SparkSession) -> None
     for ledger, case in enumerate(CASES):
         replica = {"scope_id": 0, "ledger_id": ledger, "bookie_id": case.bookie}
         logs.append(
-            {**of_bookie(case.bookie, case.log), "ledger_id": ledger, "scope_id": 0, "entry_bytes": BYTES}
+            {**log_key(case.bookie, case.log), "ledger_id": ledger, "scope_id": 0, "entry_bytes": BYTES}
         )
         if case.located:
             parts["locations"].append({**replica, "logger": 0, "log_id": case.log, "entries": 1})
@@ -152,14 +152,19 @@ def test_bytes_are_of_the_class_that_the_rules_give(spark: SparkSession) -> None
             parts["over"].append(replica)
         if case.lacks:
             needed = NEEDED if case.lacks == "read" else None
-            path = of_bookie(case.bookie, case.log)["path"]
+            path = log_key(case.bookie, case.log)["path"]
             parts["log_entries"].append(
                 {"path": path, "scope_id": 0, "ledger_id": ledger, "needed_bytes": needed}
             )
         if case.owner_named:
             # Two owners may name one ledger.
-            named = {"scope_id": 0, "ledger_id": ledger, "path": "/managed-ledgers/t", "standing": "dangling"}
-            parts["ownership"] += [named, named]
+            owner_row = {
+                "scope_id": 0,
+                "ledger_id": ledger,
+                "path": "/managed-ledgers/t",
+                "standing": "dangling",
+            }
+            parts["ownership"] += [owner_row, owner_row]
         elif ledger % 2:
             # A ledger that was offloaded is rightly gone, and one without an owner has no path.
             parts["ownership"] += [
@@ -187,19 +192,19 @@ def test_bytes_are_of_the_class_that_the_rules_give(spark: SparkSession) -> None
         frame(spark, "log_entries", parts["log_entries"]),
         frame(spark, "ownership", parts["ownership"]),
     ).collect()
-    found: dict[Case, dict[str, int]] = {case: {} for case in CASES}
+    sizes_by_case: dict[Case, dict[str, int]] = {case: {} for case in CASES}
     for row in rows:
         if row["ledger_id"] is not None:
-            of_case = found[CASES[row["ledger_id"]]]
+            of_case = sizes_by_case[CASES[row["ledger_id"]]]
             assert row["class"] not in of_case
             of_case[row["class"]] = row["bytes"]
-    assert {case: parts for case, parts in found.items() if parts != case.parts} == {}
-    seen = {name for parts in found.values() for name in parts}
-    assert seen == {*SpaceClass} - {SpaceClass.HEADERS_AND_MAPS, SpaceClass.SURPLUS}
+    assert {case: parts for case, parts in sizes_by_case.items() if parts != case.parts} == {}
+    class_names = {name for parts in sizes_by_case.values() for name in parts}
+    assert class_names == {*SpaceClass} - {SpaceClass.HEADERS_AND_MAPS, SpaceClass.SURPLUS}
     assert sum(row["bytes"] for row in rows) == sum(row.get("bytes", 0) for row in logs)
 
 
-def classes(spark: SparkSession, logs: list[Row], locations: list[Row], **more: Any) -> dict[int, Row]:
+def classes(spark: SparkSession, logs: list[Row], locations: list[Row], **options: Any) -> dict[int, Row]:
     """By log: whether it is current, or unflushed, and the classes of its bytes."""
     bookies = [{"bookie_id": READ, "read": "read", "foreign_instance": False}]
     empty = {name: frame(spark, name, []) for name in ("ledgers", "availability", "orphans", "judged")}
@@ -215,40 +220,40 @@ def classes(spark: SparkSession, logs: list[Row], locations: list[Row], **more: 
         frame(spark, "directories", [{"path": READ, "index_time": 0}]),
         frame(spark, "log_entries", []),
         frame(spark, "ownership", []),
-        **more,
+        **options,
     ).collect()
-    found: dict[int, Row] = {}
+    log_facts: dict[int, Row] = {}
     for row in rows:
-        log = found.setdefault(
+        log = log_facts.setdefault(
             row["log_id"], {"current": row["current"], "unflushed": row["unflushed"], "classes": {}}
         )
         log["classes"][row["class"]] = log["classes"].get(row["class"], 0) + row["bytes"]
-    return found
+    return log_facts
 
 
-def open_log(log: int, size: int, **more: Any) -> Row:
+def open_log(log: int, size: int, **columns: Any) -> Row:
     state = EntryLogState.NO_MAP if size >= HEADER else EntryLogState.UNREADABLE
     return {
-        **of_bookie(READ, log), "kind": LogFileKind.LOG, "state": state, "mtime": 5, "bytes": size,
+        **log_key(READ, log), "kind": LogFileKind.LOG, "state": state, "mtime": 5, "bytes": size,
         "header_bytes": min(size, HEADER), "map_bytes": 0, "padding_bytes": 0, "counted": "scan",
-        "tail_bytes": 0, "entry_bytes": max(0, size - HEADER), **more,
+        "tail_bytes": 0, "entry_bytes": max(0, size - HEADER), **columns,
     }  # fmt: skip
 
 
-def test_the_log_before_one_that_was_made_in_advance_is_written_to(spark: SparkSession) -> None:
+def test_log_before_a_preallocated_log_is_current(spark: SparkSession) -> None:
     logs = [open_log(1, 2000), open_log(2, 2000), open_log(3, HEADER), open_log(4, 0)]
-    found = classes(spark, logs, [])
-    assert {log: row["current"] for log, row in found.items()} == {1: False, 2: True, 3: True}
-    each = classes(spark, logs, [], log_per_ledger=True)
-    assert {log: row["current"] for log, row in each.items()} == {1: True, 2: True, 3: True}
+    by_log = classes(spark, logs, [])
+    assert {log: row["current"] for log, row in by_log.items()} == {1: False, 2: True, 3: True}
+    per_ledger = classes(spark, logs, [], log_per_ledger=True)
+    assert {log: row["current"] for log, row in per_ledger.items()} == {1: True, 2: True, 3: True}
     # An older log without a map is one that a bookie left when it was killed, unless each ledger has its own.
     older = [open_log(log, 2000) for log in range(6)]
-    for known, unflushed in ((None, set(range(6))), (False, {3, 4, 5}), (True, set(range(6)))):
-        said = classes(spark, older, [], log_per_ledger=known)
-        assert {log for log, row in said.items() if row["unflushed"]} == unflushed
+    for log_per_ledger, unflushed in ((None, set(range(6))), (False, {3, 4, 5}), (True, set(range(6)))):
+        older_classes = classes(spark, older, [], log_per_ledger=log_per_ledger)
+        assert {log for log, row in older_classes.items() if row["unflushed"]} == unflushed
 
 
-def test_bytes_behind_a_damaged_record_are_never_young(spark: SparkSession) -> None:
+def test_bytes_after_damaged_record_are_of_unknown_owner(spark: SparkSession) -> None:
     cut = {"tail_bytes": 500, "entry_bytes": 2000 - HEADER - 500}
     logs = [
         open_log(1, 2000, **cut),
@@ -261,12 +266,12 @@ def test_bytes_behind_a_damaged_record_are_never_young(spark: SparkSession) -> N
         | {"first_offset": 1030, "last_offset": offset}
         for log, offset in ((1, 1600), (2, 1400))
     ]
-    found = classes(spark, logs, places)
-    of_tail = {log: set(row["classes"]) & {"not-yet-mapped", "owner-unknown"} for log, row in found.items()}
+    by_log = classes(spark, logs, places)
+    of_tail = {log: set(row["classes"]) & {"not-yet-mapped", "owner-unknown"} for log, row in by_log.items()}
     assert of_tail == {1: {"owner-unknown"}, 2: {"not-yet-mapped"}, 3: {"owner-unknown"}}
 
 
-def test_a_log_that_no_flush_followed_may_be_open_still(spark: SparkSession) -> None:
+def test_log_without_later_flush_may_still_be_open(spark: SparkSession) -> None:
     """Of one log for all ledgers the newest few are, with a log for each ledger any of them."""
     written = {0: -1, 1: 1, 2: 1, 3: -1, 4: 1}  # log 4 was made since
     logs = [
@@ -274,13 +279,13 @@ def test_a_log_that_no_flush_followed_may_be_open_still(spark: SparkSession) -> 
         for log, mtime in written.items()
     ]
     of_ledger = {"scope_id": 0, "ledger_id": 7, "entry_bytes": 2000 - HEADER}
-    logs += [{**of_bookie(READ, log), **of_ledger, "mtime": mtime} for log, mtime in written.items()]
-    found = classes(spark, logs, [], log_per_ledger=False)
-    assert {log: row["unflushed"] for log, row in found.items()} == {
+    logs += [{**log_key(READ, log), **of_ledger, "mtime": mtime} for log, mtime in written.items()]
+    by_log = classes(spark, logs, [], log_per_ledger=False)
+    assert {log: row["unflushed"] for log, row in by_log.items()} == {
         0: False, 1: False, 2: True, 3: False, 4: True,
     }  # fmt: skip
-    each = classes(spark, logs, [], log_per_ledger=True)
-    assert {log: row["unflushed"] for log, row in each.items()} == {
+    per_ledger = classes(spark, logs, [], log_per_ledger=True)
+    assert {log: row["unflushed"] for log, row in per_ledger.items()} == {
         0: False, 1: True, 2: True, 3: False, 4: True,
     }  # fmt: skip
     # Without the configuration three logs without a map show that each ledger has its own.
@@ -289,5 +294,5 @@ def test_a_log_that_no_flush_followed_may_be_open_still(spark: SparkSession) -> 
         unknown = classes(spark, [*logs, *unmapped], [])
         assert unknown[1]["unflushed"] is is_open
     # Entries of such a log need not be in the index yet: nothing says that the index needs none of them.
-    assert {log for log, row in found.items() if SpaceClass.SUPERSEDED in row["classes"]} == {0, 1, 3}
-    assert {log for log, row in each.items() if SpaceClass.SUPERSEDED in row["classes"]} == {0, 3}
+    assert {log for log, row in by_log.items() if SpaceClass.SUPERSEDED in row["classes"]} == {0, 1, 3}
+    assert {log for log, row in per_ledger.items() if SpaceClass.SUPERSEDED in row["classes"]} == {0, 3}

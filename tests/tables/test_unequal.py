@@ -32,7 +32,7 @@ from auditor.tables.replica_blocks import (
 )
 from auditor.tables.unequal import UNEQUAL, BookieTrust, SourceFiles, find_unequal, unequal_rows
 from tests.examples import examples
-from tests.tables.files import IN_DRIVER, written
+from tests.tables.files import IN_DRIVER, write_table_files
 from tests.tables.rows import index, ledger
 from tests.tables.rows import pack as groups_of
 from tests.tables.rows import unpack as entries_of
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Pair = tuple[int, int, str]
 
 
-class Said(NamedTuple):
+class AccountRow(NamedTuple):
     """An account of a replica: entries, None: it shows none; its state, of metadata that of the ledger."""
 
     pair: Pair
@@ -52,7 +52,7 @@ class Said(NamedTuple):
     answered: int | None = None
 
 
-class Found(NamedTuple):
+class UnequalRow(NamedTuple):
     """A row of the table unequal, entry by entry; nothing held and no word of it are the same."""
 
     pair: Pair
@@ -69,58 +69,58 @@ LEDGER_IDS = st.one_of(st.integers(0, 2), st.sampled_from([2**63 - 1, -(2**63), 
 PAIRS = st.tuples(LEDGER_IDS, st.sampled_from([0, 0, 0, 7]), st.sampled_from(["a:1", "b:1", "c:1", "d:1"]))
 ENTRIES = st.one_of(st.just(frozenset({0, 1, 2})), st.frozensets(st.integers(0, 5), max_size=4))
 EXPECTED = st.builds(
-    Said, PAIRS, ENTRIES, st.sampled_from(["CLOSED", "CLOSED", "OPEN", "IN_RECOVERY"]), st.none()
+    AccountRow, PAIRS, ENTRIES, st.sampled_from(["CLOSED", "CLOSED", "OPEN", "IN_RECOVERY"]), st.none()
 )
 INDEXED = st.builds(
-    Said,
+    AccountRow,
     PAIRS,
     st.one_of(st.none(), ENTRIES),
     st.sampled_from(["ok", "ok", "ok", "cut", "limbo", "unreadable", "not-indexed"]),
     st.none(),
 )
-ANSWERED = st.builds(Said, PAIRS, ENTRIES, st.sampled_from(["ok", "ok", "unreadable"]), st.just(5))
-TAIL = st.builds(Said, PAIRS, ENTRIES.filter(bool), st.just("ok"), st.none())
-GONE = st.builds(Said, PAIRS, ENTRIES.filter(bool), st.just("agreed"), st.none())
+ANSWERED = st.builds(AccountRow, PAIRS, ENTRIES, st.sampled_from(["ok", "ok", "unreadable"]), st.just(5))
+TAIL = st.builds(AccountRow, PAIRS, ENTRIES.filter(bool), st.just("ok"), st.none())
+ABSENT = st.builds(AccountRow, PAIRS, ENTRIES.filter(bool), st.just("agreed"), st.none())
 
 
-def once(said: st.SearchStrategy[Said]) -> st.SearchStrategy[list[Said]]:
-    return st.lists(said, max_size=8, unique_by=lambda each: each.pair)
+def unique_rows(rows: st.SearchStrategy[AccountRow]) -> st.SearchStrategy[list[AccountRow]]:
+    return st.lists(rows, max_size=8, unique_by=lambda row: row.pair)
 
 
-def replicas_of(said: Sequence[Said]) -> ReplicaBatch:
-    ledgers, scopes, bookies = zip(*(each.pair for each in said), strict=True) if said else [()] * 3
-    times = [NO_ANSWER_TIME if each.answered is None else each.answered for each in said]
-    groups = [None if each.entries is None else groups_of(set(each.entries)) for each in said]
+def replicas_of(rows: Sequence[AccountRow]) -> ReplicaBatch:
+    ledgers, scopes, bookies = zip(*(row.pair for row in rows), strict=True) if rows else [()] * 3
+    times = [NO_ANSWER_TIME if row.answered is None else row.answered for row in rows]
+    groups = [None if row.entries is None else groups_of(set(row.entries)) for row in rows]
     return ReplicaBatch(
         np.array(ledgers, np.int64),
         np.array(scopes, np.int64),
         np.array(times, np.int64),
         CodedColumn.from_column(pa.array(bookies, pa.string())),
         CodedColumn.from_column(pa.array(groups, pa.binary())),
-        CodedColumn.from_column(pa.array([each.state for each in said], pa.string())),
+        CodedColumn.from_column(pa.array([row.state for row in rows], pa.string())),
     )
 
 
-def in_blocks(accounts: dict[Evidence, list[Said]], buckets: int, packs: int) -> list[pa.RecordBatch]:
+def make_blocks(accounts: dict[Evidence, list[AccountRow]], buckets: int, packs: int) -> list[pa.RecordBatch]:
     return [
-        to_blocks(replicas_of(said[each::packs]), account, buckets)
-        for account, said in accounts.items()
-        for each in range(packs)
+        to_blocks(replicas_of(rows[start::packs]), account, buckets)
+        for account, rows in accounts.items()
+        for start in range(packs)
     ]
 
 
-def compared(blocks: Sequence[pa.RecordBatch], words: BookieTrust) -> list[Found]:
+def compare_blocks(blocks: Sequence[pa.RecordBatch], words: BookieTrust) -> list[UnequalRow]:
     table = pa.Table.from_batches(blocks)
     batches: list[pa.RecordBatch] = []
     for bucket in sorted(set(table["bucket"].to_pylist())):
-        mine = table.filter(pa.compute.equal(table["bucket"], bucket))
-        batches += unequal_rows(*from_blocks(mine.to_batches()), words)
-    return found_in(pa.Table.from_batches(batches, UNEQUAL))
+        bucket_blocks = table.filter(pa.compute.equal(table["bucket"], bucket))
+        batches += unequal_rows(*from_blocks(bucket_blocks.to_batches()), words)
+    return decode_unequal(pa.Table.from_batches(batches, UNEQUAL))
 
 
-def found_in(rows: pa.Table) -> list[Found]:
-    found = [
-        Found(
+def decode_unequal(rows: pa.Table) -> list[UnequalRow]:
+    result = [
+        UnequalRow(
             (row["ledger_id"], row["scope_id"], row["bookie_id"]),
             frozenset(entries_of(row["expected"])),
             frozenset(entries_of(row["held"])),
@@ -131,105 +131,108 @@ def found_in(rows: pa.Table) -> list[Found]:
         )
         for row in rows.to_pylist()
     ]
-    return sorted(found, key=in_order)
+    return sorted(result, key=sort_key)
 
 
-def in_order(row: Found) -> str:
-    return repr([sorted(each) if isinstance(each, frozenset) else each for each in row])
+def sort_key(row: UnequalRow) -> str:
+    return repr([sorted(field) if isinstance(field, frozenset) else field for field in row])
 
 
-def one_by_one(accounts: dict[Evidence, list[Said]], words: BookieTrust) -> list[Found]:
+def compare_one_by_one(accounts: dict[Evidence, list[AccountRow]], words: BookieTrust) -> list[UnequalRow]:
     """The rows, each entry of each pair looked at: what the docstrings of the tables say, and no bytes."""
-    found = []
-    pairs = {said.pair for each in accounts.values() for said in each}
+    result = []
+    pairs = {part.pair for account_list in accounts.values() for part in account_list}
     for pair in pairs:
-        mine = {account: [one for one in said if one.pair == pair] for account, said in accounts.items()}
-        every: list[Sequence[Said | None]] = [said or [None] for said in mine.values()]
-        for expected, indexed, answer, tail, gone in product(*every):
-            row = one_pair(pair, expected, indexed, answer, tail if expected else None, gone, words)
-            found += [row] if row else []
-    return sorted(found, key=in_order)
+        pair_rows = {
+            account: [account_row for account_row in part if account_row.pair == pair]
+            for account, part in accounts.items()
+        }
+        choices: list[Sequence[AccountRow | None]] = [part or [None] for part in pair_rows.values()]
+        for expected, indexed, answer, tail, absent in product(*choices):
+            row = one_pair(pair, expected, indexed, answer, tail if expected else None, absent, words)
+            result += [row] if row else []
+    return sorted(result, key=sort_key)
 
 
 def one_pair(
     pair: Pair,
-    expected: Said | None,
-    indexed: Said | None,
-    answer: Said | None,
-    tail: Said | None,
-    gone: Said | None,
+    expected: AccountRow | None,
+    indexed: AccountRow | None,
+    answer: AccountRow | None,
+    tail: AccountRow | None,
+    absent_row: AccountRow | None,
     words: BookieTrust,
-) -> Found | None:
+) -> UnequalRow | None:
     due = (expected.entries or NOTHING) if expected else NOTHING
     if not due and not indexed and not answer and not tail:
         return None
     shown = (indexed.entries or NOTHING) if indexed else NOTHING
-    absent = shown & (gone.entries or NOTHING) if gone else NOTHING
+    absent = shown & (absent_row.entries or NOTHING) if absent_row else NOTHING
     shown -= absent
     state, answered, listed = (indexed.state if indexed else "absent"), None, NOTHING
     if answer:
-        told = answer.entries or NOTHING
-        settles = not indexed or (answer.state == "ok" and (indexed.state == "ok" or bool(told)))
+        answer_ids = answer.entries or NOTHING
+        settles = not indexed or (answer.state == "ok" and (indexed.state == "ok" or bool(answer_ids)))
         by_disk = pair[2] in words.read_bookies and (not indexed or indexed.state == "ok")
-        listed = told - shown if by_disk else NOTHING
+        listed = answer_ids - shown if by_disk else NOTHING
         if state == "not-indexed" and settles:
             shown = NOTHING  # what it serves after all, it said itself
-        shown |= told
+        shown |= answer_ids
         if settles:
             state, answered = answer.state, None if by_disk else answer.answered
     if tail:
         shown |= tail.entries or NOTHING
         listed -= tail.entries or NOTHING
         state = "ok" if state in ("absent", "not-indexed") else state
-    theirs = pair[2] in words.foreign_bookies
-    there = bool(indexed or answer or tail)
-    if due and there and due == shown and state == "ok" and not theirs and not listed:
+    is_foreign = pair[2] in words.foreign_bookies
+    is_present = bool(indexed or answer or tail)
+    if due and is_present and due == shown and state == "ok" and not is_foreign and not listed:
         # Of an open end an answer says what is lacked, where the bookie's disks do not.
         partly = pair[2] in words.part_read_bookies and answered is not None
         if not partly or (expected and expected.state == "CLOSED"):
             return None
-    return Found(pair, due, shown, state, answered, listed, absent)
+    return UnequalRow(pair, due, shown, state, answered, listed, absent)
 
 
 @settings(max_examples=examples(400), deadline=None)
 @given(
     st.lists(EXPECTED, max_size=10),
     st.lists(INDEXED, max_size=10),
-    once(ANSWERED),
-    once(TAIL),
-    once(GONE),
+    unique_rows(ANSWERED),
+    unique_rows(TAIL),
+    unique_rows(ABSENT),
     st.sampled_from([1, 2, 7]),
     st.sampled_from([1, 3]),
     st.sampled_from(
         [BookieTrust(), BookieTrust(frozenset({"a:1"}), frozenset({"b:1", "d:1"}), frozenset({"c:1"}))]
     ),
 )
-def test_blocks_find_what_a_look_at_each_entry_does(
-    expected: list[Said],
-    indexed: list[Said],
-    answers: list[Said],
-    tails: list[Said],
-    gone: list[Said],
+def test_block_comparison_equals_entry_by_entry_comparison(
+    expected: list[AccountRow],
+    indexed: list[AccountRow],
+    answers: list[AccountRow],
+    tails: list[AccountRow],
+    gone: list[AccountRow],
     buckets: int,
     packs: int,
     words: BookieTrust,
 ) -> None:
     accounts = dict(zip(Evidence, (expected, indexed, answers, tails, gone), strict=True))
-    assert compared(in_blocks(accounts, buckets, packs), words) == one_by_one(accounts, words)
+    assert compare_blocks(make_blocks(accounts, buckets, packs), words) == compare_one_by_one(accounts, words)
 
 
-def test_a_ledger_has_one_bucket_whoever_speaks_of_it() -> None:
-    said = [Said((number, 0, "a:1"), frozenset({0}), "ok") for number in range(1000)]
-    found = [to_blocks(replicas_of(said), account, 16).column("bucket").to_pylist() for account in Evidence]
-    assert all(each == sorted(set(each)) and len(each) == 16 for each in found)
-    assert len({tuple(each) for each in found}) == 1
+def test_ledger_has_the_same_bucket_in_every_account() -> None:
+    rows = [AccountRow((number, 0, "a:1"), frozenset({0}), "ok") for number in range(1000)]
+    buckets = [to_blocks(replicas_of(rows), account, 16).column("bucket").to_pylist() for account in Evidence]
+    assert all(numbers == sorted(set(numbers)) and len(numbers) == 16 for numbers in buckets)
+    assert len({tuple(numbers) for numbers in buckets}) == 1
 
 
-def test_a_block_has_no_more_values_than_its_rows_need() -> None:
-    said = [Said((number, 0, f"{number}:1"), frozenset({number}), "ok") for number in range(100)]
-    blocks = to_blocks(replicas_of(said), Evidence.INDEX, 8)
-    assert sum(len(each.as_py()) for each in blocks.column("groups_octets")) == 100 * 24
-    assert [each.as_py() for each in blocks.column("scopes")] == [b""] * blocks.num_rows
+def test_block_has_only_the_values_of_its_rows() -> None:
+    rows = [AccountRow((number, 0, f"{number}:1"), frozenset({number}), "ok") for number in range(100)]
+    blocks = to_blocks(replicas_of(rows), Evidence.INDEX, 8)
+    assert sum(len(scalar.as_py()) for scalar in blocks.column("groups_octets")) == 100 * 24
+    assert [scalar.as_py() for scalar in blocks.column("scopes")] == [b""] * blocks.num_rows
 
 
 ALL, HEAD = {0, 1, 2, 3}, {0, 1}
@@ -250,11 +253,14 @@ def accounts(tmp_path: Path) -> list[SourceFiles]:
         *(index(number, bookie, ALL) for number in range(1, 6) for bookie in ("a:1", "b:1")),
         index(6, "a:1", HEAD, page_bytes=8192),
         index(6, "b:1", ALL, page_bytes=8191),
-        *(index(20 + at, "a:1", HEAD, state=str(state)) for at, state in enumerate(REPLICA_STATES)),
+        *(index(20 + offset, "a:1", HEAD, state=str(state)) for offset, state in enumerate(REPLICA_STATES)),
         *(index(None, "a:1", state=state, scope_id=None) for state in ("stray", "gap", "damaged")),
         index(30, "pieces:1", HEAD),
     ]
-    asked = [index(7, "a:1", ALL, storage="rpc", answered=4), index(None, "a:1", state="gap", scope_id=None)]
+    answers = [
+        index(7, "a:1", ALL, storage="rpc", answered=4),
+        index(None, "a:1", state="gap", scope_id=None),
+    ]
     tails = [
         {"bookie_id": "a:1", "scope_id": 0, "ledger_id": 6, "groups": groups_of({2, 3}), "state": "ok"},
         {"bookie_id": "b:1", "scope_id": 7, "ledger_id": 9, "groups": groups_of({4}), "state": "ok"},
@@ -263,7 +269,7 @@ def accounts(tmp_path: Path) -> list[SourceFiles]:
         {"bookie_id": "a:1", "state": "gap", "reason": "cut"},
         {"bookie_id": "moved:1", "scope_id": 0, "ledger_id": 1, "groups": groups_of(ALL), "state": "ok"},
     ]
-    gone = [
+    absent_rows = [
         {"bookie_id": "a:1", "scope_id": 0, "ledger_id": 5, "groups": groups_of({1}), "state": "agreed"},
         {"bookie_id": "b:1", "scope_id": 0, "ledger_id": 4, "groups": groups_of({9}), "state": "once"},
     ]
@@ -271,42 +277,44 @@ def accounts(tmp_path: Path) -> list[SourceFiles]:
     readers: Iterable[tuple[str, Any, Sequence[Any], Any]] = (
         ("ledgers", LEDGERS, ledgers, lambda files: expected_replicas(files, include_all_members=True)),
         ("availability", AVAILABILITY, rows, lambda files: index_replicas(files, edges, {"pieces:1"})),
-        ("answers", AVAILABILITY, asked, index_replicas),
+        ("answers", AVAILABILITY, answers, index_replicas),
         ("journal_tails", TAILS, tails, lambda files: tail_replicas(files, {"moved:1"})),
-        ("gone_entries", GONE_ENTRIES, gone, gone_replicas),
+        ("gone_entries", GONE_ENTRIES, absent_rows, gone_replicas),
     )
     return [
-        SourceFiles(account, written(rows, schema, tmp_path / name), read)
+        SourceFiles(account, write_table_files(rows, schema, tmp_path / name), read)
         for account, (name, schema, rows, read) in zip(Evidence, readers, strict=True)
     ]
 
 
-def test_tables_are_compared_by_tasks_as_they_are_here(
+def test_tasks_and_driver_compare_tables_equally(
     spark: SparkSession, accounts: list[SourceFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = BookieTrust(part_read_bookies=frozenset({"a:1"}))
-    here = find_unequal(IN_DRIVER, accounts, words)
-    found = {row.pair: row for row in found_in(here)}
-    assert {pair[0] for pair in found} == {5, 6, 9, *range(20, 20 + len(REPLICA_STATES))}
+    in_driver = find_unequal(IN_DRIVER, accounts, words)
+    by_pair = {row.pair: row for row in decode_unequal(in_driver)}
+    assert {pair[0] for pair in by_pair} == {5, 6, 9, *range(20, 20 + len(REPLICA_STATES))}
     nothing: frozenset[int] = frozenset()
     # An entry in no log is not held; ledger 4 is as it was, for its index has nothing of what is gone.
     absent = frozenset({1})
-    assert found[5, 0, "a:1"] == Found(
+    assert by_pair[5, 0, "a:1"] == UnequalRow(
         (5, 0, "a:1"), frozenset(ALL), frozenset(ALL - {1}), "ok", None, nothing, absent
     )
-    assert found[6, 0, "b:1"] == Found((6, 0, "b:1"), frozenset(ALL), frozenset(ALL), "cut", None, nothing)
-    assert found[9, 7, "a:1"].state == "absent"
-    assert found[9, 7, "b:1"] == Found((9, 7, "b:1"), nothing, frozenset({4}), "ok", None, nothing)
+    assert by_pair[6, 0, "b:1"] == UnequalRow(
+        (6, 0, "b:1"), frozenset(ALL), frozenset(ALL), "cut", None, nothing
+    )
+    assert by_pair[9, 7, "a:1"].state == "absent"
+    assert by_pair[9, 7, "b:1"] == UnequalRow((9, 7, "b:1"), nothing, frozenset({4}), "ok", None, nothing)
     monkeypatch.setattr(query_plans, "SMALL_BYTES", -1)
     in_tasks = Execution(spark).frame(find_unequal(Execution(spark), accounts, words))
-    assert found_in(in_tasks.toArrow()) == found_in(here)
+    assert decode_unequal(in_tasks.toArrow()) == decode_unequal(in_driver)
 
 
-def test_nothing_is_expected_of_what_is_not_judged(accounts: list[SourceFiles]) -> None:
-    found = {
-        int(each)
+def test_ledgers_not_judged_have_no_expected_replicas(accounts: list[SourceFiles]) -> None:
+    ledger_ids = {
+        int(ledger_id)
         for replicas in expected_replicas(accounts[0].files)
-        for each, bookie in zip(replicas.ledgers, replicas.bookies.codes, strict=True)
+        for ledger_id, bookie in zip(replicas.ledgers, replicas.bookies.codes, strict=True)
         if bookie >= 0
     }
-    assert found == {1, 2, 3, 4, 5, 6, 7, 9}
+    assert ledger_ids == {1, 2, 3, 4, 5, 6, 7, 9}

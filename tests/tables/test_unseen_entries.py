@@ -17,11 +17,11 @@ ENTRIES: list[Entry] = [(5, 0, 0), (7, 0, 0), (9, 0, 0), (5, 1, 0), (9, 1, 0)]
 """Each record has 20 bytes."""
 
 
-def damaged(path: Path, record: int, size: int) -> Path:
+def write_damaged_log(path: Path, record: int, size: int) -> Path:
     """A log without a map, one record of which has another size."""
     data = bytearray(log(ENTRIES, closed=False))
-    at = 1024 + 20 * record
-    data[at : at + 4] = struct.pack(">i", size)
+    offset = 1024 + 20 * record
+    data[offset : offset + 4] = struct.pack(">i", size)
     path.write_bytes(data)
     return path
 
@@ -35,34 +35,40 @@ def located(ledger: int) -> dict[str, Any]:
     }
 
 
-def hidden(path: str, read_to: int | None = None) -> dict[int, tuple[int | None, int | None]]:
+def hidden_entries(path: str, read_to: int | None = None) -> dict[int, tuple[int | None, int | None]]:
     rows = find_unseen_rows(path, [located(ledger) for ledger in (5, 7, 9)], read_to)
     return {row["ledger_id"]: (row.get("unseen"), row["offset"]) for row in rows}
 
 
-def test_what_follows_a_size_beyond_the_file_is_hidden(tmp_path: Path) -> None:
-    path = damaged(tmp_path / "0.log", 1, 5000)
-    assert hidden(str(path)) == {5: (1, 1088), 7: (1, 1048), 9: (2, 1068)}
+def test_entries_after_size_beyond_file_are_hidden(tmp_path: Path) -> None:
+    path = write_damaged_log(tmp_path / "0.log", 1, 5000)
+    assert hidden_entries(str(path)) == {5: (1, 1088), 7: (1, 1048), 9: (2, 1068)}
 
 
-def test_a_record_that_spans_others_hides_these_alone(tmp_path: Path) -> None:
+def test_record_that_spans_other_records_hides_only_these(tmp_path: Path) -> None:
     # From the second record to the end of the third.
-    path = damaged(tmp_path / "0.log", 1, 36)
-    assert hidden(str(path)) == {9: (1, 1068)}
+    path = write_damaged_log(tmp_path / "0.log", 1, 36)
+    assert hidden_entries(str(path)) == {9: (1, 1068)}
     # A size that reaches into a record: each byte behind it is looked at until a size is met again.
-    assert hidden(str(damaged(tmp_path / "1.log", 1, 0))) == {7: (1, 1048)}
+    assert hidden_entries(str(write_damaged_log(tmp_path / "1.log", 1, 0))) == {7: (1, 1048)}
 
 
-def test_a_sound_log_hides_nothing_and_one_that_is_gone_is_not_known(tmp_path: Path) -> None:
+def test_intact_log_hides_no_entries_and_counts_of_absent_log_are_unknown(tmp_path: Path) -> None:
     (tmp_path / "0.log").write_bytes(log(ENTRIES))
-    assert hidden(str(tmp_path / "0.log")) == {}
-    assert hidden(str(tmp_path / "1.log"), 1090) == {9: (None, 1108)}
-    assert hidden("/c#/ledgers0/current/0.log", 1044) == {5: (None, 1088), 7: (None, 1048), 9: (None, 1108)}
+    assert hidden_entries(str(tmp_path / "0.log")) == {}
+    assert hidden_entries(str(tmp_path / "1.log"), 1090) == {9: (None, 1108)}
+    assert hidden_entries("/c#/ledgers0/current/0.log", 1044) == {
+        5: (None, 1088),
+        7: (None, 1048),
+        9: (None, 1108),
+    }
 
 
-def test_logs_with_a_sign_of_damage_are_read_and_no_others(spark: SparkSession, tmp_path: Path) -> None:
+def test_only_logs_with_signs_of_damage_are_read(spark: SparkSession, tmp_path: Path) -> None:
     names = ("sign", "fails", "candidate", "sound")
-    paths = {name: str(damaged(tmp_path / f"{number}.log", 1, 5000)) for number, name in enumerate(names)}
+    paths = {
+        name: str(write_damaged_log(tmp_path / f"{number}.log", 1, 5000)) for number, name in enumerate(names)
+    }
     logs = [
         {"bookie_id": "bk1", "logger": 0, "log_id": number, "path": paths[name], "kind": "log"}
         | {"bytes": 1124, "tail_bytes": 0}

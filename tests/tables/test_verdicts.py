@@ -14,7 +14,7 @@ from auditor.sources.metadata.store import Znode, ZnodeBatch
 from auditor.spark.batches import join_batches
 from auditor.tables.judged import JUDGED
 from auditor.tables.verdicts import IS_WITHOUT_ENTRIES, VERDICTS, verdicts, verdicts_of_judged
-from tests.tables.files import written
+from tests.tables.files import write_table_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,20 +46,22 @@ def ledgers() -> list[dict[str, Any]]:
 
 
 def healthy(row: dict[str, Any]) -> tuple[Any, ...]:
-    of = "healthy" if row["state"] == "CLOSED" else "not-closed"
+    class_name = "healthy" if row["state"] == "CLOSED" else "not-closed"
     if row["undecidable"]:
         return row["scope_id"], row["ledger_id"], row["state"], "undecided", "undecided", 0, 0, [], "unknown"
-    return row["scope_id"], row["ledger_id"], row["state"], of, of, 0, 0, [], "confirmed"
+    return row["scope_id"], row["ledger_id"], row["state"], class_name, class_name, 0, 0, [], "confirmed"
 
 
-def test_a_judgement_gives_a_ledger_its_class(spark: SparkSession, tmp_path: Path) -> None:
+def test_judgement_gives_ledger_its_class(spark: SparkSession, tmp_path: Path) -> None:
     rows = [{**PARTS, **row, "ledger_id": number} for number, (row, _) in enumerate(JUDGEMENTS)]
-    written(rows, JUDGED, tmp_path / "judged")
-    found = verdicts_of_judged(spark.read.parquet(str(tmp_path / "judged"))).toArrow().sort_by("ledger_id")
+    write_table_files(rows, JUDGED, tmp_path / "judged")
+    verdict_table = (
+        verdicts_of_judged(spark.read.parquet(str(tmp_path / "judged"))).toArrow().sort_by("ledger_id")
+    )
     names = ("class", "potential_class", "unread_bookies", "confidence")
-    assert found.column_names == VERDICTS.names
-    assert list(zip(*(found[name].to_pylist() for name in names), strict=True)) == [
-        (one, other, unread, sure) for _, (one, other, unread, sure) in JUDGEMENTS
+    assert verdict_table.column_names == VERDICTS.names
+    assert list(zip(*(verdict_table[name].to_pylist() for name in names), strict=True)) == [
+        (class_name, potential, unread, sure) for _, (class_name, potential, unread, sure) in JUDGEMENTS
     ]
 
 
@@ -69,25 +71,29 @@ def test_every_ledger_has_a_class(spark: SparkSession, tmp_path: Path) -> None:
         {**PARTS, "scope_id": 1, "ledger_id": 2, "m": 2, "mu": 2},
     ]
     judged += [{**PARTS, "scope_id": 7, "ledger_id": 1, "m": 2, "mu": 2}]
-    sure = written(judged, JUDGED, tmp_path / "judged")
+    sure = write_table_files(judged, JUDGED, tmp_path / "judged")
     of_judged = verdicts_of_judged(spark.read.parquet(str(tmp_path / "judged"))).toArrow().to_pylist()
-    others = written(of_judged, VERDICTS, tmp_path / "others")
-    table = verdicts(spark, written(ledgers(), LEDGERS, tmp_path / "ledgers"), sure, others)
+    judged_verdicts = write_table_files(of_judged, VERDICTS, tmp_path / "others")
+    table = verdicts(
+        spark, write_table_files(ledgers(), LEDGERS, tmp_path / "ledgers"), sure, judged_verdicts
+    )
     table.write(fs.LocalFileSystem(), str(tmp_path / "verdicts"))
-    made = spark.read.parquet(str(tmp_path / "verdicts"))
-    here = join_batches((batch for read, part in table.parts for batch in read(part)), table.schema)
-    assert sorted(map(str, made.toArrow().to_pylist())) == sorted(map(str, here.to_pylist()))
-    known = {(row["scope_id"], row["ledger_id"]) for row in judged}
+    task_rows = spark.read.parquet(str(tmp_path / "verdicts"))
+    driver_rows = join_batches((batch for read, part in table.parts for batch in read(part)), table.schema)
+    assert sorted(map(str, task_rows.toArrow().to_pylist())) == sorted(map(str, driver_rows.to_pylist()))
+    judged_ids = {(row["scope_id"], row["ledger_id"]) for row in judged}
     plain = [
         healthy(row)
         for row in ledgers()
         if row["ledger_id"] is not None
         and row["status"] in ("ok", "broken", "unreadable")
-        and (row["scope_id"], row["ledger_id"]) not in known
+        and (row["scope_id"], row["ledger_id"]) not in judged_ids
     ]
-    found = [tuple(row.values()) for row in here.to_pylist()]
-    assert sorted(map(str, (row for row in found if row[:2] not in known))) == sorted(map(str, plain))
-    assert sum(row[:2] in known for row in found) == len(judged)
+    verdict_rows = [tuple(row.values()) for row in driver_rows.to_pylist()]
+    assert sorted(map(str, (row for row in verdict_rows if row[:2] not in judged_ids))) == sorted(
+        map(str, plain)
+    )
+    assert sum(row[:2] in judged_ids for row in verdict_rows) == len(judged)
 
 
 FIRST_ENTRIES: list[tuple[int, ...]] = [
@@ -103,7 +109,7 @@ FIRST_ENTRIES: list[tuple[int, ...]] = [
 ]
 
 
-def test_ledgers_of_which_nothing_is_judged_are_those_that_ask_nothing_of_any_bookie(
+def test_ledgers_without_entries_are_those_that_expect_no_entry_on_any_bookie(
     spark: SparkSession,
 ) -> None:
     """Of any ledger that is not closed: the ends of its segments, and its write quorum."""
@@ -125,6 +131,6 @@ def test_ledgers_of_which_nothing_is_judged_are_those_that_ask_nothing_of_any_bo
     asks = {row["ledger_id"] for row in rows if any(replica["groups"] for replica in row["replicas"])}
     closed = {row["ledger_id"] for row in rows if row["state"] == "CLOSED"}
     table = spark.createDataFrame(pa.Table.from_batches([batch]))
-    found = {row["ledger_id"] for row in table.where(IS_WITHOUT_ENTRIES).select("ledger_id").collect()}
-    assert found
-    assert found == {*range(len(values))} - asks - closed
+    ledger_ids = {row["ledger_id"] for row in table.where(IS_WITHOUT_ENTRIES).select("ledger_id").collect()}
+    assert ledger_ids
+    assert ledger_ids == {*range(len(values))} - asks - closed

@@ -25,7 +25,7 @@ from tests.truth.jars import classpath
 
 DATA = Path(__file__).parents[1] / "data"
 VERSIONS = ("4.1.0", "4.2.3")
-SESSION_S = 14.0
+SESSION_SECONDS = 14.0
 """After so long the registrations of those that were killed are gone."""
 
 _README = """\
@@ -64,11 +64,11 @@ def znodes(hosts: str) -> bytes:
 
 def packed(directory: Path) -> bytes:
     """The files below a directory as a tar, at times that change nothing."""
-    held = io.BytesIO()
-    with tarfile.open(fileobj=held, mode="w") as archive:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
         for file in sorted(path for path in directory.rglob("*") if path.is_file()):
             archive.add(file, f"bookies/{file.relative_to(directory)}")
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def make(version: str, target: Path) -> None:
@@ -77,11 +77,11 @@ def make(version: str, target: Path) -> None:
     jars = classpath("truth-bookkeeper", [server], "OldBookKeeper.java")
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
-        rest = [*map(str, free_ports(3)), str(root / "oracle.json")]
+        arguments = [*map(str, free_ports(3)), str(root / "oracle.json")]
         with EmbeddedZooKeeper(root / "zookeeper", tick_time_ms=500) as zookeeper:
-            run(jars, "write", zookeeper.hosts, str(root / "bookies"), *rest)
-            time.sleep(SESSION_S)
-            run(jars, "serve", zookeeper.hosts, str(root / "bookies"), *rest)
+            run(jars, "write", zookeeper.hosts, str(root / "bookies"), *arguments)
+            time.sleep(SESSION_SECONDS)
+            run(jars, "serve", zookeeper.hosts, str(root / "bookies"), *arguments)
             lines = znodes(zookeeper.hosts)
         files = {"znodes.jsonl": lines, "oracle.json": (root / "oracle.json").read_bytes()}
         files["bookies.tar"] = packed(root / "bookies")
@@ -92,6 +92,6 @@ def make(version: str, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or VERSIONS:
-        make(wanted, DATA / f"bookkeeper-{wanted}")
-        print(DATA / f"bookkeeper-{wanted}")
+    for release in sys.argv[1:] or VERSIONS:
+        make(release, DATA / f"bookkeeper-{release}")
+        print(DATA / f"bookkeeper-{release}")

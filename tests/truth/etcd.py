@@ -63,11 +63,11 @@ def programs(version: str) -> Path | None:
     return place
 
 
-def live(server: Etcd) -> None:
+def change_keys(server: Etcd) -> None:
     """Every kind of change."""
     lines = gzip.decompress((DATA / "etcd" / "metadata.jsonl.gz").read_bytes()).splitlines()
     records = [json.loads(line) for line in lines]
-    keys = [(each["path"], base64.b64decode(each["data"])) for each in records]
+    keys = [(record["path"], base64.b64decode(record["data"])) for record in records]
     server.load(keys)
     ledgers = [(path, value) for path, value in keys if value.startswith(b"BookieMetadataFormatVersion")]
     for path, value in ledgers[:4]:
@@ -104,11 +104,11 @@ def make(version: str, target: Path) -> None:
         folder = Path(scratch)
         with running(folder / "member") as server:
             assert version in server.ctl("version")
-            live(server)
-            said: dict[str, Any] = json.loads(server.ctl("get", "", "--from-key", "-w", "json"))
+            change_keys(server)
+            dump: dict[str, Any] = json.loads(server.ctl("get", "", "--from-key", "-w", "json"))
             server.save(folder / "snapshot.db")
         shutil.copy(next((folder / "member").rglob("member/snap/db")), folder / "member.db")
-        oracle = {"revision": said["header"]["revision"], "kvs": said["kvs"]}
+        oracle = {"revision": dump["header"]["revision"], "kvs": dump["kvs"]}
         target.mkdir(exist_ok=True)
         files = {"oracle.json": json.dumps(oracle).encode()}
         files |= {name: (folder / name).read_bytes() for name in ("snapshot.db", "member.db")}
@@ -118,6 +118,6 @@ def make(version: str, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or VERSIONS:
-        make(wanted, DATA / f"etcd-{wanted}")
-        print(DATA / f"etcd-{wanted}")
+    for release in sys.argv[1:] or VERSIONS:
+        make(release, DATA / f"etcd-{release}")
+        print(DATA / f"etcd-{release}")

@@ -20,7 +20,7 @@ from tests.servers.bookies.driver import HOST, Bookies
 TARGET = Path(__file__).parents[1] / "data" / "frames-4.17.2"
 STORAGES = ("InterleavedLedgerStorage", "SortedLedgerStorage", "DbLedgerStorage")
 ENTRIES = {1: range(30), 2: range(0, 60, 3), 3: [0, 1, 2, 7, 8, 9, 40], 2**63 - 1: [5]}
-NOBODYS = 4242
+ABSENT_LEDGER = 4242
 _README = """\
 # frames-4.17.2
 
@@ -32,14 +32,14 @@ question, and which entries of the ledger the bookie had acknowledged.
 
 def questions() -> Iterator[tuple[str, int, int, int, bytes]]:
     """What is asked: kind, version, ledger, entry, frame."""
-    for ledger in (*ENTRIES, NOBODYS):
+    for ledger in (*ENTRIES, ABSENT_LEDGER):
         yield "list", 3, ledger, -1, list_request(7, ledger)
         for entry in (0, 1, 5, 40, 1 << 40):
             for version in (3, 2):
                 yield "read", version, ledger, entry, read_request(7, ledger, entry, version=version)
 
 
-def asked(port: int, frame: bytes) -> str | None:
+def ask_bookie(port: int, frame: bytes) -> str | None:
     """The answer to one frame, in hex; None for none: DbLedgerStorage lists no ledger that it holds."""
     with socket.create_connection((HOST, port), timeout=3) as connection:
         connection.sendall(frame)
@@ -71,7 +71,7 @@ def record(storage: str) -> Iterator[dict[str, object]]:
                         "entry": entry,
                         "held": sorted(ENTRIES.get(ledger, ())),
                         "request": frame.hex(),
-                        "response": asked(int(bookie.rpartition(":")[2]), frame),
+                        "response": ask_bookie(int(bookie.rpartition(":")[2]), frame),
                     }
 
 

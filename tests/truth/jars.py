@@ -25,5 +25,7 @@ def classpath(name: str, artifacts: Iterable[str], source: str) -> str:
     """What ``java -cp`` needs to run ``source`` with these ``group:artifact:version``."""
     with tempfile.TemporaryDirectory() as scratch:
         pom = Path(scratch, "pom.xml")
-        pom.write_text(_POM.format("".join(_DEPENDENCY.format(*each.split(":")) for each in artifacts)))
+        pom.write_text(
+            _POM.format("".join(_DEPENDENCY.format(*artifact.split(":")) for artifact in artifacts))
+        )
         return compiled_classpath(name, pom, [JAVA / source])

@@ -46,14 +46,21 @@ def make_auditor(target: Path) -> None:
         "truth-auditor", [f"org.apache.bookkeeper:bookkeeper-server:{VERSION}"], "AuditorTruth.java"
     )
     with tempfile.TemporaryDirectory() as scratch, EmbeddedZooKeeper(Path(scratch, "zookeeper")) as zookeeper:
-        said = Path(scratch, "oracle.json")
-        command = [str(find_java().executable), "-cp", jars, "AuditorTruth", zookeeper.hosts, str(said)]
+        oracle_path = Path(scratch, "oracle.json")
+        command = [
+            str(find_java().executable),
+            "-cp",
+            jars,
+            "AuditorTruth",
+            zookeeper.hosts,
+            str(oracle_path),
+        ]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
             assert running.stdout is not None
             assert any(line == "ready\n" for line in running.stdout)
             lines = znodes(zookeeper.hosts)
             running.communicate("\n")
-        save(target, _AUDITOR, {"znodes.jsonl": lines, "oracle.json": said.read_bytes()})
+        save(target, _AUDITOR, {"znodes.jsonl": lines, "oracle.json": oracle_path.read_bytes()})
 
 
 def make_segments(target: Path) -> None:
@@ -61,16 +68,16 @@ def make_segments(target: Path) -> None:
     artifact = f"org.apache.distributedlog:distributedlog-core:{VERSION}"
     jars = classpath("truth-distributedlog", [artifact], "SegmentTruth.java")
     with tempfile.TemporaryDirectory() as scratch:
-        said = Path(scratch, "segments.json")
+        oracle_path = Path(scratch, "segments.json")
         command = [
             str(find_java().executable),
             "-cp",
             jars,
             "org.apache.distributedlog.SegmentTruth",
-            str(said),
+            str(oracle_path),
         ]
         subprocess.run(command, check=True)
-        save(target, _SEGMENTS, {"segments.json": said.read_bytes()})
+        save(target, _SEGMENTS, {"segments.json": oracle_path.read_bytes()})
 
 
 def save(target: Path, readme: str, files: dict[str, bytes]) -> None:

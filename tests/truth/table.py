@@ -123,9 +123,11 @@ def count_of(where: str) -> int:
 def _parts(file: Path, part: str) -> int:
     if ".tar" in file.suffixes:
         with tarfile.open(file) as archive:
-            return len([each for each in archive if each.isfile() and fnmatch.fnmatch(each.name, part)])
+            return len(
+                [member for member in archive if member.isfile() and fnmatch.fnmatch(member.name, part)]
+            )
     if file.suffix == ".py":
-        return _held_by(_constants(file)[part])
+        return _count_elements(_constants(file)[part])
     text = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     if ".jsonl" in file.suffixes:
         return len(
@@ -150,7 +152,7 @@ def _constants(file: Path) -> dict[str, ast.expr]:
     }
 
 
-def _held_by(value: ast.expr) -> int:
+def _count_elements(value: ast.expr) -> int:
     if isinstance(value, ast.Dict):
         return len(value.keys)
     return len(value.elts) if isinstance(value, (ast.List, ast.Tuple)) else 1

@@ -62,14 +62,14 @@ def opens(module: ast.Module) -> bool:
     return bool(OPENS & {getattr(call, "attr", getattr(call, "id", "")) for call in calls})
 
 
-def modules(floor: str, are: object) -> set[str]:
+def modules(floor: str, rule: object) -> set[str]:
     """The modules of a floor of the house that a rule is true of."""
-    assert callable(are)
+    assert callable(rule)
     files = [path for path in (HOUSE / floor).rglob("*.py") if not path.name.endswith("_pb2.py")]
-    return {str(path.relative_to(HOUSE)) for path in files if are(syntax_tree(path))}
+    return {str(path.relative_to(HOUSE)) for path in files if rule(syntax_tree(path))}
 
 
-READERS_THERE = (
+PRESENT_READERS = (
     modules("codecs", takes_bytes)
     # One opens for the others.
     | (modules("sources", opens) - {"sources/regular_file.py"})
@@ -81,20 +81,20 @@ READERS_THERE = (
 )
 
 
-def test_every_reader_has_a_foreign_writer_or_a_row_that_says_why_not() -> None:
+def test_every_reader_has_a_row_and_every_row_a_reader() -> None:
     rows = {reader for row in formats() for reader in row.readers}
-    assert not READERS_THERE - rows, "no row in tests/truth/formats.toml"
-    assert not {name for name in rows - READERS_THERE if not (HOUSE / name).is_file()}, "no such reader"
+    assert not PRESENT_READERS - rows, "no row in tests/truth/formats.toml"
+    assert not {name for name in rows - PRESENT_READERS if not (HOUSE / name).is_file()}, "no such reader"
 
 
 @pytest.mark.parametrize("reader", VERSIONS)
-def test_every_version_has_a_row(reader: str) -> None:
+def test_every_format_version_has_a_row(reader: str) -> None:
     versions = {version for row in formats() if reader in row.readers for version in row.versions}
     assert versions >= set(VERSIONS[reader]), f"{reader}: versions without a row"
 
 
 @pytest.mark.parametrize("row", formats(), ids=lambda row: row.name)
-def test_a_row_has_the_bytes_of_a_foreign_writer_or_says_why_not(row: Format) -> None:
+def test_row_has_foreign_bytes_or_a_reason(row: Format) -> None:
     assert [row.is_foreign, *map(bool, (row.read_by, row.own, row.lacks))].count(True) == 1
     assert row.readers
     assert "not made" not in row.lacks, "what error did it give?"
@@ -104,14 +104,14 @@ def test_a_row_has_the_bytes_of_a_foreign_writer_or_says_why_not(row: Format) ->
         assert not re.search("bkaudit|this project|by hand", row.writer)
         assert row.tests
     assert not [where for where in row.bytes if not count_of(where)], "nothing is there"
-    assert not [test for test in row.tests if not is_there(test)], "no such test"
+    assert not [test for test in row.tests if not is_existing_test(test)], "no such test"
 
 
-def test_a_proof_has_its_figure_and_its_tests() -> None:
+def test_proof_has_a_figure_and_existing_tests() -> None:
     for proof in proofs():
         assert re.search(r"\d", proof.figure), proof.claim
         assert proof.tests
-        assert not [test for test in proof.tests if not is_there(test)], "no such test"
+        assert not [test for test in proof.tests if not is_existing_test(test)], "no such test"
         assert {len(row) for row in proof.rows} <= {len(row) for row in proof.rows[:1]}, "rows of one length"
         assert {*proof.shown} <= {row[0] for row in proof.rows[1:]}, "no such row"
         assert {*proof.columns, proof.sum_by or "all"} <= {*proof.rows[0], "all"}, "no such column"
@@ -125,14 +125,14 @@ def test_the_page_has_a_short_paragraph_and_a_table_for_each_proof() -> None:
         assert entry.count("\n|---|") == 1, proof.claim
 
 
-def is_there(test: str) -> bool:
+def is_existing_test(test: str) -> bool:
     file, _, name = test.partition("::")
     module = ROOT / file
     return module.is_file() and name in functions(module)
 
 
 @pytest.mark.parametrize("row", [row for row in formats() if row.bytes], ids=lambda row: row.name)
-def test_the_tests_of_a_row_name_where_its_bytes_lie(row: Format) -> None:
+def test_tests_of_a_row_name_its_data_directories(row: Format) -> None:
     modules: set[Path] = set()
     for test in row.tests:
         gather(ROOT / test.partition("::")[0], modules)
@@ -141,14 +141,14 @@ def test_the_tests_of_a_row_name_where_its_bytes_lie(row: Format) -> None:
     assert not [home for home in homes if home and home not in text]
 
 
-def gather(module: Path, found: set[Path]) -> None:
+def gather(module: Path, test_modules: set[Path]) -> None:
     """A test module, its conftest, and what it takes from other modules of the tests."""
-    if module in found or not module.is_file():
+    if module in test_modules or not module.is_file():
         return
-    found.add(module)
-    gather(module.parent / "conftest.py", found)
+    test_modules.add(module)
+    gather(module.parent / "conftest.py", test_modules)
     for name in re.findall(r"^from (tests\.[\w.]+) import", module.read_text("utf-8"), re.MULTILINE):
-        gather(ROOT / f"{name.replace('.', '/')}.py", found)
+        gather(ROOT / f"{name.replace('.', '/')}.py", test_modules)
 
 
 def functions(module: Path) -> set[str]:
@@ -159,15 +159,15 @@ def functions(module: Path) -> set[str]:
     }
 
 
-def test_names_are_of_one_row() -> None:
+def test_format_names_are_unique() -> None:
     names = [row.name for row in formats()]
     assert len(names) == len({*names})
 
 
-def test_golden_data_has_a_readme_that_says_who_wrote_it() -> None:
+def test_golden_data_directory_has_a_readme() -> None:
     homes = [path for path in (ROOT / "tests" / "data").iterdir() if path.is_dir()]
     assert not [home.name for home in homes if not (home / "README.md").is_file()]
 
 
-def test_the_page_is_what_the_table_says() -> None:
+def test_truth_page_equals_generated_text() -> None:
     assert PAGE.read_text("utf-8") == page(), "python -m tests.truth > docs/truth.md"

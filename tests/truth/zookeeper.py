@@ -45,7 +45,9 @@ Written by a server of ZooKeeper {version}, a quorum of one, that was killed twi
 
 
 @contextmanager
-def server(directory: Path, jars: str, more: dict[str, str] | None = None) -> Iterator[ZooKeeperProcess]:
+def server(
+    directory: Path, jars: str, properties: dict[str, str] | None = None
+) -> Iterator[ZooKeeperProcess]:
     """A quorum of one, so that its leader does what only a leader does."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "myid").write_text("1")
@@ -54,7 +56,7 @@ def server(directory: Path, jars: str, more: dict[str, str] | None = None) -> It
         f"server.1=127.0.0.1:{peers}:{election}:participant;127.0.0.1:{client}",
         *("standaloneEnabled=false", "reconfigEnabled=true", "initLimit=50", "syncLimit=50"),
     ]
-    running = ZooKeeperProcess(directory, lines, {**_PROPERTIES, **(more or {})}, [Path(jars)], client)
+    running = ZooKeeperProcess(directory, lines, {**_PROPERTIES, **(properties or {})}, [Path(jars)], client)
     with running:
         yield running
 
@@ -102,6 +104,6 @@ def make(version: str, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or VERSIONS:
-        make(wanted, DATA / f"zookeeper-{wanted}")
-        print(DATA / f"zookeeper-{wanted}")
+    for release in sys.argv[1:] or VERSIONS:
+        make(release, DATA / f"zookeeper-{release}")
+        print(DATA / f"zookeeper-{release}")

@@ -25,22 +25,24 @@ FAILED = Round(2, "runs/b", 0.5, None, StoreError("away"), 30.0)
 
 def samples(text: str) -> dict[str, float]:
     """By name, of those that the rounds add; each names the cluster."""
-    found = [sample for family in _families(text) for sample in family.samples]
-    assert len({sample.labels["cluster"] for sample in found}) == 1
+    new_samples = [sample for family in _families(text) for sample in family.samples]
+    assert len({sample.labels["cluster"] for sample in new_samples}) == 1
     older = [sample for family in older_families(text) for sample in family.samples]
-    assert {(sample.name, sample.value) for sample in older} == {(each.name, each.value) for each in found}
-    return {sample.name: sample.value for sample in found if sample.name in METRICS}
+    assert {(sample.name, sample.value) for sample in older} == {
+        (new_sample.name, new_sample.value) for new_sample in new_samples
+    }
+    return {sample.name: sample.value for sample in new_samples if sample.name in METRICS}
 
 
-def test_rounds_are_told_with_the_newest_run_or_without_one(tmp_path: Path) -> None:
+def test_metrics_page_has_round_counts_with_and_without_a_run(tmp_path: Path) -> None:
     page = MetricsPage("zk://h1/ledgers")
     assert samples(page.text()) == {"bkaudit_watch_rounds": 0, "bkaudit_watch_rounds_failed": 0}
     run = made_run(tmp_path / "run")
     page.update(DONE, run)
-    told = samples(page.text())
-    assert told["bkaudit_watch_rounds"] == 1
-    assert told["bkaudit_watch_round_duration_seconds"] == 12.5
-    assert told.keys() == METRICS.keys()
+    values = samples(page.text())
+    assert values["bkaudit_watch_rounds"] == 1
+    assert values["bkaudit_watch_round_duration_seconds"] == 12.5
+    assert values.keys() == METRICS.keys()
     assert f'bkaudit_watch_rounds{{cluster="{run.report.cluster.name}"}} 1' in page.text()
     assert "bkaudit_findings{" in page.text()
     for failed in (1, 2):
@@ -51,7 +53,7 @@ def test_rounds_are_told_with_the_newest_run_or_without_one(tmp_path: Path) -> N
     assert samples(page.text())["bkaudit_watch_rounds_failed"] == 0
 
 
-def test_the_page_is_at_metrics_and_nothing_else_is() -> None:
+def test_metrics_page_is_served_only_at_metrics_path() -> None:
     page = MetricsPage("zk://h1/ledgers")
     with metrics_server("127.0.0.1:0", page) as port:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
@@ -65,11 +67,11 @@ def test_the_page_is_at_metrics_and_nothing_else_is() -> None:
 
 
 @pytest.mark.parametrize("text", ["9418", "host", "host:", ":x", "::1:9418", "h:65536", ""])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_invalid_listen_address_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not of the form HOST:PORT"):
         listen_address(text)
 
 
-def test_the_page_of_operation_says_what_each_metric_is() -> None:
+def test_operation_page_describes_every_metric() -> None:
     page = (ROOT / "docs" / "operate.md").read_text("utf-8")
     assert all(f"| `{name}` | {help} |" in page for name, help in METRICS.items())

@@ -32,11 +32,11 @@ GOLDEN = {
 
 
 def lengths(sets: list[list[int]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return offsets_of(np.array([len(one) for one in sets], np.int64))
+    return offsets_of(np.array([len(ids) for ids in sets], np.int64))
 
 
 @pytest.mark.parametrize(("entries", "golden"), GOLDEN.values(), ids=GOLDEN.keys())
-def test_the_proposals_examples_come_out_exactly(entries: list[int], golden: str) -> None:
+def test_examples_of_the_proposal_fold_to_exact_bytes(entries: list[int], golden: str) -> None:
     assert fold_entries(np.array(entries, np.int64), lengths([entries])).values() == [bytes.fromhex(golden)]
 
 
@@ -50,24 +50,24 @@ def test_folding_groups_equals_the_plain_loop(sets: list[list[Group]]) -> None:
 @given(st.lists(ragged_groups(), max_size=6))
 def test_folding_runs_equals_the_plain_loop(sets: list[list[Group]]) -> None:
     runs = [runs_of_groups(groups) for groups in sets]
-    start, size = np.array([run for one in runs for run in one], np.int64).reshape(-1, 2).T
-    folded = fold_runs(start, size, offsets_of(np.array([len(one) for one in runs], np.int64)))
-    assert folded.values() == [packed(greedy(one)) for one in runs]
+    start, size = np.array([run for set_runs in runs for run in set_runs], np.int64).reshape(-1, 2).T
+    folded = fold_runs(start, size, offsets_of(np.array([len(set_runs) for set_runs in runs], np.int64)))
+    assert folded.values() == [packed(greedy(set_runs)) for set_runs in runs]
 
 
 @given(st.lists(entry_sets, max_size=6))
 def test_folding_entries_equals_the_plain_loop(sets: list[list[int]]) -> None:
-    entries = np.array([entry for one in sets for entry in one], np.int64)
-    expected = [packed(greedy(runs_of_entries(one))) for one in sets]
+    entries = np.array([entry for ids in sets for entry in ids], np.int64)
+    expected = [packed(greedy(runs_of_entries(ids))) for ids in sets]
     assert fold_entries(entries, lengths(sets)).values() == expected
 
 
 @given(st.lists(st.sets(st.integers(0, 30)).map(sorted), max_size=6), st.integers(0, 3))
 def test_folding_slots_equals_folding_the_entries(sets: list[list[int]], before: int) -> None:
     """Ledgers lie one after another, so a run at the end of one can touch the start of the next."""
-    tables = [[1028 if entry in one else 0 for entry in range(max(one, default=-1) + 1)] for one in sets]
+    tables = [[1028 if entry in ids else 0 for entry in range(max(ids, default=-1) + 1)] for ids in sets]
     slots = np.array([7] * before + [slot for table in tables for slot in table] + [7], np.int64)
-    expected = [packed(greedy(runs_of_entries(one))) for one in sets]
+    expected = [packed(greedy(runs_of_entries(ids))) for ids in sets]
     assert fold_slots(slots, before + lengths(tables)).values() == expected
     assert fold_slots(slots.byteswap(), before + lengths(tables)).values() == expected
 
@@ -79,7 +79,7 @@ def test_folding_twice_changes_nothing(sets: list[list[Group]]) -> None:
 
 
 @given(ragged_groups(), st.data())
-def test_segments_of_one_bookie_fold_as_if_they_were_one(groups: list[Group], data: st.DataObject) -> None:
+def test_merged_segments_of_one_bookie_fold_as_one_set(groups: list[Group], data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(groups)), max_size=3)))
     edges = [0, *cuts, len(groups)]
     segments = [groups[start:end] for start, end in pairwise(edges)]
@@ -116,20 +116,20 @@ def test_segments_of_one_bookie_fold_as_if_they_were_one(groups: list[Group], da
         ),
     ],
 )
-def test_what_folds_into_what(groups: list[Group], folded: list[Group]) -> None:
+def test_groups_fold_into_the_expected_groups(groups: list[Group], folded: list[Group]) -> None:
     assert fold(GroupBatch.from_tuples([groups])).values() == [packed(folded)]
 
 
-def test_runs_too_long_to_be_cut_are_refused_before_the_memory_is_full() -> None:
+def test_run_too_long_to_split_is_refused() -> None:
     with pytest.raises(CoverageLimitError):
         fold(GroupBatch.from_tuples([[(0, 0, 2**62, 0)]]))
 
 
 @given(st.lists(ragged_groups(), min_size=1, max_size=4), st.binary(max_size=30))
-def test_groups_are_read_back_from_anywhere_in_a_column(sets: list[list[Group]], before: bytes) -> None:
+def test_groups_are_read_at_any_offset_of_a_column(sets: list[list[Group]], before: bytes) -> None:
     batch = fold(GroupBatch.from_tuples(sets))
-    read = GroupBatch.frombytes(before + batch.tobytes() + before, len(before) + 24 * batch.offsets)
-    assert read.values() == batch.values()
+    column_batch = GroupBatch.frombytes(before + batch.tobytes() + before, len(before) + 24 * batch.offsets)
+    assert column_batch.values() == batch.values()
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_groups_are_read_back_from_anywhere_in_a_column(sets: list[list[Group]],
         pytest.param(47, [0, 24, 48], 47, id="fewer bytes than promised"),
     ],
 )
-def test_a_damaged_column_is_refused_where_it_begins(length: int, ends: list[int], offset: int) -> None:
+def test_column_damage_is_refused_with_its_offset(length: int, ends: list[int], offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         GroupBatch.frombytes(bytes(length), np.array(ends))
     assert damage.value.offset == offset

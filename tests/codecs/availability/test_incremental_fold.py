@@ -26,12 +26,12 @@ runs = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), max_size=60)
 
 @settings(max_examples=examples(300), deadline=None)
 @given(runs=runs, cuts=st.sets(st.integers(0, 150)))
-def test_pieces_gather_to_what_the_whole_set_folds_to(runs: list[tuple[int, int]], cuts: set[int]) -> None:
+def test_incremental_fold_of_pieces_equals_the_full_fold(runs: list[tuple[int, int]], cuts: set[int]) -> None:
     entries: list[int] = []
-    at = 0
+    first_entry = 0
     for size, gap in runs:
-        entries += range(at, at + size)
-        at += size + gap
+        entries += range(first_entry, first_entry + size)
+        first_entry += size + gap
     ends = [0, *sorted(cut for cut in cuts if cut < len(entries)), len(entries)]
     pieces = IncrementalFold()
     for start, end in pairwise(ends):
@@ -39,16 +39,16 @@ def test_pieces_gather_to_what_the_whole_set_folds_to(runs: list[tuple[int, int]
     assert pieces.result().values() == folded(entries).values()
 
 
-def test_a_chain_that_falls_in_step_late_is_followed_as_far_as_it_goes() -> None:
+def test_incremental_fold_follows_a_chain_shifted_by_one_run() -> None:
     # Distances that all differ: every run joins the one before it, so one run more in front shifts all pairs.
     starts = np.cumsum(np.arange(2, 500)).tolist()
-    whole = IncrementalFold()
-    whole.add(folded([0]))
-    whole.add(folded(starts))
-    assert whole.result().values() == folded([0, *starts]).values()
+    pieces = IncrementalFold()
+    pieces.add(folded([0]))
+    pieces.add(folded(starts))
+    assert pieces.result().values() == folded([0, *starts]).values()
 
 
-def test_a_run_longer_than_a_group_can_say_is_cut_where_it_would_be_if_it_came_whole(
+def test_incremental_fold_splits_a_long_run_as_the_full_fold_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(maximal, "MAX_RUN_ENTRIES", 10)
@@ -59,7 +59,7 @@ def test_a_run_longer_than_a_group_can_say_is_cut_where_it_would_be_if_it_came_w
     assert pieces.result().values() == fold_runs(np.array([0]), np.array([49]), np.array([0, 1])).values()
 
 
-def test_groups_are_counted_as_they_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incremental_fold_refuses_more_groups_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold, "MAX_GROUPS", 3)
     pieces = IncrementalFold()
     for start in (0, 100, 200):
@@ -70,7 +70,7 @@ def test_groups_are_counted_as_they_are_gathered(monkeypatch: pytest.MonkeyPatch
         pieces.add(folded([1050]))
 
 
-def test_nothing_gathers_to_nothing() -> None:
+def test_incremental_fold_of_no_entries_is_empty() -> None:
     empty = IncrementalFold()
     empty.add(folded([]))
     assert empty.result().values() == [b""]

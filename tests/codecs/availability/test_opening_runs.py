@@ -18,26 +18,26 @@ STRIPED = [entry for entry in range(3_000) if entry % 3 != 1]
 
 
 def folded(sets: list[list[int]], block: int) -> list[bytes]:
-    entries = np.array([entry for one in sets for entry in one], np.int64)
+    entries = np.array([entry for ids in sets for entry in ids], np.int64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "BLOCK_ENTRIES", block)
-        return fold_entries(entries, offsets_of(np.array([len(one) for one in sets], np.int64))).values()
+        return fold_entries(entries, offsets_of(np.array([len(ids) for ids in sets], np.int64))).values()
 
 
 @st.composite
 def patterns(draw: st.DrawFn) -> list[int]:
     """Ascending entries: runs that repeat for a while, one pattern after another."""
     entries: list[int] = []
-    for size, more, count, gap in draw(st.lists(st.tuples(*[st.integers(0, 3)] * 2, *COUNTS), max_size=5)):
-        at = entries[-1] + gap if entries else gap
-        entries += [at + n * (size + 1 + more) + i for n in range(count) for i in range(size + 1)]
+    for size, hole, count, gap in draw(st.lists(st.tuples(*[st.integers(0, 3)] * 2, *COUNTS), max_size=5)):
+        first = entries[-1] + gap if entries else gap
+        entries += [first + n * (size + 1 + hole) + i for n in range(count) for i in range(size + 1)]
     return entries
 
 
 @given(st.lists(patterns(), max_size=4), st.integers(1, 9))
-def test_blocks_change_nothing(sets: list[list[int]], block: int) -> None:
+def test_block_size_does_not_change_the_fold(sets: list[list[int]], block: int) -> None:
     """Patterns repeat for longer than a block, so blocks are passed over, and end inside one."""
-    assert folded(sets, block) == [packed(greedy(runs_of_entries(one))) for one in sets]
+    assert folded(sets, block) == [packed(greedy(runs_of_entries(ids))) for ids in sets]
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 64, 1_000])
@@ -54,7 +54,7 @@ def test_blocks_change_nothing(sets: list[list[int]], block: int) -> None:
         pytest.param([n * (LONGEST + 1) for n in range(300)], id="distances beyond int32"),
     ],
 )
-def test_long_patterns_that_break_in_one_place_are_folded_exactly(entries: list[int], block: int) -> None:
+def test_long_patterns_with_and_without_breaks_fold_exactly(entries: list[int], block: int) -> None:
     expected = packed(greedy(runs_of_entries(entries)))
     assert folded([entries], block) == [expected]
     assert folded([entries, [], entries, entries[:1]], block) == [
@@ -65,17 +65,17 @@ def test_long_patterns_that_break_in_one_place_are_folded_exactly(entries: list[
     ]
 
 
-def test_a_set_that_goes_on_exactly_as_the_one_before_it_is_a_set_of_its_own() -> None:
+def test_set_that_continues_the_previous_set_is_folded_separately() -> None:
     assert folded([list(range(100)), list(range(100, 200))], 16) == [
         packed([(0, 0, 100, 0)]),
         packed([(100, 100, 100, 0)]),
     ]
     assert folded([STRIPED[:400], STRIPED[400:]], 16) == [
-        packed(greedy(runs_of_entries(one))) for one in (STRIPED[:400], STRIPED[400:])
+        packed(greedy(runs_of_entries(entries))) for entries in (STRIPED[:400], STRIPED[400:])
     ]
 
 
-@pytest.mark.parametrize(("entries", "at"), [(range(1_000), [0]), (STRIPED, [0, 1, 1_999])])
-def test_of_a_long_regular_row_its_beginning_and_its_end_are_left(entries: list[int], at: list[int]) -> None:
-    found = find_opening_runs(np.array(entries), np.array([0]))
-    assert [position for piece in found for position in piece.positions.tolist()] == at
+@pytest.mark.parametrize(("entries", "positions"), [(range(1_000), [0]), (STRIPED, [0, 1, 1_999])])
+def test_opening_runs_of_a_regular_pattern_are_its_ends(entries: list[int], positions: list[int]) -> None:
+    pieces = find_opening_runs(np.array(entries), np.array([0]))
+    assert [position for piece in pieces for position in piece.positions.tolist()] == positions

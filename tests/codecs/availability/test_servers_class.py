@@ -32,7 +32,7 @@ class ServersClass:
 
     def __init__(self) -> None:
         source = Path(__file__).parent / "java" / "AvailabilityOracle.java"
-        command = [str(find_java().executable), *SHORT_LIVED, "-cp", classpath(more=[source])]
+        command = [str(find_java().executable), *SHORT_LIVED, "-cp", classpath(java_files=[source])]
         self._process = subprocess.Popen(
             [*command, "AvailabilityOracle"],
             stdin=subprocess.PIPE,
@@ -77,7 +77,7 @@ def servers_class() -> Iterator[ServersClass]:
 
 
 @given(entries=entry_sets)
-def test_the_server_writes_what_encode_unfolded_writes(
+def test_server_writes_the_same_bytes_as_encode_unfolded(
     servers_class: ServersClass, entries: list[int]
 ) -> None:
     assert servers_class.write(entries) == encode_unfolded(groups_of_entries(entries))
@@ -85,7 +85,7 @@ def test_the_server_writes_what_encode_unfolded_writes(
 
 
 @given(entries=entry_sets.filter(bool), asked=st.lists(st.integers(0, 400), min_size=1))
-def test_the_server_reads_both_forms_as_the_entries_that_they_stand_for(
+def test_server_reads_the_same_entries_from_both_encodings(
     servers_class: ServersClass, entries: list[int], asked: list[int]
 ) -> None:
     groups = groups_of_entries(entries)
@@ -95,20 +95,20 @@ def test_the_server_reads_both_forms_as_the_entries_that_they_stand_for(
 
 
 @given(entries=entry_sets.filter(bool), first=st.integers(0, 40), length=st.integers(0, 200))
-def test_the_model_gives_up_where_the_server_gives_up(
+def test_model_and_server_agree_on_unavailable_entries(
     servers_class: ServersClass, entries: list[int], first: int, length: int
 ) -> None:
     value, last = encode(groups_of_entries(entries)), first + length
-    wanted = range(first, last + 1)
+    query = range(first, last + 1)
     answer = servers_class.lacks(value, first, last)
-    assert answer == decode(value, mode="java").unavailable(first, last, wanted)
+    assert answer == decode(value, mode="java").unavailable(first, last, query)
     # The server may call a held entry unavailable, but never a missing one available.
-    assert {*expand(missing_entries(groups_of_entries(entries), groups_of_entries(wanted))).tolist()} <= {
+    assert {*expand(missing_entries(groups_of_entries(entries), groups_of_entries(query))).tolist()} <= {
         *answer
     }
 
 
-def test_the_server_reads_a_run_as_long_as_an_int_holds(servers_class: ServersClass) -> None:
+def test_server_reads_a_run_of_the_largest_int_length(servers_class: ServersClass) -> None:
     longest = 2**31 - 1
     value = encode(np.array([(5, 5, longest, 0), (5 + longest, 5 + longest, 3, 0)], GROUP))
     total, available = servers_class.read(value, [4, 5, 4 + longest, 5 + longest, 7 + longest])

@@ -20,18 +20,18 @@ def striped_ledgers(draw: st.DrawFn) -> list[list[bool]]:
     for _ in range(draw(st.integers(1, 5))):
         period = draw(st.sampled_from([ensemble, ensemble, ensemble, ensemble + 1, 1]))
         quorum, start = draw(st.integers(0, period)), draw(st.integers(0, period))
-        held = [(entry + start) % period < quorum for entry in range(draw(st.integers(0, 120)))]
+        slots = [(entry + start) % period < quorum for entry in range(draw(st.integers(0, 120)))]
         for entry in draw(st.sets(st.integers(0, 119), max_size=3)):
-            if entry < len(held):
-                held[entry] = not held[entry]
-        ledgers.append(held + [False] * draw(st.sampled_from([0, 1, 130])))
+            if entry < len(slots):
+                slots[entry] = not slots[entry]
+        ledgers.append(slots + [False] * draw(st.sampled_from([0, 1, 130])))
     return ledgers
 
 
 @settings(max_examples=examples(300), deadline=None)
 @given(striped_ledgers())
 def test_striped_slots_fold_as_the_plain_loop_folds_their_entries(ledgers: list[list[bool]]) -> None:
-    slots = np.array([slot for held in ledgers for slot in held], np.int64)
-    bounds = offsets_of(np.array([len(held) for held in ledgers]))
-    expected = [packed(greedy(runs_of_entries(np.flatnonzero(held).tolist()))) for held in ledgers]
+    slots = np.array([slot for ledger in ledgers for slot in ledger], np.int64)
+    bounds = offsets_of(np.array([len(ledger) for ledger in ledgers]))
+    expected = [packed(greedy(runs_of_entries(np.flatnonzero(ledger).tolist()))) for ledger in ledgers]
     assert fold_slots(slots, bounds).values() == expected

@@ -18,7 +18,7 @@ RANGES = [(first, last) for first in [*range(9), 10**12 + 5] for last in range(f
 
 
 @pytest.mark.parametrize(("ensemble", "quorum"), SHAPES)
-def test_it_equals_the_write_sets_one_entry_at_a_time(ensemble: int, quorum: int) -> None:
+def test_stripe_matches_the_write_sets_entry_by_entry(ensemble: int, quorum: int) -> None:
     rows = [(first, last, index) for first, last in RANGES for index in range(ensemble)]
     first, last, index = np.array(rows, np.int64).T
     batch = stripe(first, last, index, np.array([ensemble]), np.array([quorum]))
@@ -28,18 +28,18 @@ def test_it_equals_the_write_sets_one_entry_at_a_time(ensemble: int, quorum: int
     )
     values = folded.values()
     for row, (low, high, member) in enumerate(rows):
-        held = [entry for entry in range(low, high + 1) if member in write_set(entry, ensemble, quorum)]
+        entries = [entry for entry in range(low, high + 1) if member in write_set(entry, ensemble, quorum)]
         start, end = batch.offsets[row : row + 2].tolist()
-        assert entries_of(groups[start:end]) == held
-        assert values[row] == packed(greedy(runs_of_entries(held)))
+        assert entries_of(groups[start:end]) == entries
+        assert values[row] == packed(greedy(runs_of_entries(entries)))
         assert end - start <= 3
         assert len(values[row]) <= 3 * 24
 
 
-def test_it_equals_the_servers_schedule() -> None:
+def test_stripe_matches_the_schedule_of_the_server() -> None:
     """The server refuses an empty segment and an index beyond the ensemble; to us the first holds nothing."""
-    asked = vectors("striping")
-    for vector in asked:
+    schedule = vectors("striping")
+    for vector in schedule:
         shape = (vector["bookieIndex"], vector["ensembleSize"], vector["writeQuorumSize"])
         if "error" in vector:
             assert vector["last"] < vector["start"] or shape[0] >= shape[1]
@@ -49,17 +49,17 @@ def test_it_equals_the_servers_schedule() -> None:
             *(part.tolist() for part in (batch.first, batch.last, batch.size, batch.period)), strict=True
         )
         assert entries_of(groups) == vector["entries"]
-    assert len(asked) > 100
+    assert len(schedule) > 100
 
 
-def test_a_member_of_a_segment_at_the_end_of_the_id_space_does_not_overflow() -> None:
+def test_stripe_at_the_end_of_the_entry_id_space_does_not_overflow() -> None:
     last = 2**63 - 2
     batch = stripe(np.array([last - 3]), np.array([last]), np.array([1]), np.array([3]), np.array([2]))
     groups = zip(
         *(part.tolist() for part in (batch.first, batch.last, batch.size, batch.period)), strict=True
     )
-    held = [entry for entry in range(last - 3, last + 1) if 1 in write_set(entry, 3, 2)]
-    assert entries_of(groups) == held
+    entries = [entry for entry in range(last - 3, last + 1) if 1 in write_set(entry, 3, 2)]
+    assert entries_of(groups) == entries
 
 
 WIDEST = 7
@@ -76,31 +76,31 @@ def segments(draw: st.DrawFn) -> tuple[int, int, int, int, set[int], set[int]]:
 
 def flags(sets: list[set[int]], ensemble: NDArray[np.int64]) -> NDArray[np.bool_]:
     """One row a set; beyond a row's own ensemble there may be anything."""
-    held = np.array([[index in one for index in range(WIDEST)] for one in sets], np.bool_).reshape(-1, WIDEST)
-    return held | (np.arange(WIDEST) >= ensemble[:, None])
+    bits = np.array([[index in row for index in range(WIDEST)] for row in sets], np.bool_).reshape(-1, WIDEST)
+    return bits | (np.arange(WIDEST) >= ensemble[:, None])
 
 
 @given(st.lists(segments(), max_size=8))
-def test_the_worst_entry_is_that_of_all_looked_at_one_at_a_time(
+def test_most_missing_copies_match_the_entries_counted_one_by_one(
     rows: list[tuple[int, int, int, int, set[int], set[int]]],
 ) -> None:
     first, last, ensemble, quorum = np.array([row[:4] for row in rows], np.int64).reshape(-1, 4).T
-    gone = flags([row[4] for row in rows], ensemble)
+    missing = flags([row[4] for row in rows], ensemble)
     doubtful = flags([row[5] for row in rows], ensemble)
-    found = most_missing_copies(first, last, ensemble, quorum, gone, doubtful)
+    counts = most_missing_copies(first, last, ensemble, quorum, missing, doubtful)
     for row, (low, high, members, copies, lost, unread) in enumerate(rows):
         sets = [write_set(entry, members, copies) for entry in range(low, high + 1)]
-        assert found[0][row] == max((len(one & lost) for one in sets), default=0)
-        assert found[1][row] == max((len(one & (lost | unread)) for one in sets), default=0)
+        assert counts[0][row] == max((len(indexes & lost) for indexes in sets), default=0)
+        assert counts[1][row] == max((len(indexes & (lost | unread)) for indexes in sets), default=0)
 
 
 @given(st.lists(segments(), min_size=1, max_size=8), st.integers(1, 4))
-def test_short_entries_are_those_of_all_looked_at_one_at_a_time(
+def test_entries_short_of_copies_match_the_entries_counted_one_by_one(
     rows: list[tuple[int, int, int, int, set[int], set[int]]], least: int
 ) -> None:
     first, last, ensemble, quorum = np.array([row[:4] for row in rows], np.int64).reshape(-1, 4).T
-    gone = flags([row[4] for row in rows], ensemble)
-    sets, exact = entries_short_of_copies(first, last, ensemble, quorum, gone, np.full(len(rows), least))
+    missing = flags([row[4] for row in rows], ensemble)
+    sets, exact = entries_short_of_copies(first, last, ensemble, quorum, missing, np.full(len(rows), least))
     for row, (low, high, members, copies, lost, _) in enumerate(rows):
         short = [
             residue for residue in range(members) if len(write_set(residue, members, copies) & lost) >= least
@@ -108,6 +108,6 @@ def test_short_entries_are_those_of_all_looked_at_one_at_a_time(
         # One run: only one of them does not follow another, on the round of the ensemble.
         assert exact[row] == (sum((residue - 1) % members not in short for residue in short) <= 1)
         if exact[row]:
-            one = slice(sets.offsets[row], sets.offsets[row + 1])
-            found = entries_of(list(map(tuple, sets.groups()[one].tolist())))
-            assert found == [entry for entry in range(low, high + 1) if entry % members in short]
+            row_slice = slice(sets.offsets[row], sets.offsets[row + 1])
+            short_entries = entries_of(list(map(tuple, sets.groups()[row_slice].tolist())))
+            assert short_entries == [entry for entry in range(low, high + 1) if entry % members in short]

@@ -40,11 +40,11 @@ GOLDEN = {
         "0000000000000015 0000000000000015 00000002 00000000",
     ),
 }
-WRITTEN = vectors("availability")
+SERVER_SETS = vectors("availability")
 DECODED = vectors("availabilityDecode")
 # With one group alone, "same-first" and "overlapping" have nothing to collide with and are good values.
 ACCEPTED = {"good", "reserved-set", "same-first", "overlapping"}
-REFUSED_BESIDES = {
+REFUSED_ONLY_BY_US = {
     "version-negative",
     "count-negative",
     "count-too-small",
@@ -65,25 +65,25 @@ def record(*groups: Group) -> bytes:
 
 
 @pytest.mark.parametrize(("entries", "golden"), GOLDEN.values(), ids=GOLDEN.keys())
-def test_we_write_what_the_proposal_says(entries: list[int], golden: str) -> None:
+def test_encoder_writes_the_bytes_of_the_proposal(entries: list[int], golden: str) -> None:
     assert encode(groups_of_entries(entries)) == bytes.fromhex(golden)
     assert decode(bytes.fromhex(golden), mode="java").total == len(entries)
 
 
-def test_we_write_the_servers_unfolded_form_byte_for_byte() -> None:
+def test_unfolded_encoding_matches_the_server_byte_for_byte() -> None:
     """Of sets: what order, repetition and -1 do to the server's own writer is tested with its class."""
     compared: Counter[str] = Counter()
-    for vector in WRITTEN:
+    for vector in SERVER_SETS:
         entries = entries_of(vector)
         if -1 in entries or vector["kind"] in ("unsorted", "descending"):
             continue
         assert encode_unfolded(groups_of_entries(sorted(set(entries)))) == bytes_of(vector), vector["kind"]
         compared[vector["kind"]] += 1
-    assert set(compared) == {vector["kind"] for vector in WRITTEN} - {"unsorted", "descending"}
+    assert set(compared) == {vector["kind"] for vector in SERVER_SETS} - {"unsorted", "descending"}
 
 
-def test_strict_decoding_reads_all_that_a_server_writes_and_folds_to_the_same_set() -> None:
-    for vector in WRITTEN:
+def test_strict_decoding_reads_server_values_and_refuses_negative_entries() -> None:
+    for vector in SERVER_SETS:
         if -1 in entries_of(vector):
             continue
         entries = sorted(set(entries_of(vector)))
@@ -100,7 +100,7 @@ def test_strict_decoding_reads_all_that_a_server_writes_and_folds_to_the_same_se
         )
 
 
-def test_strict_decoding_equals_the_server_wherever_it_accepts_and_refuses_only_damage() -> None:
+def test_strict_decoding_matches_the_server_or_refuses_damage() -> None:
     verdicts: Counter[tuple[str, str]] = Counter()
     for vector in DECODED:
         try:
@@ -108,16 +108,16 @@ def test_strict_decoding_equals_the_server_wherever_it_accepts_and_refuses_only_
         except DecodeError:
             verdicts[vector["kind"], "both refuse" if "error" in vector else "only we refuse"] += 1
             continue
-        held = expand(groups).tolist()
-        assert len(held) == vector["total"]
-        assert [entry for entry in held if entry < 160] == vector["availableBelow160"]
-        assert all((entry in held) == answer for entry, answer in vector["isEntryAvailable"])
+        entries = expand(groups).tolist()
+        assert len(entries) == vector["total"]
+        assert [entry for entry in entries if entry < 160] == vector["availableBelow160"]
+        assert all((entry in entries) == answer for entry, answer in vector["isEntryAvailable"])
         if "query" in vector:
-            wanted = vector["query"]["wanted"]
-            assert [entry for entry in wanted if entry not in held] == vector["query"]["unavailableExact"]
+            query = vector["query"]["wanted"]
+            assert [entry for entry in query if entry not in entries] == vector["query"]["unavailableExact"]
         verdicts[vector["kind"], "both accept"] += 1
     assert {kind for kind, verdict in verdicts if verdict == "both accept"} == ACCEPTED
-    assert {kind for kind, verdict in verdicts if verdict == "only we refuse"} == REFUSED_BESIDES
+    assert {kind for kind, verdict in verdicts if verdict == "only we refuse"} == REFUSED_ONLY_BY_US
 
 
 def folded(groups: list[Group]) -> Groups:
@@ -125,24 +125,24 @@ def folded(groups: list[Group]) -> Groups:
 
 
 @given(st.one_of(entry_sets.map(groups_of_entries), ragged_groups().map(folded)))
-def test_what_is_written_is_read_back_and_writing_it_again_changes_nothing(groups: Groups) -> None:
-    written = encode(groups)
-    assert encode(decode(written)) == written
+def test_decoding_and_encoding_again_gives_the_same_bytes(groups: Groups) -> None:
+    value = encode(groups)
+    assert encode(decode(value)) == value
 
 
 @given(entry_sets)
-def test_entries_come_back_from_either_form(entries: list[int]) -> None:
-    for written in (encode(groups_of_entries(entries)), encode_unfolded(groups_of_entries(entries))):
-        assert expand(decode(written)).tolist() == entries
-        assert decode(written, mode="java").total == len(entries)
+def test_entries_are_read_back_from_folded_and_unfolded_values(entries: list[int]) -> None:
+    for value in (encode(groups_of_entries(entries)), encode_unfolded(groups_of_entries(entries))):
+        assert expand(decode(value)).tolist() == entries
+        assert decode(value, mode="java").total == len(entries)
 
 
 @given(entry_sets.filter(bool), st.data())
-def test_a_cut_record_is_refused_and_never_guessed(entries: list[int], data: st.DataObject) -> None:
-    whole = encode(groups_of_entries(entries))
+def test_truncated_record_is_refused_with_an_offset_inside(entries: list[int], data: st.DataObject) -> None:
+    value = encode(groups_of_entries(entries))
     with pytest.raises(DecodeError) as damage:
-        decode(whole[: data.draw(st.integers(0, len(whole) - 1))])
-    assert 0 <= damage.value.offset < len(whole)
+        decode(value[: data.draw(st.integers(0, len(value) - 1))])
+    assert 0 <= damage.value.offset < len(value)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_cut_record_is_refused_and_never_guessed(entries: list[int], data: st.
         pytest.param(record((5, 5, 1, 0), (9, 9, 1, 0), (1, 1, 1, 0)), 112, id="groups out of order"),
     ],
 )
-def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int) -> None:
+def test_record_damage_is_refused_with_its_offset(damaged: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         decode(damaged)
     assert (damage.value.what, damage.value.offset) == ("availability", offset)
@@ -184,7 +184,7 @@ def test_reserved_bytes_are_ignored() -> None:
     ]
 
 
-def test_a_value_that_would_fill_the_memory_is_not_written_out() -> None:
+def test_expanding_a_value_with_too_many_entries_is_refused() -> None:
     endless = np.array([(0, 2**40, 1, 2)], GROUP)
     for write_out in (expand, encode_unfolded):
         with pytest.raises(CoverageLimitError):
@@ -197,17 +197,17 @@ def test_a_value_that_would_fill_the_memory_is_not_written_out() -> None:
 def test_membership_and_missing_entries_agree_with_the_listed_entries(
     groups: Groups, wanted: list[int]
 ) -> None:
-    held = set(expand(groups).tolist())
-    assert holds_entries(groups, wanted).tolist() == [entry in held for entry in wanted]
+    entries = set(expand(groups).tolist())
+    assert holds_entries(groups, wanted).tolist() == [entry in entries for entry in wanted]
     missing = expand(missing_entries(groups, groups_of_entries(wanted))).tolist()
-    assert missing == sorted({*wanted} - held)
+    assert missing == sorted({*wanted} - entries)
 
 
 LONGEST = 2**31 - 1
 
 
 @pytest.mark.parametrize("length", [LONGEST, LONGEST + 1, 2 * LONGEST, 2 * LONGEST + 5])
-def test_only_a_run_longer_than_an_int32_is_cut_and_only_there_groups_touch(length: int) -> None:
+def test_only_runs_longer_than_an_int32_are_split_into_touching_groups(length: int) -> None:
     groups = folded([(7, 7, length, 0), (10 + length, 10 + length, 4, 0)])
     starts = range(7, 7 + length, LONGEST)
     pieces = [(start, start, min(LONGEST, 7 + length - start), 0) for start in starts]

@@ -27,7 +27,7 @@ from tests.codecs.bookie.entry_log_oracle import (
     answered,
     sound_log,
 )
-from tests.servers.bookies.jars import HERE, compiled_classpath
+from tests.servers.bookies.jars import DIRECTORY, compiled_classpath
 
 FILE = DATA / "records.jsonl.gz"
 LOGS = {"short": 80, "alike": 260, "mixed": 420, "direct-short": 60, "direct-mixed": 330}
@@ -43,24 +43,24 @@ def damaged_records() -> list[Case]:
 
 
 def _starts(data: bytes) -> list[int]:
-    records = EntryLogRecords(lambda at, length: data[at : at + length], len(data))
+    records = EntryLogRecords(lambda offset, length: data[offset : offset + length], len(data))
     return [start for block in records.entries() for start in block.offsets.tolist()]
 
 
 def _edits(chance: random.Random, data: bytes, starts: list[int]) -> Iterator[Edit]:
     """The damage of one case: of a record's size, mostly."""
-    at = chance.choice(starts)
-    (size,) = struct.unpack_from(">i", data, at)
+    offset = chance.choice(starts)
+    (size,) = struct.unpack_from(">i", data, offset)
     kind = chance.randrange(7)
     if kind == 0:
-        yield at, struct.pack(">i", size ^ -(1 << 31)).hex()
+        yield offset, struct.pack(">i", size ^ -(1 << 31)).hex()
     elif kind == 1:
-        yield at, struct.pack(">I", (size ^ 1 << chance.randrange(32)) & 0xFFFFFFFF).hex()
+        yield offset, struct.pack(">I", (size ^ 1 << chance.randrange(32)) & 0xFFFFFFFF).hex()
     elif kind == 2:
         sizes = (0, -1, 1, 3, 7, 8, 15, size - 1, size + 1, size + 4, len(data), 1 << 20, 1 << 24)
-        yield at, struct.pack(">i", chance.choice(sizes)).hex()
+        yield offset, struct.pack(">i", chance.choice(sizes)).hex()
     elif kind == 3:
-        yield at, struct.pack(">i", chance.choice((1 << 28, 1 << 30, 2**31 - 1, -(2**31)))).hex()
+        yield offset, struct.pack(">i", chance.choice((1 << 28, 1 << 30, 2**31 - 1, -(2**31)))).hex()
     elif kind == 4:
         begin = chance.randrange(1024, len(data))
         yield begin, chance.randbytes(min(chance.choice((1, 4, 40)), len(data) - begin)).hex()
@@ -68,7 +68,7 @@ def _edits(chance: random.Random, data: bytes, starts: list[int]) -> Iterator[Ed
         begin = chance.choice(starts)
         yield begin, bytes(min(chance.choice((4, 12, 512)), len(data) - begin)).hex()
     else:
-        yield at + 4, struct.pack(">q", chance.choice((-1, -2, 0, 77, 2**62, -(2**63)))).hex()
+        yield offset + 4, struct.pack(">q", chance.choice((-1, -2, 0, 77, 2**62, -(2**63)))).hex()
 
 
 def _cases(log: str) -> Iterator[Case]:
@@ -84,7 +84,7 @@ def _cases(log: str) -> Iterator[Case]:
 
 
 def _main() -> None:
-    classes = compiled_classpath("entry-log-oracle", HERE / "pom.xml", [SOURCE])
+    classes = compiled_classpath("entry-log-oracle", DIRECTORY / "pom.xml", [SOURCE])
     cases = [case for log in LOGS for case in answered(classes, list(_cases(log)), sound_log(log))]
     text = "".join(json.dumps(case._asdict()) + "\n" for case in cases)
     FILE.write_bytes(gzip.compress(text.encode(), mtime=0))

@@ -27,61 +27,57 @@ def collected(case: Case) -> tuple[dict[int, int] | None, str]:
     """What a case's collector takes its log to hold, None if it fails; and by what."""
     data, direct = case.data(LOGS[case.log]), case.logger == DIRECT
 
-    def read_at(at: int, length: int) -> bytes:
-        return data[at : at + length]
+    def read_at(offset: int, length: int) -> bytes:
+        return data[offset : offset + length]
 
     by_map = extract_ledgers(read_at, len(data), decode_unchecked_header(data), direct, 512)
     if by_map is not None:
         return by_map, "map"
-    found = scan_log(read_at, len(data), direct, ORACLE_BUFFER)
-    return (
-        (None, "scan") if found is None else (found.ledger_sums(), "may fail" if found.may_fail else "scan")
-    )
+    scan = scan_log(read_at, len(data), direct, ORACLE_BUFFER)
+    return (None, "scan") if scan is None else (scan.ledger_sums(), "may fail" if scan.may_fail else "scan")
 
 
-def test_the_model_takes_from_1000_damaged_logs_what_the_real_class_takes() -> None:
-    seen: Counter[tuple[str, str]] = Counter()
+def test_model_matches_the_real_collector_on_1000_damaged_logs() -> None:
+    outcomes: Counter[tuple[str, str]] = Counter()
     for case in CASES:
-        sums, by = collected(case)
+        sums, source = collected(case)
         failed = isinstance(case.collector, str)
         if failed:
-            assert sums is None or by == "may fail", case
+            assert sums is None or source == "may fail", case
         else:
             assert sums == dict(case.collector), case
-        seen[case.logger, "fails" if failed else by] += 1
-    assert sum(seen.values()) >= 1000
-    assert min(seen.values()) >= 50, seen
+        outcomes[case.logger, "fails" if failed else source] += 1
+    assert sum(outcomes.values()) >= 1000
+    assert min(outcomes.values()) >= 50, outcomes
 
 
 SIZES = {"negative": -1, "zero": 0, "beyond the file": 500, "far beyond the file": MAX_SAFE_LEDGER_BYTES + 1}
 
 
 @pytest.mark.parametrize("size", list(SIZES))
-def test_a_record_with_a_wrong_size_is_not_seen(size: str) -> None:
+def test_record_with_a_wrong_size_is_not_collected(size: str) -> None:
     entries: list[Entry] = [(5, 0, 0), (7, 0, 0), (9, 0, 0)]
     data = bytearray(log(entries, closed=False))
     data[1044:1048] = struct.pack(">i", SIZES[size])
-    found = scan_log(lambda at, length: bytes(data[at : at + length]), len(data), is_direct=False)
-    assert found is not None
+    scan = scan_log(lambda offset, length: bytes(data[offset : offset + length]), len(data), is_direct=False)
+    assert scan is not None
     # Behind a size that is negative or 0 each byte is looked at, and the next record is met again.
-    assert found.contains(np.array([1024, 1044, 1064])).tolist() == [True, False, SIZES[size] <= 0]
-    assert 7 not in found.ledger_sums()
-    assert found.may_fail == (size == "far beyond the file")
+    assert scan.contains(np.array([1024, 1044, 1064])).tolist() == [True, False, SIZES[size] <= 0]
+    assert 7 not in scan.ledger_sums()
+    assert scan.may_fail == (size == "far beyond the file")
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 2**62), st.integers(0, 99), st.integers(0, 300)), max_size=20),
     st.integers(0, 40),
 )
-def test_a_sound_log_is_seen_whole_and_a_cut_one_up_to_its_last_whole_record(
-    entries: list[Entry], cut: int
-) -> None:
-    whole = header() + b"".join(record(*entry) for entry in entries)
-    data = whole[: max(1024, len(whole) - cut)]
-    found = scan_log(lambda at, length: data[at : at + length], len(data), is_direct=False)
-    assert found is not None
-    ends, at = [], 1024
+def test_scan_finds_all_whole_records_of_a_sound_or_truncated_log(entries: list[Entry], cut: int) -> None:
+    full_log = header() + b"".join(record(*entry) for entry in entries)
+    data = full_log[: max(1024, len(full_log) - cut)]
+    scan = scan_log(lambda offset, length: data[offset : offset + length], len(data), is_direct=False)
+    assert scan is not None
+    ends, offset = [], 1024
     for _, _, payload in entries:
-        at += 20 + payload
-        ends.append(at)
-    assert (found.offsets + found.sizes).tolist() == [end for end in ends if end <= len(data)]
+        offset += 20 + payload
+        ends.append(offset)
+    assert (scan.offsets + scan.sizes).tolist() == [end for end in ends if end <= len(data)]

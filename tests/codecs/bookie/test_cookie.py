@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from auditor.codecs.bookie.cookie import MAX_COOKIE_BYTES, decode, directories
 from auditor.errors import DecodeError
 from auditor.model.cookie import Cookie
-from tests.codecs.damage import refusal, within
+from tests.codecs.damage import points_within, refusal
 from tests.codecs.ledger_strategies import mutations
 from tests.codecs.metadata_vectors import Vector, vectors
 
@@ -38,12 +38,12 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize(("golden", "cookie"), GOLDEN.values(), ids=GOLDEN.keys())
-def test_what_a_server_wrote_is_read(golden: bytes, cookie: Cookie) -> None:
+def test_cookie_of_a_server_is_decoded(golden: bytes, cookie: Cookie) -> None:
     assert decode(golden) == cookie
 
 
 @pytest.mark.parametrize("vector", vectors("cookies"), ids=lambda vector: repr(vector["text"])[:60])
-def test_we_read_what_java_reads_and_refuse_what_it_cannot_verify(vector: Vector) -> None:
+def test_cookie_decoding_matches_java_and_refuses_unverifiable_cookies(vector: Vector) -> None:
     decoded = vector.get("decoded")
     # Java hands out cookies without a bookie or directories, and only refuses them when it verifies.
     if decoded is None or decoded["bookieId"] is None or decoded["ledgerDirs"] is None:
@@ -65,7 +65,7 @@ paths = st.lists(st.text(st.characters(codec="ascii", exclude_characters="\t"), 
 
 
 @given(paths)
-def test_listed_directories_come_back(listed: list[str]) -> None:
+def test_directories_are_read_back_from_their_list(listed: list[str]) -> None:
     assert directories("\t".join([str(len(listed)), *listed])) == tuple(listed)
 
 
@@ -83,7 +83,7 @@ def test_listed_directories_come_back(listed: list[str]) -> None:
         pytest.param(b"5\n" + b" " * MAX_COOKIE_BYTES, MAX_COOKIE_BYTES, id="too long"),
     ],
 )
-def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int) -> None:
+def test_cookie_damage_is_refused_with_its_offset(damaged: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         decode(damaged)
     assert damage.value.offset == offset
@@ -95,5 +95,5 @@ def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int) -> None:
         st.sampled_from([golden for golden, _ in GOLDEN.values()]).flatmap(mutations),
     )
 )
-def test_nothing_but_typed_errors_comes_out_of_damage(damaged: bytes) -> None:
-    assert within(refusal(decode, damaged), damaged)
+def test_damaged_cookie_raises_only_typed_errors(damaged: bytes) -> None:
+    assert points_within(refusal(decode, damaged), damaged)

@@ -35,24 +35,24 @@ SCOPED = "a400000000000000010000000000000002000000000000000300000000000000020000
 
 
 @pytest.mark.parametrize("digest", REAL.values(), ids=REAL)
-def test_a_header_that_a_client_wrote_is_read_whatever_digest_follows(digest: str) -> None:
+def test_header_written_by_a_client_is_decoded_with_any_digest(digest: str) -> None:
     data = bytes.fromhex(PREFIX + digest) + b"entry-0"
     assert decode_header(data) == EntryHeader(1, LedgerId(0), 0, -1, 7, None, 32)
 
 
-def test_a_scoped_header_is_told_apart_by_its_first_byte() -> None:
+def test_first_byte_identifies_a_scoped_header() -> None:
     header = decode_header(bytes.fromhex(SCOPED))
     assert header == EntryHeader(2, LedgerId(2, scope=1), 3, 2, 7, "DUMMY", 41)
 
 
 @given(NATURALS, NATURALS, LONGS, NATURALS)
-def test_version_1_says_what_was_written(ledger: int, entry: int, confirmed: int, length: int) -> None:
+def test_version_1_header_is_decoded_completely(ledger: int, entry: int, confirmed: int, length: int) -> None:
     data = struct.pack(">qqqq", ledger, entry, confirmed, length)
     assert decode_header(data) == EntryHeader(1, LedgerId(ledger), entry, confirmed, length, None, 32)
 
 
 @given(LONGS, LONGS, NATURALS, LONGS, NATURALS, st.sampled_from(sorted(DIGESTS)), st.sampled_from([0, 2]))
-def test_version_2_keeps_both_halves_whatever_their_high_bits(
+def test_version_2_header_keeps_all_bits_of_scope_and_ledger(
     scope: int, ledger: int, entry: int, confirmed: int, length: int, digest: int, version: int
 ) -> None:
     flags = 0x80 | version << 4 | digest
@@ -61,9 +61,9 @@ def test_version_2_keeps_both_halves_whatever_their_high_bits(
     assert decode_header(data) == expected
 
 
-@pytest.mark.parametrize(("data", "wanted"), [(bytes.fromhex(PREFIX), 32), (bytes.fromhex(SCOPED)[:41], 41)])
-def test_a_cut_header_is_refused_where_it_ends(data: bytes, wanted: int) -> None:
-    for length in range(wanted):
+@pytest.mark.parametrize(("data", "size"), [(bytes.fromhex(PREFIX), 32), (bytes.fromhex(SCOPED)[:41], 41)])
+def test_truncated_header_is_refused_at_its_end(data: bytes, size: int) -> None:
+    for length in range(size):
         with pytest.raises(DecodeError) as raised:
             decode_header(data[:length])
         assert raised.value.offset == length
@@ -72,7 +72,7 @@ def test_a_cut_header_is_refused_where_it_ends(data: bytes, wanted: int) -> None
 @pytest.mark.parametrize(
     "flags", [f for f in range(0x80, 0x100) if f >> 4 & 7 not in (0, 2) or not 1 <= f & 15 <= 4]
 )
-def test_flags_that_nobody_defined_are_refused(flags: int) -> None:
+def test_undefined_flags_are_refused(flags: int) -> None:
     with pytest.raises(DecodeError) as raised:
         decode_header(bytes([flags]) + bytes(40))
     assert raised.value.offset == 0
@@ -87,30 +87,30 @@ def entry(digest_type: str, payload: bytes = b"entry-0") -> bytes:
 
 
 @pytest.mark.parametrize("digest_type", CHECKED)
-def test_a_digest_that_a_client_wrote_is_right(digest_type: str) -> None:
+def test_digest_written_by_a_client_matches(digest_type: str) -> None:
     assert digest_matches(entry(digest_type), 32, digest_type, KEY) is True
 
 
 @given(st.sampled_from(CHECKED), st.data())
-def test_any_byte_that_is_another_is_wrong(digest_type: str, data: st.DataObject) -> None:
-    whole = bytearray(entry(digest_type))
-    whole[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(1, 255))
-    assert digest_matches(bytes(whole), 32, digest_type, KEY) is False
+def test_digest_of_an_altered_entry_does_not_match(digest_type: str, data: st.DataObject) -> None:
+    entry_bytes = bytearray(entry(digest_type))
+    entry_bytes[data.draw(st.integers(0, len(entry_bytes) - 1))] ^= data.draw(st.integers(1, 255))
+    assert digest_matches(bytes(entry_bytes), 32, digest_type, KEY) is False
 
 
 @given(st.sampled_from(CHECKED), st.integers(0, 38))
-def test_a_cut_entry_is_wrong_and_no_error(digest_type: str, length: int) -> None:
+def test_digest_of_a_truncated_entry_does_not_match(digest_type: str, length: int) -> None:
     assert digest_matches(entry(digest_type)[:length], 32, digest_type, KEY) is False
 
 
-def test_without_a_digest_or_a_password_nothing_is_said() -> None:
+def test_digest_without_type_or_password_gives_no_answer() -> None:
     assert digest_matches(entry("DUMMY"), 32, "DUMMY", KEY) is None
     assert digest_matches(entry("MAC"), 32, "MAC") is None
     assert digest_matches(entry("MAC"), 32, "MAC", mac_key(b"another")) is False
 
 
-def test_an_entry_of_the_second_format_is_held_to_its_longer_header() -> None:
+def test_digest_of_a_scoped_entry_uses_its_longer_header() -> None:
     head = struct.pack(">Bqqqqq", 0xA3, 1, 2, 3, 2, 7)
-    whole = head + crc32c(head, b"entry-3").to_bytes(DIGEST_BYTES["CRC32C"], "big") + b"entry-3"
-    assert digest_matches(whole, len(head), "CRC32C") is True
-    assert digest_matches(whole, 32, "CRC32C") is False
+    entry_bytes = head + crc32c(head, b"entry-3").to_bytes(DIGEST_BYTES["CRC32C"], "big") + b"entry-3"
+    assert digest_matches(entry_bytes, len(head), "CRC32C") is True
+    assert digest_matches(entry_bytes, 32, "CRC32C") is False

@@ -38,7 +38,7 @@ def record(ledgers: list[tuple[int, int]]) -> bytes:
     return struct.pack(">iqqi", 20 + len(pairs), -1, -2, len(ledgers)) + pairs
 
 
-def test_the_map_that_a_server_wrote_is_read() -> None:
+def test_map_written_by_a_server_is_decoded() -> None:
     header = decode_unchecked_header(filled(HEADER))
     assert (header, header.has_map) == (EntryLogHeader(1, MAP_AT, 2), True)
     assert decode_map(MAP, header).tolist() == [(9, 22), (5, 44)]
@@ -46,12 +46,12 @@ def test_the_map_that_a_server_wrote_is_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["interleaved.log.gz", "dbledger.log.gz"])
-def test_a_log_that_a_real_bookie_left_open_has_no_map(name: str) -> None:
+def test_log_left_open_by_a_real_bookie_has_no_map(name: str) -> None:
     header = decode_unchecked_header(gzip.decompress((LOGS / name).read_bytes()))
     assert (header, header.has_map) == (EntryLogHeader(1, 0, 0), False)
 
 
-def test_version_0_never_has_a_map_and_a_map_of_nothing_is_none() -> None:
+def test_header_of_version_0_or_without_ledgers_has_no_map() -> None:
     assert not EntryLogHeader(0, 2048, 3).has_map
     assert not EntryLogHeader(1, 2048, 0).has_map
 
@@ -71,7 +71,7 @@ DAMAGED_HEADERS = {
 
 
 @pytest.mark.parametrize(("text", "length", "offset"), DAMAGED_HEADERS.values(), ids=DAMAGED_HEADERS.keys())
-def test_a_damaged_header_is_refused_where_the_damage_begins(text: str, length: int, offset: int) -> None:
+def test_header_damage_is_refused_with_its_offset(text: str, length: int, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         check_header(decode_unchecked_header(bytes.fromhex(text)[:length].ljust(length, b"\0")))
     assert (damage.value.what, damage.value.offset) == ("entry log", offset)
@@ -95,10 +95,10 @@ DAMAGED_MAPS = {
 }
 
 
-@pytest.mark.parametrize(("data", "promised", "offset"), DAMAGED_MAPS.values(), ids=DAMAGED_MAPS.keys())
-def test_a_damaged_map_is_refused_where_the_damage_begins(data: bytes, promised: int, offset: int) -> None:
+@pytest.mark.parametrize(("data", "ledger_count", "offset"), DAMAGED_MAPS.values(), ids=DAMAGED_MAPS.keys())
+def test_map_damage_is_refused_with_its_offset(data: bytes, ledger_count: int, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
-        decode_map(data, EntryLogHeader(1, 4096, promised))
+        decode_map(data, EntryLogHeader(1, 4096, ledger_count))
     assert (damage.value.what, damage.value.offset) == ("entry log", 4096 + offset)
 
 
@@ -106,8 +106,8 @@ longs = st.integers(0, 2**63 - 1)
 
 
 @given(st.lists(st.tuples(longs, longs), max_size=20, unique_by=lambda pair: pair[0]), st.integers(1, 5))
-def test_every_map_that_is_written_is_read_back(whole: list[tuple[int, int]], largest: int) -> None:
-    records = [whole[at : at + largest] for at in range(0, len(whole), largest)]
+def test_written_map_is_read_back(whole: list[tuple[int, int]], largest: int) -> None:
+    records = [whole[start : start + largest] for start in range(0, len(whole), largest)]
     header = EntryLogHeader(1, 4096, len(whole))
     data = b"".join(map(record, records))
     assert decode_map(data, header).tolist() == whole
@@ -115,7 +115,9 @@ def test_every_map_that_is_written_is_read_back(whole: list[tuple[int, int]], la
 
 
 @given(st.binary(max_size=200), st.integers(0, 5), st.booleans())
-def test_any_bytes_are_read_or_refused_with_an_offset_inside(data: bytes, count: int, mapped: bool) -> None:
+def test_any_map_bytes_are_decoded_or_refused_with_an_offset_inside(
+    data: bytes, count: int, mapped: bool
+) -> None:
     data = MAP + data if mapped else data
     offset = None
     try:

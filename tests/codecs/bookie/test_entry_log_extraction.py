@@ -18,47 +18,48 @@ LOGS = {case.log: sound_log(case.log) for case in golden()}
 NO_BUFFER = 0
 
 
-def test_a_collector_takes_from_a_damaged_log_what_the_real_class_takes() -> None:
-    seen: Counter[str] = Counter()
+def test_ledgers_extracted_from_damaged_logs_match_the_real_collector() -> None:
+    outcomes: Counter[str] = Counter()
     for case in golden():
         data = case.data(LOGS[case.log])
 
-        def read_at(at: int, length: int, data: bytes = data) -> bytes:
-            return data[at : at + length]
+        def read_at(offset: int, length: int, data: bytes = data) -> bytes:
+            return data[offset : offset + length]
 
         try:
             header = decode_unchecked_header(data)
         except DecodeError:
             continue
         buffer = NO_BUFFER if case.logger == DIRECT else int(case.logger)
-        taken = extract_ledgers(read_at, len(data), header, case.logger == DIRECT, buffer)
-        if taken is not None:
-            assert taken == dict(case.collector), case
-        elif (found := contents_of(read_at, len(data))).damage is None:
-            truth = dict(zip(found.ledger_ids.tolist(), found.bytes.tolist(), strict=True))
+        ledgers = extract_ledgers(read_at, len(data), header, case.logger == DIRECT, buffer)
+        if ledgers is not None:
+            assert ledgers == dict(case.collector), case
+        elif (contents := contents_of(read_at, len(data))).damage is None:
+            truth = dict(zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), strict=True))
             # An exception has the collector leave the log alone.
             assert isinstance(case.collector, str) or dict(case.collector) == truth, case
-        seen["taken" if taken is not None else "read"] += 1
-    assert seen["taken"] > 200
-    assert seen["read"] > 400
+        outcomes["taken" if ledgers is not None else "read"] += 1
+    assert outcomes["taken"] > 200
+    assert outcomes["read"] > 400
 
 
 def state(case: Case) -> str:
     data = case.data(LOGS[case.log])
-    return state_of(contents_of(lambda at, length: data[at : at + length], len(data)))
+    return state_of(contents_of(lambda offset, length: data[offset : offset + length], len(data)))
 
 
 def loses(case: Case) -> bool:
     """Whether the real collector takes the log to lack a ledger that it has."""
     data = case.data(LOGS[case.log])
-    found = contents_of(lambda at, length: data[at : at + length], len(data))
+    contents = contents_of(lambda offset, length: data[offset : offset + length], len(data))
     return (
-        isinstance(case.collector, list) and not set(found.ledger_ids.tolist()) <= dict(case.collector).keys()
+        isinstance(case.collector, list)
+        and not set(contents.ledger_ids.tolist()) <= dict(case.collector).keys()
     )
 
 
 @pytest.mark.parametrize("logger", ["512", LARGER_BUFFER_BYTES, DIRECT])
-def test_a_log_that_the_real_collector_loses_is_never_passed_over(logger: str) -> None:
+def test_log_that_the_real_collector_misreads_is_never_marked_sound(logger: str) -> None:
     cases = [case for case in golden() if case.logger == logger and loses(case)]
     states = Counter(state(case) for case in cases if is_direct(LOGS[case.log]) == (logger == DIRECT))
     astray, wrong = EntryLogState.ASTRAY, EntryLogState.MAP_WRONG
@@ -66,7 +67,7 @@ def test_a_log_that_the_real_collector_loses_is_never_passed_over(logger: str) -
     assert states.total() >= 6
 
 
-def test_what_harms_no_collector_alarms_nobody() -> None:
+def test_damage_harmless_to_collectors_is_not_marked_as_a_wrong_map() -> None:
     """An offset amid the entries, a wrong number of ledgers, a map that is cut: the entries are read."""
     harmless = [
         case

@@ -16,7 +16,7 @@ GOLDEN = bytes.fromhex(
 )
 
 
-def test_what_a_server_wrote_is_read() -> None:
+def test_metadata_written_by_a_server_is_decoded() -> None:
     value = decode_metadata(GOLDEN)
     assert (value.log_id, value.total, value.remaining) == (0, 66, 66)
     assert value.ledgers.tolist() == [(9, 22), (5, 44)]
@@ -35,7 +35,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize(("data", "offset"), DAMAGE.values(), ids=DAMAGE.keys())
-def test_damage_is_refused_where_it_begins(data: bytes, offset: int) -> None:
+def test_metadata_damage_is_refused_with_its_offset(data: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         decode_metadata(data)
     assert (damage.value.what, damage.value.offset) == ("entry log metadata", offset)
@@ -45,9 +45,7 @@ longs = st.integers(-(2**63), 2**63 - 1)
 
 
 @given(longs, st.integers(0, 2**62), st.lists(st.tuples(longs, longs), max_size=5))
-def test_every_value_that_is_written_is_read_back(
-    log: int, total: int, ledgers: list[tuple[int, int]]
-) -> None:
+def test_written_metadata_is_read_back(log: int, total: int, ledgers: list[tuple[int, int]]) -> None:
     data = struct.pack(">hqqqq", 0, log, total, total // 2, len(ledgers))
     value = decode_metadata(data + b"".join(struct.pack(">qq", *pair) for pair in ledgers))
     assert (value.log_id, value.total, value.remaining) == (log, total, total // 2)

@@ -16,84 +16,84 @@ from auditor.errors import DecodeError
 from tests.codecs.entry_logs import direct_log, header, ledgers_map, log, record, scoped
 
 LOGS = Path(__file__).parents[2] / "data" / "entry-logs"
-Found = list[tuple[int, int, int, int, int]]
+EntryRows = list[tuple[int, int, int, int, int]]
 """Offset, size, scope, ledger and entry of each entry."""
 
 
-def opened(data: bytes) -> EntryLogRecords:
+def open_log(data: bytes) -> EntryLogRecords:
     return EntryLogRecords(lambda offset, length: data[offset : offset + length], len(data))
 
 
-def read(data: bytes) -> tuple[Found, EntryLogRecords]:
-    records = opened(data)
-    found = [
+def read(data: bytes) -> tuple[EntryRows, EntryLogRecords]:
+    records = open_log(data)
+    rows = [
         entry
         for entries in records.entries()
         for entry in zip(*(column.tolist() for column in entries), strict=True)
     ]
-    return found, records
+    return rows, records
 
 
-def one_by_one(data: bytes) -> Found:
+def scan_one_by_one(data: bytes) -> EntryRows:
     """The server's scan, byte by byte (DefaultEntryLogger.scanEntryLog)."""
-    found, at = [], 1024
-    while at + 12 <= len(data):
-        (size,) = struct.unpack_from(">i", data, at)
+    rows, offset = [], 1024
+    while offset + 12 <= len(data):
+        (size,) = struct.unpack_from(">i", data, offset)
         if size <= 0:
-            at += 1
+            offset += 1
             continue
-        (ledger,) = struct.unpack_from(">q", data, at + 4)
+        (ledger,) = struct.unpack_from(">q", data, offset + 4)
         if ledger != -1:
-            if at + 4 + size > len(data):
+            if offset + 4 + size > len(data):
                 break
-            if data[at + 4] >= 0x80:
-                found.append((at, 4 + size, *struct.unpack_from(">qqq", data, at + 5)))
+            if data[offset + 4] >= 0x80:
+                rows.append((offset, 4 + size, *struct.unpack_from(">qqq", data, offset + 5)))
             else:
-                found.append((at, 4 + size, 0, ledger, *struct.unpack_from(">q", data, at + 12)))
-        at += 4 + size
-    return found
+                rows.append((offset, 4 + size, 0, ledger, *struct.unpack_from(">q", data, offset + 12)))
+        offset += 4 + size
+    return rows
 
 
-def whole(data: bytes, found: Found, records: EntryLogRecords) -> bool:
+def all_bytes_counted(data: bytes, rows: EntryRows, records: EntryLogRecords) -> bool:
     """Whether all bytes of a log are accounted for."""
     end = len(data) if records.end is None else records.end
-    total = 1024 + sum(entry[1] for entry in found) + records.non_entry_bytes + records.padding_bytes
+    total = 1024 + sum(entry[1] for entry in rows) + records.non_entry_bytes + records.padding_bytes
     return total == end <= len(data)
 
 
 @pytest.mark.parametrize(("name", "entries", "ledgers"), [("interleaved", 8, 2), ("dbledger", 194, 10)])
 def test_a_log_of_a_real_bookie_is_read_entry_by_entry(name: str, entries: int, ledgers: int) -> None:
     data = gzip.decompress((LOGS / f"{name}.log.gz").read_bytes())
-    found, records = read(data)
-    assert found == one_by_one(data)
+    rows, records = read(data)
+    assert rows == scan_one_by_one(data)
     assert (records.end, records.is_cut) == (len(data), False)
-    assert whole(data, found, records)
-    assert (len(found), len({entry[3] for entry in found})) == (entries, ledgers)
-    assert all(entry[1] >= 4 + 32 for entry in found)  # ids, LAC, length
+    assert all_bytes_counted(data, rows, records)
+    assert (len(rows), len({entry[3] for entry in rows})) == (entries, ledgers)
+    assert all(entry[1] >= 4 + 32 for entry in rows)  # ids, LAC, length
 
 
-def test_the_map_behind_the_entries_is_none_and_is_counted() -> None:
+def test_map_after_the_entries_is_counted_as_other_bytes() -> None:
     data = log([(5, 0, 2), (5, 1, 2), (9, 2, 2)])
-    found, records = read(data)
-    assert found == [(1024, 22, 0, 5, 0), (1046, 22, 0, 5, 1), (1068, 22, 0, 9, 2)]
+    rows, records = read(data)
+    assert rows == [(1024, 22, 0, 5, 0), (1046, 22, 0, 5, 1), (1068, 22, 0, 9, 2)]
     assert (records.non_entry_bytes, records.end, records.padding_bytes) == (56, len(data), 0)
 
 
-def test_blocks_of_the_direct_logger_are_padding_between_its_entries() -> None:
+def test_padding_between_blocks_of_the_direct_logger_is_counted() -> None:
     data = direct_log([[(5, 0, 100), (6, 0, 100)], [(5, 1, 5000)]])
-    found, records = read(data)
-    assert [entry[3:] for entry in found] == [(5, 0), (6, 0), (5, 1)]
-    assert found == one_by_one(data)
-    assert whole(data, found, records)
-    assert found[0][0] == 4096
+    rows, records = read(data)
+    assert [entry[3:] for entry in rows] == [(5, 0), (6, 0), (5, 1)]
+    assert rows == scan_one_by_one(data)
+    assert all_bytes_counted(data, rows, records)
+    assert rows[0][0] == 4096
     assert records.padding_bytes > 0
 
 
-def test_entries_of_bp_35_have_their_scope() -> None:
+def test_bp_35_entries_are_read_with_their_scope() -> None:
     data = header() + record(7, 1) + scoped(3, 7, 2, 5) + scoped(-4, -9, 0) + ledgers_map([(7, 20)])
-    found, records = read(data)
-    assert [entry[2:] for entry in found] == [(0, 7, 1), (3, 7, 2), (-4, -9, 0)]
-    assert whole(data, found, records)
+    rows, records = read(data)
+    assert [entry[2:] for entry in rows] == [(0, 7, 1), (3, 7, 2), (-4, -9, 0)]
+    assert all_bytes_counted(data, rows, records)
 
 
 # what follows two entries; whether the log is cut there
@@ -111,11 +111,11 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize(("rest", "cut"), ENDS.values(), ids=ENDS.keys())
-def test_a_log_ends_behind_its_last_whole_record(rest: bytes, cut: bool) -> None:
+@pytest.mark.parametrize(("tail", "cut"), ENDS.values(), ids=ENDS.keys())
+def test_log_ends_after_its_last_whole_record(tail: bytes, cut: bool) -> None:
     data = log([(1, 0, 9), (2, 0, 9)], closed=False)
-    found, records = read(data + rest)
-    assert [entry[3:] for entry in found] == [(1, 0), (2, 0)]
+    rows, records = read(data + tail)
+    assert [entry[3:] for entry in rows] == [(1, 0), (2, 0)]
     assert (records.end, records.is_cut) == (len(data), cut)
 
 
@@ -130,38 +130,38 @@ DAMAGE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("rest", "reason"), DAMAGE.values(), ids=DAMAGE.keys())
-def test_damage_is_an_error_at_its_offset_behind_what_is_sound(rest: bytes, reason: str) -> None:
+@pytest.mark.parametrize(("tail", "reason"), DAMAGE.values(), ids=DAMAGE.keys())
+def test_damage_is_reported_at_its_offset_after_the_sound_entries(tail: bytes, reason: str) -> None:
     data = log([(1, 0, 9), (2, 0, 9)], closed=False)
-    records = opened(data + rest + record(3, 3))
-    found: list[list[int]] = []
+    records = open_log(data + tail + record(3, 3))
+    ledger_ids: list[list[int]] = []
     with pytest.raises(DecodeError) as damage:
-        found.extend(entries.ledger_ids.tolist() for entries in records.entries())
-    assert found == [[1, 2]]
+        ledger_ids.extend(entries.ledger_ids.tolist() for entries in records.entries())
+    assert ledger_ids == [[1, 2]]
     assert (damage.value.what, damage.value.offset) == ("entry log", len(data))
     assert damage.value.reason.startswith(reason)
     assert records.end == len(data)
 
 
-def test_payloads_that_are_larger_than_a_block_are_not_read() -> None:
+def test_payloads_larger_than_a_block_are_not_read() -> None:
     data = log([(1, 0, 5_000_000), (2, 0, 3_000_000), (1, 1, 9)], closed=False)
-    asked = []
+    read_lengths = []
 
     def read_at(offset: int, length: int) -> bytes:
-        asked.append(length)
+        read_lengths.append(length)
         return data[offset : offset + length]
 
     records = EntryLogRecords(read_at, len(data))
     assert [entries.ledger_ids.tolist() for entries in records.entries()] == [[1], [2], [1]]
-    assert sum(asked) < 2 * length_prefixed.BLOCK_BYTES
+    assert sum(read_lengths) < 2 * length_prefixed.BLOCK_BYTES
 
 
-def test_a_log_that_becomes_shorter_while_it_is_read_ends_where_it_ends() -> None:
+def test_log_truncated_during_the_read_ends_at_its_new_end() -> None:
     data = log([(1, 0, 9), (2, 0, 9)], closed=False)
-    left = data[:-5]
-    records = EntryLogRecords(lambda offset, length: left[offset : offset + length], len(data))
+    cut_data = data[:-5]
+    records = EntryLogRecords(lambda offset, length: cut_data[offset : offset + length], len(data))
     assert [entries.ledger_ids.tolist() for entries in records.entries()] == [[1]]
-    assert (records.size, records.is_cut) == (len(left), True)
+    assert (records.size, records.is_cut) == (len(cut_data), True)
 
 
 ids = st.integers(0, 2**63 - 1)
@@ -177,24 +177,24 @@ pieces = st.one_of(
 
 
 @given(st.lists(pieces, max_size=12), st.integers(40, 300), st.integers(0, 40), st.integers(0, 90))
-def test_any_log_is_read_as_the_server_reads_it_in_blocks_of_any_size(
+def test_scan_in_blocks_of_any_size_matches_the_server_scan(
     parts: list[bytes], block: int, cut: int, zeros: int
 ) -> None:
     data = header() + b"".join(parts)
     data = data[: max(1024, len(data) - cut)] if cut else data + bytes(zeros)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(length_prefixed, "BLOCK_BYTES", block)
-        found, records = read(data)
-    assert found == one_by_one(data)
-    assert whole(data, found, records)
+        rows, records = read(data)
+    assert rows == scan_one_by_one(data)
+    assert all_bytes_counted(data, rows, records)
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused_with_an_offset_inside(data: bytes) -> None:
+def test_any_log_bytes_are_read_or_refused_with_an_offset_inside(data: bytes) -> None:
     offset = None
     try:
-        found, records = read(header() + data)
-        assert whole(header() + data, found, records)
+        rows, records = read(header() + data)
+        assert all_bytes_counted(header() + data, rows, records)
     except DecodeError as damage:
         offset = damage.offset
     assert offset is None or 1024 <= offset < 1024 + len(data)

@@ -24,26 +24,26 @@ def message_of(frame: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "frame", [each for each in FRAMES if each["kind"] == "list"], ids=lambda each: str(each["ledger"])
+    "frame", [case for case in FRAMES if case["kind"] == "list"], ids=lambda case: str(case["ledger"])
 )
-def test_a_listing_has_what_the_bookie_holds(frame: dict[str, Any]) -> None:
+def test_listing_matches_the_entries_on_the_bookie(frame: dict[str, Any]) -> None:
     if frame["response"] is None:
         assert frame["storage"] == DB
         assert frame["held"]
         return
-    read = list_answer(message_of(frame))
-    assert (read.txn_id, read.ledger_id) == (7, frame["ledger"])
-    assert read.status == (Status.EOK if frame["held"] else Status.ENOLEDGER)
-    if read.availability is not None:
-        assert availability.expand(availability.decode(read.availability)).tolist() == frame["held"]
+    answer = list_answer(message_of(frame))
+    assert (answer.txn_id, answer.ledger_id) == (7, frame["ledger"])
+    assert answer.status == (Status.EOK if frame["held"] else Status.ENOLEDGER)
+    if answer.availability is not None:
+        assert availability.expand(availability.decode(answer.availability)).tolist() == frame["held"]
 
 
-def test_a_plain_read_finds_what_the_bookie_holds_and_nothing_else() -> None:
-    reads = [each for each in FRAMES if each["kind"] == "read"]
+def test_plain_read_status_matches_the_entries_on_the_bookie() -> None:
+    reads = [record for record in FRAMES if record["kind"] == "read"]
     for frame in reads:
         message = message_of(frame)
-        read = read_answer(message[:HEAD_BYTES], len(message), frame["version"])
-        assert (read.ledger_id, read.entry_id) == (frame["ledger"], frame["entry"])
+        answer = read_answer(message[:HEAD_BYTES], len(message), frame["version"])
+        assert (answer.ledger_id, answer.entry_id) == (frame["ledger"], frame["entry"])
         lacked = Status.ENOENTRY if frame["held"] else Status.ENOLEDGER
-        assert read.status == (Status.EOK if frame["entry"] in frame["held"] else lacked), frame
+        assert answer.status == (Status.EOK if frame["entry"] in frame["held"] else lacked), frame
     assert len(reads) > 100

@@ -39,7 +39,7 @@ def answer(
 
 
 @given(numbers)
-def test_the_request_for_tls_has_the_empty_field_that_the_server_looks_for(number: int) -> None:
+def test_start_tls_request_has_the_empty_field_that_the_server_requires(number: int) -> None:
     frame = start_tls_request(number)
     assert LENGTH.unpack(frame[:4])[0] == len(frame) - 4
     message = pb.StartTlsRequest.FromString(frame[4:])
@@ -48,46 +48,46 @@ def test_the_request_for_tls_has_the_empty_field_that_the_server_looks_for(numbe
 
 
 @given(numbers, payloads)
-def test_a_token_is_sent_whole_in_both_versions(number: int, payload: bytes) -> None:
+def test_auth_request_carries_the_whole_token_in_both_versions(number: int, payload: bytes) -> None:
     for version, skipped in ((3, 4), (2, 8)):
         frame = auth_request(number, payload, version)
         assert LENGTH.unpack(frame[:4])[0] == len(frame) - 4
         if version == 3:
             message = pb.AuthRequest.FromString(frame[4:])
             assert (message.header.operation, message.header.txnId) == (AUTH, number)
-            said = message.authRequest
+            auth = message.authRequest
         else:
             assert frame[4:8] == b"\x02\x03\x00\x00"
-            said = pb.AuthMessage.FromString(frame[skipped:])
+            auth = pb.AuthMessage.FromString(frame[skipped:])
         # Required: an empty token is there all the same.
-        assert (said.authPluginName, said.HasField("payload"), said.payload) == (SASL_PLUGIN, True, payload)
+        assert (auth.authPluginName, auth.HasField("payload"), auth.payload) == (SASL_PLUGIN, True, payload)
 
 
 @given(st.sampled_from([AUTH, START_TLS, 1]), numbers, st.integers(0, 600), payloads)
-def test_answers_are_read_with_operation_number_and_status(
+def test_handshake_answers_are_decoded_with_operation_number_and_status(
     operation: int, number: int, status: int, payload: bytes
 ) -> None:
     assert handshake_answer(answer(operation, number, status)) == HandshakeAnswer(operation, status, number)
-    heard = handshake_answer(answer(operation, number, status, NO_PLUGIN, payload))
-    assert heard == HandshakeAnswer(operation, status, number, NO_PLUGIN, payload)
+    result = handshake_answer(answer(operation, number, status, NO_PLUGIN, payload))
+    assert result == HandshakeAnswer(operation, status, number, NO_PLUGIN, payload)
 
 
 @given(payloads)
-def test_version_2_has_no_status_and_no_number(payload: bytes) -> None:
+def test_version_2_answer_has_no_status_and_no_number(payload: bytes) -> None:
     message = pb.AuthMessage(authPluginName="sasl", payload=payload).SerializeToString()
-    heard = handshake_answer(b"\x02\x03\x00\x00" + message)
-    assert heard == HandshakeAnswer(AUTH, 0, None, "sasl", payload)
+    result = handshake_answer(b"\x02\x03\x00\x00" + message)
+    assert result == HandshakeAnswer(AUTH, 0, None, "sasl", payload)
 
 
-def test_a_second_answer_to_start_tls_is_known_from_all_others() -> None:
+def test_late_start_tls_answer_is_recognised() -> None:
     assert is_late_start_tls(answer(START_TLS, 0, 501))
-    for other in (answer(AUTH, 1, 0, "sasl"), answer(1, 1, 502), b"", b"\x0a", b"\x02\x02" + bytes(22)):
-        assert not is_late_start_tls(other)
+    for message in (answer(AUTH, 1, 0, "sasl"), answer(1, 1, 502), b"", b"\x0a", b"\x02\x02" + bytes(22)):
+        assert not is_late_start_tls(message)
     assert not is_late_start_tls(read_request(1, 2, 3)[4:])
 
 
 @given(st.binary(max_size=60))
-def test_no_bytes_end_in_another_error(message: bytes) -> None:
+def test_any_bytes_raise_only_decode_errors(message: bytes) -> None:
     with contextlib.suppress(DecodeError):
         handshake_answer(message)
     is_late_start_tls(message)
@@ -104,6 +104,6 @@ def test_no_bytes_end_in_another_error(message: bytes) -> None:
         b"\x0a" + bytes(MAX_HANDSHAKE_BYTES),
     ],
 )
-def test_what_is_cut_or_too_long_is_refused(message: bytes) -> None:
+def test_truncated_or_too_long_answers_are_refused(message: bytes) -> None:
     with pytest.raises(DecodeError):
         handshake_answer(message)

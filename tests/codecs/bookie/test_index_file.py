@@ -64,19 +64,19 @@ def filled(text: str) -> bytes:
 
 
 @pytest.mark.parametrize(("text", "header"), GOLDEN.values(), ids=GOLDEN.keys())
-def test_real_headers_are_read(text: str, header: IndexHeader) -> None:
+def test_golden_headers_are_decoded(text: str, header: IndexHeader) -> None:
     assert decode_header(filled(text)) == header
     assert decode_header(filled(text) + bytes(8192)) == header
 
 
 @pytest.mark.parametrize(("text", "length", "offset"), DAMAGED.values(), ids=DAMAGED.keys())
-def test_damage_is_refused_where_it_begins(text: str, length: int, offset: int) -> None:
+def test_header_damage_is_refused_with_its_offset(text: str, length: int, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         decode_header(filled(text)[:length].ljust(length, b"\0"))
     assert (damage.value.what, damage.value.offset) == ("index file", offset)
 
 
-def test_a_batch_is_checked_row_by_row() -> None:
+def test_batch_of_headers_is_checked_row_by_row() -> None:
     good = [(filled(text), 9216, None) for text, _ in GOLDEN.values()]
     bad = [(filled(text), length, offset) for text, length, offset in DAMAGED.values()]
     mixed = [row for pair in zip(bad, good + good, strict=False) for row in pair]
@@ -88,7 +88,7 @@ def test_a_batch_is_checked_row_by_row() -> None:
     }
 
 
-def test_the_largest_lengths_that_fit_are_read() -> None:
+def test_largest_lengths_that_fit_are_decoded() -> None:
     assert decode_header(filled("424b4c45 00000000 000003f0")).version == 0
     assert decode_header(filled("424b4c45 00000001 000003ec")).explicit_lac is None
     assert decode_header(filled("424b4c45 00000001 00000000 00000000 000003ec")).explicit_lac == 0
@@ -100,19 +100,19 @@ def test_the_largest_lengths_that_fit_are_read() -> None:
     lac=st.integers(-1, 2**63 - 1),
     mac=st.binary(max_size=20),
 )
-def test_what_a_server_may_write_is_read_and_the_key_is_not_kept(
+def test_written_header_is_decoded_without_keeping_the_key(
     key: bytes, state: int, lac: int, mac: bytes
 ) -> None:
     packet = struct.pack(">qq", 7, lac) + mac
-    written = (
+    header_bytes = (
         struct.pack(">4sii", b"BKLE", 1, len(key)) + key + struct.pack(">ii", state, len(packet)) + packet
     )
-    header = decode_header(written.ljust(HEADER_BYTES, b"\0"))
+    header = decode_header(header_bytes.ljust(HEADER_BYTES, b"\0"))
     assert header == IndexHeader(1, bool(state & 1), lac, bool(key))
 
 
 @given(st.binary(max_size=1100), st.booleans())
-def test_any_bytes_are_read_or_refused_with_an_offset_inside(data: bytes, magic: bool) -> None:
+def test_any_header_bytes_are_decoded_or_refused_with_an_offset_inside(data: bytes, magic: bool) -> None:
     data = b"BKLE" + data if magic else data
     header = np.frombuffer(data[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0"), np.uint8)
     errors = check_headers(header, np.array([0]), np.array([len(data)]))

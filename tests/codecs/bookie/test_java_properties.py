@@ -30,10 +30,10 @@ text = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
 
 
 def escaped(word: str) -> str:
-    return "".join(f"\\{one}" if one in "\\=: #!" else one for one in word)
+    return "".join(f"\\{char}" if char in "\\=: #!" else char for char in word)
 
 
-def test_a_shipped_file_says_what_it_sets() -> None:
+def test_shipped_file_gives_its_settings() -> None:
     assert decode(SHIPPED) == {
         "bookiePort": "3181",
         "journalDirectories": "/tmp/bk-txn",
@@ -44,7 +44,7 @@ def test_a_shipped_file_says_what_it_sets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "properties"),
     [
         (b"a : b", {"a": "b"}),
         (b"a b c", {"a": "b c"}),
@@ -60,8 +60,8 @@ def test_a_shipped_file_says_what_it_sets() -> None:
         (b"", {}),
     ],
 )
-def test_lines_are_read_as_java_reads_them(data: bytes, said: dict[str, str]) -> None:
-    assert decode(data) == said
+def test_lines_are_read_as_java_reads_them(data: bytes, properties: dict[str, str]) -> None:
+    assert decode(data) == properties
 
 
 @given(
@@ -69,7 +69,7 @@ def test_lines_are_read_as_java_reads_them(data: bytes, said: dict[str, str]) ->
         text.filter(lambda key: key and key == key.strip() and not any(c.isspace() for c in key)), text
     )
 )
-def test_what_is_escaped_comes_back(pairs: dict[str, str]) -> None:
+def test_escaped_pairs_are_read_back(pairs: dict[str, str]) -> None:
     values = {key: value.strip() for key, value in pairs.items() if "\x85" not in key + value}
     lines = "\n".join(f"{escaped(key)}={escaped(value)}" for key, value in values.items())
     assert decode(lines.encode()) == values
@@ -78,7 +78,7 @@ def test_what_is_escaped_comes_back(pairs: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("data", "offset"), [(b"a=b\xff", 3), (b"#" * (MAX_BYTES + 1), MAX_BYTES)], ids=["no-text", "too-long"]
 )
-def test_what_is_no_configuration_is_refused(data: bytes, offset: int) -> None:
+def test_invalid_configuration_is_refused_with_its_offset(data: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as error:
         decode(data)
     assert error.value.offset == offset

@@ -30,22 +30,22 @@ GOLDEN = (
 )
 
 
-def opened(data: bytes) -> Journal:
+def open_journal(data: bytes) -> Journal:
     return Journal.open(lambda offset, length: data[offset : offset + length], len(data))
 
 
 def read(data: bytes, start: int = 0) -> tuple[list[tuple[int, int]], int | None, bool]:
     """Ledger and entry of every record, where the journal ended and whether it was cut there."""
-    found = opened(data)
+    reader = open_journal(data)
     pairs = [
         pair
-        for records in found.records(start)
+        for records in reader.records(start)
         for pair in zip(records.ledger_ids.tolist(), records.entry_ids.tolist(), strict=True)
     ]
-    return pairs, found.end, found.is_cut
+    return pairs, reader.end, reader.is_cut
 
 
-def test_what_a_server_wrote_is_read() -> None:
+def test_journal_written_by_a_server_is_read() -> None:
     assert len(GOLDEN) == 1024
     assert read(GOLDEN) == ([(0, MASTER_KEY), (0, 0)], 1024, False)
     assert read(GOLDEN + bytes(512)) == ([(0, MASTER_KEY), (0, 0)], 1024, False)
@@ -60,18 +60,18 @@ def contents(name: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("bookie", ["127.0.33.1_3181", "127.0.33.3_3181", "bk-eps"])
-def test_the_journal_of_a_killed_bookie_has_what_a_plain_read_found_on_it(bookie: str) -> None:
+def test_journal_of_a_killed_bookie_has_the_entries_that_plain_reads_returned(bookie: str) -> None:
     [data] = [file for path, file in contents(f"/{bookie}/journal").items() if path.endswith(".txn")]
     [truth] = map(json.loads, contents("truth.json").values())
-    held: dict[int, set[int]] = {}
+    entries_by_ledger: dict[int, set[int]] = {}
     pairs, end, cut = read(data)
     for ledger, entry in pairs:
         if entry >= 0:
-            held.setdefault(ledger, set()).add(entry)
+            entries_by_ledger.setdefault(ledger, set()).add(entry)
     name = bookie.replace("_3181", ":3181")
-    expected = {int(ledger): listed(said["held"].get(name, "")) for ledger, said in truth.items()}
-    assert held == {ledger: entries for ledger, entries in expected.items() if entries}
-    assert sum(entry == MASTER_KEY for _, entry in pairs) == len(held)
+    expected = {int(ledger): listed(facts["held"].get(name, "")) for ledger, facts in truth.items()}
+    assert entries_by_ledger == {ledger: entries for ledger, entries in expected.items() if entries}
+    assert sum(entry == MASTER_KEY for _, entry in pairs) == len(entries_by_ledger)
     assert not cut
     assert end is not None
     assert set(data[end:]) == {0}  # what was filled with zeros before it was written to
@@ -90,19 +90,19 @@ PAIRS = [(7, MASTER_KEY), (7, 0), (9, 4), (7, FENCE), (9, 5), (7, EXPLICIT_LAC),
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
-def test_every_version_is_read(version: int) -> None:
+def test_every_journal_version_is_read(version: int) -> None:
     since = {MASTER_KEY: 3, FENCE: 4, EXPLICIT_LAC: 6}
     pairs = [pair for pair in PAIRS if since.get(pair[1], 1) <= version]
-    found, end, cut = read(journal(pairs, version))
-    assert (found, cut) == (pairs, False)
+    read_pairs, end, cut = read(journal(pairs, version))
+    assert (read_pairs, cut) == (pairs, False)
     assert end == len(journal(pairs, version, spare=0))
-    assert opened(journal(pairs, version)).version == version
+    assert open_journal(journal(pairs, version)).version == version
 
 
-def test_entries_are_the_records_whose_ids_are_not_negative() -> None:
-    [records] = opened(journal(PAIRS)).records()
-    kept = records.entries()
-    assert list(zip(kept.ledger_ids.tolist(), kept.entry_ids.tolist(), strict=True)) == [
+def test_only_records_with_nonnegative_ids_are_entries() -> None:
+    [records] = open_journal(journal(PAIRS)).records()
+    entries = records.entries()
+    assert list(zip(entries.ledger_ids.tolist(), entries.entry_ids.tolist(), strict=True)) == [
         pair for pair in PAIRS if pair[1] >= 0
     ]
 
@@ -122,10 +122,10 @@ def test_an_entry_of_another_scope_is_read_with_its_scope() -> None:
     negative[9:17] = struct.pack(">q", -5)  # an id may be any number there
     data = header() + record(7, 0) + v2_record() + v2_record(bytes(negative)) + record(7, 1)
     for spare in (0, 64):
-        journal_read = opened(data + bytes(spare))
-        [found] = journal_read.records()
-        kept = found.entries()
-        assert list(zip(*(column.tolist() for column in kept), strict=True)) == [
+        journal_read = open_journal(data + bytes(spare))
+        [records] = journal_read.records()
+        entries = records.entries()
+        assert list(zip(*(column.tolist() for column in entries), strict=True)) == [
             (512, 7, 0, 0),
             (512 + 27, 2, 3, 1),
             (512 + 27 + 52, -5, 3, 1),
@@ -142,16 +142,16 @@ def test_an_entry_of_another_scope_is_read_with_its_scope() -> None:
         pytest.param(V2[:40], "a record of 40 bytes", id="shorter than its header"),
     ],
 )
-def test_what_begins_like_a_v2_entry_and_is_none_is_damage(changed: bytes, reason: str) -> None:
-    journal_read = opened(header() + record(7, 0) + v2_record(changed) + bytes(64))
-    found: list[list[int]] = []
+def test_invalid_v2_entry_is_damage(changed: bytes, reason: str) -> None:
+    journal_read = open_journal(header() + record(7, 0) + v2_record(changed) + bytes(64))
+    entry_ids: list[list[int]] = []
     with pytest.raises(DecodeError, match=reason) as caught:
-        found.extend(records.entry_ids.tolist() for records in journal_read.records())
-    assert (caught.value.offset, found) == (512 + 27, [[0]])
+        entry_ids.extend(records.entry_ids.tolist() for records in journal_read.records())
+    assert (caught.value.offset, entry_ids) == (512 + 27, [[0]])
 
 
 # the file, what is read of it, where it ends, whether it is cut there
-WHOLE = journal([(1, 0)], 4, spare=0)
+PREFIX = journal([(1, 0)], 4, spare=0)
 ENDS = {
     "an empty file": (b"", [], 0, False),
     "three bytes": (b"\0\0\1", [], 0, True),
@@ -159,12 +159,12 @@ ENDS = {
     "a header alone": (header(6), [], 512, False),
     "a header cut in its zeros": (header(6)[:100], [], 512, False),
     "zeros alone": (bytes(100), [], 0, False),
-    "no byte behind the last record": (WHOLE, [(1, 0)], len(WHOLE), False),
-    "two zeros behind it": (WHOLE + bytes(2), [(1, 0)], len(WHOLE), True),
-    "a length cut": (WHOLE + b"\xff\xff", [(1, 0)], len(WHOLE), True),
-    "ids cut": (WHOLE + record(1, 1)[:9], [(1, 0)], len(WHOLE), True),
-    "a payload cut": (WHOLE + record(1, 1)[:-1], [(1, 0)], len(WHOLE), True),
-    "a record without payload": (WHOLE + record(1, 1, b""), [(1, 0), (1, 1)], len(WHOLE) + 20, False),
+    "no byte behind the last record": (PREFIX, [(1, 0)], len(PREFIX), False),
+    "two zeros behind it": (PREFIX + bytes(2), [(1, 0)], len(PREFIX), True),
+    "a length cut": (PREFIX + b"\xff\xff", [(1, 0)], len(PREFIX), True),
+    "ids cut": (PREFIX + record(1, 1)[:9], [(1, 0)], len(PREFIX), True),
+    "a payload cut": (PREFIX + record(1, 1)[:-1], [(1, 0)], len(PREFIX), True),
+    "a record without payload": (PREFIX + record(1, 1, b""), [(1, 0), (1, 1)], len(PREFIX) + 20, False),
     "padding cut": (GOLDEN[:-1], [(0, MASTER_KEY), (0, 0)], 1024 - 413 - 8, True),
     "padding cut in its length": (GOLDEN[: -413 - 2], [(0, MASTER_KEY), (0, 0)], 1024 - 413 - 8, True),
     "padding of nothing": (
@@ -177,7 +177,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize(("data", "pairs", "end", "cut"), ENDS.values(), ids=ENDS.keys())
-def test_a_journal_ends_where_a_restart_would_end(
+def test_journal_ends_where_a_bookie_restart_would_end(
     data: bytes, pairs: list[tuple[int, int]], end: int, cut: bool
 ) -> None:
     assert read(data) == (pairs, end, cut)
@@ -188,11 +188,11 @@ DAMAGED = {
     "a newer version": (header(7), 4),
     "version 1 with a magic": (header(1) + b"BKLG" + struct.pack(">i", 1), 4),
     "a negative version": (b"BKLG" + struct.pack(">i", -1), 4),
-    "a negative length": (WHOLE + struct.pack(">i", -2) + bytes(50), len(WHOLE)),
-    "padding before version 5": (WHOLE + padding(8), len(WHOLE)),
+    "a negative length": (PREFIX + struct.pack(">i", -2) + bytes(50), len(PREFIX)),
+    "padding before version 5": (PREFIX + padding(8), len(PREFIX)),
     "padding of less than nothing": (header(6) + struct.pack(">ii", -256, -1) + bytes(50), 512),
-    "a record shorter than its ids": (WHOLE + struct.pack(">i", 15) + bytes(50), len(WHOLE)),
-    "such a record at the very end": (WHOLE + struct.pack(">i", 3) + bytes(3), len(WHOLE)),
+    "a record shorter than its ids": (PREFIX + struct.pack(">i", 15) + bytes(50), len(PREFIX)),
+    "such a record at the very end": (PREFIX + struct.pack(">i", 3) + bytes(3), len(PREFIX)),
     "a master key before version 3": (journal([(1, MASTER_KEY)], 2), 8),
     "a fence before version 4": (journal([(1, FENCE)], 3), 8),
     "an explicit LAC before version 6": (journal([(1, EXPLICIT_LAC)], 5), 512),
@@ -200,24 +200,24 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize(("data", "offset"), DAMAGED.values(), ids=DAMAGED.keys())
-def test_damage_is_refused_where_it_begins(data: bytes, offset: int) -> None:
+def test_journal_damage_is_refused_with_its_offset(data: bytes, offset: int) -> None:
     pairs, damage = refusal_of(data)
     assert (damage.what, damage.offset) == ("journal", offset)
-    assert pairs == ([(1, 0)] if data.startswith(WHOLE) else [])
+    assert pairs == ([(1, 0)] if data.startswith(PREFIX) else [])
 
 
 def refusal_of(data: bytes) -> tuple[list[tuple[int, int]], DecodeError]:
     """What comes before the damage, and the damage."""
     pairs: list[tuple[int, int]] = []
     try:
-        for records in opened(data).records():
+        for records in open_journal(data).records():
             pairs += zip(records.ledger_ids.tolist(), records.entry_ids.tolist(), strict=True)
     except DecodeError as damage:
         return pairs, damage
     pytest.fail("it was read")
 
 
-def test_what_comes_before_the_damage_is_given_first() -> None:
+def test_records_before_the_damage_are_returned_first() -> None:
     data = journal([(1, 0), (1, 1)], 4, spare=0) + struct.pack(">i", 2) + bytes(30) + record(5, 5)
     assert refusal_of(data)[0] == [(1, 0), (1, 1)]
 
@@ -225,22 +225,22 @@ def test_what_comes_before_the_damage_is_given_first() -> None:
 def test_long_payloads_are_not_read() -> None:
     payload = bytes(3 << 20)
     data = journal([(1, 0)])[:-4096] + b"".join(record(2, entry, payload) for entry in range(8)) + bytes(64)
-    asked: list[int] = []
+    read_lengths: list[int] = []
 
     def read_at(offset: int, length: int) -> bytes:
-        asked.append(length)
+        read_lengths.append(length)
         return data[offset : offset + length]
 
-    found = Journal.open(read_at, len(data))
-    assert sum(len(records.offsets) for records in found.records()) == 9
-    assert sum(asked) < 2 * length_prefixed.BLOCK_BYTES
+    reader = Journal.open(read_at, len(data))
+    assert sum(len(records.offsets) for records in reader.records()) == 9
+    assert sum(read_lengths) < 2 * length_prefixed.BLOCK_BYTES
 
 
-def test_a_file_that_became_shorter_ends_where_it_ends_now() -> None:
+def test_truncated_file_ends_at_its_new_end() -> None:
     data = journal([(1, 0), (1, 1)], 4, spare=0)
-    found = Journal.open(lambda offset, length: data[offset : offset + length], len(data) + 1000)
-    assert [records.entry_ids.tolist() for records in found.records()] == [[0, 1]]
-    assert (found.end, found.is_cut, found.size) == (len(data), False, len(data))
+    reader = Journal.open(lambda offset, length: data[offset : offset + length], len(data) + 1000)
+    assert [records.entry_ids.tolist() for records in reader.records()] == [[0, 1]]
+    assert (reader.end, reader.is_cut, reader.size) == (len(data), False, len(data))
 
 
 pairs_written = st.lists(
@@ -250,7 +250,7 @@ pairs_written = st.lists(
 
 
 @given(pairs_written, st.lists(st.integers(0, 3000), min_size=30, max_size=30), st.integers(29, 700))
-def test_every_journal_that_is_written_is_read_back_whatever_the_block(
+def test_written_journal_is_read_back_in_blocks_of_any_size(
     pairs: list[tuple[int, int]], payloads: list[int], block: int
 ) -> None:
     data = header() + b"".join(
@@ -263,30 +263,32 @@ def test_every_journal_that_is_written_is_read_back_whatever_the_block(
 
 
 @given(pairs_written.filter(bool), st.data())
-def test_a_cut_journal_gives_what_lies_before_the_cut(
+def test_cut_journal_gives_the_records_before_the_cut(
     pairs: list[tuple[int, int]], data: st.DataObject
 ) -> None:
-    whole = journal(pairs, 6, spare=0)
-    length = data.draw(st.integers(512, len(whole)))
-    found, end, _ = read(whole[:length])
-    assert found == pairs[: len(found)]
+    full_journal = journal(pairs, 6, spare=0)
+    length = data.draw(st.integers(512, len(full_journal)))
+    read_pairs, end, _ = read(full_journal[:length])
+    assert read_pairs == pairs[: len(read_pairs)]
     assert end is not None
     assert end <= length
-    [records] = opened(whole).records()
+    [records] = open_journal(full_journal).records()
     ends = [start + 4 + 16 + len(b"payload") for start in records.offsets.tolist()]
-    assert len(found) == sum(end <= length for end in ends)
+    assert len(read_pairs) == sum(end <= length for end in ends)
 
 
 @given(pairs_written.filter(bool), st.data())
-def test_what_lies_before_the_start_is_left_out(pairs: list[tuple[int, int]], data: st.DataObject) -> None:
-    whole = journal(pairs)
+def test_records_before_the_start_are_skipped(pairs: list[tuple[int, int]], data: st.DataObject) -> None:
+    full_journal = journal(pairs)
     number = data.draw(st.integers(0, len(pairs) - 1))
-    [records] = opened(whole).records()
-    assert read(whole, int(records.offsets[number]))[0] == pairs[number:]
+    [records] = open_journal(full_journal).records()
+    assert read(full_journal, int(records.offsets[number]))[0] == pairs[number:]
 
 
 @given(st.binary(max_size=300), st.integers(0, 6), st.integers(0, 400))
-def test_any_bytes_are_read_or_refused_with_an_offset_inside(data: bytes, version: int, start: int) -> None:
+def test_any_journal_bytes_are_read_or_refused_with_an_offset_inside(
+    data: bytes, version: int, start: int
+) -> None:
     data = (header(version) if version else b"") + data
     offset = None
     try:
@@ -306,23 +308,23 @@ def test_any_bytes_are_read_or_refused_with_an_offset_inside(data: bytes, versio
         (v2_record(b"\x41" + V2[1:]), None),
     ],
 )
-def test_how_a_replay_ends_at_a_damaged_record_is_known(
+def test_replay_error_of_a_damaged_record_is_reported(
     damage: bytes, replay_error: ReplayError | None
 ) -> None:
     data = header() + record(7, 0) + damage + bytes(4096)
-    found = opened(data)
+    reader = open_journal(data)
     pairs = []
     if replay_error is not None:
         with pytest.raises(DecodeError) as raised:
-            pairs += [records.entry_ids.tolist() for records in found.records()]
+            pairs += [records.entry_ids.tolist() for records in reader.records()]
         assert raised.value.offset == len(header()) + len(record(7, 0))
     else:
-        pairs += [records.entry_ids.tolist() for records in found.records()]
-    assert found.replay_error is replay_error
+        pairs += [records.entry_ids.tolist() for records in reader.records()]
+    assert reader.replay_error is replay_error
 
 
-def test_a_kind_of_record_that_came_later_ends_the_replay_of_an_older_version() -> None:
-    found = opened(journal([(7, 0), (7, EXPLICIT_LAC)], version=5))
+def test_record_type_of_a_newer_version_ends_the_replay() -> None:
+    reader = open_journal(journal([(7, 0), (7, EXPLICIT_LAC)], version=5))
     with pytest.raises(DecodeError):
-        list(found.records())
-    assert found.replay_error is ReplayError.INVALID_RECORD
+        list(reader.records())
+    assert reader.replay_error is ReplayError.INVALID_RECORD

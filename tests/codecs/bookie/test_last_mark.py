@@ -15,14 +15,14 @@ from tests.codecs.ledger_strategies import int64s
 GOLDEN = bytes.fromhex("000001a1fc8020c3 0000000000001a00")
 
 
-def test_what_a_server_wrote_is_read() -> None:
+def test_mark_written_by_a_server_is_decoded() -> None:
     mark = decode(GOLDEN)
     assert mark == LastMark(0x1A1FC8020C3, 0x1A00)
     assert mark.file_name == "1a1fc8020c3.txn"
 
 
 @given(int64s, int64s)
-def test_what_is_written_is_read_back(file_id: int, offset: int) -> None:
+def test_written_mark_is_read_back(file_id: int, offset: int) -> None:
     assert decode(struct.pack(">qq", file_id, offset)) == LastMark(file_id, offset)
 
 
@@ -31,12 +31,12 @@ def test_the_greatest_mark_is_the_latest() -> None:
 
 
 @given(st.binary(max_size=15))
-def test_fewer_bytes_are_refused(damaged: bytes) -> None:
+def test_truncated_mark_is_refused(damaged: bytes) -> None:
     with pytest.raises(DecodeError) as damage:
         decode(damaged)
     assert damage.value.offset == len(damaged)
 
 
 @given(st.binary(min_size=16, max_size=16), st.binary(max_size=9))
-def test_what_follows_a_mark_is_not_read_as_the_server_does_not(mark: bytes, rest: bytes) -> None:
+def test_bytes_after_a_mark_are_ignored(mark: bytes, rest: bytes) -> None:
     assert decode(mark + rest) == decode(mark)

@@ -37,9 +37,9 @@ values = st.builds(
 )
 
 
-@pytest.mark.parametrize(("golden", "read"), GOLDEN.values(), ids=GOLDEN.keys())
-def test_we_read_what_a_bookie_wrote(golden: str, read: LedgerData) -> None:
-    assert decode(bytes.fromhex(golden)) == read
+@pytest.mark.parametrize(("golden", "ledger_data"), GOLDEN.values(), ids=GOLDEN.keys())
+def test_value_written_by_a_bookie_is_decoded(golden: str, ledger_data: LedgerData) -> None:
+    assert decode(bytes.fromhex(golden)) == ledger_data
 
 
 def offsets(data: list[bytes]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -47,24 +47,24 @@ def offsets(data: list[bytes]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 @given(st.lists(values | st.binary(max_size=30), max_size=20))
-def test_a_plain_value_says_that_the_ledger_exists_and_no_more(data: list[bytes]) -> None:
+def test_value_marked_plain_has_no_optional_fields(data: list[bytes]) -> None:
     joined = np.frombuffer(b"".join(data), np.uint8)
     for value, is_plain in zip(data, have_required_fields_only(joined, offsets(data)).tolist(), strict=True):
         try:
-            read = decode(value)
+            ledger_data = decode(value)
         except DecodeError:
             assert not is_plain
         else:
             short = len(value) < 0x80 and value[:3] == b"\x08\x01\x10"
             if is_plain:
-                assert read.exists
-                assert not read.has_explicit_lac
-                assert not read.limbo
+                assert ledger_data.exists
+                assert not ledger_data.has_explicit_lac
+                assert not ledger_data.limbo
             elif short and value[3:5] in (b"\x00\x1a", b"\x01\x1a"):
                 assert value[5] != len(value) - 6  # more follows the key
 
 
-def test_nearly_all_real_values_are_plain() -> None:
+def test_real_values_are_plain_unless_they_have_optional_fields() -> None:
     data = [bytes.fromhex(golden) for golden, _ in GOLDEN.values()]
     assert have_required_fields_only(np.frombuffer(b"".join(data), np.uint8), offsets(data)).tolist() == [
         True,
@@ -74,25 +74,25 @@ def test_nearly_all_real_values_are_plain() -> None:
     ]
 
 
-def test_a_master_key_is_never_kept() -> None:
+def test_master_key_is_not_in_the_decoded_value() -> None:
     assert "abc" not in repr(decode(bytes.fromhex("080110011a036162632801")))
 
 
 @pytest.mark.parametrize(("golden", "_"), GOLDEN.values(), ids=GOLDEN.keys())
-def test_a_cut_value_is_refused_unless_only_what_is_optional_went(golden: str, _: LedgerData) -> None:
-    whole = bytes.fromhex(golden)
-    required = 6 + whole[5]
-    for length in range(len(whole)):
+def test_cut_value_is_refused_unless_only_optional_fields_are_missing(golden: str, _: LedgerData) -> None:
+    value = bytes.fromhex(golden)
+    required = 6 + value[5]
+    for length in range(len(value)):
         if length == required:
-            assert not decode(whole[:length]).limbo
+            assert not decode(value[:length]).limbo
             continue
         with pytest.raises(DecodeError) as damage:
-            decode(whole[:length])
+            decode(value[:length])
         assert 0 <= damage.value.offset <= length
 
 
 @pytest.mark.parametrize("length", [0, 7, 9])
-def test_flags_are_8_bytes(length: int) -> None:
+def test_flags_of_another_length_than_8_bytes_are_refused(length: int) -> None:
     with pytest.raises(DecodeError) as damage:
         flags(bytes(length))
     assert damage.value.offset == min(length, 8)

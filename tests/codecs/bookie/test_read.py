@@ -19,7 +19,7 @@ from auditor.codecs.bookie.wire import (
 )
 from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
 from auditor.errors import DecodeError, UsageError
-from tests.codecs.damage import refusal, within
+from tests.codecs.damage import points_within, refusal
 from tests.codecs.ledger_strategies import mutations
 from tests.sources.fake_bookie import read_frame
 
@@ -54,7 +54,7 @@ def read(frame: bytes, version: int = 3) -> ReadAnswer:
     return read_answer(frame[LENGTH.size :][:HEAD_BYTES], length, version)
 
 
-def refused(message: bytes, version: int) -> object:
+def read_message(message: bytes, version: int) -> object:
     return read_answer(message[:HEAD_BYTES], len(message), version)
 
 
@@ -77,7 +77,7 @@ def entry(ledger_id: int, entry_id: int, payload: bytes) -> bytes:
         pytest.param(NO_LEDGER_2, 2, ReadAnswer(Status.ENOLEDGER, 99, 5), id="version 2: no such ledger"),
     ],
 )
-def test_an_answer_is_read_as_a_real_bookie_wrote_it(frame: bytes, version: int, answer: ReadAnswer) -> None:
+def test_answer_of_a_real_bookie_is_decoded(frame: bytes, version: int, answer: ReadAnswer) -> None:
     assert read(frame, version) == answer
 
 
@@ -88,11 +88,11 @@ def test_an_answer_is_read_as_a_real_bookie_wrote_it(frame: bytes, version: int,
         (2, f"00000014 02020000 {IDS}"),
     ],
 )
-def test_a_request_is_byte_for_byte_what_a_real_bookie_answered(version: int, frame: str) -> None:
+def test_read_request_has_the_bytes_that_a_real_bookie_answered(version: int, frame: str) -> None:
     assert read_request(7, 5, 1, version=version) == bytes.fromhex(frame)
 
 
-def test_a_request_has_no_place_for_a_flag_or_a_key() -> None:
+def test_request_has_no_field_for_a_flag_or_a_key() -> None:
     assert [field.name for field in pb.ReadRequest.DESCRIPTOR.fields] == ["ledgerId", "entryId"]
     assert [field.name for field in pb.EntryRequest.DESCRIPTOR.fields] == ["header", "readRequest"]
     assert [field.name for field in pb.RequestHeader.DESCRIPTOR.fields] == ["version", "operation", "txnId"]
@@ -105,7 +105,7 @@ def test_a_request_has_no_place_for_a_flag_or_a_key() -> None:
 
 
 @given(ids, entry_ids)
-def test_the_flags_of_version_2_are_always_zero(ledger_id: int, entry_id: int) -> None:
+def test_version_2_request_has_zero_flags(ledger_id: int, entry_id: int) -> None:
     frame = read_request(1, ledger_id, entry_id, version=2)
     assert len(frame) == LENGTH.size + 20  # a master key would make it longer
     assert frame[4:8] == bytes([2, 2, 0, 0])
@@ -113,9 +113,7 @@ def test_the_flags_of_version_2_are_always_zero(ledger_id: int, entry_id: int) -
 
 
 @given(txn_ids, ids, entry_ids)
-def test_a_request_names_the_entry_and_itself_and_nothing_else(
-    txn_id: int, ledger_id: int, entry_id: int
-) -> None:
+def test_request_contains_only_its_number_and_the_entry(txn_id: int, ledger_id: int, entry_id: int) -> None:
     parsed = pb.EntryRequest.FromString(read_request(txn_id, ledger_id, entry_id)[LENGTH.size :])
     assert parsed == pb.EntryRequest(
         header=pb.RequestHeader(version=pb.VERSION_THREE, operation=pb.READ_ENTRY, txnId=txn_id),
@@ -124,13 +122,13 @@ def test_a_request_names_the_entry_and_itself_and_nothing_else(
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_what_must_not_be_asked_cannot_be_read_frame(version: int) -> None:
+def test_request_for_a_negative_entry_is_refused(version: int) -> None:
     with pytest.raises(UsageError, match="entry ids start at 0"):
         read_request(1, 5, -1, version)
 
 
 @given(txn_ids, ids, entry_ids, st.binary(max_size=300), st.sampled_from([2, 3]))
-def test_an_entry_is_seen_and_its_payload_is_not_kept(
+def test_answer_with_an_entry_is_decoded_without_its_payload(
     txn_id: int, ledger_id: int, entry_id: int, payload: bytes, version: int
 ) -> None:
     frame = read_frame(txn_id, 0, ledger_id, entry_id, entry(ledger_id, entry_id, payload), version)
@@ -138,18 +136,18 @@ def test_an_entry_is_seen_and_its_payload_is_not_kept(
 
 
 @given(txn_ids, st.sampled_from([s for s in Status if s]), ids, entry_ids, st.sampled_from([2, 3]))
-def test_every_refusal_is_read(
+def test_every_refusal_status_is_decoded(
     txn_id: int, status: Status, ledger_id: int, entry_id: int, version: int
 ) -> None:
     frame = read_frame(txn_id, status, ledger_id, entry_id, None, version)
     assert read(frame, version) == ReadAnswer(status, ledger_id, entry_id, txn_id if version == 3 else None)
 
 
-def test_a_status_that_nobody_knows_is_read() -> None:
+def test_unknown_status_is_decoded() -> None:
     assert read(read_frame(7, 999, 5, 1, None)).status == 999
 
 
-def test_the_head_holds_all_that_is_looked_at() -> None:
+def test_head_of_a_large_answer_is_enough_to_decode_it() -> None:
     least, most = -(2**63), 2**63 - 1
     frame = read_frame(2**64 - 1, 0, least, most, entry(least, most, bytes(5 << 20)))
     assert read(frame) == ReadAnswer(0, least, most, 2**64 - 1)
@@ -201,30 +199,32 @@ def test_a_secret_in_an_entry_is_in_no_answer_and_no_error() -> None:
         pytest.param(f"02020000 00000000 {IDS} 00", 2, 24, "1 bytes", id="version 2: an entry of a byte"),
     ],
 )
-def test_damage_is_refused_where_it_begins(message: str, version: int, offset: int, reason: str) -> None:
+def test_answer_damage_is_refused_with_its_offset(
+    message: str, version: int, offset: int, reason: str
+) -> None:
     with pytest.raises(DecodeError, match=reason) as damage:
-        refused(bytes.fromhex(message), version)
+        read_message(bytes.fromhex(message), version)
     assert damage.value.offset == offset
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_another_entry_than_was_announced_is_refused(version: int) -> None:
+def test_entry_with_another_id_than_announced_is_refused(version: int) -> None:
     with pytest.raises(DecodeError, match="entry 2 of ledger 5, announced as entry 1 of ledger 5"):
         read(read_frame(7, 0, 5, 1, entry(5, 2, b"payload"), version), version)
 
 
-def test_an_entry_that_begins_late_is_refused() -> None:
+def test_entry_after_an_unknown_field_is_refused() -> None:
     inner = pb.ReadResponse(status=0, ledgerId=5, entryId=1).SerializeToString()
     inner += b"\x3a\x80\x01" + bytes(128) + b"\x22\x30" + bytes.fromhex(ENTRY)  # a field that no server sends
     message = (
         bytes.fromhex(f"{HEADER} 1000 a206") + bytes([len(inner) & 0x7F | 0x80, len(inner) >> 7]) + inner
     )
     with pytest.raises(DecodeError):
-        refused(message, 3)
+        read_message(message, 3)
 
 
 @pytest.mark.parametrize("length", [0, MAX_FRAME_BYTES + 1])
-def test_a_length_beyond_the_bounds_is_refused(length: int) -> None:
+def test_frame_length_out_of_bounds_is_refused(length: int) -> None:
     with pytest.raises(DecodeError):
         read_answer(bytes(HEAD_BYTES), length)
 
@@ -235,14 +235,14 @@ GOLDEN = [
 
 
 @given(st.data(), st.sampled_from(GOLDEN))
-def test_nothing_but_typed_errors_comes_out_of_damage(data: st.DataObject, golden: tuple[bytes, int]) -> None:
+def test_damaged_answer_raises_only_typed_errors(data: st.DataObject, golden: tuple[bytes, int]) -> None:
     message, version = golden
     damaged = data.draw(st.one_of(st.binary(max_size=40), mutations(message)))
-    assert within(refusal(lambda some: refused(some, version), damaged), damaged)
+    assert points_within(refusal(lambda body: read_message(body, version), damaged), damaged)
 
 
 @given(st.binary(min_size=HEAD_BYTES, max_size=HEAD_BYTES), st.integers(HEAD_BYTES, MAX_FRAME_BYTES))
-def test_the_beginning_of_anything_long_is_read_or_refused(head: bytes, length: int) -> None:
+def test_head_of_a_long_answer_is_decoded_or_refused(head: bytes, length: int) -> None:
     for version in (2, 3):
         error = refusal(partial(_beginning, length=length, version=version), head)
         assert not isinstance(error, DecodeError) or 0 <= error.offset <= length

@@ -23,7 +23,7 @@ from auditor.codecs.bookie.wire import (
 )
 from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
 from auditor.errors import DecodeError
-from tests.codecs.damage import refusal, within
+from tests.codecs.damage import points_within, refusal
 from tests.codecs.ledger_strategies import mutations
 
 HEADER = "0a060803100b1807"
@@ -45,33 +45,33 @@ def message_of(frame: bytes) -> bytes:
     return frame[4:]
 
 
-def written(txn_id: int, status: int, ledger_id: int, value: bytes | None) -> bytes:
+def list_response(txn_id: int, status: int, ledger_id: int, value: bytes | None) -> bytes:
     """A response as a server puts it together."""
     body = pb.GetListOfEntriesOfLedgerResponse(status=status, ledgerId=ledger_id)
     if value is not None:
         body.availabilityOfEntriesOfLedger = value
     header = pb.ResponseHeader(version=3, operation=11, txnId=txn_id)
-    whole = pb.ListResponse(header=header, status=status, getListOfEntriesOfLedgerResponse=body)
-    return whole.SerializeToString()
+    response = pb.ListResponse(header=header, status=status, getListOfEntriesOfLedgerResponse=body)
+    return response.SerializeToString()
 
 
 @pytest.mark.parametrize(
     ("ledger_id", "frame"),
     [(0, f"0000000d {HEADER} e206020800"), (99, f"0000000d {HEADER} e206020863")],
 )
-def test_a_request_is_byte_for_byte_what_a_real_bookie_answered(ledger_id: int, frame: str) -> None:
+def test_list_request_has_the_bytes_that_a_real_bookie_answered(ledger_id: int, frame: str) -> None:
     assert list_request(7, ledger_id) == bytes.fromhex(frame)
 
 
-def test_a_listing_is_read_as_the_server_wrote_it() -> None:
-    heard = list_answer(message_of(LISTED))
-    assert (heard.txn_id, heard.status, heard.ledger_id) == (7, Status.EOK, 0)
-    assert heard.availability == LISTED[4 + heard.availability_offset :]
-    assert availability.decode(heard.availability).tolist() == RUNS
+def test_listing_of_a_server_is_decoded() -> None:
+    answer = list_answer(message_of(LISTED))
+    assert (answer.txn_id, answer.status, answer.ledger_id) == (7, Status.EOK, 0)
+    assert answer.availability == LISTED[4 + answer.availability_offset :]
+    assert availability.decode(answer.availability).tolist() == RUNS
 
 
 @pytest.mark.parametrize(
-    ("frame", "heard"),
+    ("frame", "answer"),
     [
         pytest.param(LACKED, BookieAnswer(7, Status.ENOLEDGER, 99), id="no such ledger"),
         pytest.param(
@@ -82,11 +82,11 @@ def test_a_listing_is_read_as_the_server_wrote_it() -> None:
         ),
     ],
 )
-def test_a_refusal_is_read_as_the_server_wrote_it(frame: bytes, heard: BookieAnswer) -> None:
-    assert list_answer(message_of(frame)) == heard
+def test_refusal_of_a_server_is_decoded(frame: bytes, answer: BookieAnswer) -> None:
+    assert list_answer(message_of(frame)) == answer
 
 
-def test_no_other_request_can_be_written() -> None:
+def test_protocol_has_only_the_allowed_requests() -> None:
     # 1 reads an entry (tests/codecs/bookie/test_read.py), 5 and 9 are a handshake (test_handshake.py).
     assert list(pb.OperationType.values()) == [1, 5, 9, 11]
     assert [field.name for field in pb.ListRequest.DESCRIPTOR.fields] == [
@@ -95,38 +95,40 @@ def test_no_other_request_can_be_written() -> None:
     ]
 
 
-def test_a_ledger_of_another_scope_cannot_be_asked_for() -> None:
+def test_ledger_of_another_scope_cannot_be_requested() -> None:
     """The requests have no place for a scope; who would ask is told why."""
     assert unaskable_scope_reason(0) is None
     assert str(unaskable_scope_reason(1)).startswith("ILLEGAL_OP: scope 1: ")
 
 
 @given(txn_ids, ledger_ids)
-def test_a_request_names_the_ledger_and_itself(txn_id: int, ledger_id: int) -> None:
+def test_list_request_contains_its_number_and_the_ledger(txn_id: int, ledger_id: int) -> None:
     parsed = pb.ListRequest.FromString(message_of(list_request(txn_id, ledger_id)))
     assert parsed.header.txnId == txn_id
     assert parsed.getListOfEntriesOfLedgerRequest.ledgerId == ledger_id
 
 
 @given(txn_ids, ledger_ids, st.sets(st.integers(0, 500)))
-def test_what_a_server_lists_is_what_is_read(txn_id: int, ledger_id: int, entries: set[int]) -> None:
+def test_listing_with_entries_is_decoded_unchanged(txn_id: int, ledger_id: int, entries: set[int]) -> None:
     runs = np.array([(entry, entry, 1, 0) for entry in sorted(entries)], GROUP)
     value = encode_unfolded(runs)
-    heard = list_answer(written(txn_id, 0, ledger_id, value))
-    assert heard == BookieAnswer(txn_id, 0, ledger_id, value, heard.availability_offset)
+    answer = list_answer(list_response(txn_id, 0, ledger_id, value))
+    assert answer == BookieAnswer(txn_id, 0, ledger_id, value, answer.availability_offset)
     assert availability.expand(availability.decode(value)).tolist() == sorted(entries)
 
 
 @given(txn_ids, st.integers(1, 2**31 - 1), ledger_ids)
-def test_every_refusal_is_read_known_or_not(txn_id: int, status: int, ledger_id: int) -> None:
-    assert list_answer(written(txn_id, status, ledger_id, None)) == BookieAnswer(txn_id, status, ledger_id)
+def test_every_refusal_status_is_decoded_and_shown(txn_id: int, status: int, ledger_id: int) -> None:
+    assert list_answer(list_response(txn_id, status, ledger_id, None)) == BookieAnswer(
+        txn_id, status, ledger_id
+    )
     assert str(status) in status_text(status)
 
 
 @pytest.mark.parametrize(
     ("length", "refused"), [(0, True), (1, False), (MAX_FRAME_BYTES, False), (MAX_FRAME_BYTES + 1, True)]
 )
-def test_an_announced_length_has_bounds(length: int, refused: bool) -> None:
+def test_announced_length_out_of_bounds_is_refused(length: int, refused: bool) -> None:
     error = refusal(frame_length, LENGTH.pack(length))
     assert isinstance(error, DecodeError) == refused
     assert error is None or error.args[1] == 0
@@ -154,20 +156,20 @@ def test_an_announced_length_has_bounds(length: int, refused: bool) -> None:
         ),
         pytest.param(bytes.fromhex(f"{HEADER} 1000"), 10, "without", id="agreed, and no part of its own"),
         pytest.param(bytes.fromhex(f"{HEADER} 1000 e20604 08001063"), 13, "without", id="agreed, no listing"),
-        pytest.param(written(7, 402, 99, bytes(64)), 14, "with a", id="a listing of what it lacks"),
+        pytest.param(list_response(7, 402, 99, bytes(64)), 14, "with a", id="a listing of what it lacks"),
     ],
 )
-def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int, reason: str) -> None:
+def test_listing_damage_is_refused_with_its_offset(damaged: bytes, offset: int, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason) as damage:
         list_answer(damaged)
     assert damage.value.offset == offset
 
 
 @given(st.one_of(st.binary(max_size=40), mutations(LISTED[4:]), mutations(LACKED[4:])))
-def test_nothing_but_typed_errors_comes_out_of_damage(damaged: bytes) -> None:
-    assert within(refusal(list_answer, damaged), damaged)
+def test_damaged_listing_raises_only_typed_errors(damaged: bytes) -> None:
+    assert points_within(refusal(list_answer, damaged), damaged)
 
 
 @given(st.binary(max_size=6))
-def test_a_length_is_read_or_refused(prefix: bytes) -> None:
-    assert within(refusal(frame_length, prefix), prefix)
+def test_length_prefix_is_decoded_or_refused(prefix: bytes) -> None:
+    assert points_within(refusal(frame_length, prefix), prefix)

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from auditor.codecs.etcd.bbolt import PageSpan, bucket, elements, items, leaves, page_span, read_meta
 from auditor.errors import DecodeError
 from tests.codecs.bbolt_writer import branch, database, leaf, meta_page
-from tests.codecs.damage import refusal, within
+from tests.codecs.damage import points_within, refusal
 from tests.examples import examples
 
 SNAPSHOT = Path(__file__).parents[2] / "data" / "etcd" / "etcd-snapshot.db.gz"
 
 
-def held_in(file: bytes, name: bytes) -> list[tuple[bytes, bytes]] | None:
+def bucket_pairs(file: bytes, name: bytes) -> list[tuple[bytes, bytes]] | None:
     data = memoryview(file)
     meta = read_meta(data)
     root = bucket(data, meta, name)
@@ -28,12 +28,12 @@ def held_in(file: bytes, name: bytes) -> list[tuple[bytes, bytes]] | None:
 
 
 def read(file: bytes, name: bytes) -> list[tuple[bytes, bytes]]:
-    found = held_in(file, name)
-    assert found is not None
-    return found
+    key_values = bucket_pairs(file, name)
+    assert key_values is not None
+    return key_values
 
 
-def test_the_file_of_a_real_server_is_read() -> None:
+def test_database_of_a_real_server_is_read() -> None:
     data = memoryview(gzip.decompress(SNAPSHOT.read_bytes()))
     meta = read_meta(data)
     assert (meta.page_size, meta.pages, meta.are_both_valid) == (4096, 13, True)
@@ -60,13 +60,13 @@ def test_the_file_of_a_real_server_is_read() -> None:
 
 
 pairs = st.dictionaries(st.binary(min_size=1, max_size=40), st.binary(max_size=3000), max_size=60).map(
-    lambda found: sorted(found.items())
+    lambda mapping: sorted(mapping.items())
 )
 
 
 @settings(deadline=None)
 @given(pairs, st.sampled_from([1024, 4096, 65536]), st.integers(2, 9), st.booleans())
-def test_what_is_written_is_read_back(
+def test_written_database_is_read_back(
     held: list[tuple[bytes, bytes]], page_size: int, per_branch: int, inline: bool
 ) -> None:
     file = database(
@@ -79,7 +79,7 @@ def test_what_is_written_is_read_back(
     assert read(file, b"other") == [(b"a", b"b")]
 
 
-def test_the_valid_meta_page_of_the_later_transaction_holds() -> None:
+def test_valid_meta_page_of_the_later_transaction_is_used() -> None:
     file = bytearray(database({b"key": [(b"a", b"1")]}, page_size=4096))
     older = meta_page(1, 4096, 99, 100, 3)
     file[4096:8192] = older
@@ -105,16 +105,16 @@ def tree(*pages: tuple[int, int, bytes], root: int = 3, count: int = 8) -> memor
 def walk(data: memoryview) -> tuple[list[int], list[int]]:
     """The pages found and the offsets of what is wrong."""
     meta = read_meta(data)
-    found = list(leaves(data, meta, page_span(data, meta, meta.root)))
-    spans = [page.start // 1024 for page in found if isinstance(page, PageSpan)]
-    return spans, [damage.offset for damage in found if isinstance(damage, DecodeError)]
+    results = list(leaves(data, meta, page_span(data, meta, meta.root)))
+    spans = [page.start // 1024 for page in results if isinstance(page, PageSpan)]
+    return spans, [damage.offset for damage in results if isinstance(damage, DecodeError)]
 
 
 LEAF = (2, 1, leaf([(b"k", b"v")]))
 
 
 @pytest.mark.parametrize(
-    ("pages", "found", "wrong"),
+    ("pages", "leaf_pages", "wrong"),
     [
         pytest.param([(1, 2, branch([(b"a", 4), (b"b", 5)])), LEAF, LEAF], [4, 5], [], id="whole"),
         pytest.param([(1, 2, branch([(b"a", 4), (b"b", 4)])), LEAF], [4], [4096], id="a page twice"),
@@ -133,10 +133,10 @@ LEAF = (2, 1, leaf([(b"k", b"v")]))
         pytest.param([(1, 1, struct.pack("<IIQ", 16, 2000, 4)), LEAF], [], [3088], id="a key too long"),
     ],
 )
-def test_the_way_to_a_leaf_is_checked_and_its_neighbours_are_found(
-    pages: list[tuple[int, int, bytes]], found: list[int], wrong: list[int]
+def test_damaged_path_to_a_leaf_is_reported_and_its_neighbours_are_read(
+    pages: list[tuple[int, int, bytes]], leaf_pages: list[int], wrong: list[int]
 ) -> None:
-    assert walk(tree(*pages)) == (found, wrong)
+    assert walk(tree(*pages)) == (leaf_pages, wrong)
 
 
 @pytest.mark.parametrize(
@@ -148,37 +148,37 @@ def test_the_way_to_a_leaf_is_checked_and_its_neighbours_are_found(
         pytest.param(struct.pack("<IIII", 2, 16, 1, 1) + b"kv", id="an unknown flag"),
     ],
 )
-def test_a_leaf_that_breaks_the_format_is_left_out_by_itself(content: bytes) -> None:
+def test_damaged_leaf_is_skipped_and_its_neighbours_are_read(content: bytes) -> None:
     data = tree(LEAF, (2, 1, content), LEAF)
-    at = np.array([3072, 4096, 5120])
-    found = elements(data, at, at + 1024)
-    assert found.leaf_index.tolist() == [0, 2]
-    assert {place: damage.offset for place, damage in found.error_by_leaf.items()} == {1: 4096 + 16}
+    offsets = np.array([3072, 4096, 5120])
+    result = elements(data, offsets, offsets + 1024)
+    assert result.leaf_index.tolist() == [0, 2]
+    assert {place: damage.offset for place, damage in result.error_by_leaf.items()} == {1: 4096 + 16}
 
 
-def test_a_branch_within_a_value_is_refused_wherever_it_lies() -> None:
-    whole = database({b"key": [(b"a", b"1")]}, inline=[b"key"])
+def test_branch_page_inside_an_inline_value_is_refused() -> None:
+    sound_file = database({b"key": [(b"a", b"1")]}, inline=[b"key"])
     page = struct.pack("<QHHI", 0, 2, 1, 0)  # the leaf's header within the value: number, kind, elements
-    assert whole.count(page) == 1
-    at = whole.index(page)
-    file = whole[:at] + struct.pack("<QHHI", 0, 1, 65535, 0) + whole[at + 16 :]
+    assert sound_file.count(page) == 1
+    offset = sound_file.index(page)
+    file = sound_file[:offset] + struct.pack("<QHHI", 0, 1, 65535, 0) + sound_file[offset + 16 :]
     with pytest.raises(DecodeError) as damage:
-        held_in(file, b"key")
-    assert damage.value.offset == at + 8
+        bucket_pairs(file, b"key")
+    assert damage.value.offset == offset + 8
 
 
-def test_no_chain_of_pages_is_too_long() -> None:
+def test_too_long_chain_of_pages_is_refused() -> None:
     chain = [(1, 1, branch([(b"a", number + 1)])) for number in range(3, 60)]
     assert walk(tree(*chain, LEAF, count=61))[1] == [(3 + 32) * 1024]
 
 
 @settings(max_examples=examples(300), deadline=None)
 @given(st.data())
-def test_nothing_but_typed_errors_comes_out_of_damage(data: st.DataObject) -> None:
-    held = [(b"%03d" % number, bytes(number)) for number in range(120)]
-    file = bytearray(database({b"key": held}))
+def test_damaged_database_raises_only_typed_errors(data: st.DataObject) -> None:
+    key_values = [(b"%03d" % number, bytes(number)) for number in range(120)]
+    file = bytearray(database({b"key": key_values}))
     for _ in range(data.draw(st.integers(1, 4))):
         file[data.draw(st.integers(0, len(file) - 1))] = data.draw(st.integers(0, 255))
     cut = bytes(file[: data.draw(st.integers(0, len(file)))])
     for damaged in (bytes(file), cut):
-        assert within(refusal(lambda data: held_in(data, b"key"), damaged), damaged)
+        assert points_within(refusal(lambda data: bucket_pairs(data, b"key"), damaged), damaged)

@@ -16,13 +16,13 @@ from auditor.codecs.etcd.mvcc import KeyValue, decode_key_value, decode_revision
 from auditor.codecs.protobuf.pb.etcd_key_value_pb2 import EtcdKeyValue
 from auditor.errors import DecodeError
 from tests.codecs.bbolt_writer import revision
-from tests.codecs.damage import refusal, within
+from tests.codecs.damage import points_within, refusal
 
 SNAPSHOT = Path(__file__).parents[2] / "data" / "etcd" / "etcd-snapshot.db.gz"
 int64s = st.integers(0, 2**63 - 1)
 
 
-def taken(pairs: list[tuple[bytes, bytes]]) -> tuple[memoryview, Elements]:
+def as_leaf(pairs: list[tuple[bytes, bytes]]) -> tuple[memoryview, Elements]:
     """Keys and values one after another, as in a leaf, and where they are."""
     ends = np.cumsum([0, *(len(part) for pair in pairs for part in pair)])
     data = memoryview(b"".join(part for pair in pairs for part in pair) + bytes(32))
@@ -31,7 +31,7 @@ def taken(pairs: list[tuple[bytes, bytes]]) -> tuple[memoryview, Elements]:
     return data, Elements(rows, ends[0:-1:2], ends[1::2], ends[2::2], flags, {})
 
 
-def test_a_real_servers_changes_are_read() -> None:
+def test_changes_of_a_real_server_are_read() -> None:
     data = memoryview(gzip.decompress(SNAPSHOT.read_bytes()))
     meta = read_meta(data)
     root = bucket(data, meta, b"key")
@@ -52,16 +52,16 @@ def test_a_real_servers_changes_are_read() -> None:
         st.tuples(int64s, int64s, st.booleans(), st.binary(min_size=1, max_size=300), st.binary()), min_size=1
     )
 )
-def test_many_changes_are_read_at_once_as_one_by_one(
+def test_batch_decoding_of_changes_returns_every_row(
     rows: list[tuple[int, int, bool, bytes, bytes]],
 ) -> None:
-    data, found = taken(
+    data, leaf = as_leaf(
         [
-            (revision(main, sub, gone), EtcdKeyValue(key=key, value=value).SerializeToString())
-            for main, sub, gone, key, value in rows
+            (revision(main, sub, is_deleted), EtcdKeyValue(key=key, value=value).SerializeToString())
+            for main, sub, is_deleted, key, value in rows
         ]
     )
-    stamps = revisions(data, found)
+    stamps = revisions(data, leaf)
     assert stamps.is_valid.all()
     assert list(
         zip(
@@ -71,7 +71,7 @@ def test_many_changes_are_read_at_once_as_one_by_one(
             strict=True,
         )
     ) == [row[:3] for row in rows]
-    begin, end = key_spans(data, found)
+    begin, end = key_spans(data, leaf)
     assert [bytes(data[a:b]) for a, b in zip(begin.tolist(), end.tolist(), strict=True)] == [
         row[3] for row in rows
     ]
@@ -90,9 +90,9 @@ def test_many_changes_are_read_at_once_as_one_by_one(
         revision(1, -1),
     ],
 )
-def test_what_is_no_revision_is_not_taken_for_one(key: bytes) -> None:
-    data, found = taken([(revision(1), b""), (key, b""), (revision(2), b"")])
-    assert revisions(data, found).is_valid.tolist() == [True, False, True]
+def test_invalid_revision_key_is_marked_invalid_and_refused(key: bytes) -> None:
+    data, leaf = as_leaf([(revision(1), b""), (key, b""), (revision(2), b"")])
+    assert revisions(data, leaf).is_valid.tolist() == [True, False, True]
     with pytest.raises(DecodeError):
         decode_revision(key)
 
@@ -108,9 +108,9 @@ def test_what_is_no_revision_is_not_taken_for_one(key: bytes) -> None:
         pytest.param(b"\x0a\x80\x80\x01" + bytes(16384), id="a key of 16 KiB"),
     ],
 )
-def test_a_value_that_does_not_begin_with_its_key_is_told_apart(value: bytes) -> None:
-    data, found = taken([(revision(1), b"\x0a\x01a"), (revision(2), value), (revision(3), b"\x0a\x01b")])
-    begin, end = key_spans(data, found)
+def test_value_without_a_leading_key_gets_no_key_span(value: bytes) -> None:
+    data, leaf = as_leaf([(revision(1), b"\x0a\x01a"), (revision(2), value), (revision(3), b"\x0a\x01b")])
+    begin, end = key_spans(data, leaf)
     assert (begin[1], end[1]) == (-1, -1)
     assert bytes(data[begin[2] : end[2]]) == b"b"
 
@@ -118,16 +118,16 @@ def test_a_value_that_does_not_begin_with_its_key_is_told_apart(value: bytes) ->
 @pytest.mark.parametrize(
     ("damaged", "offset"), [(b"\x0a\x05abcd", 0), (b"\x0a\x01a\x10\xff", 3), (b"", 0), (b"\x07", 0)]
 )
-def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int) -> None:
+def test_key_value_damage_is_refused_with_its_offset(damaged: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         decode_key_value(damaged)
     assert damage.value.offset == offset
 
 
 @given(st.binary(max_size=60))
-def test_nothing_but_typed_errors_comes_out_of_damage(damaged: bytes) -> None:
-    assert within(refusal(decode_key_value, damaged), damaged)
-    assert within(refusal(decode_revision, damaged), damaged)
-    data, found = taken([(damaged, damaged), (struct.pack("<I", len(damaged)), b"")])
-    revisions(data, found)
-    key_spans(data, found)
+def test_damaged_key_value_raises_only_typed_errors(damaged: bytes) -> None:
+    assert points_within(refusal(decode_key_value, damaged), damaged)
+    assert points_within(refusal(decode_revision, damaged), damaged)
+    data, leaf = as_leaf([(damaged, damaged), (struct.pack("<I", len(damaged)), b"")])
+    revisions(data, leaf)
+    key_spans(data, leaf)

@@ -16,23 +16,23 @@ from tests.codecs.metadata_vectors import bytes_of, vectors
 HEAD = b"quorumSize: 1\nensembleSize: 1\nlength: 0\nstate: OPEN\n"
 
 
-def test_what_servers_wrote_takes_the_short_way() -> None:
-    written = [bytes_of(vector) for vector in vectors("metadata") if vector["version"] == 2]
+def test_fast_parser_reads_nearly_all_server_metadata() -> None:
+    texts = [bytes_of(vector) for vector in vectors("metadata") if vector["version"] == 2]
     # The rest has numbers of 19 digits, which the short way leaves to the long one.
-    assert sum(read_as_written(each, 30) is None for each in written) < 0.1 * len(written)
+    assert sum(read_as_written(text, 30) is None for text in texts) < 0.1 * len(texts)
     assert read_as_written(V2_OPEN, 30)
 
 
 @given(messages)
-def test_the_short_way_reads_what_the_long_one_reads(message: LedgerMetadataFormat) -> None:
-    written = text_format.MessageToString(message).encode()
-    found = read_as_written(written, 0)
-    if found is None:
+def test_fast_parser_and_full_parser_read_the_same_message(message: LedgerMetadataFormat) -> None:
+    text = text_format.MessageToString(message).encode()
+    fast_result = read_as_written(text, 0)
+    if fast_result is None:
         return
-    read = proto_text.parse(LedgerMetadataFormat, written, "metadata")
-    if read.HasField("password"):
-        read.password = b""
-    assert found == read
+    full_result = proto_text.parse(LedgerMetadataFormat, text, "metadata")
+    if full_result.HasField("password"):
+        full_result.password = b""
+    assert fast_result == full_result
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_the_short_way_reads_what_the_long_one_reads(message: LedgerMetadataForm
         pytest.param(b'password: ""\nackQuorumSize: 1\nctime: -1\n', id="numbers"),
     ],
 )
-def test_these_lines_are_no_trouble(lines: bytes) -> None:
+def test_fast_parser_accepts_escapes_and_numbers(lines: bytes) -> None:
     assert read_as_written(HEAD + lines, 0)
 
 
@@ -77,5 +77,5 @@ def test_these_lines_are_no_trouble(lines: bytes) -> None:
         pytest.param(HEAD + b'customMetadata {\n  key: "a"\n  value: "b"\n}\nctime: 1\n', id="ctime last"),
     ],
 )
-def test_what_is_not_as_the_server_writes_it_is_left_to_the_long_way(text: bytes) -> None:
+def test_fast_parser_declines_text_that_no_server_writes(text: bytes) -> None:
     assert read_as_written(text, 0) is None

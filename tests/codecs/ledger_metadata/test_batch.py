@@ -29,7 +29,7 @@ Row = LedgerMetadata | tuple[str, int]
 
 def rows(columns: LedgerColumns) -> list[Row]:
     """The batch put together again, row by row: metadata, or why there is none. A batch has no ctoken."""
-    found: list[Row] = []
+    metadata_rows: list[Row] = []
     segments = list(pairwise(accumulate(columns.segment_counts.tolist(), initial=0)))
     members = list(pairwise(accumulate(columns.member_counts.tolist(), initial=0)))
     customs = list(pairwise(accumulate(columns.custom_counts.tolist(), initial=0)))
@@ -42,7 +42,7 @@ def rows(columns: LedgerColumns) -> list[Row]:
             assert (columns.format[row], columns.state[row], columns.has_ctime[row]) == (0, 0, False)
             assert columns.segment_counts[row] == columns.custom_counts[row] == 0
             assert row not in columns.rules
-            found.append(columns.damage[row])
+            metadata_rows.append(columns.damage[row])
             continue
         custom = slice(*customs[row])
         metadata = LedgerMetadata(
@@ -54,7 +54,8 @@ def rows(columns: LedgerColumns) -> list[Row]:
             length=int(columns.length[row]),
             last_entry_id=int(columns.last_entry_id[row]),
             segments=tuple(
-                Segment(firsts[at], tuple(names[slice(*members[at])])) for at in range(*segments[row])
+                Segment(firsts[index], tuple(names[slice(*members[index])]))
+                for index in range(*segments[row])
             ),
             digest_type=DIGEST_NAMES[columns.digest_type[row]],
             ctime=int(columns.ctime[row]) if columns.has_ctime[row] else None,
@@ -62,28 +63,28 @@ def rows(columns: LedgerColumns) -> list[Row]:
             has_password=bool(columns.has_password[row]),
         )
         assert columns.rules.get(row, ()) == broken_rules(metadata)
-        found.append(metadata)
-    return found
+        metadata_rows.append(metadata)
+    return metadata_rows
 
 
-def alone(value: bytes) -> Row:
+def decode_row(value: bytes) -> Row:
     try:
-        read = parse(value)
+        metadata = parse(value)
     except DecodeError as damage:
         return damage.reason, damage.offset
     return LedgerMetadata(
-        read.format_version,
-        read.ensemble_size,
-        read.write_quorum,
-        read.ack_quorum,
-        read.state,
-        read.length,
-        read.last_entry_id,
-        read.segments,
-        read.digest_type,
-        read.ctime,
-        custom_metadata=read.custom_metadata,
-        has_password=read.has_password,
+        metadata.format_version,
+        metadata.ensemble_size,
+        metadata.write_quorum,
+        metadata.ack_quorum,
+        metadata.state,
+        metadata.length,
+        metadata.last_entry_id,
+        metadata.segments,
+        metadata.digest_type,
+        metadata.ctime,
+        custom_metadata=metadata.custom_metadata,
+        has_password=metadata.has_password,
     )
 
 
@@ -91,10 +92,10 @@ def v2(message: LedgerMetadataFormat) -> bytes:
     return MAGIC + b"2\n" + text_format.MessageToString(message).encode()
 
 
-def test_one_batch_reads_all_that_java_reads() -> None:
-    given_ = [*vectors("metadata"), *vectors("metadataCorrupt")]
-    read = rows(decode_batch([bytes_of(vector) for vector in given_]))
-    for vector, row in zip(given_, read, strict=True):
+def test_batch_decoding_matches_java() -> None:
+    java_vectors = [*vectors("metadata"), *vectors("metadataCorrupt")]
+    decoded_rows = rows(decode_batch([bytes_of(vector) for vector in java_vectors]))
+    for vector, row in zip(java_vectors, decoded_rows, strict=True):
         if "decoded" in vector:
             assert isinstance(row, LedgerMetadata)
             assert without_store(described(row)) == without_store(expected(vector["decoded"]))
@@ -108,7 +109,7 @@ def without_store(decoded: Vector) -> Vector:
 
 
 @pytest.mark.parametrize("corpus", ["interleaved-hier", "flat-v1"])
-def test_a_real_cluster_is_one_batch(corpus: str) -> None:
+def test_real_cluster_is_decoded_as_one_batch(corpus: str) -> None:
     ledgers = corpus_ledgers(corpus)
     columns = decode_batch([data for _, data, _, _ in ledgers])
     assert columns.rules == {}
@@ -149,31 +150,33 @@ def sound_messages(draw: st.DrawFn, *, escaped: bool = True) -> LedgerMetadataFo
     )
 
 
-def together(values: list[bytes], version: int) -> list[bool]:
+def batch_readable(values: list[bytes], version: int) -> list[bool]:
     """Which of them, all of one format, are read together."""
-    read = READER_BY_VERSION[version](ByteColumn.from_values(values), len(MAGIC) + 2)
-    return [bool(sound) for sound in decode_sound_ledgers(read)[0]]
+    fields = READER_BY_VERSION[version](ByteColumn.from_values(values), len(MAGIC) + 2)
+    return [bool(sound) for sound in decode_sound_ledgers(fields)[0]]
 
 
 @given(
     st.lists(st.one_of(sound_messages().map(v3), sound_messages().map(v2), st.binary(max_size=9)), max_size=9)
 )
-def test_sound_ledgers_are_read_together_and_say_what_they_say_alone(batch: list[bytes]) -> None:
-    assert all(together([value for value in batch if value.startswith(MAGIC + b"3")], 3))
-    assert rows(decode_batch(batch)) == [alone(value) for value in batch]
+def test_sound_ledgers_decode_equally_in_a_batch_and_row_by_row(batch: list[bytes]) -> None:
+    assert all(batch_readable([value for value in batch if value.startswith(MAGIC + b"3")], 3))
+    assert rows(decode_batch(batch)) == [decode_row(value) for value in batch]
 
 
 @given(st.lists(sound_messages(escaped=False).map(v2), max_size=9))
-def test_text_as_the_server_writes_it_is_read_together(batch: list[bytes]) -> None:
-    assert all(together(batch, 2))
+def test_text_written_by_the_server_is_decoded_in_a_batch(batch: list[bytes]) -> None:
+    assert all(batch_readable(batch, 2))
 
 
 @pytest.mark.parametrize("corpus", ["interleaved-hier", "flat-v1"])
-def test_what_real_clusters_write_is_read_together(corpus: str) -> None:
-    written = [data for _, data, _, _ in corpus_ledgers(corpus)]
+def test_metadata_of_real_clusters_is_decoded_in_a_batch(corpus: str) -> None:
+    payloads = [data for _, data, _, _ in corpus_ledgers(corpus)]
     for version in READER_BY_VERSION:
         assert all(
-            together([value for value in written if value.startswith(MAGIC + b"%d\n" % version)], version)
+            batch_readable(
+                [value for value in payloads if value.startswith(MAGIC + b"%d\n" % version)], version
+            )
         )
 
 
@@ -192,7 +195,7 @@ def lines_out_of_order(draw: st.DrawFn, text: bytes) -> bytes:
 def v1(message: LedgerMetadataFormat) -> bytes:
     """A ledger in format 1, which keeps less of it."""
     head = [f"{message.quorumSize}", f"{message.ensembleSize}", f"{message.length}"]
-    segments = ["\t".join([f"{each.firstEntryId}", *each.ensembleMember]) for each in message.segment]
+    segments = ["\t".join([f"{part.firstEntryId}", *part.ensembleMember]) for part in message.segment]
     ends = {
         LedgerMetadataFormat.OPEN: "",
         LedgerMetadataFormat.IN_RECOVERY: "-102\tCLOSED",
@@ -202,8 +205,8 @@ def v1(message: LedgerMetadataFormat) -> bytes:
 
 
 @given(st.lists(sound_messages().map(v1), max_size=9))
-def test_lines_as_the_server_wrote_them_are_read(batch: list[bytes]) -> None:
-    assert rows(decode_batch(batch)) == [alone(value) for value in batch]
+def test_lines_written_by_the_server_decode_equally_in_a_batch_and_row_by_row(batch: list[bytes]) -> None:
+    assert rows(decode_batch(batch)) == [decode_row(value) for value in batch]
 
 
 plain_text = sound_messages(escaped=False).map(v2)
@@ -227,9 +230,9 @@ values = st.one_of(
 
 
 @given(st.lists(values, max_size=6), st.sampled_from([0, MIN_STEP_MESSAGES]))
-def test_a_row_among_others_says_what_it_says_alone(batch: list[bytes], others: int) -> None:
-    found = rows(decode_batch(batch + [V3_CLOSED] * others))
-    assert found == [alone(value) for value in batch] + [alone(V3_CLOSED)] * others
+def test_row_decodes_equally_among_many_rows_and_by_itself(batch: list[bytes], others: int) -> None:
+    decoded_rows = rows(decode_batch(batch + [V3_CLOSED] * others))
+    assert decoded_rows == [decode_row(value) for value in batch] + [decode_row(V3_CLOSED)] * others
 
 
 def giant(segments: int) -> LedgerMetadataFormat:
@@ -256,29 +259,31 @@ def giant(segments: int) -> LedgerMetadataFormat:
 
 
 @pytest.mark.parametrize("write", [v1, v2, v3])
-def test_a_giant_ledger_is_read_with_the_others(write: Callable[[LedgerMetadataFormat], bytes]) -> None:
+def test_giant_ledger_is_decoded_in_a_batch(write: Callable[[LedgerMetadataFormat], bytes]) -> None:
     # More than a mebibyte in each format.
     batch = [write(giant(1)), write(giant(28_000)), write(giant(2))]
     version = int(chr(batch[0][len(MAGIC)]))
-    assert version not in READER_BY_VERSION or all(together(batch, version))
-    assert rows(decode_batch(batch)) == [alone(value) for value in batch]
+    assert version not in READER_BY_VERSION or all(batch_readable(batch, version))
+    assert rows(decode_batch(batch)) == [decode_row(value) for value in batch]
 
 
 @given(st.sampled_from([v1, v2, v3]).map(lambda write: write(giant(150))).flatmap(mutations), st.booleans())
-def test_a_damaged_giant_says_what_it_says_alone(value: bytes, among_many: bool) -> None:
-    others = [V3_CLOSED] * (MIN_STEP_MESSAGES if among_many else 1)
-    assert rows(decode_batch([value, *others])) == [alone(value), *map(alone, others)]
+def test_damaged_giant_ledger_decodes_equally_in_a_batch_and_by_itself(
+    value: bytes, among_many: bool
+) -> None:
+    neighbours = [V3_CLOSED] * (MIN_STEP_MESSAGES if among_many else 1)
+    assert rows(decode_batch([value, *neighbours])) == [decode_row(value), *map(decode_row, neighbours)]
 
 
-def test_a_message_beyond_the_limit_is_damage_in_a_batch_as_it_is_alone() -> None:
+def test_message_beyond_the_size_limit_is_damage_in_a_batch() -> None:
     message = giant(1)
     message.customMetadata[0].value = bytes(MAX_MESSAGE_BYTES)
     batch = [V3_CLOSED, v3(message)]
-    assert rows(decode_batch(batch)) == [alone(value) for value in batch]
+    assert rows(decode_batch(batch)) == [decode_row(value) for value in batch]
 
 
 @given(st.lists(st.tuples(st.sampled_from([b"", b"\n", b'"\n\t', b"\x00\x0a}"]), values), max_size=6))
-def test_what_lies_between_values_in_their_buffer_is_nothing(laid: list[tuple[bytes, bytes]]) -> None:
+def test_bytes_between_values_in_a_buffer_are_ignored(laid: list[tuple[bytes, bytes]]) -> None:
     octets, starts = b"", []
     for between, value in laid:
         starts.append(len(octets + between))
@@ -286,10 +291,10 @@ def test_what_lies_between_values_in_their_buffer_is_nothing(laid: list[tuple[by
     begins = np.array(starts, np.int64)
     ends = begins + np.array([len(value) for _, value in laid], np.int64)
     column = ByteColumn(np.frombuffer(octets + b'"\n', np.uint8), begins, ends)
-    assert rows(decode_batch(column)) == [alone(value) for _, value in laid]
+    assert rows(decode_batch(column)) == [decode_row(value) for _, value in laid]
 
 
-def test_strings_that_are_no_utf_8_are_read_as_the_server_reads_them() -> None:
+def test_invalid_utf_8_strings_are_decoded_as_the_server_does() -> None:
     bad = bytes.fromhex("330a 10 0801 1001 1800 2801 3206 0a02ff41 1000")
     columns = decode_batch([MAGIC + bad])
     assert [columns.bookies[member] for member in columns.members] == ["\ufffdA"]
@@ -297,7 +302,7 @@ def test_strings_that_are_no_utf_8_are_read_as_the_server_reads_them() -> None:
 
 
 @given(st.sampled_from([V2_OPEN, V3_OPEN]), st.integers(1, 100))
-def test_one_bad_row_leaves_the_others_alone(golden: bytes, cut: int) -> None:
+def test_damaged_row_does_not_affect_its_neighbours(golden: bytes, cut: int) -> None:
     columns = decode_batch([golden, golden[:-cut], golden])
     first, _, last = rows(columns)
-    assert first == last == alone(golden)
+    assert first == last == decode_row(golden)

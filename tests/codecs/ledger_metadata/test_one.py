@@ -11,7 +11,7 @@ from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.protobuf.wire import MAX_MESSAGE_BYTES
 from auditor.errors import DecodeError, RuleError
 from auditor.model.ledger_metadata import LedgerMetadata, LedgerState, Segment
-from tests.codecs.damage import refusal, within
+from tests.codecs.damage import points_within, refusal
 from tests.codecs.ledger_strategies import messages, mutations
 from tests.codecs.metadata_vectors import Vector, bytes_of, corpus_ledgers, described, expected, vectors
 
@@ -79,23 +79,23 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize(("golden", "metadata"), GOLDEN.values(), ids=GOLDEN.keys())
-def test_what_a_server_wrote_is_read(golden: bytes, metadata: LedgerMetadata) -> None:
+def test_metadata_written_by_a_server_is_decoded(golden: bytes, metadata: LedgerMetadata) -> None:
     assert decode(golden) == metadata
 
 
-def test_the_text_form_says_the_same_as_the_binary_one() -> None:
+def test_text_and_binary_formats_decode_to_the_same_metadata() -> None:
     assert len(V2_OPEN) == 299
     assert described(decode(V2_OPEN)) == described(OPEN) | {"metadataFormatVersion": 2}
 
 
 @pytest.mark.parametrize("vector", vectors("metadata"), ids=lambda v: f"{v['version']}-{v['ledgerId']}")
-def test_we_read_what_java_reads(vector: Vector) -> None:
+def test_metadata_is_decoded_as_java_decodes_it(vector: Vector) -> None:
     metadata = decode(bytes_of(vector), vector["metadataStoreCtime"])
     assert described(metadata) == expected(vector["decoded"])
 
 
 @pytest.mark.parametrize("vector", vectors("metadataCorrupt"), ids=lambda v: f"{v['kind']}-{v['ledgerId']}")
-def test_we_refuse_what_java_refuses_and_repair_what_it_repairs(vector: Vector) -> None:
+def test_corrupt_metadata_is_refused_or_repaired_as_java_does(vector: Vector) -> None:
     if "decoded" in vector:
         assert described(decode(bytes_of(vector))) == expected(vector["decoded"])
         return
@@ -106,10 +106,10 @@ def test_we_refuse_what_java_refuses_and_repair_what_it_repairs(vector: Vector) 
 
 
 @pytest.mark.parametrize(("corpus", "ledgers"), [("interleaved-hier", 70), ("flat-v1", 54)])
-def test_every_ledger_of_a_real_cluster_is_read_as_java_reads_it(corpus: str, ledgers: int) -> None:
-    found = corpus_ledgers(corpus)
-    assert len(found) == ledgers
-    for rel, data, ctime, decoded in found:
+def test_every_ledger_of_a_real_cluster_is_decoded_as_java_decodes_it(corpus: str, ledgers: int) -> None:
+    corpus_rows = corpus_ledgers(corpus)
+    assert len(corpus_rows) == ledgers
+    for rel, data, ctime, decoded in corpus_rows:
         assert described(decode(data, ctime)) == expected(decoded), rel
 
 
@@ -123,7 +123,9 @@ def v3(message: LedgerMetadataFormat) -> bytes:
 
 
 @given(messages, st.one_of(st.none(), st.integers(0, 2**62)))
-def test_what_a_message_says_is_kept(message: LedgerMetadataFormat, store_ctime: int | None) -> None:
+def test_message_fields_are_kept_in_the_metadata(
+    message: LedgerMetadataFormat, store_ctime: int | None
+) -> None:
     metadata = parse(v3(message), store_ctime)
     closed = message.state == LedgerMetadataFormat.CLOSED
     assert metadata.write_quorum == message.quorumSize
@@ -136,22 +138,22 @@ def test_what_a_message_says_is_kept(message: LedgerMetadataFormat, store_ctime:
 
 
 @given(messages.filter(lambda message: message.segment))
-def test_a_refused_ledger_comes_with_its_values(message: LedgerMetadataFormat) -> None:
+def test_refused_ledger_error_carries_the_parsed_values(message: LedgerMetadataFormat) -> None:
     refused = refusal(decode, v3(message))
     assert refused is None or (isinstance(refused, RuleError) and refused.value == parse(v3(message)))
 
 
-def test_what_follows_the_message_is_ignored() -> None:
+def test_bytes_after_the_message_are_ignored() -> None:
     assert decode(V3_OPEN + b"and more") == OPEN
 
 
 @pytest.mark.parametrize("version", [b"03", b"+3", b"000000003"])
-def test_a_version_may_be_written_oddly(version: bytes) -> None:
+def test_version_with_a_plus_sign_or_leading_zeros_is_accepted(version: bytes) -> None:
     assert decode(MAGIC + version + V3_OPEN[29:]) == OPEN
 
 
 @given(st.sampled_from([V3_OPEN, V3_CLOSED, V3_IN_RECOVERY]), st.data())
-def test_a_cut_message_is_refused_and_never_guessed(golden: bytes, data: st.DataObject) -> None:
+def test_truncated_message_is_refused_at_an_offset_inside_it(golden: bytes, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(golden) - 1))
     with pytest.raises(DecodeError) as damage:
         decode(golden[:cut])
@@ -165,8 +167,8 @@ def test_a_cut_message_is_refused_and_never_guessed(golden: bytes, data: st.Data
         st.sampled_from([V1_CLOSED, V2_OPEN, V3_OPEN, V3_CLOSED, V3_IN_RECOVERY]).flatmap(mutations),
     )
 )
-def test_nothing_but_typed_errors_comes_out_of_damage(damaged: bytes) -> None:
-    assert within(refusal(decode, damaged), damaged)
+def test_damaged_metadata_raises_only_typed_errors(damaged: bytes) -> None:
+    assert points_within(refusal(decode, damaged), damaged)
 
 
 SEGMENT_CUT = MAGIC + bytes.fromhex("330a 0e 0802 1003 1800 2801 3204 0a0e3132")
@@ -190,13 +192,13 @@ SEGMENT_CUT = MAGIC + bytes.fromhex("330a 0e 0802 1003 1800 2801 3204 0a0e3132")
         pytest.param(MAGIC + b"3\n\x64" + b"\x0b" * 100, 131, id="groups in groups"),
     ],
 )
-def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int) -> None:
+def test_metadata_damage_is_refused_with_its_offset(damaged: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         decode(damaged)
     assert damage.value.offset == offset
 
 
-def test_a_message_too_large_to_be_one_is_refused_before_it_is_read() -> None:
+def test_message_above_the_size_limit_is_refused() -> None:
     size = MAX_MESSAGE_BYTES + 1
     prefix = bytes([size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14 & 0x7F | 0x80, size >> 21])
     with pytest.raises(DecodeError) as damage:
@@ -205,6 +207,6 @@ def test_a_message_too_large_to_be_one_is_refused_before_it_is_read() -> None:
 
 
 @pytest.mark.parametrize("version", [b"1", b"2"])
-def test_a_hundred_megabytes_of_digits_are_refused_before_they_are_read(version: bytes) -> None:
+def test_hundred_megabytes_of_digits_are_refused(version: bytes) -> None:
     with pytest.raises(DecodeError):
         decode(MAGIC + version + b"\n" + b"1" * 100_000_000)

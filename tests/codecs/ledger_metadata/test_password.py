@@ -14,11 +14,11 @@ from auditor.errors import DecodeError
 from tests.codecs.ledger_metadata.test_one import v3
 from tests.codecs.ledger_strategies import messages
 from tests.codecs.metadata_vectors import bytes_of, vectors
-from tests.codecs.test_secrets import PARTS, SECRET, keeping_secret
+from tests.codecs.test_secrets import PARTS, SECRET, with_secret
 
 
-@given(messages.map(keeping_secret))
-def test_all_but_the_password_stays(message: LedgerMetadataFormat) -> None:
+@given(messages.map(with_secret))
+def test_without_password_keeps_all_other_fields(message: LedgerMetadataFormat) -> None:
     for data in (v3(message), MAGIC + b"2\n" + text_format.MessageToString(message).encode()):
         cut = without_password(data)
         assert parse(cut) == parse(data)
@@ -28,14 +28,14 @@ def test_all_but_the_password_stays(message: LedgerMetadataFormat) -> None:
 
 
 @given(messages)
-def test_metadata_without_a_password_stays_as_it_is(message: LedgerMetadataFormat) -> None:
+def test_metadata_without_a_password_is_unchanged(message: LedgerMetadataFormat) -> None:
     message.ClearField("password")
     for data in (v3(message), MAGIC + b"2\n" + text_format.MessageToString(message).encode()):
         assert without_password(data) == data
 
 
 @pytest.mark.parametrize("version", [b"2\n", b"3\n", b"3\n\x7f", b"1\n", b"4\n", b"", b"x"])
-def test_of_what_cannot_be_decoded_nothing_is_left_but_its_header(version: bytes) -> None:
+def test_undecodable_metadata_is_cut_to_its_header(version: bytes) -> None:
     cut = without_password(MAGIC + version + b'password: "' + SECRET.encode())
     assert cut in (b"", MAGIC + version[:2])
     with pytest.raises(DecodeError):
@@ -43,25 +43,25 @@ def test_of_what_cannot_be_decoded_nothing_is_left_but_its_header(version: bytes
     assert without_password(SECRET.encode()) == b""
 
 
-def test_what_follows_the_message_is_left_out() -> None:
+def test_bytes_after_the_message_are_removed() -> None:
     data = v3(LedgerMetadataFormat(quorumSize=1, ensembleSize=1, length=0, state=LedgerMetadataFormat.OPEN))
     assert without_password(data + SECRET.encode()) == data
 
 
-def test_metadata_of_a_server_means_the_same_without_its_password() -> None:
-    seen = 0
+def test_server_metadata_parses_equally_without_its_password() -> None:
+    password_count = 0
     for vector in vectors("metadata"):
         data = bytes_of(vector)
         password = bytes.fromhex(vector["decoded"]["password"])
         cut = without_password(data)
         assert parse(cut) == parse(data)
         if len(password) >= 4:
-            seen += 1
+            password_count += 1
             assert password not in cut
-    assert seen > 3
+    assert password_count > 3
 
 
 @given(st.integers(0, 2**64 - 1))
-def test_a_number_is_read_as_it_was_written(number: int) -> None:
-    written = encode_varint(number)
-    assert varint(written, 0, len(written)) == (number, len(written))
+def test_encoded_varint_is_read_back(number: int) -> None:
+    data = encode_varint(number)
+    assert varint(data, 0, len(data)) == (number, len(data))

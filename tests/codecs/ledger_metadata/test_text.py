@@ -20,7 +20,7 @@ def test_a_ledger_without_a_last_line_is_open() -> None:
     assert (metadata.state, metadata.length, metadata.last_entry_id) == (LedgerState.OPEN, 0, -1)
 
 
-def test_closed_at_minus_102_means_in_recovery() -> None:
+def test_last_entry_minus_102_means_in_recovery() -> None:
     assert decode(V1 + b"-102\tCLOSED").state is LedgerState.IN_RECOVERY
 
 
@@ -30,16 +30,16 @@ def test_an_empty_ledger_is_closed_at_minus_one() -> None:
 
 
 @pytest.mark.parametrize("after", [b"\n", b"\r\n", b"\n9\tc:1\td:2\n", b"\tand more"])
-def test_what_follows_closed_is_ignored(after: bytes) -> None:
+def test_text_after_closed_is_ignored(after: bytes) -> None:
     assert decode(V1 + b"4\tCLOSED" + after).last_entry_id == 4
 
 
-def test_the_stores_ctime_is_not_for_format_1() -> None:
+def test_store_ctime_is_not_used_for_format_1() -> None:
     assert decode(V1, store_ctime=7).ctime is None
     assert decode(V2 + b"state: OPEN", store_ctime=7).ctime == 7
 
 
-def test_a_digest_without_a_password_does_not_count_and_one_is_assumed_with_it() -> None:
+def test_digest_needs_a_password_and_defaults_to_crc32() -> None:
     assert decode(V2 + b"state: OPEN digestType: HMAC").digest_type is None
     assert decode(V2 + b'state: OPEN password: ""').digest_type == "CRC32"
 
@@ -64,7 +64,7 @@ def test_closed_without_a_last_entry_is_closed_at_0() -> None:
         pytest.param(V2 + b"state: OPEN\ncolour: 3", len(V2) + 12, id="an unknown field"),
     ],
 )
-def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int) -> None:
+def test_text_damage_is_refused_with_its_offset(damaged: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         decode(damaged)
     assert damage.value.offset == offset
@@ -80,7 +80,7 @@ def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int) -> None:
         pytest.param(MAGIC + b"1\n1\n1\n0\n", "no-segment", id="no segment"),
     ],
 )
-def test_a_broken_rule_is_named_and_the_values_are_there(data: bytes, rule: str) -> None:
+def test_broken_rule_error_has_its_name_and_the_values(data: bytes, rule: str) -> None:
     with pytest.raises(RuleError) as refused:
         decode(data)
     assert refused.value.rule == rule

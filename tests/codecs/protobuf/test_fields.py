@@ -40,15 +40,15 @@ bodies = st.builds(lambda message, tail: message.SerializeToString() + b"".join(
 
 @given(st.lists(bodies, max_size=8), fews)
 def test_sound_messages_are_read_as_the_library_reads_them(given_: list[bytes], few: int) -> None:
-    found = read(given_, few)
-    segments = found.blobs[SEGMENT]
+    fields = read(given_, few)
+    segments = fields.blobs[SEGMENT]
     for row, body in enumerate(given_):
         message = LedgerMetadataFormat.FromString(body)
-        assert not found.needs_strict_parser[row]
+        assert not fields.needs_strict_parser[row]
         for number, name in NAMES.items():
-            assert found.is_present[number][row] == message.HasField(name)
-            assert found.numbers[number][row] == getattr(message, name)
-        assert found.is_present[PASSWORD][row] == message.HasField("password")
+            assert fields.is_present[number][row] == message.HasField(name)
+            assert fields.numbers[number][row] == getattr(message, name)
+        assert fields.is_present[PASSWORD][row] == message.HasField("password")
         assert int((segments.owners == row).sum()) == len(message.segment)
     assert segments.owners.tolist() == sorted(segments.owners.tolist())
 
@@ -59,24 +59,26 @@ golden = LedgerMetadataFormat(
 
 
 @given(st.lists(st.one_of(st.just(golden), mutations(golden)), max_size=5), fews)
-def test_what_the_library_refuses_or_reads_otherwise_is_odd(given_: list[bytes], few: int) -> None:
-    found = read(given_, few)
+def test_message_that_the_library_reads_differently_needs_the_strict_parser(
+    given_: list[bytes], few: int
+) -> None:
+    fields = read(given_, few)
     for row, body in enumerate(given_):
-        if found.needs_strict_parser[row]:
+        if fields.needs_strict_parser[row]:
             continue
         try:
             message = LedgerMetadataFormat.FromString(body)
         except DecodeError:
             pytest.fail(f"{body.hex()} is broken, and was read")
         for number, name in NAMES.items():
-            assert (found.is_present[number][row], found.numbers[number][row]) == (
+            assert (fields.is_present[number][row], fields.numbers[number][row]) == (
                 message.HasField(name),
                 getattr(message, name),
             )
 
 
 @given(st.lists(st.one_of(bodies, bodies.flatmap(mutations)), max_size=5))
-def test_walks_and_steps_name_the_same_messages_odd_and_read_the_others_alike(given_: list[bytes]) -> None:
+def test_walks_and_steps_read_the_same_fields_and_mark_the_same_messages(given_: list[bytes]) -> None:
     walked, stepped = read(given_, MIN_STEP_MESSAGES), read(given_, 1)
     fine = ~stepped.needs_strict_parser
     assert walked.needs_strict_parser.tolist() == stepped.needs_strict_parser.tolist()
@@ -84,11 +86,11 @@ def test_walks_and_steps_name_the_same_messages_odd_and_read_the_others_alike(gi
         assert walked.numbers[number][fine].tolist() == stepped.numbers[number][fine].tolist()
     for number in (PASSWORD, SEGMENT):
         assert walked.is_present[number][fine].tolist() == stepped.is_present[number][fine].tolist()
-        ours, theirs = walked.blobs[number], stepped.blobs[number]
-        mine, others = fine[ours.owners], fine[theirs.owners]
-        assert ours.owners[mine].tolist() == theirs.owners[others].tolist()
-        assert ours.starts[mine].tolist() == theirs.starts[others].tolist()
-        assert ours.ends[mine].tolist() == theirs.ends[others].tolist()
+        walked_blobs, stepped_blobs = walked.blobs[number], stepped.blobs[number]
+        walked_rows, stepped_rows = fine[walked_blobs.owners], fine[stepped_blobs.owners]
+        assert walked_blobs.owners[walked_rows].tolist() == stepped_blobs.owners[stepped_rows].tolist()
+        assert walked_blobs.starts[walked_rows].tolist() == stepped_blobs.starts[stepped_rows].tolist()
+        assert walked_blobs.ends[walked_rows].tolist() == stepped_blobs.ends[stepped_rows].tolist()
 
 
 @pytest.mark.parametrize("few", [1, MIN_STEP_MESSAGES])
@@ -106,13 +108,15 @@ def test_walks_and_steps_name_the_same_messages_odd_and_read_the_others_alike(gi
         pytest.param("82010105", True, id="a tag of two bytes"),
     ],
 )
-def test_a_message_of_very_many_fields_is_as_odd_as_its_last(few: int, broken: str, odd: bool) -> None:
+def test_last_field_decides_whether_a_long_message_needs_the_strict_parser(
+    few: int, broken: str, odd: bool
+) -> None:
     segments = 3 * MIN_STEP_MESSAGES
     many = bytes.fromhex("3200" * segments + "1803" + "7801" * MIN_STEP_MESSAGES + broken)
-    found = read([golden, many, golden], few)
-    assert found.needs_strict_parser.tolist() == [False, odd, False]
-    assert np.count_nonzero(found.blobs[SEGMENT].owners == 1) == segments
-    assert found.numbers[3].tolist() == [300, 3, 300]
+    fields = read([golden, many, golden], few)
+    assert fields.needs_strict_parser.tolist() == [False, odd, False]
+    assert np.count_nonzero(fields.blobs[SEGMENT].owners == 1) == segments
+    assert fields.numbers[3].tolist() == [300, 3, 300]
 
 
 @pytest.mark.parametrize(

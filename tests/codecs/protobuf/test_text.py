@@ -12,14 +12,14 @@ from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.protobuf.pb.underreplication_pb2 import UnderreplicatedLedgerFormat
 from auditor.codecs.protobuf.text import MAX_TEXT_BYTES, parse, unescape
 from auditor.errors import DecodeError
-from tests.codecs.damage import refusal, within
+from tests.codecs.damage import points_within, refusal
 from tests.codecs.ledger_strategies import messages, mutations
 
-REST = b" ensembleSize: 1 length: 0 state: OPEN"
+OTHER_FIELDS = b" ensembleSize: 1 length: 0 state: OPEN"
 
 
 @given(messages, st.booleans(), st.booleans())
-def test_what_the_library_writes_is_read_back(
+def test_text_written_by_the_library_is_read_back(
     message: LedgerMetadataFormat, one_line: bool, angled: bool
 ) -> None:
     text = text_format.MessageToString(message, as_one_line=one_line, pointy_brackets=angled)
@@ -42,13 +42,13 @@ pieces = st.lists(
         lambda text: text.isascii() and b"\\" not in text.replace(b"\\x", b"").replace(b"\\u00", b"")
     )
 )
-def test_whatever_is_read_the_library_reads_alike(text: bytes) -> None:
+def test_text_is_read_as_the_library_reads_it(text: bytes) -> None:
     refused = refusal(read, text)
-    assert within(refused, text)
+    assert points_within(refused, text)
     if refused is None:
-        theirs = LedgerMetadataFormat()
-        text_format.Merge(text, theirs)
-        assert read(text) == theirs
+        expected = LedgerMetadataFormat()
+        text_format.Merge(text, expected)
+        assert read(text) == expected
 
 
 def read(text: bytes) -> LedgerMetadataFormat:
@@ -58,17 +58,17 @@ def read(text: bytes) -> LedgerMetadataFormat:
 @pytest.mark.parametrize(
     ("text", "quorum"),
     [
-        pytest.param(b"# a comment\nquorumSize: 2" + REST, 2, id="comment"),
-        pytest.param(b"quorumSize: 2," + REST, 2, id="comma"),
-        pytest.param(b"quorumSize:2;" + REST, 2, id="semicolon"),
-        pytest.param(b"quorumSize: 0x1f" + REST, 31, id="hexadecimal"),
-        pytest.param(b"quorumSize: 017" + REST, 15, id="octal"),
-        pytest.param(b"quorumSize: 1 quorumSize: 2" + REST, 2, id="the last counts"),
-        pytest.param(b"quorumSize: 2 state: 1" + REST, 2, id="numbered enum"),
-        pytest.param(b"quorumSize: 2\r\n" + REST, 2, id="carriage return"),
+        pytest.param(b"# a comment\nquorumSize: 2" + OTHER_FIELDS, 2, id="comment"),
+        pytest.param(b"quorumSize: 2," + OTHER_FIELDS, 2, id="comma"),
+        pytest.param(b"quorumSize:2;" + OTHER_FIELDS, 2, id="semicolon"),
+        pytest.param(b"quorumSize: 0x1f" + OTHER_FIELDS, 31, id="hexadecimal"),
+        pytest.param(b"quorumSize: 017" + OTHER_FIELDS, 15, id="octal"),
+        pytest.param(b"quorumSize: 1 quorumSize: 2" + OTHER_FIELDS, 2, id="the last counts"),
+        pytest.param(b"quorumSize: 2 state: 1" + OTHER_FIELDS, 2, id="numbered enum"),
+        pytest.param(b"quorumSize: 2\r\n" + OTHER_FIELDS, 2, id="carriage return"),
     ],
 )
-def test_the_servers_liberties_are_ours(text: bytes, quorum: int) -> None:
+def test_text_deviations_that_the_server_accepts_are_read(text: bytes, quorum: int) -> None:
     assert parse(LedgerMetadataFormat, text, "metadata").quorumSize == quorum
 
 
@@ -82,17 +82,17 @@ def test_the_servers_liberties_are_ours(text: bytes, quorum: int) -> None:
         b'segment { ensembleMember: "" "a" ensembleMember: "b" \'\' firstEntryId: 0 }',
     ],
 )
-def test_a_segment_may_be_written_in_many_ways(segment: bytes) -> None:
-    message = parse(LedgerMetadataFormat, b"quorumSize: 1" + REST + b" " + segment, "metadata")
+def test_segment_is_read_from_every_text_form(segment: bytes) -> None:
+    message = parse(LedgerMetadataFormat, b"quorumSize: 1" + OTHER_FIELDS + b" " + segment, "metadata")
     assert list(message.segment[0].ensembleMember) == ["a", "b"]
 
 
-def test_strings_keep_their_bytes() -> None:
+def test_unescaped_strings_keep_their_bytes() -> None:
     assert unescape(rb"\000\001\377\n\r\t\"\'\\\a\b\f\v\?") == b"\x00\x01\xff\n\r\t\"'\\\x07\x08\x0c\x0b?"
 
 
 @given(st.binary())
-def test_escaped_bytes_come_back(value: bytes) -> None:
+def test_escaped_bytes_are_read_back(value: bytes) -> None:
     text = text_encoding.CEscape(value, as_utf8=False)
     assert unescape(text.encode()) == value
 
@@ -125,20 +125,20 @@ MARK = b'replica: "a"\n'
         pytest.param(b"ctime: 1" + b" " * MAX_TEXT_BYTES, MAX_TEXT_BYTES, id="too long"),
     ],
 )
-def test_damage_is_refused_where_it_begins(text: bytes, offset: int) -> None:
+def test_text_damage_is_refused_with_its_offset(text: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         parse(UnderreplicatedLedgerFormat, text, "mark")
     assert damage.value.offset == offset
 
 
-def test_a_field_that_must_be_there_is_missed_at_the_end() -> None:
+def test_missing_required_field_is_reported_at_the_end() -> None:
     with pytest.raises(DecodeError) as damage:
         parse(CookieFormat, b'bookieHost: "a"', "cookie")
     assert damage.value.offset == 15
     assert "journalDir" in damage.value.reason
 
 
-def test_an_open_message_is_missed_at_the_end() -> None:
+def test_unclosed_message_is_reported_at_the_end() -> None:
     with pytest.raises(DecodeError) as damage:
         parse(LedgerMetadataFormat, b"segment { firstEntryId: 0 ", "metadata")
     assert damage.value.offset == 26

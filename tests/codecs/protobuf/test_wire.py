@@ -9,38 +9,38 @@ from hypothesis import strategies as st
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.protobuf.wire import parse, varint
 from auditor.errors import DecodeError
-from tests.codecs.damage import refusal, within
+from tests.codecs.damage import points_within, refusal
 from tests.codecs.ledger_strategies import messages, mutations
 
 COMPLETE = bytes.fromhex("0801 1001 1800 2801")
 
 
 @given(messages)
-def test_what_the_library_writes_is_read_back(message: LedgerMetadataFormat) -> None:
+def test_message_written_by_the_library_is_read_back(message: LedgerMetadataFormat) -> None:
     assert parse(LedgerMetadataFormat, message.SerializeToString(), "metadata") == message
 
 
 @given(st.one_of(st.binary(), messages.map(LedgerMetadataFormat.SerializeToString).flatmap(mutations)))
-def test_damage_is_typed_and_lies_within(damaged: bytes) -> None:
+def test_message_damage_is_a_typed_error_with_an_offset_inside(damaged: bytes) -> None:
     refused = refusal(lambda data: parse(LedgerMetadataFormat, data, "metadata"), damaged)
-    assert within(refused, damaged)
+    assert points_within(refused, damaged)
     if refused is None:
         LedgerMetadataFormat.FromString(damaged)
 
 
 @given(st.integers(0, 2**64 - 1))
-def test_numbers_are_read_to_their_end(value: int) -> None:
-    rest, data = value, b""
-    while rest >= 0x80:
-        data += bytes([rest & 0x7F | 0x80])
-        rest >>= 7
-    data += bytes([rest])
+def test_varint_is_read_to_its_last_byte(value: int) -> None:
+    remainder, data = value, b""
+    while remainder >= 0x80:
+        data += bytes([remainder & 0x7F | 0x80])
+        remainder >>= 7
+    data += bytes([remainder])
     assert varint(data + b"more", 0, len(data) + 4) == (value, len(data))
     assert varint(data[:-1], 0, len(data) - 1) is None
 
 
 @pytest.mark.parametrize(
-    ("more", "offset"),
+    ("extra_hex", "offset"),
     [
         pytest.param("08", 8, id="no value"),
         pytest.param("08 ffffffffffffffffffffff", 8, id="a number of eleven bytes"),
@@ -55,13 +55,13 @@ def test_numbers_are_read_to_their_end(value: int) -> None:
         pytest.param("29 01 02", 8, id="a fixed number that is cut"),
     ],
 )
-def test_damage_is_refused_where_it_begins(more: str, offset: int) -> None:
+def test_message_damage_is_refused_with_its_offset(extra_hex: str, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
-        parse(LedgerMetadataFormat, COMPLETE + bytes.fromhex(more), "metadata")
+        parse(LedgerMetadataFormat, COMPLETE + bytes.fromhex(extra_hex), "metadata")
     assert damage.value.offset == offset
 
 
-def test_a_field_that_must_be_there_is_missed_at_the_end() -> None:
+def test_missing_required_field_is_reported_at_the_end() -> None:
     with pytest.raises(DecodeError) as damage:
         parse(LedgerMetadataFormat, b"xx" + COMPLETE[:6] + b"yy", "metadata", 2, 8)
     assert damage.value.offset == 8

@@ -20,8 +20,8 @@ def values() -> dict[str, bytes]:
 def oracle() -> dict[str, Any]:
     """What Pulsar said of them, and which faults were planted."""
     packed = (_TESTS / "data" / "pulsar-a" / "oracle.json.gz").read_bytes()
-    said: dict[str, Any] = json.loads(gzip.decompress(packed))
-    return said
+    answers: dict[str, Any] = json.loads(gzip.decompress(packed))
+    return answers
 
 
 def topic_path(topic: str) -> str:

@@ -15,11 +15,11 @@ from auditor.codecs.pulsar.log_segment import LogSegment
 from auditor.codecs.pulsar.managed_ledger import COMPRESSIONS, MAGIC, unpack
 from auditor.errors import DecodeError
 from auditor.keys.pulsar import NodeKind, names_of
-from tests.codecs.damage import refusal, within
+from tests.codecs.damage import points_within, refusal
 from tests.codecs.pulsar.pulsar_values import topic_path
 
 FILES = sorted((Path(__file__).parents[2] / "data" / "pulsar-values").glob("*.json"))
-KEPT: dict[str, Any] = {file.stem: json.loads(file.read_text()) for file in FILES}
+RUNS: dict[str, Any] = {file.stem: json.loads(file.read_text()) for file in FILES}
 DECODERS: dict[NodeKind, Callable[[bytes], Any]] = {
     NodeKind.TOPIC: managed_ledger.decode,
     NodeKind.CURSOR: managed_cursor.decode,
@@ -27,73 +27,73 @@ DECODERS: dict[NodeKind, Callable[[bytes], Any]] = {
     NodeKind.LOG_SEGMENT: log_segment.decode,
     NodeKind.LOG_ALLOCATION: log_segment.decode_allocation,
 }
-every_run = pytest.mark.parametrize("run", KEPT)
+every_run = pytest.mark.parametrize("run", RUNS)
 
 
 def value(run: str, topic: str, cursor: str = "") -> bytes:
     """What lies at the path of a topic, or of one of its cursors."""
     path = topic_path(f"persistent://{topic}")
-    return bytes.fromhex(KEPT[run]["znodes"][f"/{path}{cursor and '/'}{cursor}"])
+    return bytes.fromhex(RUNS[run]["znodes"][f"/{path}{cursor and '/'}{cursor}"])
 
 
 def last_entry(run: str, topic: str, cursor: str) -> managed_cursor.CursorPosition:
     """The last entry of a cursor's own ledger."""
-    ledger = KEPT[run]["topics"][topic]["cursors"][cursor]
-    return managed_cursor.decode_position(bytes.fromhex(KEPT[run]["entries"][str(ledger)]))
+    ledger = RUNS[run]["topics"][topic]["cursors"][cursor]
+    return managed_cursor.decode_position(bytes.fromhex(RUNS[run]["entries"][str(ledger)]))
 
 
-def decoded(run: str) -> Iterator[tuple[Callable[[bytes], Any], bytes]]:
+def values_of_run(run: str) -> Iterator[tuple[Callable[[bytes], Any], bytes]]:
     """Every value of a run with the codec that is for it."""
-    for path, text in (KEPT[run]["znodes"] | KEPT[run]["logs"]).items():
+    for path, text in (RUNS[run]["znodes"] | RUNS[run]["logs"]).items():
         yield DECODERS[names_of(path[1:]).kind], bytes.fromhex(text)
 
 
 def test_every_compression_was_written_by_a_broker() -> None:
-    assert {f"4.2.4-{name}" for name in COMPRESSIONS.values()} <= KEPT.keys()
+    assert {f"4.2.4-{name}" for name in COMPRESSIONS.values()} <= RUNS.keys()
 
 
 @every_run
-def test_a_list_says_what_the_broker_reads_in_it(run: str) -> None:
-    for topic, info in KEPT[run]["infos"].items():
-        read = managed_ledger.decode(value(run, topic))
-        assert len(read.ledgers) == len(info["ledgers"])
-        for ledger, said in zip(read.ledgers, info["ledgers"], strict=True):
-            assert ledger.ledger_id == said["ledgerId"]
-            assert (ledger.entries, ledger.size) == (said.get("entries"), said.get("size"))
-            assert ledger.timestamp in (None, said["timestamp"]), (
+def test_topic_value_is_decoded_as_the_broker_reads_it(run: str) -> None:
+    for topic, info in RUNS[run]["infos"].items():
+        decoded_topic = managed_ledger.decode(value(run, topic))
+        assert len(decoded_topic.ledgers) == len(info["ledgers"])
+        for ledger, ledger_info in zip(decoded_topic.ledgers, info["ledgers"], strict=True):
+            assert ledger.ledger_id == ledger_info["ledgerId"]
+            assert (ledger.entries, ledger.size) == (ledger_info.get("entries"), ledger_info.get("size"))
+            assert ledger.timestamp in (None, ledger_info["timestamp"]), (
                 "of the open ledger the broker says the present"
             )
-            assert (ledger.offload and ledger.offload.uid) == said.get("offloadedContextUuid")
+            assert (ledger.offload and ledger.offload.uid) == ledger_info.get("offloadedContextUuid")
         ended = info.get("terminatedPosition")
-        assert read.terminated == (ended and (ended["ledgerId"], ended["entryId"]))
+        assert decoded_topic.terminated == (ended and (ended["ledgerId"], ended["entryId"]))
 
 
 @every_run
-def test_a_cursor_says_what_the_broker_reads_in_it(run: str) -> None:
-    for topic, info in KEPT[run]["infos"].items():
-        for name, said in info["cursors"].items():
-            read = managed_cursor.decode(value(run, topic, name))
-            assert (-1 if read.ledger_id is None else read.ledger_id) == said["cursorsLedgerId"]
-            assert read.mark_delete == (said["markDelete"]["ledgerId"], said["markDelete"]["entryId"])
-            assert read.holes == len(said.get("individualDeletedMessages", []))
-            assert read.properties == said.get("properties", {})
+def test_cursor_value_is_decoded_as_the_broker_reads_it(run: str) -> None:
+    for topic, info in RUNS[run]["infos"].items():
+        for name, stats in info["cursors"].items():
+            cursor = managed_cursor.decode(value(run, topic, name))
+            assert (-1 if cursor.ledger_id is None else cursor.ledger_id) == stats["cursorsLedgerId"]
+            assert cursor.mark_delete == (stats["markDelete"]["ledgerId"], stats["markDelete"]["entryId"])
+            assert cursor.holes == len(stats.get("individualDeletedMessages", []))
+            assert cursor.properties == stats.get("properties", {})
 
 
 @every_run
-def test_what_is_larger_than_the_threshold_is_compressed(run: str) -> None:
-    seen = {"none": 0, KEPT[run]["compression"]: 0}
-    for decode, data in decoded(run):
+def test_message_above_the_threshold_is_compressed(run: str) -> None:
+    counts = {"none": 0, RUNS[run]["compression"]: 0}
+    for decode, data in values_of_run(run):
         if decode in (managed_ledger.decode, managed_cursor.decode):
             message, compression, _ = unpack(data, "value")
-            large = len(message) > KEPT[run]["threshold"] and KEPT[run]["compression"] != "NONE"
-            assert compression == (KEPT[run]["compression"] if large else "none")
-            seen[compression] += 1
-    assert seen["none"] > 10
-    assert KEPT[run]["compression"] == "NONE" or seen[KEPT[run]["compression"]] >= 5
+            large = len(message) > RUNS[run]["threshold"] and RUNS[run]["compression"] != "NONE"
+            assert compression == (RUNS[run]["compression"] if large else "none")
+            counts[compression] += 1
+    assert counts["none"] > 10
+    assert RUNS[run]["compression"] == "NONE" or counts[RUNS[run]["compression"]] >= 5
 
 
 @every_run
-def test_offloads_are_whole_given_up_or_broken(run: str) -> None:
+def test_complete_deleted_and_broken_offloads_are_decoded(run: str) -> None:
     states = {
         "kinds/all/offloaded": (True, True),
         "kinds/waiting/offloaded": (True, False),
@@ -110,7 +110,7 @@ def test_offloads_are_whole_given_up_or_broken(run: str) -> None:
 
 
 @every_run
-def test_a_compacted_ledger_is_named_by_the_znode_or_by_the_cursors_ledger_alone(run: str) -> None:
+def test_compacted_ledger_is_read_from_the_znode_or_the_cursor_ledger(run: str) -> None:
     closed = managed_cursor.decode(value(run, "kinds/all/compacted-closed", "__compaction"))
     assert closed.compacted_ledger is not None
     open_znode = managed_cursor.decode(value(run, "kinds/all/compacted", "__compaction"))
@@ -119,7 +119,7 @@ def test_a_compacted_ledger_is_named_by_the_znode_or_by_the_cursors_ledger_alone
 
 
 @every_run
-def test_holes_are_as_many_in_the_cursors_ledger_as_in_the_znode(run: str) -> None:
+def test_hole_counts_of_the_cursor_ledger_and_the_znode_agree(run: str) -> None:
     # Both topics were read alike; the one that was closed has them in its znode.
     znode = managed_cursor.decode(value(run, "kinds/all/holes-closed", "reader"))
     assert znode.holes > 10
@@ -127,48 +127,48 @@ def test_holes_are_as_many_in_the_cursors_ledger_as_in_the_znode(run: str) -> No
 
 
 @every_run
-def test_a_locator_has_every_version_of_a_schema(run: str) -> None:
-    for topic, said in KEPT[run]["topics"].items():
-        if said["schemas"]:
-            read = schema_locator.decode(bytes.fromhex(KEPT[run]["znodes"][f"/schemas/{topic}"]))
-            assert [version.ledger_id for version in read.versions] == said["schemas"]
-            assert read.newest == read.versions[-1]
+def test_locator_has_every_schema_version(run: str) -> None:
+    for topic, topic_info in RUNS[run]["topics"].items():
+        if topic_info["schemas"]:
+            locator = schema_locator.decode(bytes.fromhex(RUNS[run]["znodes"][f"/schemas/{topic}"]))
+            assert [version.ledger_id for version in locator.versions] == topic_info["schemas"]
+            assert locator.newest == locator.versions[-1]
 
 
 @every_run
-def test_segments_of_logs_name_their_ledgers(run: str) -> None:
+def test_log_segments_name_their_ledgers(run: str) -> None:
     logs = "/pulsar/functions/{}/<default>/ledgers/{}_000000000000000001"
-    whole, written = (
-        log_segment.decode(bytes.fromhex(KEPT[run]["logs"][logs.format(*names)]))
+    closed_segment, open_segment = (
+        log_segment.decode(bytes.fromhex(RUNS[run]["logs"][logs.format(*names)]))
         for names in (("package", "logrecs"), ("open", "inprogress"))
     )
-    assert whole == LogSegment(5, whole.ledger_id, 1024, 3)
-    assert written == LogSegment(5, written.ledger_id, 7, 0)
-    assert written.ledger_id > whole.ledger_id > 0
+    assert closed_segment == LogSegment(5, closed_segment.ledger_id, 1024, 3)
+    assert open_segment == LogSegment(5, open_segment.ledger_id, 7, 0)
+    assert open_segment.ledger_id > closed_segment.ledger_id > 0
 
 
 @every_run
-def test_a_ledger_that_a_log_made_in_advance_has_its_id(run: str) -> None:
-    data = bytes.fromhex(KEPT[run]["logs"]["/pulsar/functions/allocated/<default>/allocation"])
+def test_log_allocation_has_its_ledger_id(run: str) -> None:
+    data = bytes.fromhex(RUNS[run]["logs"]["/pulsar/functions/allocated/<default>/allocation"])
     assert log_segment.decode_allocation(data) == int(data)
 
 
 @every_run
-def test_no_cut_and_no_flipped_bit_is_more_than_a_typed_error(run: str) -> None:
-    for decode, data in decoded(run):
+def test_cut_or_flipped_values_raise_only_typed_errors(run: str) -> None:
+    for decode, data in values_of_run(run):
         if not data.startswith(MAGIC) and run != "4.2.4-NONE":
             continue  # a plain value, as that run has them
         for end in range(len(data)):
-            assert within(refusal(decode, data[:end]), data[:end])
+            assert points_within(refusal(decode, data[:end]), data[:end])
         for bit in range(8 * len(data)):
             damaged = bytearray(data)
             damaged[bit // 8] ^= 1 << bit % 8
-            assert within(refusal(decode, bytes(damaged)), data)
+            assert points_within(refusal(decode, bytes(damaged)), data)
 
 
 @every_run
-def test_a_compressed_value_that_is_cut_is_damaged(run: str) -> None:
-    for _, data in decoded(run):
+def test_cut_compressed_value_is_damage_unless_only_its_tail_is_cut(run: str) -> None:
+    for _, data in values_of_run(run):
         if data.startswith(MAGIC):
             message, compression, begins = unpack(data, "value")
             # In the last bytes of a stream, the end of its last block and a flush, nothing of it is lost.
@@ -185,18 +185,18 @@ def test_a_compressed_value_that_is_cut_is_damaged(run: str) -> None:
 
 @every_run
 @pytest.mark.parametrize("size", [-1, 0, 1, 16 << 20, (16 << 20) + 1, 2**31 - 1])
-def test_another_size_or_compression_than_the_brokers_is_refused(run: str, size: int) -> None:
-    for _, data in decoded(run):
+def test_wrong_size_or_compression_is_refused(run: str, size: int) -> None:
+    for _, data in values_of_run(run):
         if data.startswith(MAGIC):
             packed = data[unpack(data, "value").message_start :]
             for number in (*COMPRESSIONS, len(COMPRESSIONS), 255):
                 if number:
                     with pytest.raises(DecodeError) as damage:
-                        unpack(headed(number, size) + packed, "value")
-                    assert damage.value.offset in (6, len(headed(number, size)))
+                        unpack(value_head(number, size) + packed, "value")
+                    assert damage.value.offset in (6, len(value_head(number, size)))
 
 
-def headed(compression: int, size: int) -> bytes:
+def value_head(compression: int, size: int) -> bytes:
     """The head of a compressed value."""
-    said = PulsarCompressedMetadata(compressionType=compression, uncompressedSize=size).SerializeToString()
-    return MAGIC + len(said).to_bytes(4, "big") + said
+    header = PulsarCompressedMetadata(compressionType=compression, uncompressedSize=size).SerializeToString()
+    return MAGIC + len(header).to_bytes(4, "big") + header

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarCompressedMetadata
 from auditor.codecs.pulsar.managed_ledger import COMPRESSIONS, MAGIC, unpack
 from auditor.errors import DecodeError
-from tests.codecs.damage import refusal, within
+from tests.codecs.damage import points_within, refusal
 from tests.codecs.ledger_strategies import mutations
 from tests.codecs.pulsar.pulsar_values import oracle, values
 
@@ -48,28 +48,28 @@ def unpack_any(data: bytes) -> object:
     return unpack(data, "value")
 
 
-def test_a_broker_compresses_as_its_own_classes_say() -> None:
-    kept = values()
-    for path, said in oracle()["znodes"].items():
-        if said["names"] != "unreadable" and path in kept:
-            assert unpack(kept[path], "value").compression.lower() == said["compression"].lower()
+def test_compression_of_broker_values_matches_the_oracle() -> None:
+    by_path = values()
+    for path, znode in oracle()["znodes"].items():
+        if znode["names"] != "unreadable" and path in by_path:
+            assert unpack(by_path[path], "value").compression.lower() == znode["compression"].lower()
 
 
 @given(st.binary(max_size=3000), st.sampled_from(list(PACK)))
-def test_whatever_was_compressed_comes_back(message: bytes, name: str) -> None:
+def test_compressed_message_is_read_back(message: bytes, name: str) -> None:
     assert unpack(packed(message, name), "value")[:2] == (message, name)
 
 
 @given(st.binary(max_size=300).filter(lambda data: not data.startswith(MAGIC)))
-def test_a_plain_value_stays_as_it_is(message: bytes) -> None:
+def test_value_without_the_magic_is_returned_unchanged(message: bytes) -> None:
     assert unpack(message, "value") == (message, "none", 0)
 
 
 @pytest.mark.parametrize("name", [name for name in PACK if name != "NONE"])
-@pytest.mark.parametrize("more", [-3, 3])
-def test_a_size_that_is_not_kept_is_damage(name: str, more: int) -> None:
+@pytest.mark.parametrize("size_error", [-3, 3])
+def test_wrong_uncompressed_size_is_damage(name: str, size_error: int) -> None:
     message = b"ledger" * 50
-    value = packed(message, name, len(message) + more)
+    value = packed(message, name, len(message) + size_error)
     with pytest.raises(DecodeError) as damage:
         unpack(value, "value")
     assert damage.value.offset == len(value) - len(PACK[name](message))
@@ -87,19 +87,19 @@ def test_a_size_that_is_not_kept_is_damage(name: str, more: int) -> None:
         (MAGIC + b"\0\0\0\x0d\x08\x01\x10" + b"\xff" * 9 + b"\x01", 6),  # size -1
     ],
 )
-def test_damage_is_refused_where_it_begins(data: bytes, offset: int) -> None:
+def test_header_damage_is_refused_with_its_offset(data: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         unpack(data, "value")
     assert damage.value.offset == offset
 
 
-def test_a_value_that_promises_gigabytes_is_refused_before_it_is_unpacked() -> None:
+def test_value_with_a_huge_declared_size_is_refused() -> None:
     with pytest.raises(DecodeError, match="uncompressed size of 2000000000"):
         unpack(packed(b"x" * 100, "ZSTD", 2_000_000_000), "value")
 
 
 @pytest.mark.parametrize("name", [name for name in PACK if name != "NONE"])
-def test_what_unpacks_to_more_than_it_promises_is_refused_before_it_is_unpacked(name: str) -> None:
+def test_decompression_bomb_is_refused_in_little_memory(name: str) -> None:
     bomb = packed(bytes(32 << 20), name, 1000)
     tracemalloc.start()
     try:
@@ -112,11 +112,11 @@ def test_what_unpacks_to_more_than_it_promises_is_refused_before_it_is_unpacked(
 
 
 @given(mutations(values()[GPS]) | st.binary(max_size=40).map(lambda data: MAGIC + data))
-def test_nothing_but_typed_errors_comes_out_of_damage(damaged: bytes) -> None:
-    assert within(refusal(unpack_any, damaged), damaged)
+def test_damaged_value_raises_only_typed_errors(damaged: bytes) -> None:
+    assert points_within(refusal(unpack_any, damaged), damaged)
 
 
 @given(st.data(), st.sampled_from(list(PACK)))
-def test_damage_of_each_compression_is_a_typed_error(data: st.DataObject, name: str) -> None:
+def test_damage_in_each_compression_raises_only_typed_errors(data: st.DataObject, name: str) -> None:
     damaged = data.draw(mutations(packed(b"mutated ledgers" * 20, name)))
-    assert within(refusal(unpack_any, damaged), damaged)
+    assert points_within(refusal(unpack_any, damaged), damaged)

@@ -16,7 +16,7 @@ from auditor.model.placement import ISOLATING_POLICY_CLASSES, POLICY_BY_CLASS
 
 DATA = Path(__file__).parents[2] / "data" / "pulsar-placement-4.2.4"
 READINGS: list[dict[str, Any]] = json.loads((DATA / "readings.json").read_bytes())
-WRITTEN = (DATA / "isolated.json").read_bytes()
+ISOLATED_VALUE = (DATA / "isolated.json").read_bytes()
 STRICTER = ("null", "trailing", '"isolationBookieGroups":{', '"isolationBookieGroups":1.50')
 """What Pulsar takes and is refused here: the ledger's groups are unknown then."""
 
@@ -35,27 +35,27 @@ def offset_of_damage(data: bytes) -> int:
 
 
 @pytest.mark.parametrize("reading", READINGS, ids=str)
-def test_groups_are_those_that_pulsars_policy_reads(reading: dict[str, Any]) -> None:
+def test_groups_match_those_that_the_pulsar_policy_reads(reading: dict[str, Any]) -> None:
     data = bytes_of(reading)
     if offset_of_damage(data) >= 0:
         assert "groups" not in reading or any(word in data.decode() for word in STRICTER)
         return
-    found = decode(data)
-    name = found.policy_class.rpartition(".")[2]
+    policy = decode(data)
+    name = policy.policy_class.rpartition(".")[2]
     if reading.get("groups") == "by the configuration":
         assert name in {*POLICY_BY_CLASS} - ISOLATING_POLICY_CLASSES
     elif "refused" in reading:
         assert name == "Absent"
     else:
         assert name in ISOLATING_POLICY_CLASSES
-        assert [sorted({*each}) for each in found.groups] == [sorted(each) for each in reading["groups"]]
+        assert [sorted({*group}) for group in policy.groups] == [sorted(group) for group in reading["groups"]]
 
 
 @pytest.mark.parametrize(
     ("value", "offset", "reason"),
     [
         (b"", 0, "is not JSON: Expecting value"),
-        (WRITTEN[:60], 20, "is not JSON: Unterminated string starting at"),
+        (ISOLATED_VALUE[:60], 20, "is not JSON: Unterminated string starting at"),
         (b'{"policyClass": "\xff"}', 17, "is not UTF-8 text"),
         (b"[]", 0, "the value is not an object"),
         (b'{"properties": {}}', 0, "policyClass is not the name of a class"),
@@ -68,21 +68,21 @@ def test_groups_are_those_that_pulsars_policy_reads(reading: dict[str, Any]) -> 
         ),
     ],
 )
-def test_damage_says_what_and_where(value: bytes, offset: int, reason: str) -> None:
+def test_damage_is_refused_with_its_offset_and_reason(value: bytes, offset: int, reason: str) -> None:
     with pytest.raises(DecodeError) as error:
         decode(value)
     assert (error.value.offset, error.value.reason[: len(reason)]) == (offset, reason)
 
 
-@given(st.integers(0, len(WRITTEN) - 1), st.integers(0, 255))
-def test_any_byte_may_be_another(at: int, byte: int) -> None:
-    damaged = bytearray(WRITTEN)
+@given(st.integers(0, len(ISOLATED_VALUE) - 1), st.integers(0, 255))
+def test_value_with_one_changed_byte_is_decoded_or_refused(at: int, byte: int) -> None:
+    damaged = bytearray(ISOLATED_VALUE)
     damaged[at] = byte
-    assert -1 <= offset_of_damage(bytes(damaged)) <= len(WRITTEN)
+    assert -1 <= offset_of_damage(bytes(damaged)) <= len(ISOLATED_VALUE)
 
 
 @given(st.binary(max_size=60))
-def test_no_bytes_raise_anything_else(data: bytes) -> None:
+def test_any_bytes_are_decoded_or_refused(data: bytes) -> None:
     assert -1 <= offset_of_damage(data) <= len(data)
 
 
@@ -90,7 +90,7 @@ NAMES = st.lists(st.text(st.characters(codec="utf-8", exclude_characters=","), m
 
 
 @given(NAMES, NAMES)
-def test_names_of_groups_are_kept_as_they_are(primary: list[str], secondary: list[str]) -> None:
+def test_group_names_are_read_back_unchanged(primary: list[str], secondary: list[str]) -> None:
     properties = {"isolationBookieGroups": ",".join(primary), "secondaryIsolationBookieGroups": secondary}
     value = {"policyClass": "a.B", "properties": properties, "later": []}
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=2)):

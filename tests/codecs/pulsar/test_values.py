@@ -29,12 +29,12 @@ from auditor.codecs.pulsar.managed_cursor import BUCKET_PREFIX, COMPACTED_LEDGER
 from auditor.codecs.pulsar.managed_ledger import Position
 from auditor.errors import DecodeError
 from auditor.keys.pulsar import NodeKind, names_of
-from tests.codecs.damage import refusal, within
+from tests.codecs.damage import points_within, refusal
 from tests.codecs.ledger_strategies import int64s, mutations
 from tests.codecs.pulsar.pulsar_values import oracle, values
 
 VALUES = values()
-KNOWN = oracle()["znodes"]
+ORACLE_ZNODES = oracle()["znodes"]
 DECODERS: dict[NodeKind, Callable[[bytes], Any]] = {
     NodeKind.TOPIC: managed_ledger.decode,
     NodeKind.CURSOR: managed_cursor.decode,
@@ -47,64 +47,64 @@ COMPACTION_ENTRY = bytes.fromhex("0832100122180a14436f6d706163746564546f7069634c
 def ids(path: str, data: bytes) -> list[int]:
     """The ledgers that a value names."""
     kind = names_of(path[1:]).kind
-    read = DECODERS[kind](data)
+    decoded_value = DECODERS[kind](data)
     if kind is NodeKind.TOPIC:
-        return [ledger.ledger_id for ledger in read.ledgers]
+        return [ledger.ledger_id for ledger in decoded_value.ledgers]
     if kind is NodeKind.SCHEMA:
-        return [version.ledger_id for version in read.versions]
-    own = [] if read.ledger_id is None else [read.ledger_id]
-    return own + list(read.buckets.values())
+        return [version.ledger_id for version in decoded_value.versions]
+    cursor_ledgers = [] if decoded_value.ledger_id is None else [decoded_value.ledger_id]
+    return cursor_ledgers + list(decoded_value.buckets.values())
 
 
 @pytest.mark.parametrize("path", sorted(VALUES))
-def test_a_value_names_the_ledgers_that_pulsar_reads_in_it(path: str) -> None:
-    said = KNOWN[path]["names"]
-    if said == "unreadable":
+def test_value_names_the_ledgers_that_pulsar_reads(path: str) -> None:
+    expected = ORACLE_ZNODES[path]["names"]
+    if expected == "unreadable":
         with pytest.raises(DecodeError):
             ids(path, VALUES[path])
         return
-    znode = [named for named in said if named.get("named_by") != "cursor ledger entry"]
-    listed = [named["ledger"] for named in znode if named["owner"] != "compacted"]
+    znode = [record for record in expected if record.get("named_by") != "cursor ledger entry"]
+    listed = [record["ledger"] for record in znode if record["owner"] != "compacted"]
     assert sorted(ids(path, VALUES[path])) == sorted(listed)
 
 
-def test_lists_have_the_lengths_and_offloads_that_pulsar_reads() -> None:
-    seen = 0
-    for path, said in KNOWN.items():
-        if names_of(path[1:]).kind is not NodeKind.TOPIC or said["names"] == "unreadable":
+def test_topic_ledgers_have_the_lengths_and_offloads_that_pulsar_reads() -> None:
+    ledger_count = 0
+    for path, znode in ORACLE_ZNODES.items():
+        if names_of(path[1:]).kind is not NodeKind.TOPIC or znode["names"] == "unreadable":
             continue
-        read = managed_ledger.decode(VALUES[path]).ledgers
-        for ledger, named in zip(read, said["names"], strict=True):
-            assert (ledger.entries, ledger.size) == (named.get("entries"), named.get("size"))
+        ledgers = managed_ledger.decode(VALUES[path]).ledgers
+        for ledger, record in zip(ledgers, znode["names"], strict=True):
+            assert (ledger.entries, ledger.size) == (record.get("entries"), record.get("size"))
             offload = ledger.offload and (ledger.offload.complete, ledger.offload.bookkeeper_deleted)
-            wanted = named.get("offload")
-            assert offload == (wanted and (wanted["complete"], wanted["bookkeeperDeleted"]))
-            seen += 1
-    assert seen > 100
+            expected = record.get("offload")
+            assert offload == (expected and (expected["complete"], expected["bookkeeperDeleted"]))
+            ledger_count += 1
+    assert ledger_count > 100
 
 
-def test_a_shadow_topic_names_its_source() -> None:
-    read = managed_ledger.decode(VALUES["/managed-ledgers/fleet/telemetry/persistent/gps-shadow"])
-    assert read.shadow_source == "persistent://fleet/telemetry/gps"
+def test_shadow_topic_names_its_source() -> None:
+    topic = managed_ledger.decode(VALUES["/managed-ledgers/fleet/telemetry/persistent/gps-shadow"])
+    assert topic.shadow_source == "persistent://fleet/telemetry/gps"
 
 
-def test_a_terminated_topic_says_where() -> None:
-    read = managed_ledger.decode(VALUES["/managed-ledgers/fleet/telemetry/persistent/season-2025"])
-    assert read.terminated == Position(96, 4)
+def test_terminated_topic_has_its_last_position() -> None:
+    topic = managed_ledger.decode(VALUES["/managed-ledgers/fleet/telemetry/persistent/season-2025"])
+    assert topic.terminated == Position(96, 4)
 
 
-def test_a_compaction_cursors_entry_names_the_compacted_ledger() -> None:
-    read = managed_cursor.decode_position(COMPACTION_ENTRY)
-    assert (read.mark_delete, read.compacted_ledger) == (Position(50, 1), 51)
+def test_compaction_cursor_entry_names_the_compacted_ledger() -> None:
+    position = managed_cursor.decode_position(COMPACTION_ENTRY)
+    assert (position.mark_delete, position.compacted_ledger) == (Position(50, 1), 51)
 
 
-def test_a_new_topic_and_a_new_cursor_have_no_bytes() -> None:
+def test_empty_values_of_a_new_topic_and_cursor_are_decoded() -> None:
     assert managed_ledger.decode(b"").ledgers == ()
     assert managed_cursor.decode(b"").ledger_id is None
 
 
 @pytest.mark.parametrize("value", [b"x", b"", b"12 ", b"-4", b"9" * 20])
-def test_a_bucket_whose_value_is_no_id_is_damage(value: bytes) -> None:
+def test_bucket_with_an_invalid_ledger_id_is_damage(value: bytes) -> None:
     bucket = PulsarStringProperty(name=BUCKET_PREFIX.encode() + b"1_2", value=value)
     data = PulsarManagedCursorInfo(cursorsLedgerId=1, cursorProperties=[bucket]).SerializeToString()
     with pytest.raises(DecodeError, match="not the id of a ledger"):
@@ -145,10 +145,10 @@ numbers = st.lists(
 
 
 @given(topics)
-def test_every_list_is_read_as_it_was_written(message: PulsarManagedLedgerInfo) -> None:
-    read = managed_ledger.decode(message.SerializeToString())
-    assert [ledger.ledger_id for ledger in read.ledgers] == [info.ledgerId for info in message.ledgerInfo]
-    for ledger, info in zip(read.ledgers, message.ledgerInfo, strict=True):
+def test_written_topic_value_is_read_back(message: PulsarManagedLedgerInfo) -> None:
+    topic = managed_ledger.decode(message.SerializeToString())
+    assert [ledger.ledger_id for ledger in topic.ledgers] == [info.ledgerId for info in message.ledgerInfo]
+    for ledger, info in zip(topic.ledgers, message.ledgerInfo, strict=True):
         assert ledger.entries == (info.entries if info.HasField("entries") else None)
         assert (ledger.offload is not None) == info.HasField("offloadContext")
         if ledger.offload is not None:
@@ -158,23 +158,23 @@ def test_every_list_is_read_as_it_was_written(message: PulsarManagedLedgerInfo) 
 
 
 @given(st.builds(PulsarPositionInfo, ledgerId=int64s, entryId=int64s, properties=numbers))
-def test_every_position_is_read_as_it_was_written(message: PulsarPositionInfo) -> None:
-    read = managed_cursor.decode_position(message.SerializeToString())
-    assert read.mark_delete == (message.ledgerId, message.entryId)
-    compacted = [item.value for item in message.properties if item.name == COMPACTED_LEDGER.encode()]
-    assert read.compacted_ledger == (compacted[-1] if compacted else None)
+def test_written_position_is_read_back(message: PulsarPositionInfo) -> None:
+    position = managed_cursor.decode_position(message.SerializeToString())
+    assert position.mark_delete == (message.ledgerId, message.entryId)
+    compacted = [pair.value for pair in message.properties if pair.name == COMPACTED_LEDGER.encode()]
+    assert position.compacted_ledger == (compacted[-1] if compacted else None)
 
 
 @given(st.data(), st.sampled_from(sorted(VALUES)))
 def test_damage_is_a_typed_error_with_an_offset_inside(data: st.DataObject, path: str) -> None:
     damaged = data.draw(mutations(VALUES[path]))
     for decode in DECODERS.values():
-        assert within(refusal(decode, damaged), damaged)
+        assert points_within(refusal(decode, damaged), damaged)
 
 
 @given(mutations(COMPACTION_ENTRY))
-def test_a_damaged_position_is_a_typed_error(damaged: bytes) -> None:
-    assert within(refusal(managed_cursor.decode_position, damaged), damaged)
+def test_damaged_position_raises_only_typed_errors(damaged: bytes) -> None:
+    assert points_within(refusal(managed_cursor.decode_position, damaged), damaged)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_a_damaged_position_is_a_typed_error(damaged: bytes) -> None:
         (log_segment.decode_allocation, b"17x", 0),
     ],
 )
-def test_damage_is_refused_where_it_begins(
+def test_value_damage_is_refused_with_its_offset(
     decode: Callable[[bytes], object], data: bytes, offset: int
 ) -> None:
     with pytest.raises(DecodeError) as damage:
@@ -204,36 +204,36 @@ def test_damage_is_refused_where_it_begins(
     assert damage.value.offset == offset
 
 
-def test_damage_inside_a_compressed_message_says_where_that_begins() -> None:
+def test_damage_in_a_compressed_message_is_reported_at_its_start() -> None:
     path = "/managed-ledgers/shop/orders/persistent/wishlist"
     with pytest.raises(DecodeError, match="at byte 0 of the LZ4 output") as damage:
         managed_ledger.decode(VALUES[path])
     assert damage.value.offset == 10
 
 
-def test_segments_are_read_as_distributedlog_reads_them() -> None:
+def test_segments_are_decoded_as_distributedlog_reads_them() -> None:
     home = Path(__file__).parents[2] / "data" / "distributedlog-4.17.2"
-    written = json.loads(gzip.decompress((home / "segments.json.gz").read_bytes()))
-    for each in written["segments"]:
-        read = log_segment.decode(b64decode(each["data"]))
-        assert (read.version, read.ledger_id, read.first_transaction) == (
-            each["version"],
-            each["ledger"],
-            each["first"],
+    samples = json.loads(gzip.decompress((home / "segments.json.gz").read_bytes()))
+    for sample in samples["segments"]:
+        segment = log_segment.decode(b64decode(sample["data"]))
+        assert (segment.version, segment.ledger_id, segment.first_transaction) == (
+            sample["version"],
+            sample["ledger"],
+            sample["first"],
         )
-        assert (read.records > 0) == each["complete"]
-    for each in written["allocations"]:
-        assert log_segment.decode_allocation(b64decode(each["data"])) == each["ledger"]
+        assert (segment.records > 0) == sample["complete"]
+    for sample in samples["allocations"]:
+        assert log_segment.decode_allocation(b64decode(sample["data"])) == sample["ledger"]
 
 
 @given(st.integers(0, 15), st.integers(0, 2**31 - 1), int64s, int64s, st.binary(max_size=20))
-def test_a_segment_is_read_whatever_follows_it(
+def test_segment_is_decoded_with_any_bytes_after_it(
     version: int, records: int, ledger: int, first: int, more: bytes
 ) -> None:
     data = b"%d;%d;%d;" % (version | records << 32, ledger, first) + more
     if 1 <= version <= 5:
-        read = log_segment.decode(data)
-        assert (read.version, read.ledger_id, read.first_transaction, read.records) == (
+        segment = log_segment.decode(data)
+        assert (segment.version, segment.ledger_id, segment.first_transaction, segment.records) == (
             version,
             ledger,
             first,

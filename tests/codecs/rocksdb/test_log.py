@@ -32,17 +32,17 @@ def physical(kind: int, payload: bytes, log_number: int | None = None) -> bytes:
 def log(payloads: list[bytes], log_number: int | None = None) -> bytes:
     """As RocksDB's writer does it; with a log number in the form for files that are used again."""
     out = b""
-    header, again = (7, 0) if log_number is None else (11, 4)
+    header, type_offset = (7, 0) if log_number is None else (11, 4)
     for payload in payloads:
         begin = True
         while begin or payload:
-            left = BLOCK_BYTES - len(out) % BLOCK_BYTES
-            if left < header:
-                out += bytes(left)
+            room = BLOCK_BYTES - len(out) % BLOCK_BYTES
+            if room < header:
+                out += bytes(room)
                 continue
-            part, payload = payload[: left - header], payload[left - header :]
+            part, payload = payload[: room - header], payload[room - header :]
             kind = (FULL if begin else LAST) if not payload else FIRST if begin else MIDDLE
-            out += physical(kind + again, part, log_number)
+            out += physical(kind + type_offset, part, log_number)
             begin = False
     return out
 
@@ -55,17 +55,17 @@ def payloads_of(data: bytes, log_number: int | None = None) -> list[bytes]:
     return [record.payload for record in records(data, "log", log_number)]
 
 
-def test_the_logs_of_real_bookies_go_on_where_their_tables_end() -> None:
-    found = {}
+def test_write_spans_of_real_bookie_logs_are_read() -> None:
+    spans = {}
     with tarfile.open(BOOKIES) as archive:
         for member in archive:
             path = Path(member.name)
             if path.suffix == ".log" and (file := archive.extractfile(member)) is not None:
-                found["/".join(path.parts[1:])] = check_wal(file.read(), path.name, int(path.stem))
-    assert len(found) == 14
-    assert found["bk-a.rack1/ledgers0/current/locations/000014.log"] is None
-    assert found["bk-a.rack1/ledgers0/current/locations/000018.log"] == RecordSpan(595, 858)
-    assert found["bk-c.rack2/index0/current/ledgers/000031.log"] == RecordSpan(51, 80)
+                spans["/".join(path.parts[1:])] = check_wal(file.read(), path.name, int(path.stem))
+    assert len(spans) == 14
+    assert spans["bk-a.rack1/ledgers0/current/locations/000014.log"] is None
+    assert spans["bk-a.rack1/ledgers0/current/locations/000018.log"] == RecordSpan(595, 858)
+    assert spans["bk-c.rack2/index0/current/ledgers/000031.log"] == RecordSpan(51, 80)
 
 
 sizes = st.integers(0, 60) | st.integers(BLOCK_BYTES - 60, BLOCK_BYTES + 60) | st.integers(0, 3 * BLOCK_BYTES)
@@ -74,30 +74,30 @@ sizes = st.integers(0, 60) | st.integers(BLOCK_BYTES - 60, BLOCK_BYTES + 60) | s
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(sizes, max_size=6), st.none() | st.integers(0, 2**33))
 @example([0, 0, 32708, 32708, 32801, 0], 0)
-def test_what_is_written_is_read_back(lengths: list[int], number: int | None) -> None:
+def test_written_log_is_read_back(lengths: list[int], number: int | None) -> None:
     payloads = [bytes([index % 251]) * length for index, length in enumerate(lengths)]
-    written = None if number is None else number & 0xFFFFFFFF
-    assert payloads_of(log(payloads, written), number) == payloads
+    log_number = None if number is None else number & 0xFFFFFFFF
+    assert payloads_of(log(payloads, log_number), number) == payloads
 
 
-@pytest.mark.parametrize("left", range(13))
+@pytest.mark.parametrize("room", range(13))
 @pytest.mark.parametrize("number", [None, 7])
-def test_the_end_of_a_block_is_zeros_where_no_header_fits(left: int, number: int | None) -> None:
+def test_block_end_too_short_for_a_header_is_zeros(room: int, number: int | None) -> None:
     header = 7 if number is None else 11
-    payloads = [bytes(BLOCK_BYTES - header - left), b"next"]
-    written = log(payloads, number)
-    assert payloads_of(written, number) == payloads
+    payloads = [bytes(BLOCK_BYTES - header - room), b"next"]
+    data = log(payloads, number)
+    assert payloads_of(data, number) == payloads
     # Where a header fits, zeros are no record.
-    zeros = written[: BLOCK_BYTES - left] + bytes(left) + log(payloads[1:], number)
-    if left < header:
+    zeros = data[: BLOCK_BYTES - room] + bytes(room) + log(payloads[1:], number)
+    if room < header:
         assert payloads_of(zeros, number) == payloads
     else:
         with pytest.raises(DecodeError, match="zeros where a record should be") as damage:
             payloads_of(zeros, number)
-        assert damage.value.offset == BLOCK_BYTES - left
+        assert damage.value.offset == BLOCK_BYTES - room
 
 
-def test_a_log_that_rocksdb_used_again_is_read_to_its_end(tmp_path: Path) -> None:
+def test_recycled_log_of_rocksdb_is_read_to_its_end(tmp_path: Path) -> None:
     """Small writes of all sizes: at the end of some block the longer header does not fit, but the shorter."""
     options = Options(raw_mode=True)
     options.set_recycle_log_file_num(4)
@@ -121,29 +121,29 @@ def test_a_log_that_rocksdb_used_again_is_read_to_its_end(tmp_path: Path) -> Non
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=4), st.data())
-def test_a_flipped_byte_is_found_where_its_record_begins(lengths: list[int], data: st.DataObject) -> None:
+def test_flipped_byte_is_reported_at_the_start_of_its_record(lengths: list[int], data: st.DataObject) -> None:
     payloads = [bytes(length) for length in lengths]
-    whole = bytearray(log(payloads))
-    at = data.draw(st.integers(0, len(whole) - 1))
-    whole[at] ^= data.draw(st.integers(1, 255))
+    log_bytes = bytearray(log(payloads))
+    position = data.draw(st.integers(0, len(log_bytes) - 1))
+    log_bytes[position] ^= data.draw(st.integers(1, 255))
     starts = [len(log(payloads[:count])) for count in range(len(payloads))]
     with pytest.raises(DecodeError) as damage:
-        payloads_of(bytes(whole))
-    assert damage.value.offset == max(start for start in starts if start <= at)
+        payloads_of(bytes(log_bytes))
+    assert damage.value.offset == max(start for start in starts if start <= position)
 
 
 @settings(max_examples=examples(40), deadline=None)
 @given(st.lists(sizes, min_size=1, max_size=3), st.data())
-def test_a_cut_is_found_wherever_it_is_not_between_records(lengths: list[int], data: st.DataObject) -> None:
+def test_cut_inside_a_record_is_refused(lengths: list[int], data: st.DataObject) -> None:
     payloads = [bytes(length) for length in lengths]
     ends = [len(log(payloads[:count])) for count in range(len(payloads) + 1)]
     cut = data.draw(st.integers(0, ends[-1] - 1))
-    whole = log(payloads)[:cut]
+    cut_log = log(payloads)[:cut]
     # Zeros at the end of a block belong to no record.
     if any(end <= cut and not any(log(payloads)[end:cut]) and cut - end < 7 for end in ends):
         return
     with pytest.raises(DecodeError) as damage:
-        payloads_of(whole)
+        payloads_of(cut_log)
     assert damage.value.offset <= cut
 
 
@@ -159,54 +159,54 @@ def test_a_cut_is_found_wherever_it_is_not_between_records(lengths: list[int], d
         pytest.param(physical(9, struct.pack("<I", 7)), 0, id="compressed"),
     ],
 )
-def test_records_that_cannot_follow_each_other_are_refused(damaged: bytes, offset: int) -> None:
+def test_record_types_that_cannot_follow_each_other_are_refused(damaged: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         payloads_of(damaged)
     assert damage.value.offset == offset
 
 
-def test_what_may_be_passed_over_is_passed_over() -> None:
+def test_ignorable_records_are_skipped() -> None:
     around = [physical(9, bytes(4)), physical(10, bytes(8)), physical(130, b"x"), physical(200, b"new")]
     assert payloads_of(b"".join(around) + physical(FULL, b"x")) == [b"x"]
 
 
-def test_an_old_writers_empty_first_fragment_is_no_damage() -> None:
+def test_empty_first_fragment_of_an_old_writer_is_accepted() -> None:
     assert payloads_of(physical(FIRST, b"") + physical(FULL, b"x")) == [b"x"]
 
 
-def test_a_log_that_is_used_again_ends_where_the_old_one_shows() -> None:
+def test_recycled_log_ends_where_the_old_log_shows() -> None:
     assert payloads_of(log([b"new"], 9) + log([b"older", b"oldest"], 8), 9) == [b"new"]
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(sizes, min_size=1, max_size=3), st.lists(sizes, max_size=6))
-def test_whatever_an_older_log_left_behind_a_newer_one_is_no_record(new: list[int], old: list[int]) -> None:
+def test_older_log_after_a_recycled_log_gives_no_records(new: list[int], old: list[int]) -> None:
     payloads = [bytes([index + 1]) * length for index, length in enumerate(new)]
-    written, before = log(payloads, 9), log([bytes(length) for length in old], 8)
-    assert payloads_of(written + before[len(written) :], 9) == payloads
+    new_log, old_log = log(payloads, 9), log([bytes(length) for length in old], 8)
+    assert payloads_of(new_log + old_log[len(new_log) :], 9) == payloads
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(BLOCK_BYTES, 2 * BLOCK_BYTES), min_size=2, max_size=4), st.data())
-def test_a_flipped_byte_of_a_log_that_is_used_again_is_found(lengths: list[int], data: st.DataObject) -> None:
+def test_flipped_byte_of_a_recycled_log_is_refused(lengths: list[int], data: st.DataObject) -> None:
     """In all blocks but the last one written to, where it could be what was there before."""
-    written = bytearray(log([bytes(length) for length in lengths], 9))
-    at = data.draw(st.integers(0, len(written) - len(written) % BLOCK_BYTES - 1))
-    written[at] ^= data.draw(st.integers(1, 255))
+    log_bytes = bytearray(log([bytes(length) for length in lengths], 9))
+    position = data.draw(st.integers(0, len(log_bytes) - len(log_bytes) % BLOCK_BYTES - 1))
+    log_bytes[position] ^= data.draw(st.integers(1, 255))
     with pytest.raises(DecodeError) as damage:
-        payloads_of(bytes(written) + log([b"old"] * 5, 8), 9)
-    assert damage.value.offset <= at
+        payloads_of(bytes(log_bytes) + log([b"old"] * 5, 8), 9)
+    assert damage.value.offset <= position
 
 
-def test_a_record_that_names_its_log_is_damaged_in_the_last_block_too() -> None:
-    written = bytearray(log([b"first", b"second"], 9))
-    written[-1] ^= 1
+def test_damaged_record_in_the_last_block_of_a_recycled_log_is_refused() -> None:
+    log_bytes = bytearray(log([b"first", b"second"], 9))
+    log_bytes[-1] ^= 1
     with pytest.raises(DecodeError, match="checksum") as damage:
-        payloads_of(bytes(written) + b"older", 9)
+        payloads_of(bytes(log_bytes) + b"older", 9)
     assert damage.value.offset == len(log([b"first"], 9))
 
 
-def test_batches_go_on_where_the_last_one_ended() -> None:
+def test_span_of_consecutive_batches_is_read() -> None:
     assert check_wal(log([batch(7, 3), batch(10, 0), batch(10, 1, 40_000)]), "log", 9) == RecordSpan(7, 11)
 
 
@@ -217,7 +217,7 @@ def test_batches_go_on_where_the_last_one_ended() -> None:
         (b"short", "a write batch of 5 bytes"),
     ],
 )
-def test_a_batch_that_does_not_follow_is_found(second: bytes, words: str) -> None:
+def test_batch_that_does_not_follow_the_previous_is_refused(second: bytes, words: str) -> None:
     first = log([batch(7, 3)])
     with pytest.raises(DecodeError, match=words) as damage:
         check_wal(first + physical(FULL, second), "log", 9)

@@ -33,13 +33,13 @@ def added(number: int, size: int, custom: bytes = b"", level: int = 0) -> bytes:
     return varint(103, level, number, size) + keys + varint(1, 9) + custom + varint(1)
 
 
-def test_a_real_manifest_names_its_tables_and_its_log() -> None:
+def test_real_manifest_names_its_table_and_its_log() -> None:
     with tarfile.open(BOOKIES) as archive:
         base = "bookies/bk-b.rack1/ledgers1/current/locations"
         file = archive.extractfile(f"{base}/MANIFEST-000038")
         assert file is not None
         manifest = decode(file.read())
-        sizes = {Path(each.name).name: each.size for each in archive if each.name.startswith(base)}
+        sizes = {Path(member.name).name: member.size for member in archive if member.name.startswith(base)}
     assert (manifest.log_number, manifest.last_sequence, manifest.logs) == (33, 3044, {})
     [table] = manifest.tables.values()
     assert table.number == 41  # a compaction put it in the place of five
@@ -53,7 +53,7 @@ def test_edits_are_applied_in_order_and_deletions_before_additions() -> None:
     assert manifest == Manifest(12, 100, {8: TableFile(8, 1000, len(log([first])))}, {})
 
 
-def test_older_forms_of_a_new_file_are_read() -> None:
+def test_older_new_file_records_are_read() -> None:
     keys = string(b"a" * 9) + string(b"b" * 9)
     edit = varint(7, 0, 1, 11) + keys + varint(100, 0, 2, 12) + keys + varint(1, 2)
     edit += varint(102, 0, 3, 0, 13) + keys + varint(1, 2)
@@ -64,20 +64,20 @@ def test_older_forms_of_a_new_file_are_read() -> None:
     }
 
 
-def test_another_column_family_has_tables_and_logs_of_its_own() -> None:
-    other = varint(200, 3, 201) + string(b"other") + varint(2, 99) + added(5, 1)
-    assert decode(log([other, varint(2, 4)])) == Manifest(log_number=4)
+def test_other_column_family_does_not_change_the_default_manifest() -> None:
+    family_edit = varint(200, 3, 201) + string(b"other") + varint(2, 99) + added(5, 1)
+    assert decode(log([family_edit, varint(2, 4)])) == Manifest(log_number=4)
 
 
-def test_logs_that_the_manifest_keeps_account_of_are_known() -> None:
+def test_logs_of_the_manifest_are_tracked() -> None:
     grown = varint(8199) + string(varint(7, 2, 500, 1)) + varint(8199) + string(varint(9, 1))
     assert decode(log([grown])).logs == {7: 500}
-    gone = varint(8200) + string(varint(8))
-    assert decode(log([grown, gone])).logs == {}
+    deletion = varint(8200) + string(varint(8))
+    assert decode(log([grown, deletion])).logs == {}
     assert decode(log([varint(8196, 7, 2, 500, 1), varint(8197, 3)])).logs == {7: 500}
 
 
-def test_what_may_be_passed_over_is_passed_over() -> None:
+def test_ignorable_fields_are_skipped() -> None:
     custom = varint(6) + string(b"time") + varint(33) + string(b"from the future")
     future = varint(1 << 13 | 77) + string(b"from the future")
     edit = future + added(8, 1000, custom) + varint(5, 0) + string(bytes(9)) + varint(203, 4, 300, 0, 202)
@@ -98,7 +98,7 @@ def test_what_may_be_passed_over_is_passed_over() -> None:
         pytest.param(b"\x01\x1aleveldb", "a string that is cut", id="a string that is cut"),
     ],
 )
-def test_an_edit_that_cannot_be_read_is_refused_where_it_begins(edit: bytes, words: str) -> None:
+def test_unreadable_edit_is_refused_at_its_offset(edit: bytes, words: str) -> None:
     good = log([COMPARATOR])
     with pytest.raises(DecodeError, match=words) as damage:
         decode(good + log([edit]))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from auditor.codecs.store.layout import Layout, decode
 from auditor.errors import DecodeError, RuleError
 from auditor.model.ledger_id import LayoutKind
-from tests.codecs.damage import refusal, within
+from tests.codecs.damage import points_within, refusal
 from tests.codecs.ledger_strategies import mutations
 from tests.codecs.metadata_vectors import Vector, vectors
 
@@ -21,7 +21,7 @@ HIERARCHICAL = bytes.fromhex(
 
 
 @pytest.mark.parametrize("shade", ["", "dlshade."])
-def test_etcds_manager_is_known_by_its_own_version(shade: str) -> None:
+def test_etcd_layout_is_recognised_by_its_own_version(shade: str) -> None:
     layout = decode(f"2\n{shade}org.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory:0".encode())
     assert layout.kind is LayoutKind.ETCD
 
@@ -37,11 +37,11 @@ def test_etcds_manager_is_known_by_its_own_version(shade: str) -> None:
     ],
 )
 @pytest.mark.parametrize("shade", ["", "dlshade."])
-def test_the_factory_names_the_tree(factory: str, kind: LayoutKind, shade: str) -> None:
+def test_factory_class_determines_the_layout_kind(factory: str, kind: LayoutKind, shade: str) -> None:
     assert decode(f"2\n{shade}{PACKAGE}{factory}:1".encode()).kind is kind
 
 
-def test_what_a_server_wrote_is_read() -> None:
+def test_layout_written_by_a_server_is_decoded() -> None:
     assert decode(HIERARCHICAL) == Layout(2, f"{PACKAGE}HierarchicalLedgerManagerFactory", 1)
 
 
@@ -49,7 +49,7 @@ def test_what_a_server_wrote_is_read() -> None:
     ("text", "kind"),
     [(b"1\nflat:1", LayoutKind.FLAT), (b"1\nhierarchical:1", LayoutKind.HIERARCHICAL)],
 )
-def test_the_oldest_layouts_name_a_type(text: bytes, kind: LayoutKind) -> None:
+def test_oldest_layouts_name_their_type(text: bytes, kind: LayoutKind) -> None:
     assert decode(text).kind is kind
 
 
@@ -65,7 +65,7 @@ def test_the_oldest_layouts_name_a_type(text: bytes, kind: LayoutKind) -> None:
         "1\nlonghierarchical:1",
     ],
 )
-def test_a_tree_that_nobody_knows_is_a_broken_rule(text: str) -> None:
+def test_unknown_layout_breaks_a_rule(text: str) -> None:
     layout = decode(text.encode())
     with pytest.raises(RuleError) as refused:
         _ = layout.kind
@@ -73,7 +73,7 @@ def test_a_tree_that_nobody_knows_is_a_broken_rule(text: str) -> None:
 
 
 @pytest.mark.parametrize("vector", vectors("layouts"), ids=lambda vector: repr(vector["text"]))
-def test_we_read_what_java_reads(vector: Vector) -> None:
+def test_layout_is_decoded_as_java_decodes_it(vector: Vector) -> None:
     if "error" in vector:
         with pytest.raises(DecodeError):
             decode(vector["text"].encode())
@@ -99,12 +99,12 @@ def test_we_read_what_java_reads(vector: Vector) -> None:
         (b"9" * 100_000, 0),
     ],
 )
-def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int) -> None:
+def test_layout_damage_is_refused_with_its_offset(damaged: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         decode(damaged)
     assert damage.value.offset == offset
 
 
 @given(st.one_of(st.binary(max_size=40), mutations(HIERARCHICAL)))
-def test_nothing_but_typed_errors_comes_out_of_damage(damaged: bytes) -> None:
-    assert within(refusal(lambda data: decode(data).kind, damaged), damaged)
+def test_damaged_layout_raises_only_typed_errors(damaged: bytes) -> None:
+    assert points_within(refusal(lambda data: decode(data).kind, damaged), damaged)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
 from auditor.codecs.store.service_info import Endpoint, ServiceInfo, decode
 from auditor.errors import DecodeError, RuleError
-from tests.codecs.damage import refusal, within
+from tests.codecs.damage import points_within, refusal
 from tests.codecs.ledger_strategies import mutations
 
 GOLDEN = bytes.fromhex(
@@ -20,16 +20,16 @@ GOLDEN = bytes.fromhex(
 BOOKIE = Endpoint("bookie", "localhost", 3181, "bookie-rpc", ("tls",), ("x", "y"))
 
 
-def test_what_a_server_wrote_is_read() -> None:
+def test_service_info_of_a_server_is_decoded() -> None:
     info = decode(GOLDEN, "bk1:3181")
     assert info == ServiceInfo((BOOKIE, Endpoint("http-server", "0.0.0.0", 8080, "http")), {"test": "value"})
 
 
-def test_without_data_the_id_is_the_address() -> None:
+def test_empty_service_info_takes_the_address_from_the_bookie_id() -> None:
     assert decode(b"", "bk1:3181").endpoints == (Endpoint("bk1:3181", "bk1", 3181, "bookie-rpc"),)
 
 
-def test_without_data_a_custom_id_has_no_endpoint() -> None:
+def test_empty_service_info_with_a_custom_id_has_no_endpoint() -> None:
     with pytest.raises(RuleError) as refused:
         decode(b"", "bookie-7")
     assert refused.value.rule == "endpoint-missing"
@@ -47,7 +47,7 @@ endpoints = st.builds(
 
 
 @given(st.lists(endpoints, min_size=1, max_size=3), st.dictionaries(st.text(), st.text(), max_size=3))
-def test_what_is_written_is_read_back(offered: list[Endpoint], properties: dict[str, str]) -> None:
+def test_written_service_info_is_read_back(offered: list[Endpoint], properties: dict[str, str]) -> None:
     message = BookieServiceInfoFormat(properties=properties)
     for endpoint in offered:
         message.endpoints.add(
@@ -73,22 +73,22 @@ def test_what_is_written_is_read_back(offered: list[Endpoint], properties: dict[
         pytest.param(bytes.fromhex("3a06 0a0161 1201f4"), 5, id="a property's value that is not UTF-8"),
     ],
 )
-def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int) -> None:
+def test_service_info_damage_is_refused_with_its_offset(damaged: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         decode(damaged, "bk1:3181")
     assert damage.value.offset == offset
 
 
 @given(st.one_of(st.binary(min_size=1, max_size=40), mutations(GOLDEN).filter(bool)))
-def test_nothing_but_typed_errors_comes_out_of_damage(damaged: bytes) -> None:
+def test_damaged_service_info_raises_only_typed_errors(damaged: bytes) -> None:
     refused = refusal(lambda data: decode(data, "bookie-7"), damaged)
-    assert within(refused, damaged)
+    assert points_within(refused, damaged)
     if refused is None:
         properties = decode(damaged, "bookie-7").properties
         assert all(isinstance(text, str) for pair in properties.items() for text in pair)
 
 
-def test_a_text_that_is_not_utf8_is_named_where_the_message_is_cut_behind_it() -> None:
+def test_invalid_utf8_text_is_reported_before_a_later_cut() -> None:
     with pytest.raises(DecodeError, match="a text in a map is not UTF-8") as damage:
         decode(bytes.fromhex("3a06 0a01f4 120162 07"), "bk1:3181")
     assert damage.value.offset == 2

@@ -17,7 +17,7 @@ from auditor.codecs.protobuf.pb.underreplication_pb2 import UnderreplicatedLedge
 from auditor.codecs.store import underreplication as codec
 from auditor.codecs.store.underreplication import Mark, ReplicationLayout
 from auditor.errors import DecodeError
-from tests.codecs.damage import refusal, within
+from tests.codecs.damage import points_within, refusal
 from tests.codecs.ledger_strategies import int64s, mutations
 
 MARK = b'replica: "bk_custom"\nreplica: "127.0.0.1:3182"\nctime: 1795237164694\n'
@@ -36,54 +36,54 @@ TIMES: list[Callable[[bytes], int | None]] = [
 ]
 
 
-def test_marks_of_servers_are_read() -> None:
-    one = b'replica: "127.0.0.1:3181"\nctime: 1795237164639\n'
-    assert codec.decode_mark(one) == Mark(("127.0.0.1:3181",), 1795237164639)
+def test_marks_of_servers_are_decoded() -> None:
+    mark = b'replica: "127.0.0.1:3181"\nctime: 1795237164639\n'
+    assert codec.decode_mark(mark) == Mark(("127.0.0.1:3181",), 1795237164639)
     assert codec.decode_mark(MARK) == Mark(("bk_custom", "127.0.0.1:3182"), 1795237164694)
 
 
-def test_a_mark_may_name_nobody_and_no_time() -> None:
+def test_empty_mark_has_no_replica_and_no_time() -> None:
     assert codec.decode_mark(b"") == Mark((), None)
 
 
-def test_a_lock_or_vote_may_name_nobody() -> None:
+def test_empty_lock_or_vote_names_no_bookie() -> None:
     assert codec.decode_lock(b'bookieId: "localhost"\n') == "localhost"
     assert codec.decode_lock(b"") is None
     assert codec.decode_vote(b"") is None
 
 
-def test_the_layout_of_marks_is_read() -> None:
+def test_layout_of_marks_is_decoded() -> None:
     assert codec.decode_layout(LAYOUT) == ReplicationLayout("BASIC", 1)
 
 
-def test_what_an_auditor_and_the_queue_wrote_is_read_as_the_server_reads_it() -> None:
+def test_znodes_of_an_auditor_are_decoded_as_the_server_decodes_them() -> None:
     home = Path(__file__).parents[2] / "data" / "auditor-4.17.2"
-    said = json.loads(gzip.decompress((home / "oracle.json.gz").read_bytes()))
+    oracle = json.loads(gzip.decompress((home / "oracle.json.gz").read_bytes()))
     lines = map(json.loads, gzip.decompress((home / "znodes.jsonl.gz").read_bytes()).splitlines())
-    written = {
+    znodes = {
         node["path"].removeprefix("/ledgers/underreplication/"): b64decode(node["data"]) for node in lines
     }
-    for path, data in written.items():
+    for path, data in znodes.items():
         if path.startswith("ledgers/0") and data:
-            mark = said["marks"][path.rpartition("/urL")[2].lstrip("0")]
+            mark = oracle["marks"][path.rpartition("/urL")[2].lstrip("0")]
             assert codec.decode_mark(data) == Mark((*mark["replicas"],), mark["ctime"])
-    assert codec.decode_lock(written["locks/urL0000000005"]) == said["worker"]
-    assert codec.decode_vote(written["auditorelection"]) == said["auditor"]
-    votes = [codec.decode_vote(data) for path, data in sorted(written.items()) if "/V_" in path]
-    assert votes == [said["auditor"], "bk-2.rack"]
-    assert codec.decode_layout(written["LAYOUT"]) == ReplicationLayout("BASIC", 1)
+    assert codec.decode_lock(znodes["locks/urL0000000005"]) == oracle["worker"]
+    assert codec.decode_vote(znodes["auditorelection"]) == oracle["auditor"]
+    votes = [codec.decode_vote(data) for path, data in sorted(znodes.items()) if "/V_" in path]
+    assert votes == [oracle["auditor"], "bk-2.rack"]
+    assert codec.decode_layout(znodes["LAYOUT"]) == ReplicationLayout("BASIC", 1)
     names = ("checkallledgersctime", "placementpolicycheckctime", "replicascheckctime")
-    assert [decode(written[name]) for decode, name in zip(TIMES, names, strict=True)] == said["times"]
+    assert [decode(znodes[name]) for decode, name in zip(TIMES, names, strict=True)] == oracle["times"]
 
 
 @pytest.mark.parametrize("decode", TIMES)
-def test_check_times_are_read_and_none_means_never(decode: Callable[[bytes], int | None]) -> None:
+def test_check_times_are_decoded_and_an_empty_value_is_none(decode: Callable[[bytes], int | None]) -> None:
     assert decode(TIME) == 1600000000000
     assert decode(b"") is None
 
 
 @given(st.lists(st.text()), st.one_of(st.none(), int64s))
-def test_what_is_written_is_read_back(replicas: list[str], ctime: int | None) -> None:
+def test_written_mark_is_read_back(replicas: list[str], ctime: int | None) -> None:
     text = text_format.MessageToString(UnderreplicatedLedgerFormat(replica=replicas, ctime=ctime))
     assert codec.decode_mark(text.encode()) == Mark(tuple(replicas), ctime)
 
@@ -99,7 +99,7 @@ def test_what_is_written_is_read_back(replicas: list[str], ctime: int | None) ->
         pytest.param(codec.decode_replicas_check_time, b"1600000", 0, id="a time that is text"),
     ],
 )
-def test_damage_is_refused_where_it_begins(
+def test_underreplication_damage_is_refused_with_its_offset(
     decode: Callable[[bytes], object], damaged: bytes, offset: int
 ) -> None:
     with pytest.raises(DecodeError) as damage:
@@ -111,7 +111,7 @@ def test_damage_is_refused_where_it_begins(
     st.sampled_from([*TEXTS, *TIMES]),
     st.one_of(st.binary(max_size=40), st.sampled_from([MARK, LAYOUT, TIME]).flatmap(mutations)),
 )
-def test_nothing_but_typed_errors_comes_out_of_damage(
+def test_damaged_underreplication_values_raise_only_typed_errors(
     decode: Callable[[bytes], object], damaged: bytes
 ) -> None:
-    assert within(refusal(decode, damaged), damaged)
+    assert points_within(refusal(decode, damaged), damaged)

@@ -22,7 +22,7 @@ def test_null_reads_as_empty() -> None:
     st.binary(),
     st.text(st.characters(codec="utf-8")),
 )
-def test_what_is_written_is_read_back(small: int, large: int, octets: bytes, text: str) -> None:
+def test_written_jute_values_are_read_back(small: int, large: int, octets: bytes, text: str) -> None:
     encoded = text.encode()
     data = struct.pack(">iqi", small, large, len(octets)) + octets + struct.pack(">i", len(encoded)) + encoded
     reader = JuteReader(b"before" + data + b"after", "test", 6, 6 + len(data))
@@ -47,14 +47,14 @@ def test_what_is_written_is_read_back(small: int, large: int, octets: bytes, tex
         pytest.param("", "boolean", id="nothing"),
     ],
 )
-def test_damage_is_refused_where_it_begins(data: str, method: str) -> None:
+def test_jute_damage_is_refused_with_its_offset(data: str, method: str) -> None:
     reader = JuteReader(b"xx" + bytes.fromhex(data), "test", 2)
     with pytest.raises(DecodeError) as damage:
         getattr(reader, method)()
     assert damage.value.offset == 2
 
 
-def test_a_count_that_cannot_fit_costs_nothing() -> None:
+def test_count_that_cannot_fit_is_refused() -> None:
     with pytest.raises(DecodeError) as damage:
         JuteReader(struct.pack(">i", 2**31 - 1) + bytes(40), "test").count(4)
     assert damage.value.offset == 0

@@ -32,11 +32,11 @@ def block(data: bytes) -> bytes:
     return struct.pack(">i", len(packed)) + packed
 
 
-def test_a_stream_of_the_java_library_is_read() -> None:
+def test_stream_of_the_java_library_is_decompressed() -> None:
     assert b"".join(decompress(io.BytesIO(GOLDEN))) == b"bookkeeper" * 20
 
 
-def test_a_snapshot_of_a_real_server_is_the_plain_one_of_the_same_tree() -> None:
+def test_compressed_snapshot_of_a_real_server_equals_the_plain_snapshot() -> None:
     plain = Path(__file__).parents[2] / "data/interleaved-hier/zookeeper/version-2/snapshot.0"
     assert b"".join(decompress(io.BytesIO(SNAPSHOT))) == plain.read_bytes()
 
@@ -49,15 +49,15 @@ def test_blocks_and_concatenated_streams_are_read_in_order(streams: list[list[by
 
 @given(st.binary(min_size=1, max_size=300), st.data())
 def test_a_stream_cut_inside_a_block_is_refused(content: bytes, data: st.DataObject) -> None:
-    whole = HEADER + block(content)
-    cut = data.draw(st.integers(len(HEADER) + 1, len(whole) - 1))
+    stream = HEADER + block(content)
+    cut = data.draw(st.integers(len(HEADER) + 1, len(stream) - 1))
     with pytest.raises(DecodeError) as damage:
-        list(decompress(io.BytesIO(whole[:cut])))
+        list(decompress(io.BytesIO(stream[:cut])))
     assert damage.value.offset == len(HEADER)
 
 
 @given(st.binary(max_size=200))
-def test_hostile_blocks_are_refused_or_read(noise: bytes) -> None:
+def test_arbitrary_blocks_are_refused_or_decompressed(noise: bytes) -> None:
     try:
         blocks = list(decompress(io.BytesIO(HEADER + noise)))
     except DecodeError:
@@ -78,7 +78,7 @@ def test_hostile_blocks_are_refused_or_read(noise: bytes) -> None:
         pytest.param(HEADER + struct.pack(">i", 2) + b"\x05\xff", 16, id="a damaged block"),
     ],
 )
-def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int) -> None:
+def test_stream_damage_is_refused_with_its_offset(damaged: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         list(decompress(io.BytesIO(damaged)))
     assert damage.value.offset == offset

@@ -44,21 +44,21 @@ def snapshot(nodes: list[Record], digest: bool = True, last_zxid: bool = True) -
 
 def read(data: bytes, limit: int = 1000, byte_limit: int = 10**9) -> list[Record]:
     view = memoryview(data)
-    at, ended = find_nodes(view), False
+    offset, ended = find_nodes(view), False
     nodes: list[Record] = []
     while not ended:
-        found = find_record_offsets(view, at, limit, byte_limit)
-        fixed = read_tails(view, found.tail_starts).tolist()
+        bounds = find_record_offsets(view, offset, limit, byte_limit)
+        fixed = read_tails(view, bounds.tail_starts).tolist()
         for begin, value, tail, row in zip(
-            found.path_offsets.tolist(),
-            found.data_starts.tolist(),
-            found.tail_starts.tolist(),
+            bounds.path_offsets.tolist(),
+            bounds.data_starts.tolist(),
+            bounds.tail_starts.tolist(),
             fixed,
             strict=True,
         ):
             nodes.append((data[begin : value - 4].decode(), data[value:tail], row))
-        at, ended = found.next_record, found.has_end_mark
-    check_checksums(view, at)
+        offset, ended = bounds.next_record, bounds.has_end_mark
+    check_checksums(view, offset)
     return nodes
 
 
@@ -68,7 +68,7 @@ def test_the_snapshot_of_an_empty_server_is_read() -> None:
     assert [(path, value) for path, value, _ in read(golden)] == [(path, b"") for path in PATHS]
 
 
-def test_a_znode_of_a_real_server_is_read_to_the_last_field() -> None:
+def test_znode_of_a_real_server_is_read_with_all_its_fields() -> None:
     golden = (DATA / "interleaved-hier/zookeeper/version-2/snapshot.16f").read_bytes()
     node = next(node for node in read(golden) if node[0] == "/ledgers/00/0000/L0000")
     _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid = node[2]
@@ -78,7 +78,7 @@ def test_a_znode_of_a_real_server_is_read_to_the_last_field() -> None:
 
 
 @given(st.lists(records, max_size=12), st.booleans(), st.booleans(), st.integers(1, 5), st.integers(1, 300))
-def test_what_is_written_is_read_back_slice_by_slice(
+def test_written_snapshot_is_read_back_in_slices(
     nodes: list[Record], digest: bool, last_zxid: bool, limit: int, byte_limit: int
 ) -> None:
     expected = [(path, value or b"", tail) for path, value, tail in nodes]
@@ -86,29 +86,31 @@ def test_what_is_written_is_read_back_slice_by_slice(
 
 
 @given(st.lists(records, max_size=4), st.data())
-def test_a_cut_snapshot_never_reads_as_a_shorter_tree(nodes: list[Record], data: st.DataObject) -> None:
-    whole = snapshot(nodes)
-    cut = data.draw(st.integers(0, len(whole) - 1))
+def test_cut_snapshot_is_refused_unless_cut_at_an_optional_section(
+    nodes: list[Record], data: st.DataObject
+) -> None:
+    full_snapshot = snapshot(nodes)
+    cut = data.draw(st.integers(0, len(full_snapshot) - 1))
     # Older servers write no sections after the first seal: cut exactly there, it is such a snapshot.
     expected = [(path, value or b"", tail) for path, value, tail in nodes]
     if cut in (len(snapshot(nodes, last_zxid=False)), len(snapshot(nodes, False, False))):
-        assert read(whole[:cut]) == expected
+        assert read(full_snapshot[:cut]) == expected
         return
     with pytest.raises(DecodeError) as damage:
-        read(whole[:cut])
+        read(full_snapshot[:cut])
     assert 0 <= damage.value.offset <= cut
 
 
 @given(st.lists(records, max_size=4), st.data())
-def test_no_changed_byte_goes_unnoticed(nodes: list[Record], data: st.DataObject) -> None:
-    whole = bytearray(snapshot(nodes))
-    whole[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(1, 255))
+def test_any_changed_byte_is_refused(nodes: list[Record], data: st.DataObject) -> None:
+    snapshot_bytes = bytearray(snapshot(nodes))
+    snapshot_bytes[data.draw(st.integers(0, len(snapshot_bytes) - 1))] ^= data.draw(st.integers(1, 255))
     with pytest.raises((DecodeError, UnicodeDecodeError)):
-        read(bytes(whole))
+        read(bytes(snapshot_bytes))
 
 
 @given(st.binary(max_size=300))
-def test_hostile_bytes_are_refused(noise: bytes) -> None:
+def test_arbitrary_bytes_are_refused(noise: bytes) -> None:
     for data in (noise, snapshot([])[:70] + noise):
         with pytest.raises((DecodeError, UnicodeDecodeError)):
             read(data)
@@ -123,7 +125,7 @@ def test_hostile_bytes_are_refused(noise: bytes) -> None:
         pytest.param(snapshot([]) + b"x", 76 + 13, id="bytes after the last seal"),
     ],
 )
-def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int) -> None:
+def test_snapshot_damage_is_refused_with_its_offset(damaged: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         read(damaged)
     assert damage.value.offset == offset

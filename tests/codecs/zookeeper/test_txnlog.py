@@ -53,12 +53,14 @@ def multi(*parts: tuple[int, bytes]) -> bytes:
 
 
 def operations(*records: bytes) -> list[Operation]:
-    items = list(read_log(memoryview(HEADER + b"".join(records) + bytes(50))))
-    assert not [item for item in items if isinstance(item, CutTail)]
-    return [what for item in items if isinstance(item, Transaction) for what in item.operations]
+    results = list(read_log(memoryview(HEADER + b"".join(records) + bytes(50))))
+    assert not [result for result in results if isinstance(result, CutTail)]
+    return [
+        operation for result in results if isinstance(result, Transaction) for operation in result.operations
+    ]
 
 
-def test_a_record_of_a_real_server_is_read() -> None:
+def test_record_of_a_real_server_is_decoded() -> None:
     (transaction,) = read_log(memoryview(HEADER + bytes.fromhex(GOLDEN)))
     assert transaction == Transaction(1, 0x1A1FC7E4C15, ())
 
@@ -68,7 +70,7 @@ def test_a_record_of_a_real_server_is_read() -> None:
 )
 def test_the_log_of_a_real_server_is_read_to_its_last_transaction(corpus: str, last: int) -> None:
     data = memoryview((DATA / corpus / "zookeeper/version-2/log.1").read_bytes())
-    assert [item.zxid for item in read_log(data) if isinstance(item, Transaction)] == list(range(1, last + 1))
+    assert [txn.zxid for txn in read_log(data) if isinstance(txn, Transaction)] == list(range(1, last + 1))
 
 
 @pytest.mark.parametrize("digest", [b"", DIGEST], ids=["without a digest", "with a digest"])
@@ -112,7 +114,7 @@ def test_every_kind_of_record_is_read(
 @given(
     st.lists(st.tuples(st.text(st.characters(codec="utf-8"), max_size=9), st.binary(max_size=20)), max_size=8)
 )
-def test_what_is_written_is_read_back(writes: list[tuple[str, bytes]]) -> None:
+def test_written_records_are_read_back(writes: list[tuple[str, bytes]]) -> None:
     records = [
         record(1, create(f"/{name}".encode(), data), zxid) for zxid, (name, data) in enumerate(writes, 1)
     ]
@@ -120,17 +122,17 @@ def test_what_is_written_is_read_back(writes: list[tuple[str, bytes]]) -> None:
 
 
 @given(st.integers(1, 5), st.data())
-def test_a_log_cut_anywhere_ends_with_the_last_whole_record(count: int, data: st.DataObject) -> None:
+def test_cut_log_ends_with_its_last_whole_record(count: int, data: st.DataObject) -> None:
     records = [record(1, create(b"/a%d" % n), n) for n in range(count)]
-    whole = HEADER + b"".join(records)
-    cut = data.draw(st.integers(0, len(whole) - 1))
+    full_log = HEADER + b"".join(records)
+    cut = data.draw(st.integers(0, len(full_log) - 1))
     for end in (b"", bytes(100)):
-        items = list(read_log(memoryview(whole[:cut] + end))) if cut >= 16 else []
+        results = list(read_log(memoryview(full_log[:cut] + end))) if cut >= 16 else []
         complete = sum(len(HEADER) + sum(map(len, records[:n])) <= cut for n in range(1, count + 1))
-        assert [item.zxid for item in items if isinstance(item, Transaction)][:complete] == list(
+        assert [result.zxid for result in results if isinstance(result, Transaction)][:complete] == list(
             range(complete)
-        )[: len(items)]
-        assert sum(isinstance(item, Transaction) for item in items) == (complete if cut >= 16 else 0)
+        )[: len(results)]
+        assert sum(isinstance(result, Transaction) for result in results) == (complete if cut >= 16 else 0)
 
 
 @given(st.integers(0, 2), st.data())
@@ -139,32 +141,32 @@ def test_a_changed_byte_before_the_last_record_is_refused_at_its_record(
 ) -> None:
     records = [record(1, create(b"/a%d" % n), n) for n in range(4)]
     begin = len(HEADER) + sum(map(len, records[:victim]))
-    whole = bytearray(HEADER + b"".join(records))
+    log_bytes = bytearray(HEADER + b"".join(records))
     # The length apart (offsets 8 to 11), whose damage can look like a record that was cut.
-    at = data.draw(st.sampled_from([*range(8), *range(12, len(records[victim]))]))
-    whole[begin + at] ^= data.draw(st.integers(1, 255))
+    position = data.draw(st.sampled_from([*range(8), *range(12, len(records[victim]))]))
+    log_bytes[begin + position] ^= data.draw(st.integers(1, 255))
     with pytest.raises(DecodeError) as damage:
-        list(read_log(memoryview(bytes(whole))))
+        list(read_log(memoryview(bytes(log_bytes))))
     assert damage.value.offset == begin
 
 
 @given(st.binary(max_size=200))
-def test_hostile_bytes_are_refused_or_cut(noise: bytes) -> None:
+def test_arbitrary_bytes_are_refused_or_cut(noise: bytes) -> None:
     try:
-        items = list(read_log(memoryview(HEADER + noise)))
+        results = list(read_log(memoryview(HEADER + noise)))
     except DecodeError:
         return
-    assert all(isinstance(item, CutTail | Transaction) for item in items)
+    assert all(isinstance(result, CutTail | Transaction) for result in results)
 
 
 @given(st.sampled_from([1, 2, 5, 14, 15, 19, 21, -11]), st.binary(max_size=60))
-def test_hostile_bodies_with_a_right_checksum_are_refused_or_read(kind: int, body: bytes) -> None:
+def test_arbitrary_bodies_with_a_valid_checksum_are_refused_or_read(kind: int, body: bytes) -> None:
     try:
-        items = list(read_log(memoryview(HEADER + record(kind, body))))
+        results = list(read_log(memoryview(HEADER + record(kind, body))))
     except DecodeError as damage:
         assert damage.offset >= len(HEADER)  # noqa: PT017
         return
-    assert len(items) == 1
+    assert len(results) == 1
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ def test_hostile_bodies_with_a_right_checksum_are_refused_or_read(kind: int, bod
         ),
     ],
 )
-def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int) -> None:
+def test_log_damage_is_refused_with_its_offset(damaged: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         list(read_log(memoryview(damaged)))
     assert damage.value.offset == offset

@@ -77,9 +77,9 @@ FIGURES = Figures(
 )  # fmt: skip
 
 
-def history(of: Report, runs: int) -> list[RunSummary]:
+def history(last_report: Report, runs: int) -> list[RunSummary]:
     """So many runs a day apart, the last of them the run itself; others get better and worse."""
-    this = RunSummary.from_report("/runs/last", of)
+    this = RunSummary.from_report("/runs/last", last_report)
     earlier = [
         replace(
             this,
@@ -118,9 +118,9 @@ def finding(number: int) -> Finding:
     )
 
 
-def pairs(of: Report, statuses: StatusLookup) -> list[tuple[Finding, ChangeStatus | None]]:
+def pairs(full_report: Report, statuses: StatusLookup) -> list[tuple[Finding, ChangeStatus | None]]:
     """The findings of a report, as if they were all."""
-    return [(each, statuses(each.fingerprint)) for each in of.findings]
+    return [(entry, statuses(entry.fingerprint)) for entry in full_report.findings]
 
 
 @cache
@@ -129,30 +129,30 @@ def small() -> str:
     base = report()
     tallies = [*base.run.tally, tally("ghost-bookie", "error", 1)]
     many = (*base.findings, replace(HOSTILE, message=MARKUP + LOUD), *map(finding, range(40)))
-    order = sorted(many, key=lambda each: each.severity.rank)
-    of = replace(report(tallies, tuple(order)), cluster=replace(base.cluster, metadata_uri=MARKUP))
-    of = replace(of, run=replace(of.run, causes=[CAUSE]))
+    order = sorted(many, key=lambda entry: entry.severity.rank)
+    page_report = replace(report(tallies, tuple(order)), cluster=replace(base.cluster, metadata_uri=MARKUP))
+    page_report = replace(page_report, run=replace(page_report.run, causes=[CAUSE]))
     hostile = replace(
         LEDGER,
         custom_metadata=((MARKUP, LOUD),),
         replicas=(*LEDGER.replicas, ReplicaView(MARKUP, True, b"", b"", False, LOUD, LOUD)),
     )
     drawn = replace(LEDGER, ledger_id=7)
-    change_status = ChangeStatus("worse", of.run.finished - DAY, LOUD)
+    change_status = ChangeStatus("worse", page_report.run.finished - DAY, LOUD)
 
     def statuses(fingerprint: str) -> ChangeStatus | None:
         return change_status if fingerprint == LOST.fingerprint else None
 
     return "".join(
         render(
-            of,
+            page_report,
             FIGURES,
             [hostile, drawn],
-            history(of, 5),
+            history(page_report, 5),
             statuses,
             "/runs/last",
             [LOUD],
-            pairs(of, statuses),
+            pairs(page_report, statuses),
         )
     )
 
@@ -166,14 +166,14 @@ def giant() -> str:
         for number in range(5_000)
     )
     bars = tuple(Bar(long, 10**15) for _ in range(13))
-    of = report(
+    page_report = report(
         [
             tally(f"check-{'abcdefghijklmnopqrst'[number % 20]}{'x' * (number // 20)}", "error", 10**12)
             for number in range(80)
         ],
         tuple(_long_finding(number, long) for number in range(3_000)),
         coverage=replace(
-            coverage(False), bookies=BookiesRead(5_000, 0, tuple(each.bookie_id for each in bookies))
+            coverage(False), bookies=BookiesRead(5_000, 0, tuple(figure.bookie_id for figure in bookies))
         ),
         gaps=[long * 10] * 1_000,
         notes=[long * 10] * 1_000,
@@ -183,14 +183,14 @@ def giant() -> str:
     histograms = tuple(Histogram(long, "ledgers", bars, long) for _ in range(5))
     figures = Figures(bookies, 9_000, histograms, owners=_many_owners(long))
     parts = render(
-        of,
+        page_report,
         figures,
         ledgers,
-        history(of, 2_000),
+        history(page_report, 2_000),
         lambda _: change_status,
         long * 10,
         [long * 10] * 1_000,
-        pairs(of, lambda _: change_status),
+        pairs(page_report, lambda _: change_status),
     )
     return "".join(parts)
 

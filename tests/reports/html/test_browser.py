@@ -28,13 +28,13 @@ WIDE, NARROW = 1280, 360
 
 
 @dataclass
-class Open:
+class OpenedPage:
     """A page that was opened, and everything that it said or asked for."""
 
     page: Page
     url: str
-    said: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
     def rows(self, table: str = "table.findings") -> list[str]:
         """The text of a table's rows that are in the page."""
@@ -43,7 +43,7 @@ class Open:
     def column(self, table: str, number: int) -> list[str]:
         return self.page.locator(f"{table} tbody tr:not(.empty) > :nth-child({number})").all_inner_texts()
 
-    def said_of_findings(self, words: str) -> None:
+    def expect_shown(self, words: str) -> None:
         """Wait until the line above the findings says this."""
         expect(self.page.locator("#shown")).to_have_text(words)
 
@@ -63,7 +63,7 @@ def boxes(places: Locator) -> list[dict[str, float]]:
 
 def numbers(texts: list[str]) -> list[int]:
     """The number that each text begins with, of those that do."""
-    return [int(found[0]) for text in texts if (found := re.match(r"-?\d+", text))]
+    return [int(match[0]) for text in texts if (match := re.match(r"-?\d+", text))]
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def opened(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Open]:
+def opened(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[OpenedPage]:
     """The page of a small cluster, or what the test's parameter says; nothing may go wrong meanwhile."""
     how: dict[str, Any] = {"width": WIDE, "scheme": "light", "text": small} | getattr(request, "param", {})
     file = tmp_path / "report.html"
@@ -92,33 +92,33 @@ def opened(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> 
     # A busy machine draws the page of a giant cluster in more than the 30 seconds of the default.
     context.set_default_timeout(120_000)
     page = context.new_page()
-    seen = Open(page, file.as_uri())
-    page.on("console", lambda message: seen.said.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: seen.said.append(str(error)))
-    page.on("request", lambda asked: seen.asked.append(asked.url))
-    page.goto(seen.url + how.get("at", ""))
+    opened_page = OpenedPage(page, file.as_uri())
+    page.on("console", lambda message: opened_page.messages.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: opened_page.messages.append(str(error)))
+    page.on("request", lambda sent_request: opened_page.requests.append(sent_request.url))
+    page.goto(opened_page.url + how.get("at", ""))
     if how.get("script", True):
         page.wait_for_selector("#list.virtual")
-    yield seen
-    assert not seen.said
+    yield opened_page
+    assert not opened_page.messages
     # The icon is written out in the page itself.
-    assert {url.partition("#")[0] for url in seen.asked} - {"data:,"} == {seen.url}
+    assert {url.partition("#")[0] for url in opened_page.requests} - {"data:,"} == {opened_page.url}
     context.close()
 
 
-def test_hostile_text_is_shown_and_not_executed(opened: Open) -> None:
+def test_hostile_text_is_shown_and_not_executed(opened: OpenedPage) -> None:
     assert opened.page.title().startswith("Not healthy: BookKeeper audit of ")
     assert LOUD in opened.page.locator("body").inner_text()
     assert opened.page.locator("img").count() == 0
 
 
 @pytest.mark.parametrize("opened", [{"script": False}], indirect=True)
-def test_without_its_script_the_page_is_whole(opened: Open) -> None:
+def test_page_without_script_shows_all_findings(opened: OpenedPage) -> None:
     assert len(opened.rows()) == 45
     assert not opened.page.locator("#filters").is_visible()
 
 
-def test_findings_are_sorted_by_the_numbers_of_ledgers(opened: Open) -> None:
+def test_findings_are_sorted_by_the_numbers_of_ledgers(opened: OpenedPage) -> None:
     opened.unroll()
     head = opened.page.get_by_role("columnheader", name="Ledger", exact=True)
     assert head.get_attribute("aria-sort") is None
@@ -135,7 +135,7 @@ def test_findings_are_sorted_by_the_numbers_of_ledgers(opened: Open) -> None:
     assert (shown[-1], turned[-1]) == ("", ""), "what has no ledger is last, either way"
 
 
-def test_bookies_are_sorted_by_any_column(opened: Open) -> None:
+def test_bookies_are_sorted_by_any_column(opened: OpenedPage) -> None:
     table = opened.page.locator("table.bookies")
     table.get_by_role("columnheader", name="Orphan ledgers").get_by_role("button").click()
     table.get_by_role("columnheader", name="Orphan ledgers").get_by_role("button").click()
@@ -143,39 +143,39 @@ def test_bookies_are_sorted_by_any_column(opened: Open) -> None:
     assert opened.rows("table.bookies")[0].startswith("bk-b:3181")
 
 
-def test_findings_are_filtered_by_words_severity_and_check(opened: Open) -> None:
+def test_findings_are_filtered_by_words_severity_and_check(opened: OpenedPage) -> None:
     page = opened.page
-    opened.said_of_findings("All 45 findings.")
+    opened.expect_shown("All 45 findings.")
     page.keyboard.press("/")
     page.keyboard.type("Finding BK-17:3181")
-    opened.said_of_findings("1 of 45 findings.")
+    opened.expect_shown("1 of 45 findings.")
     assert ["finding number 17" in row for row in opened.rows()] == [True]
     page.get_by_role("button", name="Clear").click()
-    opened.said_of_findings("All 45 findings.")
+    opened.expect_shown("All 45 findings.")
     page.get_by_role("checkbox", name="note").uncheck()
-    opened.said_of_findings("3 of 45 findings.")
+    opened.expect_shown("3 of 45 findings.")
     page.get_by_role("combobox", name="Check", exact=True).select_option("entry-lost")
-    opened.said_of_findings("1 of 45 findings.")
+    opened.expect_shown("1 of 45 findings.")
     page.get_by_role("checkbox", name="critical").uncheck()
-    opened.said_of_findings("0 of 45 findings.")
+    opened.expect_shown("0 of 45 findings.")
     assert opened.rows() == []
 
 
-def test_a_cause_leads_to_the_findings_that_it_explains(opened: Open) -> None:
+def test_cause_link_filters_the_findings_of_the_cause(opened: OpenedPage) -> None:
     opened.page.get_by_role("link", name=f"40 findings: the disks of {LOUD} are gone").click()
-    opened.said_of_findings("40 of 45 findings.")
+    opened.expect_shown("40 of 45 findings.")
     assert all("orphan-ledger" in row for row in opened.rows())
 
 
-def test_a_fingerprint_is_found_by_all_of_it_only(opened: Open) -> None:
+def test_fingerprint_search_needs_the_whole_fingerprint(opened: OpenedPage) -> None:
     search = opened.page.get_by_label("Search")
     search.fill("0000000000000007")
-    opened.said_of_findings("1 of 45 findings.")
+    opened.expect_shown("1 of 45 findings.")
     search.fill("00000000000000")
-    opened.said_of_findings("0 of 45 findings.")
+    opened.expect_shown("0 of 45 findings.")
 
 
-def test_what_is_shown_is_in_the_address(opened: Open) -> None:
+def test_filters_and_sorting_are_kept_in_the_address(opened: OpenedPage) -> None:
     page = opened.page
     page.get_by_label("Search").fill("bk-1")
     page.get_by_role("checkbox", name="critical").uncheck()
@@ -192,24 +192,24 @@ def test_what_is_shown_is_in_the_address(opened: Open) -> None:
     assert page.get_by_label("Search").input_value() == "bk-1"
 
 
-def test_suppressed_findings_stand_apart(opened: Open) -> None:
+def test_suppressed_findings_can_be_hidden_or_shown_alone(opened: OpenedPage) -> None:
     page = opened.page
     assert "entry-lost" not in opened.rows()[0], "the only critical one is suppressed"
     choice = page.get_by_role("combobox", name="Suppressed")
     choice.select_option("only these")
-    opened.said_of_findings("1 of 45 findings.")
+    opened.expect_shown("1 of 45 findings.")
     [row] = opened.rows()
     assert row.startswith("critical")
     assert "suppressed" in row
     choice.select_option("left out")
-    opened.said_of_findings("44 of 45 findings.")
-    assert not [each for each in opened.rows() if each.startswith("critical")]
+    opened.expect_shown("44 of 45 findings.")
+    assert not [row_text for row_text in opened.rows() if row_text.startswith("critical")]
 
 
 @pytest.mark.parametrize("opened", [{"text": giant}], indirect=True)
-def test_only_rows_in_sight_are_in_the_page(opened: Open) -> None:
+def test_only_visible_rows_are_in_the_page(opened: OpenedPage) -> None:
     page = opened.page
-    opened.said_of_findings("All 3,000 findings.")
+    opened.expect_shown("All 3,000 findings.")
     assert len(opened.rows()) < 60
     expect(page.locator('table.findings tr[aria-rowindex="2"]')).to_be_visible()
     page.locator("#list").focus()
@@ -221,10 +221,10 @@ def test_only_rows_in_sight_are_in_the_page(opened: Open) -> None:
     assert len(opened.rows()) < 60
 
 
-def test_a_ledger_is_drawn_when_it_is_asked_for(opened: Open) -> None:
+def test_ledger_link_opens_the_drawing_in_a_dialog(opened: OpenedPage) -> None:
     page, dialog = opened.page, opened.page.get_by_role("dialog")
     page.get_by_label("Search").fill("below-ack-quorum")
-    opened.said_of_findings("1 of 45 findings.")
+    opened.expect_shown("1 of 45 findings.")
     page.locator("table.findings").get_by_role("link", name="7", exact=True).click()
     expect(dialog.get_by_role("table", name=re.compile("^Ledger 7: what each bookie holds"))).to_be_visible()
     dialog.get_by_role("listitem").get_by_role("link").click()
@@ -237,7 +237,7 @@ def test_a_ledger_is_drawn_when_it_is_asked_for(opened: Open) -> None:
     expect(page).to_have_url(re.compile("#find=below-ack-quorum$"))
 
 
-def test_a_bookie_is_drawn_and_leads_to_its_findings(opened: Open) -> None:
+def test_bookie_link_opens_a_dialog_with_a_link_to_its_findings(opened: OpenedPage) -> None:
     page, dialog = opened.page, opened.page.get_by_role("dialog")
     page.locator("table.bookies").get_by_role("link", name="bk-a:3181").click()
     expect(dialog.get_by_role("row", name="Lack entries 9 of 40 replicas")).to_be_visible()
@@ -256,8 +256,8 @@ def test_a_bookie_is_drawn_and_leads_to_its_findings(opened: Open) -> None:
     ],
     indirect=["opened"],
 )
-def test_what_is_not_drawn_has_a_command_of_the_run_and_never_of_the_address(
-    opened: Open, commands: list[str]
+def test_undrawn_object_has_a_command_of_the_run_and_none_of_the_address(
+    opened: OpenedPage, commands: list[str]
 ) -> None:
     dialog = opened.page.get_by_role("dialog")
     expect(dialog).to_contain_text("It is not drawn on this page.")
@@ -266,7 +266,7 @@ def test_what_is_not_drawn_has_a_command_of_the_run_and_never_of_the_address(
 
 
 @pytest.mark.parametrize("opened", [{"at": "#finding=00000000000000ff"}], indirect=True)
-def test_hostile_text_that_was_packed_stays_text(opened: Open) -> None:
+def test_packed_hostile_text_is_shown_as_text(opened: OpenedPage) -> None:
     dialog = opened.page.get_by_role("dialog")
     expect(dialog).to_contain_text(MARKUP + LOUD[:20])
     assert "evidence" not in opened.page.title()
@@ -279,17 +279,17 @@ def test_hostile_text_that_was_packed_stays_text(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("opened", [{"at": "#bookie=bk-a:3181"}], indirect=True)
-def test_a_command_is_copied(opened: Open) -> None:
+def test_copy_button_confirms_the_copy(opened: OpenedPage) -> None:
     page = opened.page
     button = page.get_by_role("dialog").locator("code.command + .copy")
     button.click()
     expect(button).to_have_text(re.compile("Copied|Selected"))
 
 
-def test_paper_has_the_rows_that_fit_as_a_whole(opened: Open) -> None:
+def test_printed_page_has_filtered_rows_without_cut_text(opened: OpenedPage) -> None:
     page = opened.page
     page.get_by_role("checkbox", name="note").uncheck()
-    opened.said_of_findings("3 of 45 findings.")
+    opened.expect_shown("3 of 45 findings.")
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert len(opened.rows()) == 3
@@ -298,7 +298,7 @@ def test_paper_has_the_rows_that_fit_as_a_whole(opened: Open) -> None:
     assert message.evaluate("node => node.scrollHeight <= node.clientHeight"), "nothing of it is cut"
 
 
-def test_everything_is_reached_by_keyboard(opened: Open) -> None:
+def test_page_controls_are_reachable_by_keyboard(opened: OpenedPage) -> None:
     page = opened.page
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the findings"
@@ -316,7 +316,7 @@ def test_everything_is_reached_by_keyboard(opened: Open) -> None:
     assert outline == "solid", "the focus is seen"
 
 
-def test_a_check_s_name_leads_to_what_to_do(opened: Open) -> None:
+def test_check_name_links_to_its_advice(opened: OpenedPage) -> None:
     page = opened.page
     advice = page.locator("#check-entry-lost")
     assert not advice.get_by_text("Why it matters").is_visible()
@@ -335,16 +335,18 @@ def test_a_check_s_name_leads_to_what_to_do(opened: Open) -> None:
     ids=["light", "dark", "narrow"],
     indirect=True,
 )
-def test_no_rule_of_accessibility_is_broken(opened: Open) -> None:
+def test_page_has_no_accessibility_violation(opened: OpenedPage) -> None:
     opened.page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
     opened.page.evaluate("location.hash = '#ledger=42'")
     opened.page.get_by_role("dialog").wait_for()
-    found = Axe().run(opened.page).response["violations"]
-    told = [(each["id"], [node["html"][:160] for node in each["nodes"][:3]]) for each in found]
-    assert told == []
+    violations = Axe().run(opened.page).response["violations"]
+    summaries = [
+        (violation["id"], [node["html"][:160] for node in violation["nodes"][:3]]) for violation in violations
+    ]
+    assert summaries == []
 
 
-def test_rows_and_cells_stay_rows_and_cells_in_a_narrow_window(opened: Open) -> None:
+def test_rows_and_cells_keep_their_roles_in_a_narrow_window(opened: OpenedPage) -> None:
     page = opened.page
     page.set_viewport_size({"width": NARROW, "height": 800})
     row = (
@@ -356,12 +358,12 @@ def test_rows_and_cells_stay_rows_and_cells_in_a_narrow_window(opened: Open) -> 
 
 
 @pytest.mark.parametrize("opened", [{"width": NARROW}, {"width": NARROW, "text": giant}], indirect=True)
-def test_a_narrow_window_is_not_scrolled_sideways(opened: Open) -> None:
+def test_narrow_window_has_no_horizontal_scroll(opened: OpenedPage) -> None:
     opened.page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= NARROW
 
 
-def test_light_and_dark_differ_and_paper_is_always_light(opened: Open) -> None:
+def test_dark_page_differs_from_light_and_print_is_light(opened: OpenedPage) -> None:
     page = opened.page
     background = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(background)
@@ -373,7 +375,7 @@ def test_light_and_dark_differ_and_paper_is_always_light(opened: Open) -> None:
     assert not page.locator("#filters").is_visible()
 
 
-def test_a_picture_has_its_words(opened: Open) -> None:
+def test_ledger_drawing_has_text_labels(opened: OpenedPage) -> None:
     page = opened.page
     page.get_by_role("img", name="lacks 11 (1 entry)").first.wait_for()
     picture = page.get_by_role("table", name="Ledger 42: what each bookie holds and lacks, entries 0 to 11")
@@ -383,7 +385,7 @@ def test_a_picture_has_its_words(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("opened", [{"width": 400}], indirect=True)
-def test_counts_stay_in_sight_on_a_telephone_and_say_what_they_count(opened: Open) -> None:
+def test_counts_fit_a_narrow_screen_and_have_labels(opened: OpenedPage) -> None:
     counts = boxes(opened.page.locator(".cards td.n, .cards thead th"))
     assert len(counts) > 20
     assert all(box["width"] for box in counts)
@@ -393,14 +395,14 @@ def test_counts_stay_in_sight_on_a_telephone_and_say_what_they_count(opened: Ope
 
 
 @pytest.mark.parametrize("opened", [{"width": 400}, {"width": 900}, {"width": WIDE}], indirect=True)
-def test_an_id_that_fits_on_a_line_is_not_broken(opened: Open) -> None:
+def test_bookie_id_that_fits_is_on_one_line(opened: OpenedPage) -> None:
     ids = opened.page.locator("table.bookies .id bdi", has_text=re.compile(r"^bk-\w:3181$"))
     assert ids.count() > 1
     assert set(ids.evaluate_all("nodes => nodes.map((node) => node.getClientRects().length)")) == {1}
     assert max(box["height"] for box in boxes(ids)) < 30  # one line
 
 
-def test_the_history_has_an_axis_with_its_most_and_its_days(opened: Open) -> None:
+def test_history_axes_have_the_largest_count_and_first_and_last_day(opened: OpenedPage) -> None:
     axes = opened.page.locator(".axes")
     assert axes.locator(".y").inner_text().split() == ["8", "0"]
     first, last = axes.locator(".x span").all_inner_texts()

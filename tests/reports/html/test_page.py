@@ -25,8 +25,8 @@ from tests.reports.samples import coverage, report, tally
 from tests.reports.test_ledger import LEDGER
 
 
-def render(*given: Any) -> str:
-    return "".join(html.render(*given))
+def render(*arguments: Any) -> str:
+    return "".join(html.render(*arguments))
 
 
 def unpacked(page: str, kind: str) -> str:
@@ -51,27 +51,27 @@ class Elements(HTMLParser):
         self.text += data
 
 
-def test_no_cluster_makes_a_page_of_two_megabytes() -> None:
+def test_giant_page_is_below_the_size_limits() -> None:
     page = giant()
     packed = sum(map(len, re.findall(r'<script type="text/plain".*</script>\n', page)))
     assert len(page.encode()) - packed < MAX_PAGE_BYTES
     assert packed < MAX_PAGE_BYTES
     shown = Elements(page)
-    at = FindingFields._fields.index("check")
-    checks = {line.split("\t")[at] for line in unpacked(page, "findings").splitlines()}
+    check_index = FindingFields._fields.index("check")
+    checks = {line.split("\t")[check_index] for line in unpacked(page, "findings").splitlines()}
     assert len(checks) == 80
     assert sum(f">{check}</td>" in page for check in checks) > 20, "some of many checks are seen at first"
     assert "80,000,000,000,000 findings" in shown.text, "the counts are those of all"
     assert "The 100 of 9,000 bookies" in shown.text
 
 
-def test_the_same_run_is_the_same_page() -> None:
+def test_same_run_gives_the_same_page() -> None:
     first = small()
     small.cache_clear()
     assert small() == first
 
 
-def test_nothing_on_the_page_names_another_place() -> None:
+def test_page_has_no_external_address() -> None:
     for tag, attributes in Elements(small()).tags:
         assert tag not in ("img", "iframe", "object", "embed", "base")
         for name in ("href", "src", "action", "srcset", "data", "xlink:href"):
@@ -80,7 +80,7 @@ def test_nothing_on_the_page_names_another_place() -> None:
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
 
 
-def test_what_the_cluster_says_is_text() -> None:
+def test_cluster_text_is_escaped_on_the_page() -> None:
     shown = Elements(small())
     scripts = [attributes.get("type") for tag, attributes in shown.tags if tag == "script"]
     assert scripts == ["text/plain"] * (len(scripts) - 1) + [None], "one is a program, the last"
@@ -103,7 +103,7 @@ def test_only_the_page_s_own_script_and_style_are_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tallies", "complete", "said"),
+    ("tallies", "complete", "message"),
     [
         ([], True, "Healthy No findings."),
         ([], False, "Incomplete No findings. Not everything could be checked."),
@@ -115,10 +115,10 @@ def test_only_the_page_s_own_script_and_style_are_allowed() -> None:
         ),
     ],
 )
-def test_the_verdict_is_what_a_reader_sees_first(tallies: list[object], complete: bool, said: str) -> None:
-    of = report(tallies, (), coverage(complete), changes=None, suppressions=[], impact=[])
-    shown = " ".join(Elements(render(of, Figures())).text.split())
-    assert said in shown
+def test_page_shows_the_verdict(tallies: list[object], complete: bool, message: str) -> None:
+    page_report = report(tallies, (), coverage(complete), changes=None, suppressions=[], impact=[])
+    shown = " ".join(Elements(render(page_report, Figures())).text.split())
+    assert message in shown
     assert "No earlier run of this cluster lies beside this one" in shown
 
 
@@ -128,34 +128,43 @@ def test_the_first_action_comes_first_with_its_command() -> None:
     actions = report().run.actions or []
     assert actions[0]["text"] in page
     assert 'class="command">bkaudit explain ledger 9223372036854770002 --run /runs/last</code>' in page
-    of = report()
-    later = replace(of, run=replace(of.run, actions=[]))
+    page_report = report()
+    later = replace(page_report, run=replace(page_report.run, actions=[]))
     assert '<h2 id="now">' not in render(later, Figures())
 
 
-def test_more_findings_than_a_page_holds_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_reports_how_many_findings_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(findings, "MAX_FINDINGS_PACKED", 2)
     monkeypatch.setattr(html, "MAX_FINDINGS_PACKED", 2)
-    of = report()
-    page = render(of, Figures(), (), (), no_change_status, "RUN", (), [(each, None) for each in of.findings])
+    page_report = report()
+    page = render(
+        page_report,
+        Figures(),
+        (),
+        (),
+        no_change_status,
+        "RUN",
+        (),
+        [(row, None) for row in page_report.findings],
+    )
     assert unpacked(page, "findings").count("\n") == 1
-    found = sum(of.counts.values())
-    assert f"This page has the first 2 of {found:,}: " in Elements(page).text
+    total = sum(page_report.counts.values())
+    assert f"This page has the first 2 of {total:,}: " in Elements(page).text
     assert "bkaudit report RUN --format jsonl" in page
 
 
-def test_links_and_labels_lead_somewhere() -> None:
+def test_links_and_labels_point_to_unique_ids() -> None:
     tags = Elements(small()).tags
     ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
     assert len(ids) == len(set(ids))
-    named = {attributes.get("aria-labelledby") for _, attributes in tags} - {None}
+    label_ids = {attributes.get("aria-labelledby") for _, attributes in tags} - {None}
     linked = {href[1:] for _, attributes in tags if (href := attributes.get("href")) and href[0] == "#"}
-    assert named | linked <= set(ids)
+    assert label_ids | linked <= set(ids)
 
 
-def test_every_check_s_page_can_be_shown() -> None:
-    of = report([tally(check.id, str(check.severity)) for check in ALL_CHECKS], ())
-    shown = " ".join(Elements(render(of, Figures())).text.split())
+def test_every_check_has_its_advice_on_the_page() -> None:
+    page_report = report([tally(check.id, str(check.severity)) for check in ALL_CHECKS], ())
+    shown = " ".join(Elements(render(page_report, Figures())).text.split())
     for check in ALL_CHECKS:
         assert check.title in shown
         for command in check.commands:
@@ -163,7 +172,7 @@ def test_every_check_s_page_can_be_shown() -> None:
             assert f"Risk: {command.risk}".replace("`", "") in shown
 
 
-def test_the_first_row_of_every_check_comes_before_any_second_one() -> None:
+def test_first_row_of_every_check_precedes_any_second_row() -> None:
     rows = ["a" * 10, "A" * 10, "b" * 10, "é" * 5]
     checks = ["a", "a", "b", "c"]
     assert [row[0] for row in rows_that_fit(checks, rows.__getitem__, 30)] == ["a", "b", "é"]
@@ -171,7 +180,7 @@ def test_the_first_row_of_every_check_comes_before_any_second_one() -> None:
     assert rows_that_fit(checks, rows.__getitem__, 9) == []
 
 
-def test_a_ledger_too_irregular_to_compare_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ledger_too_irregular_to_draw_has_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def limited(*sets: object) -> object:
         raise CoverageLimitError("a million runs")
 
@@ -181,7 +190,7 @@ def test_a_ledger_too_irregular_to_compare_says_so(monkeypatch: pytest.MonkeyPat
     assert "a million runs" in page
 
 
-def test_few_bookies_are_rows_and_many_are_a_map_as_well() -> None:
+def test_many_bookies_are_also_drawn_as_a_map() -> None:
     bookies = tuple(BookieFigure(f"bk-{n}", replicas=3, missing=n % 2) for n in range(30))
     page = render(report(), Figures(bookies, 30))
     assert "15 lacking entries" in page
@@ -190,7 +199,7 @@ def test_few_bookies_are_rows_and_many_are_a_map_as_well() -> None:
     assert 'class="map"' not in small()
 
 
-def test_what_fills_the_disks_is_a_bar_for_each_of_the_fullest_bookies() -> None:
+def test_disk_space_has_a_bar_for_each_of_the_fullest_bookies() -> None:
     page = small()
     assert '<path class="space-live" d="M0 0h900v10h-900z"/>' in page
     assert '<path class="space-orphan" d="M900 0h100v10h-100z"/>' in page
@@ -203,7 +212,7 @@ def test_what_fills_the_disks_is_a_bar_for_each_of_the_fullest_bookies() -> None
     assert 'id="space"' not in render(report(), Figures())
 
 
-def test_what_lies_beside_the_logs_and_what_is_free_is_said_of_each_bookie() -> None:
+def test_disk_table_has_space_beside_entry_logs_and_free_space() -> None:
     shown = Elements(small()).text
     assert "What lies beside the entry logs" in shown
     assert "1,048,576" in shown
@@ -217,15 +226,15 @@ def test_a_share_is_never_rounded_to_all_or_nothing() -> None:
     assert "99.9 %" in render(report(), Figures((bookie,), 1))
 
 
-def test_the_history_has_this_run_and_the_newest_before_it() -> None:
-    of = report()
-    shown = " ".join(Elements(render(of, Figures(), (), history(of, 60))).text.split())
+def test_history_has_this_run_and_the_newest_earlier_runs() -> None:
+    page_report = report()
+    shown = " ".join(Elements(render(page_report, Figures(), (), history(page_report, 60))).text.split())
     assert "20 older ones are left out" in shown
     assert "059" not in shown.partition("Runs, newest first")[0]
     assert shown.count("this run") == 1
 
 
-def test_a_severity_without_findings_is_a_zero() -> None:
+def test_severity_without_findings_has_a_tile() -> None:
     page = Elements(render(replace(report(), run=report([]).run), Figures()))
     tiles = [attributes for tag, attributes in page.tags if "tile" in (attributes.get("class") or "").split()]
     assert len(tiles) == len(Severity)

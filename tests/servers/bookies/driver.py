@@ -43,7 +43,7 @@ DRIVERS = {"": (), "etcd": ETCD_DRIVERS, "oxia": PULSAR_DRIVERS}
 """Options of the JVM, by what the metadata is in."""
 
 
-Held = dict[str, dict[int, frozenset[int]]]
+StoredEntries = dict[str, dict[int, frozenset[int]]]
 """bookie -> ledger -> entries."""
 
 
@@ -95,8 +95,8 @@ class Bookies:
             "directory": str(self.directory),
             "storage": storage,
             "bookies": [
-                {"id": id, "port": port, **other}
-                for id, port, other in zip(self.ids, ports, own or [{}] * len(ports), strict=True)
+                {"id": id, "port": port, **options}
+                for id, port, options in zip(self.ids, ports, own or [{}] * len(ports), strict=True)
             ],
             "ledger_dirs": ledger_dirs,
             "index_apart": index_apart,
@@ -187,15 +187,15 @@ class Bookies:
             last=last,
         )
 
-    def add(self, ledger: int, bookie: str, entries: Iterable[int], **other: str) -> None:
+    def add(self, ledger: int, bookie: str, entries: Iterable[int], **options: str) -> None:
         """Send entries to one bookie, whatever metadata says; with another ``password`` or ``payload``."""
-        self._do("add", ledger=ledger, bookie=bookie, entries=sorted(entries), **other)
+        self._do("add", ledger=ledger, bookie=bookie, entries=sorted(entries), **options)
 
     def delete(self, ledger: int) -> None:
         """Delete a ledger's metadata; bookies keep what they hold of it."""
         self._do("delete", ledger=ledger)
 
-    def held(self) -> Held:
+    def stored_entries(self) -> StoredEntries:
         """What the storage of each running bookie says that it holds, flushed or not."""
         answers: Mapping[str, Mapping[str, list[int]]] = self._do("held")
         return {
@@ -277,7 +277,7 @@ class Bookies:
 
 def free_ports(count: int) -> list[int]:
     """Ports of this machine where nobody listens."""
-    found: list[int] = []
+    ports: list[int] = []
     for port in random.sample(PORTS, len(PORTS)):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -285,7 +285,7 @@ def free_ports(count: int) -> list[int]:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue  # somebody listens there
-        found.append(port)
-        if len(found) == count:
-            return found
+        ports.append(port)
+        if len(ports) == count:
+            return ports
     raise RuntimeError(f"no {count} free ports from {PORTS.start} to {PORTS.stop - 1}")

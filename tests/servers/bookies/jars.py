@@ -18,7 +18,7 @@ from pathlib import Path
 from auditor.spark.java import user_cache
 
 JAR = "compiled.jar"
-HERE = Path(__file__).parent
+DIRECTORY = Path(__file__).parent
 RELEASE = "4.17.2"
 """The release of BookKeeper that tests start where they name no other."""
 
@@ -29,17 +29,17 @@ MAVEN_LIMIT_S = 900.0
 JAVAC_LIMIT_S = 120.0
 
 
-def classpath(store: str = "", more: Iterable[Path] = (), release: str = RELEASE) -> str:
+def classpath(store: str = "", java_files: Iterable[Path] = (), release: str = RELEASE) -> str:
     """Everything that ``java -cp`` needs to run the harness.
 
     ``store`` is what the metadata is in: etcd, with BookKeeper's driver; oxia, with Pulsar's; else ZooKeeper.
-    ``more`` are Java files that are compiled with it. Skips where it cannot be had.
+    ``java_files`` are Java files that are compiled with it. Skips where it cannot be had.
     """
     needs_java()
-    sources = sorted([*HERE.glob("*.java"), *more])
+    sources = sorted([*DIRECTORY.glob("*.java"), *java_files])
     if store:
         # Of each driver there is one release.
-        return compiled_classpath("bookies", HERE / store / "pom.xml", sources)
+        return compiled_classpath("bookies", DIRECTORY / store / "pom.xml", sources)
     with tempfile.TemporaryDirectory() as scratch:
         return compiled_classpath("bookies", pom_of(release, Path(scratch)), sources)
 
@@ -47,7 +47,7 @@ def classpath(store: str = "", more: Iterable[Path] = (), release: str = RELEASE
 def pom_of(release: str, scratch: Path) -> Path:
     """The pom of a release of BookKeeper's server, in a directory where it may be made."""
     pom = scratch / "pom.xml"
-    pom.write_text((HERE / "pom.xml").read_text("utf-8").replace(RELEASE, release), "utf-8")
+    pom.write_text((DIRECTORY / "pom.xml").read_text("utf-8").replace(RELEASE, release), "utf-8")
     return pom
 
 
@@ -62,16 +62,18 @@ def needs_java() -> None:
 def compiled_classpath(name: str, pom: Path, sources: Sequence[Path]) -> str:
     """The jars that a pom names, and Java files compiled against them; ``name`` begins their directories."""
     jars = jars_of(name, pom)
-    classes = kept_directory(f"{name}-jar", [pom, *sources], lambda target: _compiled(sources, jars, target))
+    classes = kept_directory(
+        f"{name}-jar", [pom, *sources], lambda target: _compile_jar(sources, jars, target)
+    )
     return os.pathsep.join([str(classes / JAR), f"{jars}/*"])
 
 
 def jars_of(name: str, pom: Path) -> Path:
     """The directory of the jars that a pom names."""
-    return kept_directory(f"{name}-jars", [pom], lambda target: _copied(pom, target))
+    return kept_directory(f"{name}-jars", [pom], lambda target: _copy_jars(pom, target))
 
 
-def _copied(pom: Path, target: Path) -> None:
+def _copy_jars(pom: Path, target: Path) -> None:
     command = [
         "mvn",
         "-q",
@@ -84,7 +86,7 @@ def _copied(pom: Path, target: Path) -> None:
     _run(command, MAVEN_LIMIT_S)
 
 
-def _compiled(sources: Iterable[Path], jars: Path, target: Path) -> None:
+def _compile_jar(sources: Iterable[Path], jars: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory() as classes:
         _run(["javac", "-nowarn", "-d", classes, "-cp", f"{jars}/*", *map(str, sources)], JAVAC_LIMIT_S)
         with zipfile.ZipFile(target / JAR, "w") as jar:
@@ -106,11 +108,11 @@ def kept_directory(name: str, inputs: Iterable[Path], make: Callable[[Path], Non
     if not place.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            made = Path(scratch, name)
-            made.mkdir()
-            make(made)
+            filled = Path(scratch, name)
+            filled.mkdir()
+            make(filled)
             try:
-                made.rename(place)
+                filled.rename(place)
             except OSError:
                 # Another run was faster: what it made is the same.
                 if not place.is_dir():

@@ -106,10 +106,10 @@ class Security:
         """Certificate and key of a client with this OU; made once."""
         return client_certificate(self.directory, name, unit)
 
-    def tls_section(self, **more: str) -> str:
+    def tls_section(self, **overrides: str) -> str:
         """Of an auditor's credentials file: with its own role, where roles count."""
         certificate, key = self.client("auditor", "0:auditor;1:clusterA")
-        keys = {"ca": self.pem().ca, "certificate": certificate, "key": key} | more
+        keys = {"ca": self.pem().ca, "certificate": certificate, "key": key} | overrides
         return "[bookies.tls]\n" + "".join(f'{name} = "{value}"\n' for name, value in keys.items())
 
     def sasl_section(self, user: str = USER, password: str = PASSWORD) -> str:

@@ -29,7 +29,7 @@ def dump(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"dump://{path}"
 
 
-def ids(bookies: Path) -> set[str]:
+def bookie_ids(bookies: Path) -> set[str]:
     return {place.name.replace("_", ":") for place in bookies.iterdir()}
 
 
@@ -49,38 +49,40 @@ def test_sql_reads_indexes_by_a_path(spark: SparkSession, bookies: Path) -> None
     assert all(0 < n <= len(files[name]) for name, n in read.items())
 
 
-def test_a_list_of_paths_is_json_and_a_comma_is_part_of_a_path(bookies: Path, tmp_path: Path) -> None:
+def test_json_list_of_paths_is_split_and_a_comma_stays_in_a_path(bookies: Path, tmp_path: Path) -> None:
     odd = tmp_path / "a, b"
-    other = tmp_path / "other"
+    plain = tmp_path / "other"
     places = sorted(bookies.iterdir())
-    for target, some in ((odd, places[:2]), (other, places[2:])):
-        for place in some:
+    for target, subset in ((odd, places[:2]), (plain, places[2:])):
+        for place in subset:
             shutil.copytree(place, target / place.name)
-    whole = find_indexes({"bookies": json.dumps([str(odd), str(other)])})
-    assert {part.bookie_id for part in whole.index_parts} == ids(bookies)
-    assert {part.bookie_id for part in find_indexes({"bookies": str(odd)}).index_parts} == ids(odd)
+    whole = find_indexes({"bookies": json.dumps([str(odd), str(plain)])})
+    assert {part.bookie_id for part in whole.index_parts} == bookie_ids(bookies)
+    assert {part.bookie_id for part in find_indexes({"bookies": str(odd)}).index_parts} == bookie_ids(odd)
 
 
-def test_two_swapped_disks_are_read_as_their_cookies_say(bookies: Path, tmp_path: Path) -> None:
+def test_swapped_disks_are_attributed_by_their_cookies(bookies: Path, tmp_path: Path) -> None:
     copy = tmp_path / "bookies"
     shutil.copytree(bookies, copy)
     first, second = sorted(copy.iterdir())[:2]
     (first / "ledgers0").rename(tmp_path / "away")
     (second / "ledgers0").rename(first / "ledgers0")
     (tmp_path / "away").rename(second / "ledgers0")
-    found = find_indexes({"bookies": str(copy)})
-    owners = {each.path: part.bookie_id for part in found.index_parts for each in part.directories}
+    indexes = find_indexes({"bookies": str(copy)})
+    owners = {
+        directory.path: part.bookie_id for part in indexes.index_parts for directory in part.directories
+    }
     assert owners[str(first / "ledgers0")] == second.name.replace("_", ":")
     assert owners[str(second / "ledgers0")] == first.name.replace("_", ":")
 
 
-def test_a_bookie_that_is_not_whole_says_so_in_a_row_of_its_own(
+def test_bookie_without_an_index_directory_gets_one_gap_row(
     spark: SparkSession, bookies: Path, dump: str, tmp_path: Path
 ) -> None:
     auditor.register(spark)
     copy = tmp_path / "bookies"
     shutil.copytree(bookies, copy)
-    place = next(each for each in sorted(copy.iterdir()) if (each / "ledgers1").exists())
+    place = next(path for path in sorted(copy.iterdir()) if (path / "ledgers1").exists())
     shutil.rmtree(place / "ledgers1")
     rows = spark.read.format("bookkeeper_indexes").options(bookies=str(copy), metadata=dump).load()
     (gap,) = rows.where("state = 'gap'").collect()
@@ -90,20 +92,25 @@ def test_a_bookie_that_is_not_whole_says_so_in_a_row_of_its_own(
     assert "ledgers1" in gap.reason
 
 
-def test_metadata_names_a_bookie_whose_own_cookies_are_gone(bookies: Path, dump: str, tmp_path: Path) -> None:
+def test_metadata_identifies_a_bookie_without_cookies(bookies: Path, dump: str, tmp_path: Path) -> None:
     copy = tmp_path / "bookies"
     shutil.copytree(bookies, copy)
     place = sorted(copy.iterdir())[0]
     name = place.name.replace("_", ":")
     for version in place.rglob("VERSION"):
         version.unlink()
-    (alone,) = {each.bookie_id for each in find_indexes({"bookies": str(copy)}).unread_paths}
-    assert alone is None
-    (told,) = {each.bookie_id for each in find_indexes({"bookies": str(copy), "metadata": dump}).unread_paths}
-    assert told == name
+    (unnamed_id,) = {
+        unread_path.bookie_id for unread_path in find_indexes({"bookies": str(copy)}).unread_paths
+    }
+    assert unnamed_id is None
+    (named_id,) = {
+        unread_path.bookie_id
+        for unread_path in find_indexes({"bookies": str(copy), "metadata": dump}).unread_paths
+    }
+    assert named_id == name
 
 
-def test_what_nobody_owns_is_a_gap_of_nobody() -> None:
+def test_gap_without_an_owner_has_no_bookie_id() -> None:
     (row,) = make_unread_rows([UnreadPath(None, "/disk", "broken")]).to_pylist()
     assert set(row) == set(SCHEMA.names)
     assert Row(**row) == Row(
@@ -112,7 +119,7 @@ def test_what_nobody_owns_is_a_gap_of_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({}, "bookkeeper_indexes: set the option bookies to a directory"),
         ({"bookies": "/", "thread": "1"}, "thread: no such option. Valid options: bookies, metadata"),
@@ -125,11 +132,11 @@ def test_what_nobody_owns_is_a_gap_of_nobody() -> None:
         ({"bookies": "/dev", "tasks": "none"}, "tasks: 'none' is not a number of 1 or more"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(options: dict[str, str], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_invalid_options_are_usage_errors(options: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         find_indexes(options)
 
 
-def test_metadata_that_cannot_be_read_is_an_error(bookies: Path) -> None:
+def test_unreadable_metadata_is_an_error(bookies: Path) -> None:
     with pytest.raises(StoreError, match="no/such"):
         find_indexes({"bookies": str(bookies), "metadata": "dump:///no/such.jsonl"})

@@ -28,7 +28,7 @@ FILES = {
 }
 
 
-def directory(root: Path) -> Path:
+def write_files(root: Path) -> Path:
     for name, (_, size) in FILES.items():
         file = root / "current" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -36,21 +36,21 @@ def directory(root: Path) -> Path:
     return root
 
 
-def test_every_file_is_counted_once_under_its_kind_and_entry_logs_are_not(tmp_path: Path) -> None:
-    row = sizes_of(str(directory(tmp_path)))
+def test_every_file_except_entry_logs_is_counted_once_under_its_kind(tmp_path: Path) -> None:
+    row = sizes_of(str(write_files(tmp_path)))
     assert list(row) == SIZES.names
     for kind in ("journal", "index", "rocksdb", "other"):
-        assert row[f"{kind}_bytes"] == sum(size for each, size in FILES.values() if each == kind)
+        assert row[f"{kind}_bytes"] == sum(size for file_kind, size in FILES.values() if file_kind == kind)
     status = os.statvfs(tmp_path)
     assert row["capacity_bytes"] == status.f_blocks * status.f_frsize
     assert 0 < row["free_bytes"] <= row["capacity_bytes"]
     assert (row["device"], row["reason"]) == (tmp_path.stat().st_dev, None)
 
 
-def test_a_link_to_a_directory_is_not_followed_and_one_that_leads_nowhere_is_not_there(
+def test_links_to_directories_and_broken_links_do_not_change_sizes(
     tmp_path: Path,
 ) -> None:
-    current = directory(tmp_path) / "current"
+    current = write_files(tmp_path) / "current"
     before = sizes_of(str(tmp_path))
     (current / "loop").symlink_to(current)
     (current / "nowhere").symlink_to(tmp_path / "gone")
@@ -58,17 +58,17 @@ def test_a_link_to_a_directory_is_not_followed_and_one_that_leads_nowhere_is_not
     assert {**after, "seen": 0, "free_bytes": 0} == {**before, "seen": 0, "free_bytes": 0}
 
 
-def test_a_directory_without_current_says_so_and_has_its_file_system(tmp_path: Path) -> None:
+def test_missing_current_directory_is_reported_and_free_space_is_kept(tmp_path: Path) -> None:
     row = sizes_of(str(tmp_path))
     assert row["reason"] == f"{tmp_path}/current: No such file or directory"
     assert row["free_bytes"] > 0
     assert row["journal_bytes"] == 0
 
 
-def test_what_cannot_be_listed_is_said_and_the_rest_is_counted(
+def test_unlistable_directory_is_reported_and_the_other_files_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory(tmp_path)
+    write_files(tmp_path)
     real = os.scandir
 
     def scandir(path: str) -> object:

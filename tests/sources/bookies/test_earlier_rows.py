@@ -29,7 +29,15 @@ from auditor.sources.bookies.reusable_parts import ReusablePart
 from auditor.sources.bookies.rocksdb import rows
 from tests.corpora.cluster import index_bytes
 from tests.examples import examples
-from tests.sources.earlier_runs import cut, kept, quick_clocks, read, settle, since, told
+from tests.sources.earlier_runs import (
+    comparable_rows,
+    make_reusable_parts,
+    plan_bookie,
+    quick_clocks,
+    read,
+    settle,
+    write_earlier_table,
+)
 
 # Two ledgers a directory, of three first-level names; all of a part's files lie in few places.
 LEDGERS = [0x101, 0x10101, 0x102, 0x201, 0x10201, 0x301]
@@ -47,17 +55,17 @@ def write(path: Path, entries: list[int], pages: int = 1) -> None:
     path.write_bytes(index_bytes(entries).ljust(1024 + PAGE * pages, b"\0"))
 
 
-def made(root: Path) -> list[IndexDirectory]:
+def make_bookie(root: Path) -> list[IndexDirectory]:
     for number in (0, 1):
         current = root / f"ledgers{number}" / "current"
         current.mkdir(parents=True)
         (current / "VERSION").write_bytes(b"5\n")
     for ledger in LEDGERS:
         write(place(root, ledger), [0, 2, ledger % 7])
-    return seen(root)
+    return index_directories(root)
 
 
-def seen(root: Path) -> list[IndexDirectory]:
+def index_directories(root: Path) -> list[IndexDirectory]:
     paths = [root / f"ledgers{number}" for number in (0, 1)]
     return [IndexDirectory.from_version(str(path), (path / "current/VERSION").read_bytes()) for path in paths]
 
@@ -79,7 +87,7 @@ def emptied(path: Path) -> None:
     os.truncate(path, 0)
 
 
-def gone(path: Path) -> None:
+def deleted(path: Path) -> None:
     path.unlink()
 
 
@@ -93,12 +101,12 @@ def set_back(path: Path) -> None:
 
 def replaced(path: Path) -> None:
     """The same by another file that is put in its place."""
-    other = path.with_name("other")
-    shutil.copyfile(path, other)
-    set_back(other)
+    new_file = path.with_name("other")
+    shutil.copyfile(path, new_file)
+    set_back(new_file)
     before = path.stat()
-    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
-    other.replace(path)
+    os.utime(new_file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    new_file.replace(path)
 
 
 def touched(path: Path) -> None:
@@ -113,7 +121,7 @@ def relocating(path: Path) -> None:
     path.rename(path.with_name(path.name + ".rloc"))
 
 
-def stray_beside(path: Path) -> None:
+def stray_file(path: Path) -> None:
     (path.parent / "notes.txt").touch()
 
 
@@ -128,8 +136,8 @@ def filled_below(path: Path) -> None:
 def in_both(path: Path) -> None:
     """The ledger's file in the other index directory, too."""
     number = 1 - int(path.parts[-5][-1])
-    other = path.parents[4] / f"ledgers{number}" / Path(*path.parts[-4:])
-    write(other, [5])
+    other_path = path.parents[4] / f"ledgers{number}" / Path(*path.parts[-4:])
+    write(other_path, [5])
 
 
 def moved(path: Path) -> None:
@@ -143,8 +151,8 @@ def a_directory(path: Path) -> None:
 
 
 CHANGES: list[Callable[[Path], None]] = [
-    other_entries, grown, cut_short, emptied, gone, set_back, replaced, touched, misnamed, relocating,
-    stray_beside, filled_below, in_both, moved, a_directory,
+    other_entries, grown, cut_short, emptied, deleted, set_back, replaced, touched, misnamed, relocating,
+    stray_file, filled_below, in_both, moved, a_directory,
 ]  # fmt: skip
 
 
@@ -159,27 +167,27 @@ def change(root: Path, what: Callable[[Path], None], ledger: int) -> None:
         write(place(root, ledger), [4])
 
 
-def swapped(root: Path) -> None:
+def swap_disks(root: Path) -> None:
     """The two disks in each other's place."""
     (root / "ledgers0").rename(root / "other")
     (root / "ledgers1").rename(root / "ledgers0")
     (root / "other").rename(root / "ledgers1")
 
 
-def another_version(root: Path) -> None:
+def change_version(root: Path) -> None:
     (root / "ledgers1/current/VERSION").write_bytes(b"5\nanother\n")
 
 
-def as_it_was(root: Path) -> None:
+def change_nothing(root: Path) -> None:
     """Nothing happens to the directories as such."""
 
 
-CHANGED = st.lists(
+CHANGE_LISTS = st.lists(
     st.tuples(st.sampled_from(CHANGES), st.sampled_from([*LEDGERS, 0x401, 0x10102])), max_size=4
 )
 STEP = st.tuples(
-    CHANGED,
-    st.sampled_from([as_it_was] * 6 + [swapped, another_version]),
+    CHANGE_LISTS,
+    st.sampled_from([change_nothing] * 6 + [swap_disks, change_version]),
     st.integers(1, 3),
     st.sampled_from([1, 1, 4]),
 )
@@ -192,19 +200,19 @@ STEP = st.tuples(
     st.sampled_from([3, 250_000]),
     st.sampled_from([1, 256]),
 )
-def test_what_is_read_since_an_earlier_run_is_what_a_full_run_reads(
-    steps: list[Any], wanted: int, group_rows: int, slice_files: int
+def test_reading_against_an_earlier_run_equals_a_full_read(
+    steps: list[Any], part_count: int, group_rows: int, slice_files: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         quick_clocks(patch)
         patch.setattr("auditor.sources.bookies.earlier_rows.MAX_EARLIER_ROWS", group_rows)
         patch.setattr("auditor.sources.bookies.earlier_rows.SLICE_FILES", slice_files)
         root = Path(folder, "bookie")
-        directories = made(root)
+        directories = make_bookie(root)
         began = settle()
-        before = read(cut(directories, wanted))
+        before = read(plan_bookie(directories, part_count))
         for number, (changes, whole, again, threads) in enumerate(steps):
-            earlier = kept(Path(folder, f"run{number}"), before, began)
+            earlier = write_earlier_table(Path(folder, f"run{number}"), before, began)
             settle()
             for what, ledger in changes:
                 change(root, what, ledger)
@@ -212,10 +220,10 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_run_reads(
             began = settle()
             all_parts = [
                 IndexPart(part.bookie_id, part.directories, part.names, part.names_of_other_parts, threads)
-                for part in cut(directories, again)
+                for part in plan_bookie(directories, again)
             ]
-            before = read(since(all_parts, earlier))
-            assert told(before) == told(read(all_parts))
+            before = read(make_reusable_parts(all_parts, earlier))
+            assert comparable_rows(before) == comparable_rows(read(all_parts))
 
 
 @pytest.fixture
@@ -223,16 +231,16 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     quick_clocks(monkeypatch)
 
 
-def earlier_of(root: Path) -> EarlierTable:
+def make_earlier_table(root: Path) -> EarlierTable:
     """A bookie that was read, and has been left alone."""
-    directories = made(root / "bookie")
+    directories = make_bookie(root / "bookie")
     began = settle()
-    earlier = kept(root / "run", read(cut(directories, 1)), began)
+    earlier = write_earlier_table(root / "run", read(plan_bookie(directories, 1)), began)
     settle()
     return earlier
 
 
-def reads(monkeypatch: pytest.MonkeyPatch, parts: list[ReusablePart]) -> tuple[set[str], set[str]]:
+def record_reads(monkeypatch: pytest.MonkeyPatch, parts: list[ReusablePart]) -> tuple[set[str], set[str]]:
     """Which files and second-level directories are opened when some parts are read."""
     opened: set[str] = set()
     listed: set[str] = set()
@@ -258,21 +266,25 @@ def reads(monkeypatch: pytest.MonkeyPatch, parts: list[ReusablePart]) -> tuple[s
 
 
 @pytest.mark.usefixtures("quick")
-def test_nothing_is_opened_where_nothing_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    earlier = earlier_of(tmp_path)
-    found = since(cut(seen(tmp_path / "bookie"), 2), earlier)
-    assert reads(monkeypatch, found) == (set(), set())
-    table = read(found)
+def test_unchanged_directories_and_files_are_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = make_earlier_table(tmp_path)
+    index_parts = make_reusable_parts(plan_bookie(index_directories(tmp_path / "bookie"), 2), earlier)
+    assert record_reads(monkeypatch, index_parts) == (set(), set())
+    table = read(index_parts)
     assert table["reused"].to_pylist() == [True] * len(LEDGERS)
-    assert table.schema.equals(read(cut(seen(tmp_path / "bookie"), 1)).schema, check_metadata=True)
+    assert table.schema.equals(
+        read(plan_bookie(index_directories(tmp_path / "bookie"), 1)).schema, check_metadata=True
+    )
 
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("wait", "at_once"), [(0.02, True), (0.0, False)])
-def test_files_that_a_disk_is_waited_for_are_asked_for_side_by_side(
+def test_slow_disks_get_several_stat_threads_and_fast_disks_get_one(
     wait: float, at_once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    earlier = earlier_of(tmp_path)
+    earlier = make_earlier_table(tmp_path)
     monkeypatch.setattr(earlier_rows, "SLICE_FILES", 1)
     monkeypatch.setattr(earlier_rows, "MAX_CACHED_STAT_SECONDS", 0.01)
     threads, states = set(), earlier_rows._read_stats
@@ -289,99 +301,101 @@ def test_files_that_a_disk_is_waited_for_are_asked_for_side_by_side(
         return states(paths)
 
     monkeypatch.setattr(earlier_rows, "_read_stats", waiting)
-    table = read(since(cut(seen(tmp_path / "bookie"), 1), earlier))
+    table = read(make_reusable_parts(plan_bookie(index_directories(tmp_path / "bookie"), 1), earlier))
     assert table["reused"].to_pylist() == [True] * len(LEDGERS)
     assert len(threads) == (1 + earlier_rows.MIN_STAT_THREADS if at_once else 1)
     assert threading.main_thread().ident in threads
 
 
 @pytest.mark.usefixtures("quick")
-def test_only_what_has_changed_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    earlier = earlier_of(tmp_path)
+def test_only_changed_files_and_their_directories_are_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = make_earlier_table(tmp_path)
     set_back(place(tmp_path / "bookie", 0x10101))
-    found = since(cut(seen(tmp_path / "bookie"), 2), earlier)
-    assert reads(monkeypatch, found) == ({"10101.idx"}, {"1/1"})
+    index_parts = make_reusable_parts(plan_bookie(index_directories(tmp_path / "bookie"), 2), earlier)
+    assert record_reads(monkeypatch, index_parts) == ({"10101.idx"}, {"1/1"})
 
 
 @pytest.mark.usefixtures("quick")
 def test_a_directory_dated_after_the_earlier_run_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    earlier = earlier_of(tmp_path)
+    earlier = make_earlier_table(tmp_path)
     write(place(tmp_path / "bookie", 0x20301), [1])
-    found = since(cut(seen(tmp_path / "bookie"), 2), earlier)
-    assert reads(monkeypatch, found) == ({"20301.idx"}, {"3/1"})
+    index_parts = make_reusable_parts(plan_bookie(index_directories(tmp_path / "bookie"), 2), earlier)
+    assert record_reads(monkeypatch, index_parts) == ({"20301.idx"}, {"3/1"})
 
 
-def test_what_was_written_a_moment_before_it_was_read_is_read_again(tmp_path: Path) -> None:
-    directories = made(tmp_path / "bookie")
-    table = read(cut(directories, 1))
+def test_files_written_just_before_the_earlier_read_are_read_again(tmp_path: Path) -> None:
+    directories = make_bookie(tmp_path / "bookie")
+    table = read(plan_bookie(directories, 1))
     assert table["stamp"].null_count == table.num_rows == len(LEDGERS)
-    earlier = kept(tmp_path / "run", table, time.time_ns() // 1_000_000)
-    assert not any(read(since(cut(directories, 1), earlier))["reused"].to_pylist())
+    earlier = write_earlier_table(tmp_path / "run", table, time.time_ns() // 1_000_000)
+    assert not any(read(make_reusable_parts(plan_bookie(directories, 1), earlier))["reused"].to_pylist())
 
 
 @pytest.mark.usefixtures("quick")
-def test_rows_of_another_bookie_are_not_taken(tmp_path: Path) -> None:
-    earlier = earlier_of(tmp_path)
-    directories = tuple(seen(tmp_path / "bookie"))
+def test_rows_of_another_bookie_are_not_reused(tmp_path: Path) -> None:
+    earlier = make_earlier_table(tmp_path)
+    directories = tuple(index_directories(tmp_path / "bookie"))
     rows = read([ReusablePart(IndexPart("bk-b:3181", directories, (), ()), earlier)]).to_pylist()
     assert {(row["bookie_id"], row["reused"]) for row in rows} == {("bk-b:3181", False)}
     assert len(rows) == len(LEDGERS)
 
 
-def lost(file: Path) -> None:
+def delete_table(file: Path) -> None:
     file.unlink()
 
 
-def cut_file(file: Path) -> None:
+def truncate_table(file: Path) -> None:
     os.truncate(file, file.stat().st_size - 100)
 
 
-def other_columns(file: Path) -> None:
+def drop_stamp_column(file: Path) -> None:
     pq.write_table(pq.read_table(file).drop_columns(["stamp"]), file)
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("spoil", [lost, cut_file, other_columns])
-def test_a_damaged_table_of_the_earlier_run_is_an_error_that_names_it(
+@pytest.mark.parametrize("spoil", [delete_table, truncate_table, drop_stamp_column])
+def test_damaged_table_of_the_earlier_run_is_an_error_with_its_path(
     tmp_path: Path, spoil: Callable[[Path], None]
 ) -> None:
-    earlier = earlier_of(tmp_path)
+    earlier = make_earlier_table(tmp_path)
     spoil(tmp_path / "run" / earlier.files[0])
     with pytest.raises(RunError, match=rf"{tmp_path}/run/part-00000\.parquet: "):
-        read(since(cut(seen(tmp_path / "bookie"), 1), earlier))
+        read(make_reusable_parts(plan_bookie(index_directories(tmp_path / "bookie"), 1), earlier))
 
 
 @pytest.mark.usefixtures("quick")
-def test_no_flipped_bit_of_an_earlier_table_gives_another_answer(tmp_path: Path) -> None:
-    earlier = earlier_of(tmp_path)
-    all_parts = cut(seen(tmp_path / "bookie"), 1)
-    whole = told(read(all_parts))
+def test_flipped_bit_in_an_earlier_table_never_changes_the_rows(tmp_path: Path) -> None:
+    earlier = make_earlier_table(tmp_path)
+    all_parts = plan_bookie(index_directories(tmp_path / "bookie"), 1)
+    whole = comparable_rows(read(all_parts))
     file = tmp_path / "run" / earlier.files[0]
     content = file.read_bytes()
     refused = 0
-    for at in range(0, len(content), 61):
-        file.write_bytes(content[:at] + bytes([content[at] ^ 0x20]) + content[at + 1 :])
+    for offset in range(0, len(content), 61):
+        file.write_bytes(content[:offset] + bytes([content[offset] ^ 0x20]) + content[offset + 1 :])
         try:
-            assert told(read(since(all_parts, earlier))) == whole, at
+            assert comparable_rows(read(make_reusable_parts(all_parts, earlier))) == whole, offset
         except RunError:
             refused += 1
     assert refused > 10
 
 
 @pytest.mark.usefixtures("quick")
-def test_stamps_are_those_of_the_files_that_were_read(tmp_path: Path) -> None:
-    earlier_of(tmp_path)
-    table = read(cut(seen(tmp_path / "bookie"), 1))
+def test_each_read_file_has_its_own_stamp_and_a_truncated_file_has_none(tmp_path: Path) -> None:
+    make_earlier_table(tmp_path)
+    table = read(plan_bookie(index_directories(tmp_path / "bookie"), 1))
     assert table["stamp"].null_count == 0
     assert len(np.unique(table["stamp"].to_numpy())) == len(LEDGERS)
     cut_short(place(tmp_path / "bookie", 0x301))
     settle()
-    rows = read(cut(seen(tmp_path / "bookie"), 1)).to_pylist()
+    rows = read(plan_bookie(index_directories(tmp_path / "bookie"), 1)).to_pylist()
     assert {(row["ledger_id"], row["state"]) for row in rows if row["stamp"] is None} == {(0x301, "cut")}
 
 
 @pytest.mark.parametrize("module", [part_rows, parts, rows])
-def test_readers_of_disks_know_no_earlier_run(module: ModuleType) -> None:
+def test_disk_readers_do_not_use_earlier_rows(module: ModuleType) -> None:
     assert "earlier_rows" not in inspect.getsource(module)

@@ -16,52 +16,58 @@ from auditor.sources.bookies.mark_times import (
     limit_by_index_write,
 )
 
-FIRST = 1_795_000_000_000
+FIRST_START_MS = 1_795_000_000_000
 """The clock at the first start of a bookie, ms: the id of its first journal file."""
-MONTH = 30 * 24 * 3_600_000
+MONTH_MS = 30 * 24 * 3_600_000
 
 
-def test_a_long_lived_bookie_is_dated_by_its_files_and_not_by_their_ids() -> None:
+def test_index_of_a_long_lived_bookie_is_dated_by_journal_file_times() -> None:
     """The ninth file has an id of eight milliseconds after the first start, and is months younger."""
-    files = [JournalTime(FIRST + n, FIRST + n * MONTH) for n in range(9)]
-    mark = LastMark(FIRST + 8, 512)
-    dated = find_mark_date(mark, FIRST + 8 * MONTH + 90_000, files)
-    assert dated == DatedIndex(FIRST + 7 * MONTH, TimeBasis.OLDER_JOURNAL)
-    alone = find_mark_date(mark, FIRST + 8 * MONTH + 90_000, files[8:])
-    assert alone == DatedIndex(FIRST + 8, TimeBasis.FIRST_START)
+    files = [JournalTime(FIRST_START_MS + n, FIRST_START_MS + n * MONTH_MS) for n in range(9)]
+    mark = LastMark(FIRST_START_MS + 8, 512)
+    dated = find_mark_date(mark, FIRST_START_MS + 8 * MONTH_MS + 90_000, files)
+    assert dated == DatedIndex(FIRST_START_MS + 7 * MONTH_MS, TimeBasis.OLDER_JOURNAL)
+    dated_by_start = find_mark_date(mark, FIRST_START_MS + 8 * MONTH_MS + 90_000, files[8:])
+    assert dated_by_start == DatedIndex(FIRST_START_MS + 8, TimeBasis.FIRST_START)
 
 
-def test_a_clock_that_was_ahead_at_the_first_start_dates_nothing() -> None:
-    written = FIRST - 4 * MONTH  # by a clock that was put right
-    assert find_mark_date(LastMark(FIRST, 512), written, [JournalTime(FIRST, written)]) is None
-    older = JournalTime(FIRST, written - 60_000)
-    dated = find_mark_date(LastMark(FIRST + 1, 512), written, [older])
+def test_clock_ahead_at_the_first_start_gives_no_index_date() -> None:
+    written = FIRST_START_MS - 4 * MONTH_MS  # by a clock that was put right
+    assert (
+        find_mark_date(LastMark(FIRST_START_MS, 512), written, [JournalTime(FIRST_START_MS, written)]) is None
+    )
+    older = JournalTime(FIRST_START_MS, written - 60_000)
+    dated = find_mark_date(LastMark(FIRST_START_MS + 1, 512), written, [older])
     assert dated == DatedIndex(written - 60_000, TimeBasis.OLDER_JOURNAL)
 
 
-def test_a_journal_that_is_younger_than_the_mark_behind_it_lost_its_file_time() -> None:
-    copied = FIRST + 9 * MONTH
-    dated = find_mark_date(LastMark(FIRST + 1, 512), FIRST + MONTH, [JournalTime(FIRST, copied)])
-    assert dated == DatedIndex(FIRST + 1, TimeBasis.FIRST_START)
+def test_journal_file_newer_than_its_mark_is_dated_by_the_first_start() -> None:
+    copied = FIRST_START_MS + 9 * MONTH_MS
+    dated = find_mark_date(
+        LastMark(FIRST_START_MS + 1, 512), FIRST_START_MS + MONTH_MS, [JournalTime(FIRST_START_MS, copied)]
+    )
+    assert dated == DatedIndex(FIRST_START_MS + 1, TimeBasis.FIRST_START)
 
 
-def test_the_oldest_mark_of_all_journals_counts_and_each_is_needed() -> None:
-    marks = {"lastMark.0": LastMark(FIRST + 1, 0), "lastMark.1": LastMark(FIRST + 5, 0)}
+def test_oldest_mark_of_all_journals_dates_the_index_and_each_mark_is_required() -> None:
+    marks = {"lastMark.0": LastMark(FIRST_START_MS + 1, 0), "lastMark.1": LastMark(FIRST_START_MS + 5, 0)}
     journals = [
-        ("lastMark.0", [JournalTime(FIRST, FIRST + 5_000)]),
-        ("lastMark.1", [JournalTime(FIRST + 4, FIRST + 3_000)]),
+        ("lastMark.0", [JournalTime(FIRST_START_MS, FIRST_START_MS + 5_000)]),
+        ("lastMark.1", [JournalTime(FIRST_START_MS + 4, FIRST_START_MS + 3_000)]),
     ]
-    written = FIRST + MONTH
-    assert find_index_date([(marks, written)], journals) == DatedIndex(FIRST + 3_000, TimeBasis.OLDER_JOURNAL)
+    written = FIRST_START_MS + MONTH_MS
+    assert find_index_date([(marks, written)], journals) == DatedIndex(
+        FIRST_START_MS + 3_000, TimeBasis.OLDER_JOURNAL
+    )
     without = {"lastMark.0": marks["lastMark.0"]}
     assert find_index_date([(marks, written), (without, written)], journals) is None
     assert find_index_date([(marks, None)], journals) is None
     assert find_index_date([(marks, written)], []) is None
 
 
-def test_an_index_that_its_mark_outlived_is_as_old_as_its_log() -> None:
+def test_index_log_older_than_the_mark_dates_the_index() -> None:
     """RocksDB dumps statistics into LOG every ten minutes: an older one is of a copy from another time."""
-    marked = FIRST + MONTH
+    marked = FIRST_START_MS + MONTH_MS
     date = DatedIndex(marked + 5_000, TimeBasis.LAST_WRITE)
     put_back = marked - INDEX_LOG_MS - 1
     assert limit_by_index_write(date, put_back, marked) == DatedIndex(put_back, TimeBasis.INDEX_LOG)
@@ -75,17 +81,19 @@ times = st.integers(1, 10**13)
 
 
 @given(times, st.none() | times, st.none() | times)
-def test_a_log_makes_no_index_newer(at: int, written_ms: int | None, marked_ms: int | None) -> None:
+def test_index_log_never_makes_an_index_newer(
+    date_ms: int, written_ms: int | None, marked_ms: int | None
+) -> None:
     """A LOG that is later than the scan confirms nothing: what dates an index is never later for it."""
-    date = DatedIndex(at, TimeBasis.OLDER_JOURNAL)
+    date = DatedIndex(date_ms, TimeBasis.OLDER_JOURNAL)
     bound = limit_by_index_write(date, written_ms, marked_ms)
     assert bound is not None
-    assert bound == date or (bound.time_ms == written_ms and written_ms < at)
+    assert bound == date or (bound.time_ms == written_ms and written_ms < date_ms)
     assert limit_by_index_write(None, written_ms, marked_ms) is None
 
 
 @given(times, st.none() | times, st.lists(st.tuples(times, times)))
-def test_no_time_is_later_than_the_mark_itself(
+def test_index_date_is_never_later_than_its_mark(
     file_id: int, marked_ms: int | None, files: list[tuple[int, int]]
 ) -> None:
     dated = find_mark_date(LastMark(file_id, 0), marked_ms, [JournalTime(*file) for file in files])

@@ -32,7 +32,7 @@ from auditor.sources.bookies.spark_source import find_indexes
 DATA = Path(__file__).parents[2] / "data"
 
 
-class Written(NamedTuple):
+class FormatVersions(NamedTuple):
     """Which version of each format a server writes."""
 
     layout: int
@@ -43,12 +43,12 @@ class Written(NamedTuple):
     index_file: int
 
 
-WRITTEN = {
-    "4.1.0": Written(1, 1, 3, 3, 0, 0),
-    "4.2.3": Written(2, 2, 4, 4, 0, 0),
+FORMAT_VERSIONS = {
+    "4.1.0": FormatVersions(1, 1, 3, 3, 0, 0),
+    "4.2.3": FormatVersions(2, 2, 4, 4, 0, 0),
 }
 Pairs = set[tuple[int, int]]
-old = pytest.mark.parametrize("version", WRITTEN)
+for_old_versions = pytest.mark.parametrize("version", FORMAT_VERSIONS)
 
 
 @pytest.fixture
@@ -65,43 +65,43 @@ def znodes(version: str) -> dict[str, bytes]:
 
 def ledgers(version: str) -> dict[int, LedgerMetadata]:
     """Where a ledger is kept was flat and later hierarchical."""
-    found = {}
+    decoded = {}
     for path, data in znodes(version).items():
         below = path.removeprefix("/ledgers/")
         id = FLAT.from_path(below) if "/" not in below else HIERARCHICAL.from_path(below)
         if id is not None:
-            found[id] = ledger_metadata.decode(data)
-    return found
+            decoded[id] = ledger_metadata.decode(data)
+    return decoded
 
 
-def said(version: str) -> dict[int, dict[str, Any]]:
+def oracle_ledgers(version: str) -> dict[int, dict[str, Any]]:
     oracle = json.loads(gzip.decompress((DATA / f"bookkeeper-{version}" / "oracle.json.gz").read_bytes()))
     return {ledger["id"]: ledger for ledger in oracle["ledgers"]}
 
 
-def held(version: str) -> dict[str, Pairs]:
+def expected_pairs(version: str) -> dict[str, Pairs]:
     """Which entries each bookie has: entry e of an ensemble lies on its members (e + w) mod E."""
-    found: dict[str, Pairs] = {}
+    pairs_by_bookie: dict[str, Pairs] = {}
     for id, metadata in ledgers(version).items():
         (segment,) = metadata.segments
         # A client reads up to what is confirmed; the last entry of an open ledger is not.
-        for entry in range(len(said(version)[id]["sizes"]) + (metadata.state != "CLOSED")):
+        for entry in range(len(oracle_ledgers(version)[id]["sizes"]) + (metadata.state != "CLOSED")):
             for copy in range(metadata.write_quorum):
                 member = segment.ensemble[(entry + copy) % metadata.ensemble_size]
-                found.setdefault(member, set()).add((id, entry))
-    return found
+                pairs_by_bookie.setdefault(member, set()).add((id, entry))
+    return pairs_by_bookie
 
 
-@old
-def test_metadata_says_what_the_client_read(version: str) -> None:
+@for_old_versions
+def test_ledger_metadata_equals_what_the_client_read(version: str) -> None:
     read = ledgers(version)
-    assert read.keys() == said(version).keys()
+    assert read.keys() == oracle_ledgers(version).keys()
     for id, metadata in read.items():
-        assert metadata.format_version == WRITTEN[version].metadata
+        assert metadata.format_version == FORMAT_VERSIONS[version].metadata
         if metadata.state == "CLOSED":
             assert (metadata.last_entry_id, metadata.length) == (
-                said(version)[id]["last"],
-                said(version)[id]["length"],
+                oracle_ledgers(version)[id]["last"],
+                oracle_ledgers(version)[id]["length"],
             )
     assert [metadata.state == "CLOSED" for _, metadata in sorted(read.items())] == [
         True,
@@ -113,35 +113,39 @@ def test_metadata_says_what_the_client_read(version: str) -> None:
     ]
 
 
-@old
+@for_old_versions
 def test_cookies_and_layout_are_read(version: str, bookies: Path) -> None:
-    kept = {path.rpartition("/")[2]: data for path, data in znodes(version).items() if "/cookies/" in path}
-    assert len(kept) == 3
+    cookies = {path.rpartition("/")[2]: data for path, data in znodes(version).items() if "/cookies/" in path}
+    assert len(cookies) == 3
     for place in bookies.iterdir():
         (data,) = {(place / role / "current/VERSION").read_bytes() for role in ("journal", "ledgers")}
         read = cookie.decode(data)
-        assert cookie.decode(kept[read.bookie_id]) == read
-        assert read.layout == WRITTEN[version].cookie
-    assert layout.decode(znodes(version)["/ledgers/LAYOUT"]).format_version == WRITTEN[version].layout
+        assert cookie.decode(cookies[read.bookie_id]) == read
+        assert read.layout == FORMAT_VERSIONS[version].cookie
+    assert layout.decode(znodes(version)["/ledgers/LAYOUT"]).format_version == FORMAT_VERSIONS[version].layout
 
 
-@old
-def test_indexes_have_the_entries_of_the_client(version: str, bookies: Path) -> None:
-    found: dict[str, Pairs] = {}
+@for_old_versions
+def test_indexes_contain_the_expected_entries(version: str, bookies: Path) -> None:
+    pairs_by_bookie: dict[str, Pairs] = {}
     for part in find_indexes({"bookies": str(bookies)}).index_parts:
         for row in (row for batch in read_part(part) for row in batch.to_pylist()):
             assert row["state"] == "ok"
             entries = expand(np.frombuffer(row["groups"], GROUP)).tolist()
-            found.setdefault(row["bookie_id"], set()).update((row["ledger_id"], entry) for entry in entries)
-    assert found == held(version)
+            pairs_by_bookie.setdefault(row["bookie_id"], set()).update(
+                (row["ledger_id"], entry) for entry in entries
+            )
+    assert pairs_by_bookie == expected_pairs(version)
     headers = [decode_header(file.read_bytes()[:1024]) for file in bookies.rglob("*.idx")]
-    assert {header.version for header in headers} == {WRITTEN[version].index_file}
+    assert {header.version for header in headers} == {FORMAT_VERSIONS[version].index_file}
 
 
-@old
-def test_journals_and_entry_logs_have_them_too(version: str, bookies: Path) -> None:
+@for_old_versions
+def test_journals_and_entry_logs_contain_the_expected_entries(version: str, bookies: Path) -> None:
     for place in bookies.iterdir():
-        own = held(version)[cookie.decode((place / "journal/current/VERSION").read_bytes()).bookie_id]
+        own = expected_pairs(version)[
+            cookie.decode((place / "journal/current/VERSION").read_bytes()).bookie_id
+        ]
         journals = [journal_of(file) for file in (place / "journal/current").glob("*.txn")]
         logs = [file.read_bytes() for file in (place / "ledgers/current").glob("*.log")]
         assert own <= {
@@ -153,11 +157,11 @@ def test_journals_and_entry_logs_have_them_too(version: str, bookies: Path) -> N
         assert own == {
             pair
             for log in logs
-            for found in EntryLogRecords(part_of(log), len(log)).entries()
-            for pair in pairs_of(found)
+            for log_records in EntryLogRecords(part_of(log), len(log)).entries()
+            for pair in pairs_of(log_records)
         }
-        assert {each.version for each in journals} == {WRITTEN[version].journal}
-        assert {decode_unchecked_header(log).version for log in logs} == {WRITTEN[version].entry_log}
+        assert {journal_file.version for journal_file in journals} == {FORMAT_VERSIONS[version].journal}
+        assert {decode_unchecked_header(log).version for log in logs} == {FORMAT_VERSIONS[version].entry_log}
         assert last_mark.decode((place / "ledgers/current/lastMark").read_bytes()).file_id > 0
 
 
@@ -170,5 +174,5 @@ def part_of(data: bytes) -> Callable[[int, int], bytes]:
     return lambda offset, length: data[offset : offset + length]
 
 
-def pairs_of(found: Any) -> Pairs:
-    return {*zip(found.ledger_ids.tolist(), found.entry_ids.tolist(), strict=True)}
+def pairs_of(records: Any) -> Pairs:
+    return {*zip(records.ledger_ids.tolist(), records.entry_ids.tolist(), strict=True)}

@@ -39,15 +39,18 @@ SPOILED = {
 }
 
 
-def corpus_parts(corpus: str, folder: Path, wanted: int) -> list[IndexPart]:
+def corpus_parts(corpus: str, folder: Path, part_count: int) -> list[IndexPart]:
     root = unpack_bookies(corpus, folder)
 
-    def seen(bookie: str, name: str) -> IndexDirectory:
+    def index_directory(bookie: str, name: str) -> IndexDirectory:
         directory = root / bookie.replace(":", "_") / name
         return IndexDirectory.from_version(str(directory), (directory / "current" / "VERSION").read_bytes())
 
-    bookies = [(bookie, [seen(bookie, name) for name in names]) for bookie, names in BOOKIES[corpus].items()]
-    return plan_parts(bookies, wanted)
+    bookies = [
+        (bookie, [index_directory(bookie, name) for name in names])
+        for bookie, names in BOOKIES[corpus].items()
+    ]
+    return plan_parts(bookies, part_count)
 
 
 def read_all(all_parts: list[IndexPart]) -> list[dict[str, Any]]:
@@ -66,10 +69,12 @@ def entries(groups: bytes) -> list[int]:
     )
 
 
-@pytest.mark.parametrize("wanted", [1, 7])
+@pytest.mark.parametrize("part_count", [1, 7])
 @pytest.mark.parametrize("corpus", BOOKIES)
-def test_every_readable_index_says_what_the_bookie_answered(tmp_path: Path, corpus: str, wanted: int) -> None:
-    rows = read_all(corpus_parts(corpus, tmp_path, wanted))
+def test_readable_indexes_equal_the_listings_of_the_bookies(
+    tmp_path: Path, corpus: str, part_count: int
+) -> None:
+    rows = read_all(corpus_parts(corpus, tmp_path, part_count))
     read = {(row["bookie_id"], row["ledger_id"]): row for row in rows if row["ledger_id"] is not None}
     assert len(read) == sum(row["ledger_id"] is not None for row in rows)
     compared = 0
@@ -87,22 +92,24 @@ def test_every_readable_index_says_what_the_bookie_answered(tmp_path: Path, corp
     assert compared > 100
 
 
-def test_the_spoiled_files_have_the_state_of_their_damage(tmp_path: Path) -> None:
+def test_damaged_index_files_have_the_expected_state_and_offset(tmp_path: Path) -> None:
     rows = read_all(corpus_parts("interleaved-hier", tmp_path, 4))
-    named = [row for row in rows if row["ledger_id"] is not None and row["state"] != "ok"]
-    assert {(row["bookie_id"], row["ledger_id"]): (row["state"], row["offset"]) for row in named} == SPOILED
+    ledger_rows = [row for row in rows if row["ledger_id"] is not None and row["state"] != "ok"]
+    assert {
+        (row["bookie_id"], row["ledger_id"]): (row["state"], row["offset"]) for row in ledger_rows
+    } == SPOILED
     by_ledger = {(row["bookie_id"], row["ledger_id"]): row for row in rows}
     # Java lists whole pages only and answers with nothing here; the slots that are there are held.
     assert entries(by_ledger["127.0.101.1:3181", 4]["groups"]) == [0, 1, 2]
     assert by_ledger["127.0.101.1:3181", 3]["page_bytes"] == 0
     assert ("127.0.101.2:3181", 7) not in by_ledger
-    others = [row for row in rows if row["ledger_id"] is None]
-    assert [(row["state"], row["path"].rpartition("current/")[2]) for row in others] == [
+    rows_without_ledger = [row for row in rows if row["ledger_id"] is None]
+    assert [(row["state"], row["path"].rpartition("current/")[2]) for row in rows_without_ledger] == [
         ("stray", "0/0/notes.txt")
     ]
 
 
-def test_the_page_size_shows_in_the_lengths(tmp_path: Path) -> None:
+def test_page_size_follows_from_the_file_lengths(tmp_path: Path) -> None:
     lengths: dict[str, dict[int, int]] = {}
     for row in read_all(corpus_parts("interleaved-hier", tmp_path, 4)):
         if row["page_bytes"] is not None:
@@ -116,7 +123,7 @@ def test_the_page_size_shows_in_the_lengths(tmp_path: Path) -> None:
     }
 
 
-def test_rows_have_the_published_columns_with_their_meaning(tmp_path: Path) -> None:
+def test_rows_have_the_published_columns_with_comments(tmp_path: Path) -> None:
     for part in corpus_parts("flat-v1", tmp_path, 2):
         for batch in read_part(part):
             assert batch.schema.equals(SCHEMA, check_metadata=True)
@@ -125,7 +132,7 @@ def test_rows_have_the_published_columns_with_their_meaning(tmp_path: Path) -> N
     assert all(field.metadata[b"comment"] for field in SCHEMA)
 
 
-def test_many_strays_come_in_bounded_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stray_files_are_returned_in_bounded_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auditor.sources.bookies.part_rows.MAX_BATCH_ROWS", 20)
     monkeypatch.setattr("auditor.sources.bookies.part_rows.BATCH_UNITS", 10)
     leaf = tmp_path / "current" / "0" / "0"
@@ -147,13 +154,13 @@ def test_many_strays_come_in_bounded_batches(tmp_path: Path, monkeypatch: pytest
 )
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("when", ["before", "while"])
-def test_a_version_that_changed_since_planning_is_a_gap(
+def test_version_file_changed_since_planning_is_a_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Path], object], threads: int, when: str
 ) -> None:
     directories = [make_directory(tmp_path / name, b"5\n...") for name in ("l0", "l1")]
     part = IndexPart(
         "bk",
-        tuple(IndexDirectory.from_version(str(each), b"5\n...") for each in directories),
+        tuple(IndexDirectory.from_version(str(directory), b"5\n...") for directory in directories),
         ("0",),
         threads=threads,
     )
@@ -171,7 +178,7 @@ def test_a_version_that_changed_since_planning_is_a_gap(
     assert [row["path"] for row in rows if row["state"] == "gap"] == [f"{directories[1]}/current/VERSION"]
 
 
-def test_threads_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_read_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auditor.sources.bookies.index_files.listing.BATCH_FILES", 3)
     planned = corpus_parts("interleaved-hier", tmp_path, 2)
     in_threads = read_all([replace(part, threads=3) for part in planned])
@@ -180,8 +187,8 @@ def test_threads_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_rows_have_the_scope_of_their_ledger(tmp_path: Path) -> None:
     directory = make_directory(tmp_path / "l0", b"5\n...")
-    held = {LedgerId(2): [0, 1], LedgerId(2, scope=1): [0, 5], LedgerId(-2, scope=-1): [7]}
-    for ledger, entry_ids in held.items():
+    entries_by_ledger = {LedgerId(2): [0, 1], LedgerId(2, scope=1): [0, 5], LedgerId(-2, scope=-1): [7]}
+    for ledger, entry_ids in entries_by_ledger.items():
         path = index_path.scoped_ledger_to_path(ledger) if ledger.scope else index_path.to_path(ledger.id)
         file = directory / "current" / path
         file.parent.mkdir(parents=True)
@@ -195,6 +202,6 @@ def test_rows_have_the_scope_of_their_ledger(tmp_path: Path) -> None:
         LedgerId(row["ledger_id"], row["scope_id"]): entries(row["groups"])
         for row in rows
         if row["state"] == "ok"
-    } == held
-    others = {row["state"]: (row["scope_id"], row["ledger_id"]) for row in rows if row["state"] != "ok"}
-    assert others == {"misplaced": (1, 4), "stray": (None, None)}
+    } == entries_by_ledger
+    ids_by_state = {row["state"]: (row["scope_id"], row["ledger_id"]) for row in rows if row["state"] != "ok"}
+    assert ids_by_state == {"misplaced": (1, 4), "stray": (None, None)}

@@ -16,11 +16,11 @@ def make_collection(path: Path, *, finished: bool = True) -> str:
     return str(path)
 
 
-def collections(*found: str) -> BookieSources:
-    return BookieSources((), found, False)
+def collections(*paths: str) -> BookieSources:
+    return BookieSources((), paths, False)
 
 
-def test_bookies_directories_and_inventories_stay_as_they_are(tmp_path: Path) -> None:
+def test_bookie_directories_and_inventories_remain_as_given(tmp_path: Path) -> None:
     (tmp_path / "bookies" / "bk-a").mkdir(parents=True)
     inventory = tmp_path / "bookies.toml"
     inventory.touch()
@@ -28,21 +28,21 @@ def test_bookies_directories_and_inventories_stay_as_they_are(tmp_path: Path) ->
     assert split_sources(sources) == BookieSources(tuple(sources), (), False)
 
 
-def test_a_collection_is_known_by_its_manifest_and_an_unfinished_one_by_its_places(tmp_path: Path) -> None:
+def test_collections_are_recognised_by_their_manifest_or_their_places(tmp_path: Path) -> None:
     done = make_collection(tmp_path / "done")
     begun = make_collection(tmp_path / "begun", finished=False)
     assert split_sources([done, begun]) == collections(done, begun)
     assert split_sources([f"{done}/"]) == collections(done)
 
 
-def test_a_directory_of_collections_stands_for_all_of_them_by_name(tmp_path: Path) -> None:
-    found = [make_collection(tmp_path / name) for name in ("a", "b")]
+def test_directory_of_collections_is_replaced_by_its_collections_in_name_order(tmp_path: Path) -> None:
+    finished = [make_collection(tmp_path / name) for name in ("a", "b")]
     begun = make_collection(tmp_path / "c", finished=False)
     (tmp_path / "lost+found").mkdir()
-    assert split_sources([str(tmp_path)]) == collections(*found, begun)
+    assert split_sources([str(tmp_path)]) == collections(*finished, begun)
 
 
-def test_a_glob_stands_for_the_collections_that_match_it(tmp_path: Path) -> None:
+def test_glob_is_replaced_by_the_matching_collections(tmp_path: Path) -> None:
     monday = [make_collection(tmp_path / name / "monday") for name in ("bk-a", "bk-b")]
     make_collection(tmp_path / "bk-a" / "tuesday")
     make_collection(tmp_path / ".hidden" / "monday")
@@ -51,13 +51,13 @@ def test_a_glob_stands_for_the_collections_that_match_it(tmp_path: Path) -> None
     assert split_sources([str(tmp_path / "bk-[ac]" / "mon*")]) == collections(monday[0])
 
 
-def test_a_path_that_is_there_is_no_glob_whatever_its_name(tmp_path: Path) -> None:
+def test_existing_path_is_not_a_glob(tmp_path: Path) -> None:
     odd = make_collection(tmp_path / "bk[a]")
     make_collection(tmp_path / "bka")
     assert split_sources([odd]) == collections(odd)
 
 
-def test_a_uri_of_another_file_system_is_a_collection_or_several(tmp_path: Path) -> None:
+def test_uri_of_a_file_system_gives_one_or_several_collections(tmp_path: Path) -> None:
     for name in ("a", "b"):
         make_collection(tmp_path / name)
     uri = tmp_path.as_uri()
@@ -66,12 +66,12 @@ def test_a_uri_of_another_file_system_is_a_collection_or_several(tmp_path: Path)
     assert split_sources([f"{uri}/[b]"]) == collections(f"{uri}/b")
 
 
-def test_kinds_may_be_mixed_and_a_collection_given_twice_counts_once(tmp_path: Path) -> None:
-    one = make_collection(tmp_path / "all" / "one")
+def test_kinds_may_be_mixed_and_a_repeated_collection_counts_once(tmp_path: Path) -> None:
+    collection = make_collection(tmp_path / "all" / "one")
     (tmp_path / "bookies" / "bk-a").mkdir(parents=True)
     bookies = str(tmp_path / "bookies")
-    found = split_sources(["rpc:", one, bookies, str(tmp_path / "all")])
-    assert found == BookieSources((bookies,), (one,), True)
+    sources = split_sources(["rpc:", collection, bookies, str(tmp_path / "all")])
+    assert sources == BookieSources((bookies,), (collection,), True)
 
 
 @pytest.mark.parametrize("path", ["bucket/collected", "bucket/*", "bucket/a/[b]"])
@@ -82,9 +82,9 @@ def test_a_password_in_a_uri_is_refused_and_not_repeated(path: str) -> None:
         assert "hid" not in str(error.value)
 
 
-def test_what_cannot_be_meant_is_a_usage_error_that_names_it(tmp_path: Path) -> None:
+def test_invalid_source_is_a_usage_error_with_the_source_in_its_message(tmp_path: Path) -> None:
     (tmp_path / "bookies" / "bk-a").mkdir(parents=True)
-    for source, said in {
+    for source, message in {
         "rpc:bk-a:3181": "nothing may follow rpc:",
         str(tmp_path / "gone"): "no such directory or file",
         str(tmp_path / "*.none"): "no collection matches",
@@ -93,6 +93,6 @@ def test_what_cannot_be_meant_is_a_usage_error_that_names_it(tmp_path: Path) -> 
         f"{tmp_path.as_uri()}/*": "no collection matches",
         "nowhere://host/path": "no file system found",
     }.items():
-        with pytest.raises(UsageError, match=said) as error:
+        with pytest.raises(UsageError, match=message) as error:
             split_sources([source])
         assert source in str(error.value)

@@ -17,7 +17,7 @@ def rows(planned: list[IndexPart]) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
-def test_spark_reads_what_the_parts_say(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_rows_equal_the_rows_of_the_parts(spark: SparkSession, tmp_path: Path) -> None:
     place = unpack_bookies("interleaved-hier", tmp_path) / "127.0.101.3_3181"
     directories = [
         IndexDirectory.from_version(str(place / name), (place / name / "current" / "VERSION").read_bytes())
@@ -32,7 +32,7 @@ def test_spark_reads_what_the_parts_say(spark: SparkSession, tmp_path: Path) -> 
     assert all(field.metadata["comment"] for field in table.schema)
 
 
-def test_spark_reads_databases_part_by_part_as_well(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_reads_rocksdb_databases(spark: SparkSession, tmp_path: Path) -> None:
     place = unpack_bookies("dbledger-long", tmp_path) / "bk-a.rack1"
     directories = [
         IndexDirectory.from_version(

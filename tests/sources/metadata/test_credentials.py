@@ -52,7 +52,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_whole_file_says_who_the_audit_is_everywhere(file: Path) -> None:
+def test_complete_file_is_parsed(file: Path) -> None:
     file.write_text(WHOLE)
     ca, certificate, key = (str(file.parent / name) for name in ("ca.pem", "client.pem", "client.key"))
     assert read_credentials(str(file)) == Credentials(
@@ -65,38 +65,38 @@ def test_a_whole_file_says_who_the_audit_is_everywhere(file: Path) -> None:
     )
 
 
-def test_no_file_is_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_gives_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BKAUDIT_CREDENTIALS", raising=False)
     assert read_credentials(None) == Credentials()
     assert credentials_file(None) is None
 
 
-def test_the_environment_may_name_the_file_and_the_option_goes_before_it(
+def test_option_wins_over_the_file_named_in_the_environment(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file.write_text(WHOLE)
     monkeypatch.setenv("BKAUDIT_CREDENTIALS", str(file))
     assert read_credentials(None).etcd.login == Login("bob", SECRET)
-    other = file.with_name("other.toml")
-    other.write_text("[etcd]")
-    assert read_credentials(str(other)) == Credentials()
+    other_file = file.with_name("other.toml")
+    other_file.write_text("[etcd]")
+    assert read_credentials(str(other_file)) == Credentials()
     monkeypatch.chdir(file.parent)
-    assert credentials_file("other.toml") == str(other)
+    assert credentials_file("other.toml") == str(other_file)
 
 
-def test_any_text_may_come_from_the_environment(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_may_come_from_environment_variables(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text('[etcd]\nuser_env = "WHO"\npassword_env = "HOW"')
     monkeypatch.setenv("WHO", "bob")
     monkeypatch.setenv("HOW", SECRET)
     assert read_credentials(str(file)).etcd.login == Login("bob", SECRET)
 
 
-def test_gssapi_needs_no_password_here(file: Path) -> None:
+def test_gssapi_needs_no_password(file: Path) -> None:
     file.write_text('[zookeeper.sasl]\nmechanism = "GSSAPI"\nprincipal = "ann@EXAMPLE"')
     assert read_credentials(str(file)).zookeeper.sasl == Sasl("GSSAPI", None, "zookeeper", "ann@EXAMPLE")
 
 
-def test_an_empty_section_means_tls_with_the_systems_authorities(file: Path) -> None:
+def test_empty_tls_section_means_tls_with_the_system_authorities(file: Path) -> None:
     file.write_text("[zookeeper.tls]\n[etcd.tls]")
     read = read_credentials(str(file))
     assert read.zookeeper.tls == read.etcd.tls == Tls()
@@ -106,7 +106,7 @@ def test_an_empty_section_means_tls_with_the_systems_authorities(file: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (f'[zoo]\npassword = "{SECRET}"', "zoo: unknown key; the valid keys are zookeeper, etcd"),
         (
@@ -142,17 +142,17 @@ def test_an_empty_section_means_tls_with_the_systems_authorities(file: Path) -> 
         (f'[etcd]\npassword = "{SECRET}', "not TOML"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_file_and_key_and_never_by_value(
-    file: Path, text: str, said: str
+def test_invalid_setting_is_rejected_by_file_and_key_without_its_value(
+    file: Path, text: str, message: str
 ) -> None:
     file.write_text(text)
-    with pytest.raises(UsageError, match=said) as refused:
+    with pytest.raises(UsageError, match=message) as refused:
         read_credentials(str(file))
     assert str(file) in str(refused.value)
     assert SECRET not in "".join(traceback.format_exception(refused.value))
 
 
-def test_a_file_that_is_not_there_or_no_text_is_refused(file: Path) -> None:
+def test_missing_or_non_text_file_is_a_usage_error(file: Path) -> None:
     with pytest.raises(UsageError, match=r"none\.toml: cannot read the credentials: No such file"):
         read_credentials(str(file.with_name("none.toml")))
     file.write_bytes(b"\xff" + SECRET.encode())
@@ -162,7 +162,7 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(file: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o602, 0o620, 0o644, 0o777])
-def test_a_secret_that_others_may_read_is_refused_as_ssh_does(file: Path, mode: int) -> None:
+def test_secret_readable_by_other_users_is_rejected(file: Path, mode: int) -> None:
     file.write_text(WHOLE)
     file.chmod(mode)
     with pytest.raises(UsageError, match=r"other users may read this file.*chmod 600") as refused:
@@ -170,14 +170,16 @@ def test_a_secret_that_others_may_read_is_refused_as_ssh_does(file: Path, mode: 
     assert SECRET not in str(refused.value)
 
 
-def test_a_file_without_a_secret_may_be_read_by_everyone(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_without_a_secret_may_be_readable_by_everyone(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOW", SECRET)
     file.write_text('[etcd]\nuser = "bob"\npassword_env = "HOW"\n[etcd.tls]\nca = "ca.pem"')
     file.chmod(0o644)
     assert read_credentials(str(file)).etcd.login == Login("bob", SECRET)
 
 
-def test_secrets_are_in_no_repr_and_refuse_to_travel(file: Path) -> None:
+def test_secrets_are_not_in_repr_and_cannot_be_pickled_or_copied(file: Path) -> None:
     file.write_text(WHOLE)
     read = read_credentials(str(file))
     assert SECRET not in repr(read)
@@ -188,7 +190,7 @@ def test_secrets_are_in_no_repr_and_refuse_to_travel(file: Path) -> None:
                 leave(part)
 
 
-def test_the_password_of_ledgers_is_kept_from_every_eye(file: Path) -> None:
+def test_ledger_password_is_read_and_not_in_repr(file: Path) -> None:
     file.write_text(f'[ledgers]\npassword = "{SECRET}"\n')
     file.chmod(0o600)
     read = read_credentials(str(file))

@@ -22,8 +22,8 @@ from auditor.sources.metadata.ledger_rows import LEDGERS
 START, END = b"/bk/ledgers/", b"/bk/ledgers0"
 
 
-def row(name: str, status: str = "ok", **more: Any) -> dict[str, Any]:
-    return {"path": f"/bk/ledgers/{name}", "status": status, "version": 7, **more}
+def row(name: str, status: str = "ok", **fields: Any) -> dict[str, Any]:
+    return {"path": f"/bk/ledgers/{name}", "status": status, "version": 7, **fields}
 
 
 def write(folder: Path, files: list[list[dict[str, Any]]], statistics: bool = True) -> list[str]:
@@ -35,24 +35,24 @@ def write(folder: Path, files: list[list[dict[str, Any]]], statistics: bool = Tr
     return names
 
 
-def found(folder: Path, *files: list[dict[str, Any]], statistics: bool = True) -> EarlierLedgers:
+def write_and_find(folder: Path, *files: list[dict[str, Any]], statistics: bool = True) -> EarlierLedgers:
     return find_ledgers(str(folder), write(folder, list(files), statistics))
 
 
-@pytest.mark.parametrize("wanted", [1, 2, 3, 9])
-def test_pieces_cover_every_key_once_with_the_rows_that_lie_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: int
+@pytest.mark.parametrize("part_count", [1, 2, 3, 9])
+def test_pieces_cover_every_key_once_with_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_count: int
 ) -> None:
     monkeypatch.setattr("auditor.sources.metadata.earlier_ledgers.PIECE_ROWS", 2)
     names = [f"{number:02}" for number in range(9)]
     files = [[row(name) for name in part] for part in (names[:5], [], names[5:6], names[6:])]
-    earlier = found(tmp_path, *files)
+    earlier = write_and_find(tmp_path, *files)
     assert (len(earlier.files), earlier.whole) == (3, True)
-    lots = earlier.group_files(START, END, wanted)
-    assert len(lots) == min(3, wanted)
-    cut = [piece for lot, start, end in lots for piece in read_earlier_pieces(lot, start, end)]
+    groups = earlier.group_files(START, END, part_count)
+    assert len(groups) == min(3, part_count)
+    cut = [piece for group, start, end in groups for piece in read_earlier_pieces(group, start, end)]
     assert (cut[0].start, cut[-1].end) == (START, END)
-    assert all(one.end == other.start for one, other in pairwise(cut))
+    assert all(piece_before.end == piece_after.start for piece_before, piece_after in pairwise(cut))
     for piece in cut:
         paths = [path.encode() for path in piece.rows["path"].to_pylist()]
         assert len(paths) in (1, 2)
@@ -60,12 +60,12 @@ def test_pieces_cover_every_key_once_with_the_rows_that_lie_there(
     assert [path[-2:] for piece in cut for path in piece.rows["path"].to_pylist()] == names
 
 
-def test_of_no_rows_there_is_one_piece_of_every_key(tmp_path: Path) -> None:
-    earlier = found(tmp_path, [], [row("~", "misplaced")])
+def test_no_rows_give_one_piece_of_all_keys(tmp_path: Path) -> None:
+    earlier = write_and_find(tmp_path, [], [row("~", "misplaced")])
     assert earlier.files == ()
     assert not earlier.whole
-    [(lot, *ends)] = earlier.group_files(START, END, 4)
-    [piece] = read_earlier_pieces(lot, *ends)
+    [(group, *ends)] = earlier.group_files(START, END, 4)
+    [piece] = read_earlier_pieces(group, *ends)
     assert (piece.start, piece.end, piece.rows.num_rows) == (START, END, 0)
 
 
@@ -79,21 +79,29 @@ def test_of_no_rows_there_is_one_piece_of_every_key(tmp_path: Path) -> None:
         ([row("03"), row("\\xff", "gap")], False),
     ],
 )
-def test_only_ledgers_in_their_places_come_and_what_else_there_is_is_told(
+def test_only_ledgers_in_place_are_returned_and_other_rows_clear_the_whole_flag(
     tmp_path: Path, odd: list[dict[str, Any]], whole: bool, statistics: bool
 ) -> None:
-    earlier = found(tmp_path, [row("01"), row("02"), *odd], [row("05")], statistics=statistics)
+    earlier = write_and_find(tmp_path, [row("01"), row("02"), *odd], [row("05")], statistics=statistics)
     assert earlier.whole == whole
     assert [file.first_path[-2:] for file in earlier.files] == ["01", "05"]
-    rows = [each for piece in read_earlier_pieces(earlier, START, END) for each in piece.rows.to_pylist()]
-    listed = [each["path"][-2:] for each in odd if each["status"] in ("ok", "broken", "unreadable")]
-    assert [each["path"][-2:] for each in rows] == ["01", "02", *listed, "05"]
+    rows = [
+        ledger_row
+        for piece in read_earlier_pieces(earlier, START, END)
+        for ledger_row in piece.rows.to_pylist()
+    ]
+    listed = [
+        ledger_row["path"][-2:]
+        for ledger_row in odd
+        if ledger_row["status"] in ("ok", "broken", "unreadable")
+    ]
+    assert [ledger_row["path"][-2:] for ledger_row in rows] == ["01", "02", *listed, "05"]
 
 
-def test_large_rows_come_in_small_pieces(tmp_path: Path) -> None:
+def test_large_rows_are_read_in_small_pieces(tmp_path: Path) -> None:
     large = "x" * (PIECE_BYTES // 3)
     rows = [row(f"{number:02}", "unreadable", damage=large) for number in range(10)]
-    sizes = [piece.rows.num_rows for piece in read_earlier_pieces(found(tmp_path, rows), START, END)]
+    sizes = [piece.rows.num_rows for piece in read_earlier_pieces(write_and_find(tmp_path, rows), START, END)]
     assert sum(sizes) == 10
     assert max(sizes) <= 3
 
@@ -107,33 +115,33 @@ def test_large_rows_come_in_small_pieces(tmp_path: Path) -> None:
         [[row("03")], [row("01")]],
     ],
 )
-def test_rows_that_are_not_in_order_are_refused(tmp_path: Path, files: list[list[dict[str, Any]]]) -> None:
+def test_rows_in_wrong_order_are_an_error(tmp_path: Path, files: list[list[dict[str, Any]]]) -> None:
     with pytest.raises(RunError, match="not in the order of their keys"):
-        list(read_earlier_pieces(found(tmp_path, *files), START, END))
+        list(read_earlier_pieces(write_and_find(tmp_path, *files), START, END))
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+def test_damaged_file_is_an_error_with_its_path(tmp_path: Path) -> None:
     names = write(tmp_path, [[row("01"), row("02")]])
     (tmp_path / names[0]).write_bytes(b"PAR1")
     with pytest.raises(RunError, match=f"{tmp_path}/{names[0]}: "):
         find_ledgers(str(tmp_path), names)
 
 
-def test_other_columns_are_refused(tmp_path: Path) -> None:
+def test_other_columns_are_an_error(tmp_path: Path) -> None:
     pq.write_table(pa.table({"path": ["/bk/ledgers/01"]}), tmp_path / "part-00000.parquet")
     with pytest.raises(RunError, match="the table's columns differ from those of this version"):
         find_ledgers(str(tmp_path), ["part-00000.parquet"])
 
 
-def test_no_damage_of_a_footer_ends_the_process(tmp_path: Path) -> None:
+def test_damaged_footer_never_ends_the_process(tmp_path: Path) -> None:
     """Arrow ends it when asked for a column whose type in the footer is not the schema's."""
     [name] = write(tmp_path, [[row("01"), row("02"), row("03")]])
     file = tmp_path / name
     content = file.read_bytes()
     size = int.from_bytes(content[-8:-4], "little")
     refused = 0
-    for at in range(len(content) - 8 - size, len(content) - 8, 3):
-        file.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+    for offset in range(len(content) - 8 - size, len(content) - 8, 3):
+        file.write_bytes(content[:offset] + bytes([content[offset] ^ 4]) + content[offset + 1 :])
         try:
             find_ledgers(str(tmp_path), [name])
         except RunError:

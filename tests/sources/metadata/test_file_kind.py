@@ -18,7 +18,7 @@ ETCD = gzip.decompress((DATA / "etcd" / "etcd-snapshot.db.gz").read_bytes())
 NOISE = bytes(range(128, 256)) * 50
 
 
-def written(path: Path, data: bytes) -> Path:
+def write_file(path: Path, data: bytes) -> Path:
     path.write_bytes(data)
     return path
 
@@ -44,19 +44,19 @@ def directory(path: Path, *names: str) -> Path:
 
 
 CASES: dict[str, tuple[Callable[[Path], Path], str]] = {
-    "noise": (lambda p: written(p, NOISE), "binary data of a kind that this program does not know"),
+    "noise": (lambda p: write_file(p, NOISE), "binary data of a kind that this program does not know"),
     "packed noise": (
-        lambda p: written(p, gzip.compress(NOISE)),
+        lambda p: write_file(p, gzip.compress(NOISE)),
         "binary data of a kind that this program does not know, compressed with gzip",
     ),
     "cut to nothing": (
-        lambda p: written(p, gzip.compress(DUMP)[:12]),
+        lambda p: write_file(p, gzip.compress(DUMP)[:12]),
         "compressed with gzip, and cut off or damaged before its first byte",
     ),
-    "empty": (lambda p: written(p, b""), "empty"),
-    "text": (lambda p: written(p, "Grüße\n".encode() * HEAD_BYTES), "text, but not a dump"),
-    "JSON": (lambda p: written(p, b'[{"path": "/a"}]\n'), "text, but not a dump"),
-    "PNG": (lambda p: written(p, b"\x89PNG\r\n\x1a\n\0\0"), "a PNG picture"),
+    "empty": (lambda p: write_file(p, b""), "empty"),
+    "text": (lambda p: write_file(p, "Grüße\n".encode() * HEAD_BYTES), "text, but not a dump"),
+    "JSON": (lambda p: write_file(p, b'[{"path": "/a"}]\n'), "text, but not a dump"),
+    "PNG": (lambda p: write_file(p, b"\x89PNG\r\n\x1a\n\0\0"), "a PNG picture"),
     "SQLite": (database, "an SQLite database"),
     "tar": (tar, "a tar archive, compressed with gzip; unpack it first"),
     "directory": (directory, "a directory"),
@@ -65,7 +65,7 @@ CASES: dict[str, tuple[Callable[[Path], Path], str]] = {
 
 @pytest.mark.parametrize("scheme", ["dump", "zk-snapshot", "etcd-snapshot"])
 @pytest.mark.parametrize("case", CASES)
-def test_what_holds_no_metadata_is_refused_with_what_it_seems_to_be(
+def test_file_without_metadata_is_rejected_with_its_apparent_kind(
     case: str, scheme: str, tmp_path: Path
 ) -> None:
     make, words = CASES[case]
@@ -82,7 +82,7 @@ def test_what_holds_no_metadata_is_refused_with_what_it_seems_to_be(
 
 
 @pytest.mark.parametrize(
-    ("scheme", "held", "way_out"),
+    ("scheme", "content", "way_out"),
     [
         ("dump", ETCD, "etcd-snapshot:///FILE"),
         ("zk-snapshot", ETCD, "etcd-snapshot:///FILE"),
@@ -92,14 +92,14 @@ def test_what_holds_no_metadata_is_refused_with_what_it_seems_to_be(
         ("dump", b"ZKLG\0\0\0\2" + NOISE, "zk-snapshot:///DIRECTORY"),
     ],
 )
-def test_metadata_of_another_kind_is_told_with_the_uri_that_reads_it(
-    scheme: str, held: bytes, way_out: str, tmp_path: Path
+def test_metadata_of_another_kind_is_rejected_with_the_correct_uri(
+    scheme: str, content: bytes, way_out: str, tmp_path: Path
 ) -> None:
     with pytest.raises(StoreError, match=way_out):
-        recognise(f"{scheme}://{written(tmp_path / 'file', held)}")
+        recognise(f"{scheme}://{write_file(tmp_path / 'file', content)}")
 
 
-def test_a_directory_of_snapshots_is_no_dump_and_one_of_noise_no_snapshots(tmp_path: Path) -> None:
+def test_directory_is_rejected_as_a_dump_and_noise_as_snapshots(tmp_path: Path) -> None:
     path = directory(tmp_path / "version-2", "snapshot.5", "log.6")
     with pytest.raises(
         StoreError, match="a directory of ZooKeeper snapshots; pass it as zk-snapshot:///DIRECTORY"
@@ -111,17 +111,17 @@ def test_a_directory_of_snapshots_is_no_dump_and_one_of_noise_no_snapshots(tmp_p
     recognise(f"zk-snapshot://{path}")
 
 
-def test_what_is_read_is_recognised(tmp_path: Path) -> None:
-    recognise(f"dump://{written(tmp_path / 'a', DUMP)}")
+def test_readable_metadata_is_recognised(tmp_path: Path) -> None:
+    recognise(f"dump://{write_file(tmp_path / 'a', DUMP)}")
     recognise(
-        f"dump://{written(tmp_path / 'b', b'?' * HEAD_BYTES + NOISE + b'{}' + chr(10).encode() + DUMP)}"
+        f"dump://{write_file(tmp_path / 'b', b'?' * HEAD_BYTES + NOISE + b'{}' + chr(10).encode() + DUMP)}"
     )
-    recognise(f"dump://{written(tmp_path / 'c', gzip.compress(DUMP))}")
-    recognise(f"etcd-snapshot://{written(tmp_path / 'd', ETCD)}?scope=/bk")
+    recognise(f"dump://{write_file(tmp_path / 'c', gzip.compress(DUMP))}")
+    recognise(f"etcd-snapshot://{write_file(tmp_path / 'd', ETCD)}?scope=/bk")
     recognise("zk://127.0.0.1:1/ledgers")  # a running store is asked when it is read
 
 
-def test_a_kind_with_a_known_beginning_and_one_without() -> None:
+def test_kinds_of_noise_zip_and_text_are_detected() -> None:
     assert kind_of_bytes(NOISE).advice is None
     assert kind_of_bytes(b"PK\3\4").advice == "unpack it first"
     cut_in_a_character = ("a" * (HEAD_BYTES - 1) + "ü").encode()[:HEAD_BYTES]

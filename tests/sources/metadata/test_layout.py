@@ -17,7 +17,7 @@ FLAT = b"2\norg.apache.bookkeeper.meta.FlatLedgerManagerFactory:1"
 ETCD = b"2\norg.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory:0"
 
 
-def chosen(kind: str, layout: bytes | None, folder: Path) -> tuple[LayoutKind, str]:
+def choose_dump_layout(kind: str, layout: bytes | None, folder: Path) -> tuple[LayoutKind, str]:
     """What is chosen for a dump of that kind of store with that layout."""
     nodes = {"/bk": b""} | (
         {} if layout is None else {f"/bk/{'LAYOUT' if kind == 'zk' else 'layout'}": layout}
@@ -51,8 +51,10 @@ def chosen(kind: str, layout: bytes | None, folder: Path) -> tuple[LayoutKind, s
         ("etcd", b"\xff", LayoutKind.ETCD),
     ],
 )
-def test_the_store_decides(kind: str, layout: bytes | None, expected: LayoutKind, tmp_path: Path) -> None:
-    assert chosen(kind, layout, tmp_path)[0] is expected
+def test_layout_is_chosen_from_the_store(
+    kind: str, layout: bytes | None, expected: LayoutKind, tmp_path: Path
+) -> None:
+    assert choose_dump_layout(kind, layout, tmp_path)[0] is expected
 
 
 @pytest.mark.parametrize(
@@ -65,15 +67,13 @@ def test_the_store_decides(kind: str, layout: bytes | None, expected: LayoutKind
         ("etcd", b"2\norg.example.Other:1", "cannot be understood"),
     ],
 )
-def test_what_lies_elsewhere_is_refused_in_words(
-    kind: str, layout: bytes, words: str, tmp_path: Path
-) -> None:
+def test_foreign_or_invalid_layout_is_an_error(kind: str, layout: bytes, words: str, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=words):
-        chosen(kind, layout, tmp_path)
+        choose_dump_layout(kind, layout, tmp_path)
 
 
-def test_a_uri_may_only_agree(tmp_path: Path) -> None:
-    chosen("zk", FLAT, tmp_path)
+def test_layout_in_the_uri_must_equal_the_layout_of_the_store(tmp_path: Path) -> None:
+    choose_dump_layout("zk", FLAT, tmp_path)
     store = open_store(f"dump://{tmp_path}/dump?root=/bk")
     store.uri = parse_metadata_uri("zk+hierarchical://h1:2181/bk")
     with pytest.raises(UsageError, match="the URI says hierarchical, but the LAYOUT znode says flat"):

@@ -46,7 +46,7 @@ def below_root(dump: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("corpus", ["interleaved-hier", "flat-v1", "dbledger-long"])
-def test_the_stores_own_layout_decides_where_none_is_given(
+def test_layout_of_the_store_is_used_if_none_is_given(
     corpus: str,
     named: SparkSession,
     dump_of: Callable[[str], Path],
@@ -74,7 +74,7 @@ def test_sql_reads_ledgers_and_marks_by_name(named: SparkSession, dump_of: Calla
     assert 0 < row.n <= len(paths)
 
 
-def test_a_store_that_keeps_no_marks_has_an_empty_table_of_them(named: SparkSession, tmp_path: Path) -> None:
+def test_store_without_marks_has_an_empty_marks_table(named: SparkSession, tmp_path: Path) -> None:
     dump = tmp_path / "etcd.jsonl"
     with gzip.open(DATA / "etcd" / "metadata.jsonl.gz") as packed, dump.open("wb") as plain:
         shutil.copyfileobj(packed, plain)
@@ -83,7 +83,7 @@ def test_a_store_that_keeps_no_marks_has_an_empty_table_of_them(named: SparkSess
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({}, "bookkeeper_ledgers: set the option metadata"),
         (
@@ -98,12 +98,12 @@ def test_a_store_that_keeps_no_marks_has_an_empty_table_of_them(named: SparkSess
         ({"metadata": "dump:///x", "timeout_s": "soon"}, "timeout_s: 'soon' is not a number"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(options: dict[str, str], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_invalid_options_are_usage_errors(options: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         LedgerSource(options).reader(StructType())
 
 
-def test_spark_repeats_why_an_option_is_refused(named: SparkSession) -> None:
+def test_spark_error_contains_the_reason_of_a_rejected_option(named: SparkSession) -> None:
     with pytest.raises(
         PySparkException, match="set the option metadata, for example to zk://host:2181/ledgers"
     ):
@@ -112,7 +112,7 @@ def test_spark_repeats_why_an_option_is_refused(named: SparkSession) -> None:
 
 @pytest.mark.parametrize("source", [LedgerSource, MarkSource])
 @pytest.mark.parametrize("at_once", [{}, {"at_once": "2"}, {"at_once": "99"}])
-def test_tasks_that_run_side_by_side_share_the_rate(
+def test_concurrent_tasks_share_the_rate_limit(
     source: type[StoreSource], at_once: dict[str, str], dump_of: Callable[[str], Path]
 ) -> None:
     options = {"metadata": f"dump://{dump_of('dbledger-long')}", "parts": "5", "rate_limit": "100"}

@@ -18,21 +18,21 @@ from tests.servers.zookeeper import free_ports
 
 
 @contextmanager
-def answering(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
+def answering_server(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
     """A server that says the same to everybody, once; and what it was asked."""
-    asked: list[bytes] = []
+    requests: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
             connection, _ = listener.accept()
             with connection:
                 connection.settimeout(10)
-                asked.append(connection.recv(64))
+                requests.append(connection.recv(64))
                 connection.sendall(answer)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}", asked
+        yield f"127.0.0.1:{listener.getsockname()[1]}", requests
         thread.join(10)
 
 
@@ -60,38 +60,38 @@ def answering(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
         (b"", None, None, "the server does not answer the command srvr"),
     ],
 )
-def test_a_zookeeper_says_what_it_may(
+def test_answers_of_zookeeper_to_srvr_are_reported(
     answer: bytes, version: str | None, mode: str | None, failure_reason: str | None
 ) -> None:
-    with answering(answer) as (host, asked):
-        [found] = probe_servers(f"zk://{host}/ledgers", StoreOptions(timeout_s=10))
-    assert (found.is_reached, found.version, found.mode, found.failure_reason) == (
+    with answering_server(answer) as (host, requests):
+        [server] = probe_servers(f"zk://{host}/ledgers", StoreOptions(timeout_s=10))
+    assert (server.is_reached, server.version, server.mode, server.failure_reason) == (
         True,
         version,
         mode,
         failure_reason,
     )
-    assert asked == [b"srvr"]
+    assert requests == [b"srvr"]
 
 
-def test_a_port_that_speaks_tls_is_only_knocked_at(tmp_path: Path) -> None:
+def test_tls_port_is_probed_without_the_command_srvr(tmp_path: Path) -> None:
     file = tmp_path / "credentials.toml"
     file.write_text("[zookeeper.tls]\n")
     file.chmod(0o600)
-    with answering(b"") as (host, asked):
-        [found] = probe_servers(f"zk://{host}/ledgers", StoreOptions(credentials=str(file)))
-    assert (found.is_reached, found.failure_reason) == (True, "the command srvr is not sent over TLS")
-    assert asked == [b""]
+    with answering_server(b"") as (host, requests):
+        [server] = probe_servers(f"zk://{host}/ledgers", StoreOptions(credentials=str(file)))
+    assert (server.is_reached, server.failure_reason) == (True, "the command srvr is not sent over TLS")
+    assert requests == [b""]
 
 
-def test_a_host_that_is_unknown_is_not_reached() -> None:
-    [found] = probe_servers("zk://no-such-host.invalid:2181/ledgers", StoreOptions(timeout_s=1))
-    assert isinstance(found, Server)
-    assert (found.is_reached, bool(found.failure_reason)) == (False, True)
+def test_unknown_host_is_not_reached() -> None:
+    [server] = probe_servers("zk://no-such-host.invalid:2181/ledgers", StoreOptions(timeout_s=1))
+    assert isinstance(server, Server)
+    assert (server.is_reached, bool(server.failure_reason)) == (False, True)
 
 
 @pytest.mark.parametrize("scheme", ["zk", "etcd", "metadata-store:etcd"])
-def test_hosts_that_do_not_resolve_and_ports_that_refuse_are_told_at_once(
+def test_unresolvable_hosts_and_refusing_ports_are_reported_at_once(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in PROXY_VARIABLES:
@@ -105,14 +105,14 @@ def test_hosts_that_do_not_resolve_and_ports_that_refuse_are_told_at_once(
     assert f"; 127.0.0.1:{port}: Connection refused; " in str(refused.value)
 
 
-def test_one_server_that_answers_is_enough() -> None:
+def test_one_answering_server_is_sufficient() -> None:
     (port,) = free_ports(1)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        there = listener.getsockname()[1]
-        check_reachable(f"zk://no-such-host.invalid:2181;127.0.0.1:{port};127.0.0.1:{there}/ledgers")
+        open_port = listener.getsockname()[1]
+        check_reachable(f"zk://no-such-host.invalid:2181;127.0.0.1:{port};127.0.0.1:{open_port}/ledgers")
 
 
-def test_a_server_that_is_slow_is_left_to_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_server_is_not_an_error_of_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(address: tuple[str, int], timeout: float, *, all_errors: bool) -> socket.socket:
         raise ExceptionGroup("connect", [TimeoutError("timed out"), ConnectionRefusedError(111, "refused")])
 
@@ -120,6 +120,6 @@ def test_a_server_that_is_slow_is_left_to_the_client(monkeypatch: pytest.MonkeyP
     check_reachable("zk://h1:2181/ledgers")
 
 
-def test_hosts_that_only_a_proxy_can_find_are_left_to_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_behind_a_proxy_are_not_an_error_of_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
     check_reachable("etcd://no-such-host.invalid:2379/bk")

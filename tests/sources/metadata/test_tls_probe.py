@@ -59,7 +59,7 @@ def server(end_handshake: Callable[[socket.socket], None], clear_answer: bytes) 
 
 
 @pytest.mark.parametrize("end_handshake", [close, reset, answer_with_text])
-def test_a_server_that_speaks_http2_without_tls_does_not_use_it(
+def test_http2_server_without_tls_is_recognised(
     end_handshake: Callable[[socket.socket], None],
 ) -> None:
     with server(end_handshake, SETTINGS) as address:
@@ -70,7 +70,7 @@ def test_a_server_that_speaks_http2_without_tls_does_not_use_it(
 
 @pytest.mark.parametrize("end_handshake", [close, reset, answer_with_text])
 @pytest.mark.parametrize("clear_answer", [b"", SETTINGS[:5], b"HTTP/1.1 400 Bad Request\r\n\r\n"])
-def test_a_broken_handshake_alone_is_no_reason_to_remove_tls(
+def test_failed_handshake_alone_is_not_reported_as_missing_tls(
     end_handshake: Callable[[socket.socket], None], clear_answer: bytes
 ) -> None:
     with server(end_handshake, clear_answer) as address:

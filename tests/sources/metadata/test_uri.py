@@ -21,7 +21,7 @@ from auditor.sources.metadata.uri import ETCD_WITH_PATH_KEYS, OXIA, parse_metada
     ],
 )
 @pytest.mark.parametrize("separator", [";", ","])
-def test_a_live_store_is_named_as_bookkeeper_names_it(
+def test_zookeeper_uri_of_bookkeeper_is_parsed(
     scheme: str, layout: LayoutKind | None, separator: str
 ) -> None:
     parsed = parse_metadata_uri(f"{scheme}://h1:2181{separator}h2:2182/bk/ledgers")
@@ -29,12 +29,12 @@ def test_a_live_store_is_named_as_bookkeeper_names_it(
     assert (parsed.root, parsed.layout, parsed.path) == ("/bk/ledgers", layout, "")
 
 
-def test_a_host_without_a_port_has_zookeepers() -> None:
+def test_host_without_a_port_gets_the_zookeeper_port() -> None:
     assert parse_metadata_uri("zk://h1,[::1]:99/ledgers/").hosts == ("h1:2181", "[::1]:99")
 
 
 @pytest.mark.parametrize("scheme", ["zk-snapshot", "dump"])
-def test_saved_metadata_is_named_by_its_path(scheme: str) -> None:
+def test_saved_metadata_uri_is_parsed(scheme: str) -> None:
     parsed = parse_metadata_uri(f"{scheme}:///saved/version-2?root=/bk")
     assert (parsed.scheme, parsed.path, parsed.root, parsed.hosts) == (scheme, "/saved/version-2", "/bk", ())
     assert parse_metadata_uri(f"{scheme}:///saved%20here").path == "/saved here"
@@ -42,7 +42,7 @@ def test_saved_metadata_is_named_by_its_path(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("separator", [";", ","])
-def test_an_etcd_is_named_as_bookkeeper_names_it(separator: str) -> None:
+def test_etcd_uri_of_bookkeeper_is_parsed(separator: str) -> None:
     parsed = parse_metadata_uri(f"etcd://h1:2380{separator}[::1]/bk/cluster%201")
     assert (parsed.scheme, parsed.hosts) == ("etcd", ("h1:2380", "[::1]:2379"))
     assert (parsed.root, parsed.layout, parsed.path) == ("/bk/cluster 1", LayoutKind.ETCD, "")
@@ -75,7 +75,7 @@ def test_an_etcd_is_named_as_bookkeeper_names_it(separator: str) -> None:
         ),
     ],
 )
-def test_pulsars_own_drivers_are_named_as_bookies_name_them(
+def test_pulsar_metadata_store_uri_is_parsed(
     uri: str, scheme: str, hosts: tuple[str, ...], root: str
 ) -> None:
     parsed = parse_metadata_uri(uri)
@@ -92,7 +92,7 @@ def test_pulsars_own_drivers_are_named_as_bookies_name_them(
         ("metadata-store:oxia://h1/broker?root=/managed-ledgers", "h1:6648", "broker", "/managed-ledgers"),
     ],
 )
-def test_the_path_of_an_oxia_is_its_namespace(uri: str, hosts: str, namespace: str, root: str) -> None:
+def test_path_of_an_oxia_uri_is_its_namespace(uri: str, hosts: str, namespace: str, root: str) -> None:
     parsed = parse_metadata_uri(uri)
     assert (parsed.scheme, parsed.hosts, parsed.namespace, parsed.root) == (OXIA, (hosts,), namespace, root)
 
@@ -109,16 +109,16 @@ def test_the_path_of_an_oxia_is_its_namespace(uri: str, hosts: str, namespace: s
         ("metadata-store:etcd://h1/ledgers?root=/x", "takes no query"),
     ],
 )
-def test_other_stores_of_pulsar_are_refused_with_the_way_out(uri: str, words: str) -> None:
+def test_invalid_pulsar_store_uri_is_a_usage_error(uri: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         parse_metadata_uri(uri)
 
 
-def test_a_scope_is_taken_as_it_is_written() -> None:
+def test_trailing_slash_of_a_scope_is_kept() -> None:
     assert parse_metadata_uri("etcd://h/bk/").root == "/bk/"
 
 
-def test_a_saved_etcd_is_named_by_its_file_and_scope() -> None:
+def test_etcd_snapshot_uri_is_parsed() -> None:
     parsed = parse_metadata_uri("etcd-snapshot:///saved/etcd.db?scope=/bk/cluster1")
     assert (parsed.scheme, parsed.path, parsed.root) == ("etcd-snapshot", "/saved/etcd.db", "/bk/cluster1")
     assert parsed.layout is LayoutKind.ETCD
@@ -160,7 +160,7 @@ def test_a_saved_etcd_is_named_by_its_file_and_scope() -> None:
         ("zk-snapshot:///x?root=/a/../b", "root"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_the_way_out(uri: str, word: str) -> None:
+def test_invalid_uri_is_a_usage_error(uri: str, word: str) -> None:
     with pytest.raises(UsageError, match=word.replace("+", r"\+")):
         parse_metadata_uri(uri)
 
@@ -193,16 +193,16 @@ def test_credentials_in_a_uri_are_never_repeated(uri: str) -> None:
 @pytest.mark.parametrize(
     "uri", ["zk:me:secret@h/l", "me:secret@zk://h/l", "zk://me:se/cret@h/l", "zk://me:secret@h/l"]
 )
-def test_no_message_repeats_a_password_however_a_uri_is_mistyped(uri: str) -> None:
+def test_password_is_not_repeated_for_a_mistyped_uri(uri: str) -> None:
     with pytest.raises(UsageError) as error:
         parse_metadata_uri(uri)
     assert "cret" not in str(error.value)
 
 
-def test_bytes_that_are_no_text_are_refused() -> None:
+def test_uri_that_is_not_text_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="is not UTF-8 text"):
         parse_metadata_uri(b"dump:///a\xff%20b".decode("utf-8", "surrogateescape"))
 
 
-def test_a_dump_takes_a_scope_as_etcd_calls_it() -> None:
+def test_dump_uri_accepts_scope_for_root() -> None:
     assert parse_metadata_uri("dump:///x?scope=/bk/one").root == "/bk/one"

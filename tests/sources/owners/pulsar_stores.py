@@ -20,7 +20,7 @@ TREES = ("managed-ledgers", "schemas", "pulsar", "ledgers")
 
 def znodes(*trees: str) -> list[Znode]:
     """All that the server kept in some trees at its top, in no order."""
-    found = []
+    nodes = []
     for tree in trees:
         store = open_store(f"zk-snapshot://{FILES}?root=/{tree}")
         for part in store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, 3):
@@ -31,8 +31,8 @@ def znodes(*trees: str) -> list[Znode]:
                 for path, data, (mzxid, ctime, mtime, version, owner) in zip(
                     batch.paths, batch.data, numbers, strict=True
                 ):
-                    found.append(Znode(path, bytes(data), 1, mzxid, ctime, mtime, version, owner))
-    return found
+                    nodes.append(Znode(path, bytes(data), 1, mzxid, ctime, mtime, version, owner))
+    return nodes
 
 
 def zookeeper_dump(file: Path) -> Path:

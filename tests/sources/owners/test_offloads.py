@@ -20,13 +20,13 @@ def state(**context: Any) -> str | None:
     return owner.references[0].offload
 
 
-def test_a_context_says_how_far_the_copy_is() -> None:
+def test_offload_context_gives_the_state_of_the_copy() -> None:
     assert state() is None
     assert state(**UID) == "incomplete"
     assert state(**UID, complete=True) == "complete"
     assert state(**UID, complete=True, bookkeeperDeleted=True) == "deleted"
 
 
-def test_segments_of_a_streaming_offload_alone_are_no_offload() -> None:
+def test_streaming_offload_segments_alone_are_not_an_offload() -> None:
     segment = {**UID, "complete": True, "endEntryId": 9}
     assert state(offloadSegment=[segment]) is None

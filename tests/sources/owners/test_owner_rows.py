@@ -20,7 +20,7 @@ from tests.codecs.pulsar.pulsar_values import oracle
 from tests.servers.etcd import running
 from tests.sources.owners.pulsar_stores import FILES, etcd_dump, owners, znodes, zookeeper_dump
 
-KNOWN = oracle()
+ORACLE = oracle()
 
 
 @pytest.fixture(params=["files", "dump", "server", "etcd-dump", "etcd-server"])
@@ -41,36 +41,36 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             yield f"pulsar:etcd://{etcd.host}"
 
 
-def named_by_znodes() -> set[tuple[str, str, int]]:
+def read_references() -> set[tuple[str, str, int]]:
     """(path, kind, ledger) that a znode names, as Pulsar's own classes read it."""
     return {
-        (path, "data" if named["owner"] == "shadow" else named["owner"], named["ledger"])
-        for path, znode in KNOWN["znodes"].items()
+        (path, "data" if reference["owner"] == "shadow" else reference["owner"], reference["ledger"])
+        for path, znode in ORACLE["znodes"].items()
         if znode["names"] != "unreadable"
-        for named in znode["names"]
-        if named.get("named_by") != "cursor ledger entry" and named["owner"] != "compacted"
+        for reference in znode["names"]
+        if reference.get("named_by") != "cursor ledger entry" and reference["owner"] != "compacted"
     }
 
 
-def test_owners_are_those_of_the_brokers_own_view(uri: str) -> None:
+def test_owners_equal_the_view_of_the_broker(uri: str) -> None:
     rows = owners(uri)
     read = {
         (row["path"], row["kind"], row["ledger_id"])
         for row in rows
         if row["ledger_id"] is not None and row["kind"] != "compacted"
     }
-    assert read == named_by_znodes()
+    assert read == read_references()
     assert len(read) > 150
-    hold_names(rows)
-    unreadable = {path for path, znode in KNOWN["znodes"].items() if znode["names"] == "unreadable"}
+    check_names(rows)
+    unreadable = {path for path, znode in ORACLE["znodes"].items() if znode["names"] == "unreadable"}
     assert {row["path"] for row in rows if row["status"] != "ok"} == unreadable
     assert {row["status"] for row in rows} == {"ok", "unreadable"}
 
 
-def hold_names(rows: list[dict[str, Any]]) -> None:
+def check_names(rows: list[dict[str, Any]]) -> None:
     """Every ledger has the topic, cursor and schema that the oracle says."""
     for row in rows:
-        ledger = KNOWN["ledgers"].get(str(row["ledger_id"]), {})
+        ledger = ORACLE["ledgers"].get(str(row["ledger_id"]), {})
         if row["borrowed"] or row["kind"] == "compacted" or "path" not in ledger:
             continue
         if row["kind"] == "schema":
@@ -82,7 +82,7 @@ def hold_names(rows: list[dict[str, Any]]) -> None:
             assert (row["cursor"] or "") in ledger["path"] or "%" in ledger["path"]
 
 
-def test_lists_carry_places_lengths_and_offloads() -> None:
+def test_lists_have_places_lengths_and_offload_states() -> None:
     rows = owners(f"pulsar:zk-snapshot://{FILES}")
     history = [row for row in rows if row["topic"] == "history" and row["kind"] == "data"]
     assert [(row["ledger_id"], row["place"], row["list_size"], row["offload"]) for row in history] == [
@@ -96,7 +96,7 @@ def test_lists_carry_places_lengths_and_offloads() -> None:
     assert {row["ledger_id"] for row in rows if row["borrowed"]} == {77, 82, 83}
 
 
-def test_a_compacted_ledger_that_only_a_cursors_ledger_names_is_known_to_be_unknown() -> None:
+def test_compacted_ledger_named_only_by_a_cursor_ledger_is_stale_and_has_no_id() -> None:
     rows = [row for row in owners(f"pulsar:zk-snapshot://{FILES}") if row["kind"] == "compacted"]
     assert {(row["topic"], row["ledger_id"], row["stale"]) for row in rows} == {
         ("accounts", None, True),
@@ -104,14 +104,14 @@ def test_a_compacted_ledger_that_only_a_cursors_ledger_names_is_known_to_be_unkn
     }
 
 
-def test_a_tree_that_is_not_there_is_an_error_if_it_is_the_first(tmp_path: Path) -> None:
+def test_missing_first_tree_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NoRootError):
         owners(f"pulsar:zk-snapshot://{FILES}?root=/elsewhere")
     with pytest.raises(StoreError):
         owners(f"pulsar:zk-snapshot://{tmp_path}")
 
 
-def test_a_store_tells_what_lies_beside_its_root(tmp_path: Path) -> None:
+def test_store_reports_siblings_of_its_root(tmp_path: Path) -> None:
     dump = zookeeper_dump(tmp_path / "dump.jsonl")
     for uri in (f"zk-snapshot://{FILES}", f"dump://{dump}"):
         store = open_store(uri)
@@ -121,7 +121,7 @@ def test_a_store_tells_what_lies_beside_its_root(tmp_path: Path) -> None:
         assert not store.has_sibling("ledgers2")
 
 
-def test_a_running_server_tells_what_lies_beside_its_root(tmp_path: Path) -> None:
+def test_live_store_reports_siblings_of_its_root(tmp_path: Path) -> None:
     shutil.copytree(FILES, tmp_path / "version-2")
     with EmbeddedZooKeeper(tmp_path) as server:
         store = open_store(f"zk://{server.hosts}/ledgers", StoreOptions())
@@ -144,7 +144,7 @@ def test_a_running_server_tells_what_lies_beside_its_root(tmp_path: Path) -> Non
         "pulsar:dump:///a.jsonl?scope=/x",
     ],
 )
-def test_what_cannot_be_meant_is_refused(text: str) -> None:
+def test_invalid_owners_uri_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError):
         parse_owners_uri(text)
 
@@ -159,16 +159,16 @@ def test_what_cannot_be_meant_is_refused(text: str) -> None:
         "pulsar:etcd://h1:2379",
     ],
 )
-def test_a_uri_is_written_as_it_was_given(text: str) -> None:
+def test_owners_uri_keeps_its_text(text: str) -> None:
     assert parse_owners_uri(text).text == text
 
 
-def test_the_metadatas_own_store_has_owners_beside_its_root() -> None:
+def test_owners_uri_is_derived_from_the_metadata_uri() -> None:
     metadata = parse_metadata_uri("dump:///a%20b.jsonl?root=/east/ledgers")
     assert sibling_tree_uri("pulsar", metadata) == OwnersUri("pulsar", "dump:///a%20b.jsonl", "/east")
 
 
-def test_options_that_cannot_be_meant_are_refused() -> None:
+def test_invalid_options_are_usage_errors() -> None:
     for options in (
         {},
         {"owners": "pulsar:zk://h", "metadata": "x"},

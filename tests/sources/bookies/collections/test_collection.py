@@ -23,7 +23,7 @@ def made(tmp_path: Path) -> Path:
     return Path(collect([str(root)], str(tmp_path / "out")).path)
 
 
-def trouble(path: Path) -> str:
+def failure(path: Path) -> str:
     collection = Collection(str(path))
     with pytest.raises(UnreadError) as error:
         collection.verify(collection.manifest())
@@ -31,64 +31,64 @@ def trouble(path: Path) -> str:
     return error.value.reason
 
 
-def changed(path: Path, change: dict[str, Any]) -> Path:
+def change_manifest(path: Path, change: dict[str, Any]) -> Path:
     manifest = json.loads((path / "collection.json").read_text())
     (path / "collection.json").write_text(json.dumps(manifest | change))
     return path
 
 
-def test_a_whole_collection_is_whole(made: Path) -> None:
+def test_complete_collection_passes_verification(made: Path) -> None:
     collection = Collection(str(made))
     collection.verify(collection.manifest())
 
 
-def test_a_file_that_is_missing_is_noticed(made: Path) -> None:
+def test_missing_file_of_a_collection_is_reported(made: Path) -> None:
     (made / "availability/part-00000.parquet").unlink()
-    assert trouble(made) == "availability/part-00000.parquet is missing"
+    assert failure(made) == "availability/part-00000.parquet is missing"
 
 
-def test_a_file_that_was_cut_is_noticed(made: Path) -> None:
+def test_cut_file_of_a_collection_is_reported(made: Path) -> None:
     file = made / "availability/part-00000.parquet"
     data = file.read_bytes()
     file.write_bytes(data[:-1])
     assert (
-        trouble(made)
+        failure(made)
         == f"availability/part-00000.parquet has {len(data) - 1} bytes; collection.json lists {len(data)}"
     )
 
 
-def test_a_file_with_other_rows_is_noticed(made: Path) -> None:
+def test_file_with_a_different_row_count_is_reported(made: Path) -> None:
     file = made / "availability/part-00000.parquet"
     table = pq.read_table(file)
     pq.write_table(table.slice(1), file)
     manifest = json.loads((made / "collection.json").read_text())
     manifest["tables"]["availability"]["files"][0]["bytes"] = file.stat().st_size
-    changed(made, manifest)
+    change_manifest(made, manifest)
     rows = table.num_rows
     assert (
-        trouble(made) == f"availability/part-00000.parquet has {rows - 1} rows; collection.json lists {rows}"
+        failure(made) == f"availability/part-00000.parquet has {rows - 1} rows; collection.json lists {rows}"
     )
 
 
-def test_a_footer_that_cannot_be_read_is_noticed(made: Path) -> None:
+def test_unreadable_parquet_footer_is_reported(made: Path) -> None:
     file = made / "entry_logs/part-00000.parquet"
     file.write_bytes(bytes(file.stat().st_size))
-    assert trouble(made).startswith("entry_logs/part-00000.parquet cannot be read: ")
+    assert failure(made).startswith("entry_logs/part-00000.parquet cannot be read: ")
 
 
-def test_an_unfinished_collection_is_noticed(made: Path) -> None:
+def test_unfinished_collection_is_reported(made: Path) -> None:
     (made / "collection.json").unlink()
-    assert trouble(made) == "was not finished: it has no collection.json"
+    assert failure(made) == "was not finished: it has no collection.json"
 
 
-def test_files_that_the_manifest_does_not_list_do_not_count(made: Path) -> None:
+def test_files_outside_the_manifest_are_ignored(made: Path) -> None:
     (made / "availability/part-00001.parquet").write_bytes(b"left behind")
     collection = Collection(str(made))
     collection.verify(collection.manifest())
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "error_text"),
     [
         (
             {"schema": "bookkeeper-auditor/collection/2"},
@@ -105,10 +105,10 @@ def test_files_that_the_manifest_does_not_list_do_not_count(made: Path) -> None:
         ({"sources": None}, "damaged"),
     ],
 )
-def test_a_manifest_that_says_what_cannot_be_is_damaged(
-    made: Path, change: dict[str, Any], said: str
+def test_manifest_with_invalid_values_is_rejected(
+    made: Path, change: dict[str, Any], error_text: str
 ) -> None:
-    assert said in trouble(changed(made, change))
+    assert error_text in failure(change_manifest(made, change))
 
 
 @pytest.mark.parametrize(
@@ -121,20 +121,20 @@ def test_a_manifest_that_says_what_cannot_be_is_damaged(
         "availability/x",
     ],
 )
-def test_a_manifest_names_no_file_outside_its_table(made: Path, path: str) -> None:
+def test_manifest_path_outside_its_table_is_rejected(made: Path, path: str) -> None:
     manifest = json.loads((made / "collection.json").read_text())
     manifest["tables"]["availability"]["files"][0]["path"] = path
-    assert "is not a file of the table availability" in trouble(changed(made, manifest))
+    assert "is not a file of the table availability" in failure(change_manifest(made, manifest))
 
 
-def test_a_table_counts_as_many_rows_as_its_files(made: Path) -> None:
+def test_row_count_of_a_table_must_match_its_files(made: Path) -> None:
     manifest = json.loads((made / "collection.json").read_text())
     manifest["tables"]["availability"]["files"] = []
-    assert "but its files have a different number of rows" in trouble(changed(made, manifest))
+    assert "but its files have a different number of rows" in failure(change_manifest(made, manifest))
 
 
 @given(cut=st.integers(0, 400))
-def test_a_manifest_that_was_cut_is_damaged_and_never_shorter(cut: int, tmp_path_factory: Any) -> None:
+def test_cut_manifest_is_reported_as_damaged(cut: int, tmp_path_factory: Any) -> None:
     path = tmp_path_factory.mktemp("collection")
     files = {
         name: (CollectedFile(f"{name}/0.parquet", 1, 2),)
@@ -170,15 +170,13 @@ def test_a_manifest_that_was_cut_is_damaged_and_never_shorter(cut: int, tmp_path
         ),
     )
 )
-def test_every_manifest_that_is_written_is_read_back(
-    tmp_path_factory: Any, manifest: CollectionManifest
-) -> None:
+def test_written_manifest_is_read_back(tmp_path_factory: Any, manifest: CollectionManifest) -> None:
     collection = Collection(str(tmp_path_factory.mktemp("collection")))
     collection.write_manifest(manifest)
     assert collection.manifest() == manifest
 
 
-def test_rows_of_a_file_that_is_no_parquet_are_unread(tmp_path: Path) -> None:
+def test_rows_of_an_invalid_parquet_file_are_unread(tmp_path: Path) -> None:
     (tmp_path / "places").mkdir()
     (tmp_path / "places" / "0.parquet").write_bytes(b"PAR1")
     with pytest.raises(UnreadError, match=r"places/0\.parquet cannot be read"):

@@ -50,9 +50,9 @@ def owners(whole: Whole) -> dict[str, PieceOwner]:
     }
 
 
-def copied(whole: Whole, owners: Mapping[str, PieceOwner], wanted: int = 2) -> list[dict[str, Any]]:
-    lots = make_shares([whole], owners, wanted)
-    batches = [batch for lot in lots for batch in CopiedRowsReader(owners).read(lot)]
+def read_copied(whole: Whole, owners: Mapping[str, PieceOwner], share_count: int = 2) -> list[dict[str, Any]]:
+    share_lists = make_shares([whole], owners, share_count)
+    batches = [batch for share_list in share_lists for batch in CopiedRowsReader(owners).read(share_list)]
     assert all(batch.schema.names == SCHEMA.names for batch in batches)
     return [row for batch in batches for row in batch.to_pylist()]
 
@@ -60,27 +60,27 @@ def copied(whole: Whole, owners: Mapping[str, PieceOwner], wanted: int = 2) -> l
 def one_by_one(whole: Whole, owners: Mapping[str, PieceOwner]) -> list[dict[str, Any]]:
     """Each row by itself, under the owner of its piece where it lies in a directory that counts."""
     [file] = whole[1].tables["availability"]
-    found = []
+    rows = []
     for row in pq.read_table(Path(whole[0].base_path, file.path)).to_pylist():
         owner = owners.get(row["piece"])
         if owner and any(
             row["path"] == root or row["path"].startswith(f"{root}/") for root in owner.owned_paths
         ):
-            here = {**row, "bookie_id": owner.bookie_id, "stamp": None, "reused": False}
-            found.append({name: here.get(name) for name in SCHEMA.names})
-    return found
+            copied_row = {**row, "bookie_id": owner.bookie_id, "stamp": None, "reused": False}
+            rows.append({name: copied_row.get(name) for name in SCHEMA.names})
+    return rows
 
 
-def test_the_rows_are_those_of_owned_pieces_in_directories_that_count(
+def test_copied_rows_are_those_of_owned_pieces_and_directories(
     whole: Whole, owners: dict[str, PieceOwner]
 ) -> None:
-    rows = copied(whole, owners)
+    rows = read_copied(whole, owners)
     assert {row["bookie_id"] for row in rows} == {"a:1", "b:1"}
     assert sorted(rows, key=repr) == sorted(one_by_one(whole, owners), key=repr)
     assert make_shares([whole], {"other:0": PieceOwner("bk", ("/",))}, 2) == []
 
 
-def test_a_file_is_read_once_in_however_many_shares(
+def test_each_row_group_is_read_once_in_any_number_of_shares(
     whole: Whole, owners: dict[str, PieceOwner], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     [file] = whole[1].tables["availability"]
@@ -90,14 +90,14 @@ def test_a_file_is_read_once_in_however_many_shares(
     manifest = replace(whole[1], tables={**whole[1].tables, "availability": (cut,)})
     monkeypatch.setattr(copied_rows, "_MAX_SHARE_BYTES", 300)
     collection = Collection(str(tmp_path))
-    lots = make_shares([(collection, manifest)], owners, 2)
-    assert [share.first_row_group for lot in lots for share in lot] == [0, 1, 2, 3]
-    assert len(lots) == 2
-    rows = copied((collection, manifest), owners)
-    assert sorted(rows, key=repr) == sorted(copied(whole, owners), key=repr)
+    share_lists = make_shares([(collection, manifest)], owners, 2)
+    assert [share.first_row_group for share_list in share_lists for share in share_list] == [0, 1, 2, 3]
+    assert len(share_lists) == 2
+    rows = read_copied((collection, manifest), owners)
+    assert sorted(rows, key=repr) == sorted(read_copied(whole, owners), key=repr)
 
 
-def test_columns_that_an_older_collection_lacks_are_null(
+def test_columns_missing_in_an_older_collection_are_null(
     whole: Whole, owners: dict[str, PieceOwner], tmp_path: Path
 ) -> None:
     [file] = whole[1].tables["availability"]
@@ -109,7 +109,7 @@ def test_columns_that_an_older_collection_lacks_are_null(
     assert batch.column("mtime").null_count == batch.num_rows > 0
 
 
-def test_a_row_without_piece_or_path_is_nobodys(owners: dict[str, PieceOwner], tmp_path: Path) -> None:
+def test_row_without_piece_or_path_has_no_owner(owners: dict[str, PieceOwner], tmp_path: Path) -> None:
     [piece, *_] = owners
     [root] = owners[piece].owned_paths
     rows = [
@@ -129,7 +129,7 @@ def test_a_row_without_piece_or_path_is_nobodys(owners: dict[str, PieceOwner], t
     assert batch.column("bookie_id").to_pylist() == ["a:1", "a:1"]
 
 
-def test_a_byte_that_changed_since_is_noticed(
+def test_changed_byte_of_a_copied_file_is_reported(
     whole: Whole, owners: dict[str, PieceOwner], tmp_path: Path
 ) -> None:
     [file] = whole[1].tables["availability"]
@@ -146,28 +146,30 @@ def test_a_byte_that_changed_since_is_noticed(
         )
 
 
-def test_a_collection_under_a_uri_is_read_as_one_at_a_path(
+def test_collection_under_a_uri_is_read_like_one_at_a_path(
     whole: Whole, owners: dict[str, PieceOwner]
 ) -> None:
     remote = (Collection(f"file://{whole[0].base_path}"), whole[1])
-    assert sorted(copied(remote, owners), key=repr) == sorted(copied(whole, owners), key=repr)
+    assert sorted(read_copied(remote, owners), key=repr) == sorted(read_copied(whole, owners), key=repr)
 
 
-def elsewhere(whole: Whole, path: str) -> Any:
+def moved_collection(whole: Whole, path: str) -> Any:
     """The collection under another path, where nobody has put it."""
     return SimpleNamespace(path=path, base_path=path, files=whole[0].files), whole[1]
 
 
-def test_a_collection_that_tasks_do_not_find_is_not_called_damaged(
+def test_collection_that_tasks_do_not_see_is_not_reported_as_damaged(
     whole: Whole, owners: dict[str, PieceOwner], spark: SparkSession
 ) -> None:
     hidden: Any = SimpleNamespace(
         directory_owners=SimpleNamespace(owner_by_piece_id=owners),
-        collection_places=SimpleNamespace(readable_collections=[elsewhere(whole, "/hidden")]),
+        collection_places=SimpleNamespace(readable_collections=[moved_collection(whole, "/hidden")]),
     )
     assert index_scan._damaged_collections(spark, hidden) == {"/hidden": index_scan.UNSEEN_REASON}
 
 
-def test_a_collection_that_spark_has_no_classes_for_is_named(whole: Whole, spark: SparkSession) -> None:
+def test_collection_path_without_spark_classes_is_named(whole: Whole, spark: SparkSession) -> None:
     with pytest.raises(UsageError, match=r"^s3a://bucket/collected/entry_logs/part-00000.parquet: Spark has"):
-        rows_of_directories(spark, "entry_logs", LOG_SCHEMA, [elsewhere(whole, "s3a://bucket/collected")], [])
+        rows_of_directories(
+            spark, "entry_logs", LOG_SCHEMA, [moved_collection(whole, "s3a://bucket/collected")], []
+        )

@@ -48,18 +48,18 @@ places = st.builds(
 
 
 @given(st.lists(places, max_size=3))
-def test_places_come_back_as_they_were_through_their_tables(found: list[FoundPlace]) -> None:
+def test_places_are_read_back_from_their_tables(found_places: list[FoundPlace]) -> None:
     tables = [
-        pa.Table.from_pylist(place_rows(found), PLACES_SCHEMA),
+        pa.Table.from_pylist(place_rows(found_places), PLACES_SCHEMA),
         pa.Table.from_pylist(
-            [row for number, place in enumerate(found) for row in directory_rows(number, place, {})],
+            [row for number, place in enumerate(found_places) for row in directory_rows(number, place, {})],
             DIRECTORIES_SCHEMA,
         ),
     ]
-    assert parse_places(*(table.to_pylist() for table in tables)) == found
+    assert parse_places(*(table.to_pylist() for table in tables)) == found_places
 
 
-def test_all_marks_are_kept_and_what_is_no_mark_is_ignored(tmp_path: Path) -> None:
+def test_all_marks_are_read_and_invalid_marks_are_ignored(tmp_path: Path) -> None:
     current = tmp_path / "current"
     current.mkdir()
     assert read_marks(str(tmp_path)) == {}

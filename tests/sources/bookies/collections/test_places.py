@@ -31,7 +31,7 @@ CORPORA = {
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadResult:
     """How each bookie was read, and every row of availability, however its index came."""
 
     bookies: dict[str, tuple[str, str | None, int | None, bool]]
@@ -46,21 +46,30 @@ def read(spark: SparkSession) -> Any:
     """What an audit does with its sources, up to the table availability."""
 
     def read_sources(
-        sources: Sequence[str | Path], known: Set[str], cookies: Mapping[str, Cookie] | None = None
-    ) -> Read:
-        found = split_sources([str(source) for source in sources])
-        collected = collected_places(found.collections)
-        places = [*find_places(found.directories), *collected.places]
-        whole = find_piece_owners(attribute_directories(places, known, cookies or {}, None), collected)
+        sources: Sequence[str | Path], bookie_ids: Set[str], cookies: Mapping[str, Cookie] | None = None
+    ) -> ReadResult:
+        split = split_sources([str(source) for source in sources])
+        collected = collected_places(split.collections)
+        places = [*find_places(split.directories), *collected.places]
+        whole = find_piece_owners(attribute_directories(places, bookie_ids, cookies or {}, None), collected)
         bookies = whole.attribution.bookies
-        planned = plan_parts([(each.bookie_id, each.index_directories) for each in bookies.values()], 4, True)
+        planned = plan_parts(
+            [(bookie.bookie_id, bookie.index_directories) for bookie in bookies.values()], 4, True
+        )
         rows = [tuple(row.values()) for part in planned for b in read_part(part) for row in b.to_pylist()]
-        lots = make_shares(collected.readable_collections, whole.owner_by_piece_id, 2)
-        copied = [b for lot in lots for b in CopiedRowsReader(whole.owner_by_piece_id).read(lot)]
+        share_lists = make_shares(collected.readable_collections, whole.owner_by_piece_id, 2)
+        copied = [
+            b
+            for share_list in share_lists
+            for b in CopiedRowsReader(whole.owner_by_piece_id).read(share_list)
+        ]
         assert all(b.schema.names == SCHEMA.names for b in copied)
         rows += [tuple(row.values()) for b in copied for row in b.to_pylist()]
-        return Read(
-            {name: (each.read, each.reason, each.index_time, each.suspect) for name, each in bookies.items()},
+        return ReadResult(
+            {
+                name: (bookie.read, bookie.reason, bookie.index_time, bookie.suspect)
+                for name, bookie in bookies.items()
+            },
             sorted(rows, key=repr),
             collected.notes,
             collected.unreadable_collections,
@@ -70,75 +79,75 @@ def read(spark: SparkSession) -> Any:
     return read_sources
 
 
-def collected(source: Path, out: Path) -> Path:
+def collect_to(source: Path, out: Path) -> Path:
     return Path(collect([str(source)], str(out)).path)
 
 
 @pytest.mark.parametrize("corpus", CORPORA)
-@pytest.mark.parametrize("known", ["all", "none"])
-def test_collected_bookies_read_as_they_do_on_disk(
-    corpus: str, known: str, tmp_path: Path, read: Any
+@pytest.mark.parametrize("known_ids", ["all", "none"])
+def test_collected_bookies_are_read_like_bookies_on_disk(
+    corpus: str, known_ids: str, tmp_path: Path, read: Any
 ) -> None:
     root = unpack_bookies(corpus, tmp_path)
-    ids = set(CORPORA[corpus]) if known == "all" else set()
+    ids = set(CORPORA[corpus]) if known_ids == "all" else set()
     on_disk = read([root], ids)
     assert len(on_disk.rows) > 80
-    out = read([collected(root, tmp_path / "out")], ids)
+    out = read([collect_to(root, tmp_path / "out")], ids)
     assert (out.bookies, out.rows) == (on_disk.bookies, on_disk.rows)
     # Two bookies of this corpus have each other's disks: their index comes in two pieces.
     assert out.overlapping == (("bk-a.rack1", "bk-b.rack1") if corpus == "dbledger-long" else ())
 
 
-def test_each_bookie_may_be_collected_by_itself(tmp_path: Path, read: Any) -> None:
+def test_each_bookie_may_be_collected_separately(tmp_path: Path, read: Any) -> None:
     root = unpack_bookies("interleaved-hier", tmp_path)
     ids = set(CORPORA["interleaved-hier"])
     on_disk = read([root], ids)
     for place in sorted(root.iterdir()):
-        alone = tmp_path / "hosts" / place.name / "bookies"
-        alone.mkdir(parents=True)
-        place.rename(alone / place.name)
-        collected(alone, tmp_path / "all" / place.name)
-        shutil.move(alone / place.name, root / place.name)  # as it was: paths in rows are those of its host
+        single = tmp_path / "hosts" / place.name / "bookies"
+        single.mkdir(parents=True)
+        place.rename(single / place.name)
+        collect_to(single, tmp_path / "all" / place.name)
+        shutil.move(single / place.name, root / place.name)  # as it was: paths in rows are those of its host
     one_by_one = read([tmp_path / "all" / "*"], ids)
     assert one_by_one == read([tmp_path / "all"], ids)
     assert one_by_one.bookies == on_disk.bookies
     assert [row[:6] for row in one_by_one.rows] == [row[:6] for row in on_disk.rows]
 
 
-def swap(root: Path, one: str, other: str, name: str) -> None:
-    (root / one / name).rename(root / "between")
-    (root / other / name).rename(root / one / name)
-    (root / "between").rename(root / other / name)
+def swap(root: Path, first: str, second: str, name: str) -> None:
+    (root / first / name).rename(root / "between")
+    (root / second / name).rename(root / first / name)
+    (root / "between").rename(root / second / name)
 
 
-def test_swapped_disks_lose_nothing_collected_either(tmp_path: Path, read: Any) -> None:
+def test_swapped_disks_lose_no_rows_when_collected(tmp_path: Path, read: Any) -> None:
     root = unpack_bookies("interleaved-hier", tmp_path)
     swap(root, "127.0.101.3_3181", "127.0.101.1_3181", "ledgers0")
     ids = set(CORPORA["interleaved-hier"])
     on_disk = read([root], ids)
     assert on_disk.bookies["127.0.101.3:3181"][3]
     assert on_disk.bookies["127.0.101.3:3181"][0] == "read"
-    out = read([collected(root, tmp_path / "out")], ids)
+    out = read([collect_to(root, tmp_path / "out")], ids)
     assert out.overlapping == ("127.0.101.3:3181",)
     assert (out.bookies, out.rows) == (on_disk.bookies, on_disk.rows)
 
 
-def test_a_directory_whose_version_is_damaged_stays_with_its_place(tmp_path: Path, read: Any) -> None:
+def test_directory_with_a_damaged_version_stays_in_its_place(tmp_path: Path, read: Any) -> None:
     root = unpack_bookies("interleaved-hier", tmp_path)
     (root / "127.0.101.3_3181/ledgers1/current/VERSION").write_bytes(b"5\ndamaged")
     ids = set(CORPORA["interleaved-hier"])
     on_disk = read([root], ids)
     assert on_disk.bookies["127.0.101.3:3181"][0] == "partial"
-    out = read([collected(root, tmp_path / "out")], ids)
+    out = read([collect_to(root, tmp_path / "out")], ids)
     assert out.rows == on_disk.rows
     assert out.overlapping == ("127.0.101.3:3181",)
-    assert {name: each[0] for name, each in out.bookies.items()} == {
-        name: each[0] for name, each in on_disk.bookies.items()
+    assert {name: bookie[0] for name, bookie in out.bookies.items()} == {
+        name: bookie[0] for name, bookie in on_disk.bookies.items()
     }
     assert f"{tmp_path}/out#{root}/127.0.101.3_3181/ledgers1" in out.bookies["127.0.101.3:3181"][1]
 
 
-def test_an_inventory_is_collected_like_a_directory(tmp_path: Path, read: Any) -> None:
+def test_inventory_is_collected_like_a_directory(tmp_path: Path, read: Any) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
     lines = []
     for number, name in enumerate(sorted(CORPORA["flat-v1"])):
@@ -148,34 +157,34 @@ def test_an_inventory_is_collected_like_a_directory(tmp_path: Path, read: Any) -
     inventory.write_text("\n".join(lines))
     ids = set(CORPORA["flat-v1"])
     on_disk = read([inventory], ids)
-    assert {each[0] for each in on_disk.bookies.values()} == {"read"}
-    assert read([collected(inventory, tmp_path / "out")], ids) == on_disk
+    assert {bookie[0] for bookie in on_disk.bookies.values()} == {"read"}
+    assert read([collect_to(inventory, tmp_path / "out")], ids) == on_disk
 
 
-def test_only_the_directories_that_count_give_rows(tmp_path: Path, read: Any) -> None:
+def test_directory_with_a_second_copy_gives_no_rows(tmp_path: Path, read: Any) -> None:
     root = unpack_bookies("interleaved-hier", tmp_path)
-    out = collected(root, tmp_path / "out")
+    out = collect_to(root, tmp_path / "out")
     ids = set(CORPORA["interleaved-hier"])
     # A copy of one disk turns up at another bookie's: either could be it, so neither is read.
     copied = tmp_path / "more" / "127.0.101.1_3181"
     shutil.copytree(root / "127.0.101.3_3181" / "ledgers1", copied / "ledgers1")
-    both = read([out, tmp_path / "more"], ids)
-    assert both.bookies["127.0.101.3:3181"][0] == "partial"
-    assert "could both be this directory" in both.bookies["127.0.101.3:3181"][1]
-    assert not [row for row in both.rows if row[0] == "127.0.101.3:3181" and "/ledgers1/" in row[7]]
-    assert [row for row in both.rows if row[0] == "127.0.101.3:3181" and "/ledgers0/" in row[7]]
+    combined = read([out, tmp_path / "more"], ids)
+    assert combined.bookies["127.0.101.3:3181"][0] == "partial"
+    assert "could both be this directory" in combined.bookies["127.0.101.3:3181"][1]
+    assert not [row for row in combined.rows if row[0] == "127.0.101.3:3181" and "/ledgers1/" in row[7]]
+    assert [row for row in combined.rows if row[0] == "127.0.101.3:3181" and "/ledgers0/" in row[7]]
 
 
-def test_a_store_cookie_alone_reads_nothing_that_was_not_collected(tmp_path: Path, read: Any) -> None:
+def test_store_cookie_does_not_make_an_uncollected_index_readable(tmp_path: Path, read: Any) -> None:
     make_directory(tmp_path / "bookies/bk-a_3181/ledgers0", None)
     (tmp_path / "bookies/bk-a_3181/ledgers0/current/0/7").mkdir(parents=True)
     (tmp_path / "bookies/bk-a_3181/ledgers0/current/0/7/7.idx").touch()
     in_store = {"bk-a:3181": Cookie(5, "bk-a:3181", "/data/journal", ("/data/ledgers0",))}
-    found = read([collected(tmp_path / "bookies", tmp_path / "out")], {"bk-a:3181"}, in_store)
-    state, reason, _, _ = found.bookies["bk-a:3181"]
+    result = read([collect_to(tmp_path / "bookies", tmp_path / "out")], {"bk-a:3181"}, in_store)
+    state, reason, _, _ = result.bookies["bk-a:3181"]
     assert state == "unread"
     assert "no index was collected from it" in reason
-    assert found.rows == []
+    assert result.rows == []
 
 
 def version(bookie_id: str = "bk-a:3181") -> bytes:
@@ -184,18 +193,18 @@ def version(bookie_id: str = "bk-a:3181") -> bytes:
 
 def disk(place: Path, name: str, ledger: int, bookie_id: str = "bk-a:3181") -> Path:
     """A ledger directory with one empty index."""
-    made = make_directory(place / name, version(bookie_id))
-    file = made / "current" / "0" / str(ledger) / f"{ledger}.idx"
+    directory = make_directory(place / name, version(bookie_id))
+    file = directory / "current" / "0" / str(ledger) / f"{ledger}.idx"
     file.parent.mkdir(parents=True)
     file.write_bytes(b"BKLE".ljust(1024, b"\0"))
-    return made
+    return directory
 
 
-def ledgers(found: Read) -> dict[str, set[int]]:
-    held: dict[str, set[int]] = {}
-    for row in found.rows:
-        held.setdefault(row[0], set()).add(row[2])
-    return held
+def ledgers(result: ReadResult) -> dict[str, set[int]]:
+    stored: dict[str, set[int]] = {}
+    for row in result.rows:
+        stored.setdefault(row[0], set()).add(row[2])
+    return stored
 
 
 @pytest.fixture
@@ -206,66 +215,64 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("clock")
-def test_the_newer_collection_of_the_same_directories_wins_entirely(tmp_path: Path, read: Any) -> None:
+def test_newer_collection_of_the_same_directories_replaces_the_older_one(tmp_path: Path, read: Any) -> None:
     place = tmp_path / "bookies" / "bk-a_3181"
     disk(place, "ledgers0", 1)
     disk(place, "ledgers1", 2)
-    old = collected(tmp_path / "bookies", tmp_path / "old")
+    old = collect_to(tmp_path / "bookies", tmp_path / "old")
     shutil.rmtree(place / "ledgers1")
     disk(place, "ledgers2", 3)  # no path of the cookie's
     shutil.rmtree(place / "ledgers0/current/0")
-    new = collected(tmp_path / "bookies", tmp_path / "new")
+    new = collect_to(tmp_path / "bookies", tmp_path / "new")
     for sources in ([old, new], [new, old]):
-        found = read(sources, {"bk-a:3181"})
-        assert ledgers(found) == {}  # neither the old index nor the lost disk
-        assert found.bookies["bk-a:3181"][0] == "partial"
-        assert found.notes == (f"{old}: bookie bk-a:3181 is read from the newer collection {new}",)
+        result = read(sources, {"bk-a:3181"})
+        assert ledgers(result) == {}  # neither the old index nor the lost disk
+        assert result.bookies["bk-a:3181"][0] == "partial"
+        assert result.notes == (f"{old}: bookie bk-a:3181 is read from the newer collection {new}",)
 
 
 @pytest.mark.usefixtures("clock")
-def test_a_bookie_collected_at_another_path_was_collected_again_all_the_same(
-    tmp_path: Path, read: Any
-) -> None:
+def test_bookie_collected_again_at_another_path_replaces_the_older_one(tmp_path: Path, read: Any) -> None:
     disk(tmp_path / "mounted/bk-a_3181", "ledgers0", 1)
     disk(tmp_path / "mounted/bk-a_3181", "ledgers1", 2)
-    old = collected(tmp_path / "mounted", tmp_path / "old")
+    old = collect_to(tmp_path / "mounted", tmp_path / "old")
     disk(tmp_path / "host/data", "ledgers0", 3)
     disk(tmp_path / "host/data", "ledgers1", 4)
-    new = collected(tmp_path / "host", tmp_path / "new")
-    found = read([old, new], {"bk-a:3181"})
-    assert ledgers(found) == {"bk-a:3181": {3, 4}}
-    assert found.bookies["bk-a:3181"][:2] == ("read", None)
+    new = collect_to(tmp_path / "host", tmp_path / "new")
+    result = read([old, new], {"bk-a:3181"})
+    assert ledgers(result) == {"bk-a:3181": {3, 4}}
+    assert result.bookies["bk-a:3181"][:2] == ("read", None)
 
 
 @pytest.mark.usefixtures("clock")
-def test_disks_that_were_collected_apart_are_united(tmp_path: Path, read: Any) -> None:
+def test_disks_collected_separately_are_combined(tmp_path: Path, read: Any) -> None:
     disk(tmp_path / "one/bk-a_3181", "ledgers0", 1)
     disk(tmp_path / "two/bk-a_3181", "ledgers1", 2)
-    parts_of = [collected(tmp_path / name, tmp_path / "all" / name) for name in ("one", "two")]
-    found = read(parts_of, {"bk-a:3181"})
-    assert ledgers(found) == {"bk-a:3181": {1, 2}}
-    assert found.bookies["bk-a:3181"][:2] == ("read", None)
-    assert (found.overlapping, found.notes) == (("bk-a:3181",), ())
-    [alone] = [read([each], {"bk-a:3181"}) for each in parts_of[:1]]
-    assert alone.bookies["bk-a:3181"][0] == "partial"
+    parts_of = [collect_to(tmp_path / name, tmp_path / "all" / name) for name in ("one", "two")]
+    result = read(parts_of, {"bk-a:3181"})
+    assert ledgers(result) == {"bk-a:3181": {1, 2}}
+    assert result.bookies["bk-a:3181"][:2] == ("read", None)
+    assert (result.overlapping, result.notes) == (("bk-a:3181",), ())
+    [single] = [read([source], {"bk-a:3181"}) for source in parts_of[:1]]
+    assert single.bookies["bk-a:3181"][0] == "partial"
 
 
 @pytest.mark.usefixtures("clock")
-def test_hosts_with_the_same_paths_are_not_taken_for_one_another(tmp_path: Path, read: Any) -> None:
+def test_hosts_with_the_same_paths_are_kept_apart(tmp_path: Path, read: Any) -> None:
     for number, bookie_id in enumerate(("bk-a:3181", "bk-b:3181")):
         for position in (0, 1):
             disk(tmp_path / "host/data", f"ledgers{position}", 2 * number + position, bookie_id)
-        collected(tmp_path / "host", tmp_path / "all" / str(number))
+        collect_to(tmp_path / "host", tmp_path / "all" / str(number))
         shutil.rmtree(tmp_path / "host")
-    found = read([tmp_path / "all"], {"bk-a:3181", "bk-b:3181"})
-    assert ledgers(found) == {"bk-a:3181": {0, 1}, "bk-b:3181": {2, 3}}
-    assert {each[0] for each in found.bookies.values()} == {"read"}
-    assert found.notes == ()
+    result = read([tmp_path / "all"], {"bk-a:3181", "bk-b:3181"})
+    assert ledgers(result) == {"bk-a:3181": {0, 1}, "bk-b:3181": {2, 3}}
+    assert {bookie[0] for bookie in result.bookies.values()} == {"read"}
+    assert result.notes == ()
 
 
-def test_a_copy_of_a_collection_is_the_same_one(tmp_path: Path, read: Any) -> None:
+def test_copy_of_a_collection_counts_once(tmp_path: Path, read: Any) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
-    out = collected(root, tmp_path / "all/out")
+    out = collect_to(root, tmp_path / "all/out")
     once = read([out], set(CORPORA["flat-v1"]))
     shutil.copytree(out, tmp_path / "all/copy")
     assert read([tmp_path / "all"], set(CORPORA["flat-v1"])).rows == once.rows
@@ -299,7 +306,7 @@ def of_another_version(out: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "error_text"),
     [
         (cut, "bytes"),
         (missing, "is missing"),
@@ -308,56 +315,56 @@ def of_another_version(out: Path) -> None:
         (of_another_version, "collection/2"),
     ],
 )
-def test_a_collection_that_is_not_whole_leaves_its_bookies_unread_and_no_others(
-    damage: Any, said: str, tmp_path: Path, read: Any
+def test_damaged_collection_leaves_only_its_own_bookies_unread(
+    damage: Any, error_text: str, tmp_path: Path, read: Any
 ) -> None:
     for name in ("bk-a", "bk-b"):
         for number in (0, 1):
             disk(tmp_path / name / f"{name}_3181", f"ledgers{number}", number, f"{name}:3181")
-        collected(tmp_path / name, tmp_path / "all" / name)
+        collect_to(tmp_path / name, tmp_path / "all" / name)
     damage(tmp_path / "all" / "bk-a")
-    found = read([tmp_path / "all"], {"bk-a:3181", "bk-b:3181"})
-    state, reason, _, _ = found.bookies["bk-a:3181"]
+    result = read([tmp_path / "all"], {"bk-a:3181", "bk-b:3181"})
+    state, reason, _, _ = result.bookies["bk-a:3181"]
     assert state == "unread"
     assert str(tmp_path / "all" / "bk-a") in reason
-    assert said in reason
-    assert [path for path, _ in found.broken] == [str(tmp_path / "all" / "bk-a")]
-    assert found.bookies["bk-b:3181"][0] == "read"
-    assert ledgers(found) == {"bk-b:3181": {0, 1}}
+    assert error_text in reason
+    assert [path for path, _ in result.broken] == [str(tmp_path / "all" / "bk-a")]
+    assert result.bookies["bk-b:3181"][0] == "read"
+    assert ledgers(result) == {"bk-b:3181": {0, 1}}
 
 
-def test_places_that_cannot_be_read_leave_a_collection_without_bookies(tmp_path: Path, read: Any) -> None:
+def test_unreadable_places_leave_a_collection_without_bookies(tmp_path: Path, read: Any) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
-    out = collected(root, tmp_path / "out")
+    out = collect_to(root, tmp_path / "out")
     for name in ("places", "directories"):
         (out / name / "part-00000.parquet").write_bytes(b"PAR1")
-    found = read([out], set(CORPORA["flat-v1"]))
-    assert (found.bookies, found.rows) == ({}, [])
-    assert [path for path, _ in found.broken] == [str(out)]
+    result = read([out], set(CORPORA["flat-v1"]))
+    assert (result.bookies, result.rows) == ({}, [])
+    assert [path for path, _ in result.broken] == [str(out)]
 
 
 @pytest.mark.usefixtures("clock")
-def test_a_collection_that_is_not_whole_gives_way_to_an_older_one_that_is(tmp_path: Path, read: Any) -> None:
+def test_complete_older_collection_replaces_a_newer_unfinished_one(tmp_path: Path, read: Any) -> None:
     disk(tmp_path / "bookies/bk-a_3181", "ledgers0", 1)
     disk(tmp_path / "bookies/bk-a_3181", "ledgers1", 2)
-    old = collected(tmp_path / "bookies", tmp_path / "all/1")
-    new = collected(tmp_path / "bookies", tmp_path / "all/2")
+    old = collect_to(tmp_path / "bookies", tmp_path / "all/1")
+    new = collect_to(tmp_path / "bookies", tmp_path / "all/2")
     unfinished(new)
-    found = read([tmp_path / "all"], {"bk-a:3181"})
-    assert found.bookies["bk-a:3181"][:2] == ("read", None)
-    assert ledgers(found) == {"bk-a:3181": {1, 2}}
-    assert found.broken == ((str(new), "was not finished: it has no collection.json"),)
-    assert found.notes == (f"{new}: bookie bk-a:3181 is read from the newer collection {old}",)
+    result = read([tmp_path / "all"], {"bk-a:3181"})
+    assert result.bookies["bk-a:3181"][:2] == ("read", None)
+    assert ledgers(result) == {"bk-a:3181": {1, 2}}
+    assert result.broken == ((str(new), "was not finished: it has no collection.json"),)
+    assert result.notes == (f"{new}: bookie bk-a:3181 is read from the newer collection {old}",)
 
 
-def test_odd_names_and_uris_are_read(tmp_path: Path, read: Any) -> None:
+def test_collections_with_odd_names_or_uris_are_read(tmp_path: Path, read: Any) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
     ids = set(CORPORA["flat-v1"])
     on_disk = read([root], ids)
-    assert read([collected(root, tmp_path / "out [1] {a,b} é")], ids) == on_disk
+    assert read([collect_to(root, tmp_path / "out [1] {a,b} é")], ids) == on_disk
     collect([str(root)], f"{tmp_path.as_uri()}/by-uri")
     assert read([f"{tmp_path.as_uri()}/by-uri"], ids) == on_disk
 
 
 def test_no_collection_gives_no_rows(read: Any) -> None:
-    assert read([], set()) == Read({}, [], (), (), ())
+    assert read([], set()) == ReadResult({}, [], (), (), ())

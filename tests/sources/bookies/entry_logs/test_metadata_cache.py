@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from auditor.sources.bookies.entry_logs.parts import CACHE_NAME, LogPart, open_cache, read_logs_of
 from auditor.sources.bookies.entry_logs.reader import contents_of
-from tests.codecs.bookie.test_entry_log_records import one_by_one
+from tests.codecs.bookie.test_entry_log_records import scan_one_by_one
 from tests.codecs.entry_logs import Entry, log
 from tests.sources.rocksdb_databases import write_database
 
@@ -27,12 +27,12 @@ GOLDEN = Path(__file__).parents[3] / "data" / "entry-logs" / "collected.tar.gz"
 """Two closed logs of a bookie of 4.17, with its metadata cache, after it collected ledger 5."""
 
 
-def test_what_a_real_collector_remembers_is_what_its_logs_have(tmp_path: Path) -> None:
+def test_cache_of_a_real_collector_matches_its_logs(tmp_path: Path) -> None:
     with tarfile.open(GOLDEN) as archive:
         archive.extractall(tmp_path, filter="data")
     part = LogPart("bk1", 0, str(tmp_path), None, verify=True)
-    found = [row for batch in read_logs_of(part) for row in batch.to_pylist()]
-    files = [row for row in found if row["ledger_id"] is None]
+    all_rows = [row for batch in read_logs_of(part) for row in batch.to_pylist()]
+    files = [row for row in all_rows if row["ledger_id"] is None]
     assert [(row["log_id"], row["state"], row["cache"], row["counted"]) for row in files] == [
         (0, "ok", "ok", "scan"),
         (2, "ok", "ok", "scan"),
@@ -42,15 +42,15 @@ def test_what_a_real_collector_remembers_is_what_its_logs_have(tmp_path: Path) -
         parts = ("header_bytes", "entry_bytes", "padding_bytes", "map_bytes", "tail_bytes")
         assert sum(row[name] for name in parts) == len(data) == row["bytes"]
         sizes: Counter[int] = Counter()
-        for _, size, _, ledger, _ in one_by_one(data):
+        for _, size, _, ledger, _ in scan_one_by_one(data):
             sizes[ledger] += size
-        mine = {
-            each["ledger_id"]: each["entry_bytes"]
-            for each in found
-            if each["log_id"] == row["log_id"] and each["ledger_id"] is not None
+        ledger_sizes = {
+            ledger_row["ledger_id"]: ledger_row["entry_bytes"]
+            for ledger_row in all_rows
+            if ledger_row["log_id"] == row["log_id"] and ledger_row["ledger_id"] is not None
         }
-        assert mine == sizes
-    dropped = [row for row in found if row["cached_bytes"] == 0]
+        assert ledger_sizes == sizes
+    dropped = [row for row in all_rows if row["cached_bytes"] == 0]
     assert [(row["log_id"], row["ledger_id"], row["entry_bytes"]) for row in dropped] == [(2, 5, 1300)]
 
 
@@ -67,25 +67,25 @@ def rows(root: Path, *cached: bytes, cache: Path | None = None) -> list[dict[str
     current = root / "current"
     current.mkdir(exist_ok=True)
     (current / "1f.log").write_bytes(log(ENTRIES))
-    written = {struct.pack(">q", 31 + number): each for number, each in enumerate(cached)}
+    written = {struct.pack(">q", 31 + number): record for number, record in enumerate(cached)}
     write_database((cache or root) / "current" / CACHE_NAME, written)
     part = LogPart("bk1", 0, str(root), None, cache=str(cache) if cache else None)
     return [row for batch in read_logs_of(part) for row in batch.to_pylist()]
 
 
-def test_a_cache_that_has_what_the_log_has_agrees(tmp_path: Path) -> None:
+def test_cache_equal_to_its_log_is_ok(tmp_path: Path) -> None:
     file, *ledgers = rows(tmp_path, value(WHOLE))
     assert (file["cache"], file["cache_reason"], file["state"]) == ("ok", None, "ok")
     assert {row["ledger_id"]: row["cached_bytes"] for row in ledgers} == WHOLE
 
 
-def test_a_ledger_that_the_collector_dropped_is_no_contradiction_and_is_told(tmp_path: Path) -> None:
+def test_ledger_dropped_by_the_collector_is_reported_and_no_contradiction(tmp_path: Path) -> None:
     file, *ledgers = rows(tmp_path, value({9: 22}))
     assert file["cache"] == "ok"
     assert {row["ledger_id"]: row["cached_bytes"] for row in ledgers} == {5: 0, 9: 22}
 
 
-def test_a_cache_in_the_bookies_first_directory_counts_for_the_others(tmp_path: Path) -> None:
+def test_cache_in_the_first_directory_serves_the_other_directories(tmp_path: Path) -> None:
     (tmp_path / "l0").mkdir()
     (tmp_path / "l1").mkdir()
     file, *_ = rows(tmp_path / "l1", value(WHOLE), cache=tmp_path / "l0")
@@ -102,12 +102,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("cached", "reason"), WRONG.values(), ids=WRONG.keys())
-def test_what_contradicts_the_log_is_wrong(tmp_path: Path, cached: bytes, reason: str) -> None:
+def test_cache_that_contradicts_its_log_is_wrong(tmp_path: Path, cached: bytes, reason: str) -> None:
     file, *_ = rows(tmp_path, cached)
     assert (file["cache"], file["cache_reason"]) == ("wrong", f"{CACHE_NAME}: {reason}")
 
 
-def test_a_value_that_no_server_wrote_says_where(tmp_path: Path) -> None:
+def test_invalid_cache_value_is_unreadable_with_its_offset(tmp_path: Path) -> None:
     file, *ledgers = rows(tmp_path, value(WHOLE)[:-1])
     assert file["cache"] == "unreadable"
     assert file["cache_reason"] == (
@@ -117,30 +117,30 @@ def test_a_value_that_no_server_wrote_says_where(tmp_path: Path) -> None:
     assert {row["cached_bytes"] for row in ledgers} == {None}
 
 
-def test_a_log_that_is_not_in_it_and_a_directory_without_one_say_nothing(tmp_path: Path) -> None:
+def test_log_without_cache_record_and_directory_without_cache_have_no_state(tmp_path: Path) -> None:
     file, *ledgers = rows(tmp_path)
     assert (file["cache"], {row["cached_bytes"] for row in ledgers}) == (None, {None})
     with open_cache(str(tmp_path / "nowhere")) as cache:
         assert cache.check_record(31, contents_of(lambda offset, length: b"", 0)).state is None
 
 
-def test_a_cache_that_is_no_database_is_unreadable_and_the_logs_are_read(tmp_path: Path) -> None:
+def test_invalid_cache_database_is_unreadable_and_logs_are_still_read(tmp_path: Path) -> None:
     rows(tmp_path, value(WHOLE))
     for file in (tmp_path / "current" / CACHE_NAME).glob("MANIFEST-*"):
         file.write_bytes(b"no manifest")
     part = LogPart("bk1", 0, str(tmp_path), None)
-    found, *ledgers = [row for batch in read_logs_of(part) for row in batch.to_pylist()]
-    assert (found["cache"], found["state"]) == ("unreadable", "ok")
-    assert found["cache_reason"].startswith(f"{CACHE_NAME}: ")
+    log_row, *ledgers = [row for batch in read_logs_of(part) for row in batch.to_pylist()]
+    assert (log_row["cache"], log_row["state"]) == ("unreadable", "ok")
+    assert log_row["cache_reason"].startswith(f"{CACHE_NAME}: ")
     assert {row["ledger_id"]: row["entry_bytes"] for row in ledgers} == WHOLE
 
 
 @given(st.dictionaries(st.sampled_from([5, 9]), st.just(None)))
-def test_any_part_of_the_logs_ledgers_agrees(dropped: dict[int, None]) -> None:
+def test_any_subset_of_the_ledgers_of_a_log_agrees(dropped: dict[int, None]) -> None:
     from auditor.codecs.bookie.entry_log import decode_metadata
     from auditor.sources.bookies.entry_logs.parts import find_contradiction
 
     data = log(ENTRIES)
-    found = contents_of(lambda offset, length: data[offset : offset + length], len(data))
-    left = {ledger: size for ledger, size in WHOLE.items() if ledger not in dropped}
-    assert find_contradiction(31, decode_metadata(value(left)), left, found) is None
+    contents = contents_of(lambda offset, length: data[offset : offset + length], len(data))
+    remaining = {ledger: size for ledger, size in WHOLE.items() if ledger not in dropped}
+    assert find_contradiction(31, decode_metadata(value(remaining)), remaining, contents) is None

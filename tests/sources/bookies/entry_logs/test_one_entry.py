@@ -26,24 +26,24 @@ def bookie(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "bookies" / "bookie-1.example_3181" / "ledgers0"
 
 
-def located(bookie: Path, entry: int = LAST) -> int | None:
+def entry_location(bookie: Path, entry: int = LAST) -> int | None:
     return find_location(str(bookie / "current" / "locations"), ROCKSDB, LEDGER, entry)
 
 
-def test_the_entry_of_a_cursors_ledger_names_the_compacted_ledger(bookie: Path) -> None:
-    location = located(bookie)
+def test_last_entry_of_a_cursor_ledger_names_the_compacted_ledger(bookie: Path) -> None:
+    location = entry_location(bookie)
     assert location is not None
     body = read_body([str(bookie)], location, LEDGER, LAST, "CRC32C")
     assert decode_position(body).compacted_ledger == COMPACTED
 
 
-def test_an_entry_that_the_bookie_does_not_hold_is_nowhere(bookie: Path) -> None:
-    assert located(bookie, LAST + 1) is None
-    assert located(bookie, 4) is None  # striped to the two others
+def test_entry_that_the_bookie_does_not_store_has_no_location(bookie: Path) -> None:
+    assert entry_location(bookie, LAST + 1) is None
+    assert entry_location(bookie, 4) is None  # striped to the two others
 
 
-def test_another_entry_or_another_digest_is_refused(bookie: Path) -> None:
-    location = located(bookie)
+def test_wrong_entry_or_digest_type_is_refused(bookie: Path) -> None:
+    location = entry_location(bookie)
     assert location is not None
     for ledger, entry, digest in (
         (LEDGER, LAST - 1, "CRC32C"),
@@ -54,13 +54,13 @@ def test_another_entry_or_another_digest_is_refused(bookie: Path) -> None:
             read_body([str(bookie)], location, ledger, entry, digest)
 
 
-def test_a_log_that_is_gone_or_there_twice_is_unread(bookie: Path) -> None:
+def test_missing_or_duplicate_entry_log_is_unread(bookie: Path) -> None:
     for directories in ([], [str(bookie)] * 2):
         with pytest.raises(UnreadError, match=f"{len(directories)} entry logs"):
             read_body(directories, 1024, LEDGER, LAST, "CRC32C")
 
 
-def written(directory: Path, body: bytes, digest: bytes, ledger: int = 7, entry: int = 2) -> int:
+def write_entry_log(directory: Path, body: bytes, digest: bytes, ledger: int = 7, entry: int = 2) -> int:
     """An entry log with one entry; its location."""
     data = struct.pack(">qqqq", ledger, entry, 1, 9) + digest + body
     (directory / "current").mkdir()
@@ -77,13 +77,13 @@ def written(directory: Path, body: bytes, digest: bytes, ledger: int = 7, entry:
         ("CRC32", zlib.crc32(struct.pack(">qqqq", 7, 2, 1, 9) + b"body").to_bytes(8, "big")),
     ],
 )
-def test_each_digest_has_its_length(digest_type: str, digest: bytes, tmp_path: Path) -> None:
-    location = written(tmp_path, b"body", digest)
+def test_body_is_read_after_a_digest_of_each_type(digest_type: str, digest: bytes, tmp_path: Path) -> None:
+    location = write_entry_log(tmp_path, b"body", digest)
     assert read_body([str(tmp_path)], location, 7, 2, digest_type) == b"body"
 
 
-def test_damage_is_refused_where_it_begins(tmp_path: Path) -> None:
-    location = written(tmp_path, b"body", bytes(4))
+def test_damaged_entry_is_refused_with_the_offset_of_its_damage(tmp_path: Path) -> None:
+    location = write_entry_log(tmp_path, b"body", bytes(4))
     with pytest.raises(DecodeError, match="CRC32C digest does not match") as damage:
         read_body([str(tmp_path)], location, 7, 2, "CRC32C")
     assert damage.value.offset == 1028 + 32
@@ -99,7 +99,7 @@ def test_damage_is_refused_where_it_begins(tmp_path: Path) -> None:
     assert damage.value.offset == 1024
 
 
-def test_an_index_file_says_where_an_entry_lies(tmp_path: Path) -> None:
+def test_index_file_gives_the_location_of_an_entry(tmp_path: Path) -> None:
     index = tmp_path / "7.idx"
     index.write_bytes(bytes(1024) + struct.pack(">qqq", 0, 77, 88))
     assert [find_location(str(index), INDEX_FILES, 7, entry) for entry in range(4)] == [None, 77, 88, None]

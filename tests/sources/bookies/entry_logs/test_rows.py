@@ -17,12 +17,12 @@ CLOSED = filled(HEADER).ljust(MAP_AT, b"e") + MAP
 
 @pytest.fixture
 def current(tmp_path: Path) -> Path:
-    made = tmp_path / "ledgers0" / "current"
-    made.mkdir(parents=True)
-    return made
+    directory = tmp_path / "ledgers0" / "current"
+    directory.mkdir(parents=True)
+    return directory
 
 
-def test_a_closed_log_says_how_much_of_how_many_ledgers_it_holds(current: Path) -> None:
+def test_row_of_a_closed_log_has_its_sizes_and_ledger_count(current: Path) -> None:
     (current / "1f.log").write_bytes(CLOSED)
     os.utime(current / "1f.log", (70.25, 70.25))
     (row,) = read_logs(str(current.parent))
@@ -37,7 +37,7 @@ def test_a_closed_log_says_how_much_of_how_many_ledgers_it_holds(current: Path) 
     assert pa.Table.from_pylist([row], SCHEMA).num_rows == 1
 
 
-def test_a_log_that_a_real_bookie_left_open_has_no_map_and_is_not_damaged(current: Path) -> None:
+def test_open_log_of_a_real_bookie_has_no_map_and_is_not_damaged(current: Path) -> None:
     for name, log in (("0.log", "interleaved"), ("1.log", "dbledger")):
         (current / name).write_bytes(gzip.decompress((LOGS / f"{log}.log.gz").read_bytes()))
     rows = list(read_logs(str(current.parent)))
@@ -48,7 +48,7 @@ def test_a_log_that_a_real_bookie_left_open_has_no_map_and_is_not_damaged(curren
     assert {row["entry_bytes"] for row in rows} == {None}
 
 
-def test_damage_is_a_row_with_its_offset_and_the_others_are_read(current: Path) -> None:
+def test_damaged_log_has_a_row_with_its_offset_and_other_logs_are_read(current: Path) -> None:
     (current / "0.log").write_bytes(CLOSED[:-1])
     (current / "1.log").write_bytes(b"")
     (current / "2.log").write_bytes(CLOSED[:1024])
@@ -66,7 +66,7 @@ def test_damage_is_a_row_with_its_offset_and_the_others_are_read(current: Path) 
     assert rows[0]["version"] == 1
 
 
-def test_only_finished_names_of_logs_are_read_in_the_order_of_their_ids(current: Path) -> None:
+def test_only_valid_log_names_are_read_in_order_of_their_ids(current: Path) -> None:
     for name in (
         "a.log",
         "9.log",
@@ -80,21 +80,21 @@ def test_only_finished_names_of_logs_are_read_in_the_order_of_their_ids(current:
     assert [row["log_id"] for row in read_logs(str(current.parent))] == [9, 10]
 
 
-def test_a_directory_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path) -> None:
+def test_directory_that_cannot_be_listed_is_unreadable(tmp_path: Path) -> None:
     (row,) = read_logs(str(tmp_path / "gone"))
     assert (row["state"], row["reason"], row["log_id"]) == ("unreadable", "No such file or directory", None)
 
 
-def test_files_are_classified_as_the_server_opens_them(current: Path) -> None:
+def test_log_files_are_classified_by_name_like_the_server(current: Path) -> None:
     """By the lower-case hexadecimal digits of an id; RocksDB's own logs lie below other directories."""
     logs = ("0.log", "1f.log", "7.log.compacting", "8.log.7.compacted")
-    others = ("1F.log", "00001f.log", "000012.log", "80000000.log", "x.log", "log", "8.log.7.compacted.gz")
-    for name in (*logs, *others):
+    odd_names = ("1F.log", "00001f.log", "000012.log", "80000000.log", "x.log", "log", "8.log.7.compacted.gz")
+    for name in (*logs, *odd_names):
         (current / name).write_bytes(b"x")
     ranges = current / "ranges" / "000000000000000" / "000012.log"
     ranges.parent.mkdir(parents=True)
     ranges.write_bytes(bytes(70))
     assert {log.name for log in list_logs(str(current.parent))} == set(logs)
     sizes = sizes_of(str(current.parent))
-    assert (sizes["other_bytes"], sizes["rocksdb_bytes"]) == (len(others), 70)
+    assert (sizes["other_bytes"], sizes["rocksdb_bytes"]) == (len(odd_names), 70)
     assert list_current(str(current.parent))[0] == []

@@ -27,14 +27,14 @@ class File(NamedTuple):
     scope_id: int = 0
 
 
-def items(part: IndexPart) -> list[File | SkippedPath]:
+def list_files(part: IndexPart) -> list[File | SkippedPath]:
     result: list[File | SkippedPath] = []
-    for item in list_part(part):
-        if isinstance(item, IndexFiles):
-            ids = item.ledger_ids.tolist()
-            result += map(File, ids, map(os.fsdecode, item.paths), [item.scope_id] * len(ids))
+    for batch in list_part(part):
+        if isinstance(batch, IndexFiles):
+            ids = batch.ledger_ids.tolist()
+            result += map(File, ids, map(os.fsdecode, batch.paths), [batch.scope_id] * len(ids))
         else:
-            result.append(item)
+            result.append(batch)
     return result
 
 
@@ -43,27 +43,28 @@ def directories(tmp_path: Path) -> list[Path]:
     return [make_directory(tmp_path / name, VERSION) for name in ("b-first", "a-second")]
 
 
-def plan(directories: list[Path], wanted: int = 1) -> list[IndexPart]:
+def plan(directories: list[Path], part_count: int = 1) -> list[IndexPart]:
     return plan_parts(
-        [("bk", [IndexDirectory.from_version(str(each), VERSION) for each in directories])], wanted
+        [("bk", [IndexDirectory.from_version(str(directory), VERSION) for directory in directories])],
+        part_count,
     )
 
 
-def listed(
-    directories: list[Path], wanted: int = 1
+def list_ledgers(
+    directories: list[Path], part_count: int = 1
 ) -> tuple[dict[int, str], list[tuple[str, str, int | None]]]:
     """Files by ledger, and (state, path, ledger) of all else; paths as directory/below current."""
     root = str(directories[0].parent) + "/"
     files: dict[int, str] = {}
     passed: list[tuple[str, str, int | None]] = []
-    for part in plan(directories, wanted):
-        for item in items(part):
-            path = item.path.removeprefix(root).replace("/current/", ":")
-            if isinstance(item, File):
-                assert item.ledger_id not in files
-                files[item.ledger_id] = path
+    for part in plan(directories, part_count):
+        for file in list_files(part):
+            path = file.path.removeprefix(root).replace("/current/", ":")
+            if isinstance(file, File):
+                assert file.ledger_id not in files
+                files[file.ledger_id] = path
             else:
-                passed.append((item.state, path, item.ledger_id))
+                passed.append((file.state, path, file.ledger_id))
     return files, sorted(passed)
 
 
@@ -79,7 +80,7 @@ ODD = (None, "0/1/notes", "0/1/2.idx", "0/1/101.idx.rloc", "00/1/5.idx", "0/01/1
 
 @pytest.mark.parametrize("files_at_once", [1, 2, 100])
 @pytest.mark.parametrize("odd", ODD)
-def test_a_quick_look_at_a_directory_lists_what_a_close_one_does(
+def test_fast_listing_equals_the_detailed_listing(
     directories: list[Path], monkeypatch: pytest.MonkeyPatch, odd: str | None, files_at_once: int
 ) -> None:
     put(
@@ -92,17 +93,17 @@ def test_a_quick_look_at_a_directory_lists_what_a_close_one_does(
     )
     put(directories[1], "0/1/20001.idx", "7/ff/107ff.idx", "1/0/100.idx")
     monkeypatch.setattr("auditor.sources.bookies.index_files.listing.BATCH_FILES", files_at_once)
-    quick = listed(directories)
+    quick = list_ledgers(directories)
     monkeypatch.setattr(index_path, "ledger_ids", lambda paths: np.full(len(paths), -1))
-    assert quick == listed(directories)
+    assert quick == list_ledgers(directories)
     assert {1, 0x10001, 0xAB0001, 0x7FF, 0x20001, 0x107FF, 0x100} <= set(quick[0])
 
 
-@pytest.mark.parametrize("wanted", [1, 3, 9])
-def test_each_ledger_is_listed_once_however_the_work_is_cut(directories: list[Path], wanted: int) -> None:
+@pytest.mark.parametrize("part_count", [1, 3, 9])
+def test_each_ledger_is_listed_once_for_any_number_of_parts(directories: list[Path], part_count: int) -> None:
     put(directories[0], "0/1/1.idx", "1/2/102.idx", "12/34/1234.idx", "cd/ef/abcdef.idx")
     put(directories[1], "0/2/2.idx", "ff/ff/7fffffffffffffff.idx")
-    files, passed = listed(directories, wanted)
+    files, passed = list_ledgers(directories, part_count)
     assert files == {
         1: "b-first:0/1/1.idx",
         2: "a-second:0/2/2.idx",
@@ -114,26 +115,29 @@ def test_each_ledger_is_listed_once_however_the_work_is_cut(directories: list[Pa
     assert passed == []
 
 
-def test_the_first_directory_in_configured_order_wins(directories: list[Path]) -> None:
+def test_first_directory_in_configured_order_wins(directories: list[Path]) -> None:
     put(directories[0], "0/1/1.idx")
     put(directories[1], "0/1/1.idx")
-    assert listed(directories) == ({1: "b-first:0/1/1.idx"}, [("stray", "a-second:0/1/1.idx", None)])
-    assert listed(directories[::-1]) == ({1: "a-second:0/1/1.idx"}, [("stray", "b-first:0/1/1.idx", None)])
+    assert list_ledgers(directories) == ({1: "b-first:0/1/1.idx"}, [("stray", "a-second:0/1/1.idx", None)])
+    assert list_ledgers(directories[::-1]) == (
+        {1: "a-second:0/1/1.idx"},
+        [("stray", "b-first:0/1/1.idx", None)],
+    )
 
 
-def test_a_relocation_counts_only_where_no_directory_has_the_index(directories: list[Path]) -> None:
+def test_relocated_index_counts_only_where_no_directory_has_the_index(directories: list[Path]) -> None:
     put(directories[0], "0/1/1.idx.rloc", "0/2/2.idx.rloc", "0/3/3.idx.rloc")
     put(directories[1], "0/2/2.idx", "0/3/3.idx.rloc")
-    assert listed(directories) == (
+    assert list_ledgers(directories) == (
         {1: "b-first:0/1/1.idx.rloc", 2: "a-second:0/2/2.idx", 3: "b-first:0/3/3.idx.rloc"},
         [("stray", "a-second:0/3/3.idx.rloc", None), ("stray", "b-first:0/2/2.idx.rloc", None)],
     )
 
 
-def test_an_index_outside_its_place_cannot_be_read(directories: list[Path]) -> None:
+def test_index_outside_its_path_is_misplaced(directories: list[Path]) -> None:
     put(directories[0], "0/2/1.idx", "7/3.idx", "0/9/4.idx.rloc", "zz/y/5.idx", "0/6/7.idx")
     put(directories[1], "0/7/7.idx")
-    assert listed(directories) == (
+    assert list_ledgers(directories) == (
         {7: "a-second:0/7/7.idx"},
         [
             ("misplaced", "b-first:0/2/1.idx", 1),
@@ -145,7 +149,7 @@ def test_an_index_outside_its_place_cannot_be_read(directories: list[Path]) -> N
     )
 
 
-def test_files_that_are_none_of_the_bookies_are_strays_and_empty_directories_nothing(
+def test_unknown_files_are_strays_and_empty_directories_are_ignored(
     directories: list[Path],
 ) -> None:
     own = ["BOOKIE_STATUS", "DIRTY", "lastMark.0", "lastId"]
@@ -171,8 +175,8 @@ def test_files_that_are_none_of_the_bookies_are_strays_and_empty_directories_not
     (directories[0] / "current/0/1/nothing").mkdir(parents=True)
     (directories[0] / "current/empty").mkdir()
     strays = ["notes.txt", "0/0/notes.txt", "0/0/001.idx", "0/core", "0/0/deep", "0/0/8000000000000000.idx"]
-    for wanted in (1, 5):
-        assert listed(directories, wanted) == (
+    for part_count in (1, 5):
+        assert list_ledgers(directories, part_count) == (
             {},
             sorted(("stray", f"b-first:{name}", None) for name in strays),
         )
@@ -185,30 +189,30 @@ def test_a_directory_that_cannot_be_listed_is_a_gap(directories: list[Path], nam
     loop = directories[0] / "current" / name
     loop.parent.mkdir(exist_ok=True)
     loop.symlink_to(loop.name)
-    found = items(IndexPart("bk", planned[0].directories, ("0",)))
-    assert [item.path for item in found if isinstance(item, SkippedPath) and item.state == "gap"] == [
+    found_files = list_files(IndexPart("bk", planned[0].directories, ("0",)))
+    assert [file.path for file in found_files if isinstance(file, SkippedPath) and file.state == "gap"] == [
         str(loop)
     ]
-    assert [item.ledger_id for item in found if isinstance(item, File)] == [1, 2]
+    assert [file.ledger_id for file in found_files if isinstance(file, File)] == [1, 2]
 
 
 def test_a_directory_that_never_had_a_version_is_listed(tmp_path: Path) -> None:
     directory = make_directory(tmp_path / "l0", None)
     put(directory, "0/1/1.idx")
     part = IndexPart("bk", (IndexDirectory(str(directory), None),), ("0",))
-    assert items(part) == [File(1, f"{directory}/current/0/1/1.idx")]
+    assert list_files(part) == [File(1, f"{directory}/current/0/1/1.idx")]
     assert list(check_versions(part.directories)) == []
 
 
-def test_what_appears_after_planning_is_read_by_one_part(directories: list[Path]) -> None:
+def test_index_created_after_planning_is_read_by_one_part(directories: list[Path]) -> None:
     put(directories[0], "0/1/1.idx", "1/1/101.idx", "2/1/201.idx")
-    planned = plan(directories, wanted=3)
+    planned = plan(directories, part_count=3)
     put(directories[1], "3/1/301.idx")
-    ledgers = [item.ledger_id for part in planned for item in items(part)]
+    ledgers = [file.ledger_id for part in planned for file in list_files(part)]
     assert sorted(ledger for ledger in ledgers if ledger is not None) == [1, 0x101, 0x201, 0x301]
 
 
-def test_parts_are_about_as_many_as_wanted_and_none_is_empty(tmp_path: Path) -> None:
+def test_number_of_parts_is_about_the_requested_number(tmp_path: Path) -> None:
     bookies = []
     for bookie, units in (("large", 30), ("small", 2), ("bare", 0)):
         directory = make_directory(tmp_path / bookie, VERSION)
@@ -221,23 +225,23 @@ def test_parts_are_about_as_many_as_wanted_and_none_is_empty(tmp_path: Path) -> 
     assert sum(len(part.names) for part in planned) == 32
 
 
-def scoped(
-    directories: list[Path], wanted: int = 1
+def list_scoped(
+    directories: list[Path], part_count: int = 1
 ) -> tuple[dict[LedgerId, str], list[tuple[str, str, LedgerId | None]]]:
-    """What `listed` tells, by scope and ledger."""
+    """What `list_ledgers` tells, by scope and ledger."""
     root = str(directories[0].parent) + "/"
     files: dict[LedgerId, str] = {}
     passed: list[tuple[str, str, LedgerId | None]] = []
-    for part in plan(directories, wanted):
-        for item in items(part):
-            path = item.path.removeprefix(root).replace("/current/", ":")
-            ledger = None if item.ledger_id is None else LedgerId(item.ledger_id, item.scope_id)
-            if isinstance(item, File):
+    for part in plan(directories, part_count):
+        for file in list_files(part):
+            path = file.path.removeprefix(root).replace("/current/", ":")
+            ledger = None if file.ledger_id is None else LedgerId(file.ledger_id, file.scope_id)
+            if isinstance(file, File):
                 assert ledger is not None
                 assert ledger not in files
                 files[ledger] = path
             else:
-                passed.append((item.state, path, ledger))
+                passed.append((file.state, path, ledger))
     return files, sorted(passed, key=lambda row: row[:2])
 
 
@@ -245,12 +249,14 @@ IN_1 = "00000000/00000001/00000000"
 NEGATIVE = "ffffffff/fffffffe/80000000/00000002/8000000000000002.idx"
 
 
-@pytest.mark.parametrize("wanted", [1, 9])
-def test_ledgers_of_other_scopes_lie_beside_those_of_scope_0(directories: list[Path], wanted: int) -> None:
+@pytest.mark.parametrize("part_count", [1, 9])
+def test_ledgers_of_other_scopes_are_listed_with_those_of_scope_0(
+    directories: list[Path], part_count: int
+) -> None:
     put(directories[0], "0/2/2.idx", f"{IN_1}/00000002/2.idx", f"{IN_1}/00000003/3.idx.rloc")
     put(directories[1], f"{IN_1}/00000004/4.idx", "0/3/3.idx")
     put(directories[1], NEGATIVE)
-    assert scoped(directories, wanted) == (
+    assert list_scoped(directories, part_count) == (
         {
             LedgerId(2): "b-first:0/2/2.idx",
             LedgerId(3): "a-second:0/3/3.idx",
@@ -263,10 +269,10 @@ def test_ledgers_of_other_scopes_lie_beside_those_of_scope_0(directories: list[P
     )
 
 
-def test_steps_without_their_padding_are_the_same_steps(directories: list[Path]) -> None:
+def test_scoped_paths_without_padding_equal_padded_paths(directories: list[Path]) -> None:
     put(directories[0], "00000000/1/0/2/2.idx", "00000000/1/00000000/3/3.idx")
     put(directories[1], f"{IN_1}/00000002/2.idx", f"{IN_1}/00000004/4.idx")
-    files, passed = scoped(directories)
+    files, passed = list_scoped(directories)
     assert files == {
         LedgerId(2, scope=1): "b-first:00000000/1/0/2/2.idx",
         LedgerId(3, scope=1): "b-first:00000000/1/00000000/3/3.idx",
@@ -275,8 +281,8 @@ def test_steps_without_their_padding_are_the_same_steps(directories: list[Path])
     assert passed == [("stray", f"a-second:{IN_1}/00000002/2.idx", None)]
 
 
-@pytest.mark.parametrize("wanted", [1, 9])
-def test_a_first_step_without_its_padding_is_a_first_step(directories: list[Path], wanted: int) -> None:
+@pytest.mark.parametrize("part_count", [1, 9])
+def test_first_path_step_without_padding_is_a_scope(directories: list[Path], part_count: int) -> None:
     put(directories[0], "0/1/1.idx", "0/1/0/2/2.idx", "0/1/00000000/3/3.idx", "100/0/0/4/4.idx")
     put(directories[0], "0/00000002/0/5/5.idx", "0/2/2.idx")
     put(directories[1], "0/1/0/6/6.idx.rloc", "0/1/0/2/2.idx", "f0/1/0/7/7.idx")
@@ -293,7 +299,7 @@ def test_a_first_step_without_its_padding_is_a_first_step(directories: list[Path
         "0/1/0/2/3.idx",
         "0/1/0/f.idx",
     )
-    files, passed = scoped(directories, wanted)
+    files, passed = list_scoped(directories, part_count)
     assert files == {
         LedgerId(1): "b-first:0/1/1.idx",
         LedgerId(2): "b-first:0/2/2.idx",
@@ -322,7 +328,7 @@ def test_a_first_step_without_its_padding_is_a_first_step(directories: list[Path
     ]
 
 
-def test_a_scoped_index_outside_its_place_is_misplaced_and_keeps_its_scope(directories: list[Path]) -> None:
+def test_scoped_index_outside_its_path_is_misplaced_and_keeps_its_scope(directories: list[Path]) -> None:
     put(directories[0], f"{IN_1}/00000002/3.idx", f"{IN_1}/5.idx", f"{IN_1}/00000006/7.idx", f"{IN_1}/core")
     put(directories[0], f"{IN_1}/00000008/notes.txt", "00000000/notes.txt", f"{IN_1}/00000008/deep/file")
     put(directories[0], "00000000/00000000/00000000/00000009/9.idx")  # scope 0 has its own place
@@ -330,7 +336,7 @@ def test_a_scoped_index_outside_its_place_is_misplaced_and_keeps_its_scope(direc
     put(directories[0], "deadbeef/y/5.idx", "deadbeef/00000001/6.idx", "deadbeef/7.idx")
     put(directories[1], f"{IN_1}/00000007/7.idx")
     (directories[1] / "current" / IN_1 / "0000000a").mkdir()
-    files, passed = scoped(directories)
+    files, passed = list_scoped(directories)
     assert files == {LedgerId(7, scope=1): f"a-second:{IN_1}/00000007/7.idx"}
     assert passed == [
         ("misplaced", "b-first:00000000/00000000/00000000/00000009/9.idx", LedgerId(9)),
@@ -348,14 +354,14 @@ def test_a_scoped_index_outside_its_place_is_misplaced_and_keeps_its_scope(direc
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
-def test_a_step_that_cannot_be_listed_is_a_gap(directories: list[Path], depth: int) -> None:
+def test_scoped_path_step_that_cannot_be_listed_is_a_gap(directories: list[Path], depth: int) -> None:
     put(directories[1], f"{IN_1}/00000002/2.idx")
     loop = directories[0] / "current" / "/".join(f"{IN_1}/00000002".split("/")[:depth])
     loop.parent.mkdir(parents=True, exist_ok=True)
     loop.symlink_to(loop.name)
     part = IndexPart("bk", plan(directories)[0].directories, ("00000000",))
-    found = items(part)
-    assert [item.path for item in found if isinstance(item, SkippedPath) and item.state == "gap"] == [
+    found_files = list_files(part)
+    assert [file.path for file in found_files if isinstance(file, SkippedPath) and file.state == "gap"] == [
         str(loop)
     ]
-    assert [item.ledger_id for item in found if isinstance(item, File)] == [2]
+    assert [file.ledger_id for file in found_files if isinstance(file, File)] == [2]

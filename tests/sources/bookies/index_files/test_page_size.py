@@ -21,20 +21,20 @@ from auditor.tables.index_counts import derive_facts, page_sizes
         pytest.param({1024: 5, 3072: 9, 8192: 1}, 1024, id="small pages"),
     ],
 )
-def test_the_page_size_is_the_largest_that_nearly_all_files_are_made_of(
+def test_page_size_is_the_largest_that_divides_nearly_all_file_lengths(
     counts: dict[int, int], size: int
 ) -> None:
     assert page_sizes({"bk": counts}) == {"bk": size}
 
 
 @given(st.dictionaries(st.integers(0, 50).map(lambda pages: pages * 8192), st.integers(1, 1000)))
-def test_pages_of_the_default_size_are_never_taken_for_cut(counts: dict[int, int]) -> None:
+def test_files_of_default_pages_are_never_counted_as_cut(counts: dict[int, int]) -> None:
     (size,) = page_sizes({"bk": counts}).values()
     assert not any(length % size for length in counts)
 
 
 @given(st.dictionaries(st.integers(0, 40_000), st.integers(1, 100)))
-def test_of_few_or_many_files_only_a_few_are_called_cut(counts: dict[int, int]) -> None:
+def test_page_size_leaves_at_most_a_few_files_cut(counts: dict[int, int]) -> None:
     (size,) = page_sizes({"bk": counts}).values()
     whole = {length: count for length, count in counts.items() if length and length % 512 == 0}
     cut = sum(count for length, count in whole.items() if length % size)
@@ -52,7 +52,7 @@ def test_of_few_or_many_files_only_a_few_are_called_cut(counts: dict[int, int]) 
         pytest.param({None: 1}, False, id="no file at all"),
     ],
 )
-def test_a_bookie_has_a_cut_file_if_one_is_no_multiple_of_its_pages(
+def test_bookie_has_a_cut_file_if_its_length_is_no_multiple_of_the_page(
     lengths: dict[int | None, int], cut: bool
 ) -> None:
     shapes = derive_facts(("bk", "ok", length, count) for length, count in lengths.items())
@@ -61,7 +61,7 @@ def test_a_bookie_has_a_cut_file_if_one_is_no_multiple_of_its_pages(
     assert shapes.bookies_with_cut_files == ({"bk"} if cut else set())
 
 
-def test_files_that_are_not_ok_tell_no_page_size_and_are_not_cut() -> None:
+def test_files_that_are_not_ok_have_no_page_size_and_are_not_cut() -> None:
     shapes = derive_facts([("bk", "cut", 4, 1), ("bk", "unreadable", 512, 9)])
     assert (shapes.page_size_by_bookie, shapes.bookies_with_cut_files) == ({}, frozenset())
     assert shapes.states == {"cut", "unreadable"}

@@ -69,13 +69,13 @@ file_bytes = st.one_of(
 
 @settings(max_examples=examples(60), deadline=None)
 @given(contents=st.lists(file_bytes, max_size=12))
-def test_a_file_reads_the_same_alone_and_among_others(
+def test_file_reads_the_same_alone_and_with_other_files(
     tmp_path_factory: pytest.TempPathFactory, contents: list[bytes]
 ) -> None:
     paths = write(tmp_path_factory.mktemp("index"), *contents)
-    together = rows(read(paths))
-    assert together == [row for path in paths for row in rows(read([path]))]
-    for content, (groups, state, offset, page_bytes) in zip(contents, together, strict=True):
+    all_rows = rows(read(paths))
+    assert all_rows == [row for path in paths for row in rows(read([path]))]
+    for content, (groups, state, offset, page_bytes) in zip(contents, all_rows, strict=True):
         assert page_bytes == max(len(content) - BODY, 0)
         if state == "unreadable":
             assert groups == b""
@@ -99,17 +99,17 @@ def test_a_file_reads_the_same_alone_and_among_others(
         pytest.param(HEADER[:8] + struct.pack(">i", -1) + HEADER[12:], 8, id="a negative length"),
     ],
 )
-def test_a_spoiled_header_makes_the_file_unreadable_where_it_is_spoiled(
+def test_damaged_header_makes_the_file_unreadable_with_its_offset(
     tmp_path: Path, content: bytes, offset: int
 ) -> None:
     assert rows(read(write(tmp_path, content)))[0][:3] == (b"", "unreadable", offset)
 
 
-def test_a_file_with_nothing_but_a_header_is_readable_and_holds_nothing(tmp_path: Path) -> None:
+def test_file_with_only_a_header_is_ok_and_has_no_entries(tmp_path: Path) -> None:
     assert rows(read(write(tmp_path, HEADER))) == [(b"", "ok", None, 0)]
 
 
-def test_what_an_earlier_file_left_in_the_buffers_is_not_seen(tmp_path: Path) -> None:
+def test_buffer_contents_of_an_earlier_file_are_not_reused(tmp_path: Path) -> None:
     full = index_bytes(set(range(1024)), 1024)
     paths = write(tmp_path, full, HEADER + b"\1\1\1", HEADER[:300], HEADER)
     reader = IndexReader()
@@ -125,7 +125,7 @@ def test_what_an_earlier_file_left_in_the_buffers_is_not_seen(tmp_path: Path) ->
     ]
 
 
-def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
+def test_file_that_cannot_be_opened_is_unreadable_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "loop.idx").symlink_to("loop.idx")
     (tmp_path / "folder.idx").mkdir()
     batches = read([tmp_path / "gone.idx", tmp_path / "loop.idx", tmp_path / "folder.idx"])
@@ -136,29 +136,29 @@ def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
     ]
 
 
-def test_a_read_that_stops_early_is_not_taken_for_the_end(
+def test_short_read_is_not_treated_as_the_end_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = write(tmp_path, index_bytes({1, 2, 1000}, 1024))
     real = os.preadv
 
-    def short(descriptor: int, buffers: list[memoryview], at: int) -> int:
-        return real(descriptor, [memoryview(buffers[0])[:600]], at)
+    def short(descriptor: int, buffers: list[memoryview], offset: int) -> int:
+        return real(descriptor, [memoryview(buffers[0])[:600]], offset)
 
     monkeypatch.setattr(os, "preadv", short)
     assert rows(read(paths)) == [(groups_of({1, 2, 1000}), "ok", None, 8192)]
 
 
-def test_a_disk_error_behind_a_short_read_makes_the_file_unreadable(
+def test_disk_error_after_a_short_read_makes_the_file_unreadable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = write(tmp_path, index_bytes({1, 2, 1000}, 1024))
     real = os.preadv
 
-    def failing(descriptor: int, buffers: list[memoryview], at: int) -> int:
-        if at:
+    def failing(descriptor: int, buffers: list[memoryview], offset: int) -> int:
+        if offset:
             raise OSError(5, "Input/output error")
-        return real(descriptor, [memoryview(buffers[0])[:4096]], at)
+        return real(descriptor, [memoryview(buffers[0])[:4096]], offset)
 
     monkeypatch.setattr(os, "preadv", failing)
     (batch,) = read(paths)
@@ -167,7 +167,7 @@ def test_a_disk_error_behind_a_short_read_makes_the_file_unreadable(
 
 
 @pytest.mark.parametrize("length", [*range(1024, 20_000, 4096), 9224, 13_304])
-def test_whatever_length_a_file_has_it_is_read_to_its_end(tmp_path: Path, length: int) -> None:
+def test_file_of_any_length_is_read_to_its_end(tmp_path: Path, length: int) -> None:
     content = HEADER + b"\1" * (length - 1024)
     [row] = rows(read(write(tmp_path, content)))
     assert row == (groups_of(set(range((length - 1024) // 8))), "ok", None, length - 1024)
@@ -175,7 +175,7 @@ def test_whatever_length_a_file_has_it_is_read_to_its_end(tmp_path: Path, length
 
 @settings(max_examples=examples(25), deadline=None)
 @given(entries=st.sets(st.integers(0, 3000)), chunk=st.sampled_from([8, 64, 4096]), cut=st.integers(0, 7))
-def test_a_large_file_reads_as_a_small_one(
+def test_large_file_reads_like_a_small_file(
     tmp_path_factory: pytest.TempPathFactory, entries: set[int], chunk: int, cut: int
 ) -> None:
     content = index_bytes(entries, 3001) + bytes(cut)
@@ -187,9 +187,7 @@ def test_a_large_file_reads_as_a_small_one(
     assert large == rows(read(paths))
 
 
-def test_an_index_too_irregular_to_keep_is_unreadable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_index_with_too_many_groups_is_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_reader, "MAX_SLOT_BYTES", 4096)
     monkeypatch.setattr(fold, "MAX_GROUPS", 3)
     paths = write(tmp_path, index_bytes({1, 2, 5, 6, 7, 11, 20, 21, 30, 40}, 1024))
@@ -216,29 +214,29 @@ def test_a_huge_sparse_index_is_read_in_bounded_memory(tmp_path: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024
 
 
-def test_a_run_that_goes_on_over_many_chunks_is_one_group(tmp_path: Path) -> None:
+def test_entry_range_over_many_chunks_is_one_group(tmp_path: Path) -> None:
     path = tmp_path / "0.idx"
     entries = 3 << 20
     path.write_bytes(HEADER + b"\1" * (8 * entries))
     assert rows(read([path])) == [(groups_of(set(range(entries))), "ok", None, 8 * entries)]
 
 
-@pytest.mark.parametrize("each", [1, 3, 8])
-def test_batches_end_at_their_limit_however_the_files_are_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, each: int
+@pytest.mark.parametrize("size", [1, 3, 8])
+def test_batches_end_at_their_limit_for_any_grouping_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(index_reader, "BATCH_UNITS", 5)
     paths = write(tmp_path, *[index_bytes({n}, 128) for n in range(8)])
-    pieces = [files(paths[start : start + each])._replace(scope_id=start) for start in range(0, 8, each)]
+    pieces = [files(paths[start : start + size])._replace(scope_id=start) for start in range(0, 8, size)]
     batches = list(IndexReader().read(pieces))
     assert [len(batch.paths) for batch in batches] == [3, 3, 2]
     assert [row[0] for row in rows(batches)] == [groups_of({n}) for n in range(8)]
     assert [path for batch in batches for path in batch.paths] == [os.fsencode(path) for path in paths]
-    given = [(n // each * each, n % each) for n in range(8)]
-    assert [row for batch in batches for row in zip(batch.scope_ids, batch.ledger_ids, strict=True)] == given
+    pairs = [(n // size * size, n % size) for n in range(8)]
+    assert [row for batch in batches for row in zip(batch.scope_ids, batch.ledger_ids, strict=True)] == pairs
 
 
-def test_times_are_those_of_the_files(tmp_path: Path) -> None:
+def test_batch_times_are_those_of_the_files(tmp_path: Path) -> None:
     paths = write(tmp_path, HEADER)
     os.utime(paths[0], (1234.5, 1234.5))
     (batch,) = read([*paths, tmp_path / "none.idx"])

@@ -23,7 +23,7 @@ from tests.sources.rocksdb_databases import (
     location,
     open_database,
     read_directory,
-    second_opinion,
+    read_with_rocksdict,
     write_bookie,
     write_database,
 )
@@ -45,26 +45,26 @@ def at_each_pause(monkeypatch: pytest.MonkeyPatch, change: Callable[[float], obj
 
 
 def read(path: Path) -> dict[bytes, bytes]:
-    found = {}
+    values_by_key = {}
     with open_rocksdb(str(path)) as database:
         for rows in scan(database, str(path)):
             for row in range(len(rows.keys.offsets) - 1):
-                found[rows.keys.string(row)] = rows.values.string(row)
-    return found
+                values_by_key[rows.keys.string(row)] = rows.values.string(row)
+    return values_by_key
 
 
-def only(path: Path, pattern: str) -> Path:
+def last_match(path: Path, pattern: str) -> Path:
     return sorted(path.glob(pattern))[-1]
 
 
 def log_with_data(path: Path) -> Path:
-    [found] = [log for log in path.glob("*.log") if log.stat().st_size]
-    return found
+    [data_log] = [log for log in path.glob("*.log") if log.stat().st_size]
+    return data_log
 
 
-def flip(path: Path, at: int) -> None:
+def flip(path: Path, offset: int) -> None:
     data = bytearray(path.read_bytes())
-    data[at] ^= 0x40
+    data[offset] ^= 0x40
     path.write_bytes(data)
 
 
@@ -72,17 +72,17 @@ def cut(path: Path, by: int) -> None:
     path.write_bytes(path.read_bytes()[:-by])
 
 
-def test_tables_and_the_tail_of_the_log_are_read_as_a_second_reader_reads_them(database: Path) -> None:
-    assert read(database) == second_opinion(database) == FIRST | SECOND | TAIL
+def test_tables_and_log_tail_are_read_like_a_second_reader(database: Path) -> None:
+    assert read(database) == read_with_rocksdict(database) == FIRST | SECOND | TAIL
 
 
-def test_rows_that_lie_only_in_the_log_are_read(tmp_path: Path) -> None:
+def test_rows_only_in_the_log_are_read(tmp_path: Path) -> None:
     path = write_database(tmp_path / "database", tail=TAIL)
     assert not list(path.glob("*.sst"))
     assert read(path) == TAIL
 
 
-def test_reading_leaves_the_directory_as_it_was(database: Path) -> None:
+def test_reading_leaves_the_directory_unchanged(database: Path) -> None:
     before = files_of(database)
     database.chmod(0o555)
     read(database)
@@ -90,7 +90,7 @@ def test_reading_leaves_the_directory_as_it_was(database: Path) -> None:
     assert files_of(database) == before
 
 
-def test_a_failed_reading_leaves_the_directory_as_it_was(database: Path) -> None:
+def test_failed_reading_leaves_the_directory_unchanged(database: Path) -> None:
     flip(log_with_data(database), 30)
     before = files_of(database)
     with pytest.raises(DamagedError):
@@ -101,31 +101,31 @@ def test_a_failed_reading_leaves_the_directory_as_it_was(database: Path) -> None
 @pytest.mark.parametrize(
     "damage",
     [
-        pytest.param(lambda path: only(path, "*.sst").unlink(), id="a table is gone"),
-        pytest.param(lambda path: cut(only(path, "*.sst"), 100), id="a table is cut"),
-        pytest.param(lambda path: flip(only(path, "*.sst"), 40), id="a block of a table is flipped"),
-        pytest.param(lambda path: flip(only(path, "*.sst"), -3), id="the foot of a table is flipped"),
+        pytest.param(lambda path: last_match(path, "*.sst").unlink(), id="a table is gone"),
+        pytest.param(lambda path: cut(last_match(path, "*.sst"), 100), id="a table is cut"),
+        pytest.param(lambda path: flip(last_match(path, "*.sst"), 40), id="a block of a table is flipped"),
+        pytest.param(lambda path: flip(last_match(path, "*.sst"), -3), id="the foot of a table is flipped"),
         pytest.param(lambda path: (path / "CURRENT").unlink(), id="CURRENT is gone"),
         pytest.param(lambda path: (path / "CURRENT").write_bytes(b""), id="CURRENT is empty"),
         pytest.param(lambda path: (path / "CURRENT").write_bytes(b"MANIFEST-00"), id="CURRENT is cut"),
-        pytest.param(lambda path: only(path, "MANIFEST-*").unlink(), id="the MANIFEST is gone"),
-        pytest.param(lambda path: flip(only(path, "MANIFEST-*"), 60), id="the MANIFEST is flipped"),
-        pytest.param(lambda path: cut(only(path, "MANIFEST-*"), 1), id="the MANIFEST is cut"),
+        pytest.param(lambda path: last_match(path, "MANIFEST-*").unlink(), id="the MANIFEST is gone"),
+        pytest.param(lambda path: flip(last_match(path, "MANIFEST-*"), 60), id="the MANIFEST is flipped"),
+        pytest.param(lambda path: cut(last_match(path, "MANIFEST-*"), 1), id="the MANIFEST is cut"),
         pytest.param(lambda path: log_with_data(path).unlink(), id="the log is gone"),
         pytest.param(lambda path: cut(log_with_data(path), 1), id="the log is cut"),
         pytest.param(lambda path: flip(log_with_data(path), 30), id="the log is flipped"),
         pytest.param(lambda path: flip(log_with_data(path), -3), id="the end of the log is flipped"),
     ],
 )
-def test_damage_is_found_and_named(database: Path, damage: Callable[[Path], object]) -> None:
+def test_damage_is_reported_with_its_path(database: Path, damage: Callable[[Path], object]) -> None:
     damage(database)
-    with pytest.raises(DamagedError) as found:
+    with pytest.raises(DamagedError) as error:
         read(database)
-    assert found.value.path.startswith(str(database))
-    assert rocksdb_copy.SCRATCH_NAME_PREFIX not in str(found.value)
+    assert error.value.path.startswith(str(database))
+    assert rocksdb_copy.SCRATCH_NAME_PREFIX not in str(error.value)
 
 
-def test_every_byte_that_is_cut_from_a_log_inside_a_record_is_missed(tmp_path: Path) -> None:
+def test_log_cut_inside_a_record_is_damage_with_its_offset(tmp_path: Path) -> None:
     path = write_database(tmp_path / "database", tail={key(1, 0): location(), key(1, 1): location()})
     log = log_with_data(path)
     whole = log.read_bytes()
@@ -134,12 +134,12 @@ def test_every_byte_that_is_cut_from_a_log_inside_a_record_is_missed(tmp_path: P
         if length == len(whole) // 2:  # between the two records: what nobody can notice
             assert len(read(path)) == 1
             continue
-        with pytest.raises(DamagedError) as found:
+        with pytest.raises(DamagedError) as error:
             read(path)
-        assert found.value.offset == (0 if length < len(whole) // 2 else len(whole) // 2)
+        assert error.value.offset == (0 if length < len(whole) // 2 else len(whole) // 2)
 
 
-def test_a_log_that_is_missing_between_two_others_is_missed(tmp_path: Path) -> None:
+def test_log_missing_between_two_logs_is_damage(tmp_path: Path) -> None:
     """A table that could not be flushed yet keeps its log; the next log goes on with the next number."""
     path = write_database(tmp_path / "database", FIRST, tail=TAIL)
     log = log_with_data(path)
@@ -156,12 +156,12 @@ def test_a_log_that_is_missing_between_two_others_is_missed(tmp_path: Path) -> N
     later.write_bytes(last)
     assert set(read(path)) == {*FIRST, *TAIL, key(9, 9)}
     log.write_bytes(b"")
-    with pytest.raises(DamagedError, match="writes before it are missing") as found:
+    with pytest.raises(DamagedError, match="writes before it are missing") as error:
         read(path)
-    assert found.value.path == str(later)
+    assert error.value.path == str(later)
 
 
-def test_a_log_without_writes_does_not_stand_for_the_one_that_is_missing(database: Path) -> None:
+def test_empty_log_does_not_replace_a_missing_log(database: Path) -> None:
     log_with_data(database).rename(database / "000060.log")
     assert read(database) == FIRST | SECOND | TAIL  # nothing is missing: the numbers go on
     (database / "000060.log").write_bytes(b"")
@@ -169,13 +169,13 @@ def test_a_log_without_writes_does_not_stand_for_the_one_that_is_missing(databas
         read(database)
 
 
-def test_a_directory_that_cannot_be_listed_is_unread(tmp_path: Path) -> None:
-    with pytest.raises(UnreadError) as found:
+def test_directory_that_cannot_be_listed_is_unread(tmp_path: Path) -> None:
+    with pytest.raises(UnreadError) as error:
         read(tmp_path / "nothing")
-    assert not isinstance(found.value, DamagedError)
+    assert not isinstance(error.value, DamagedError)
 
 
-def test_a_directory_that_changes_is_copied_again(
+def test_changing_directory_is_copied_again(
     database: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     log = log_with_data(database)
@@ -185,7 +185,7 @@ def test_a_directory_that_changes_is_copied_again(
     assert read(database) == FIRST | SECOND | TAIL
 
 
-def test_a_directory_that_changes_without_end_is_given_up(
+def test_directory_that_never_stops_changing_is_unread(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = log_with_data(database)
@@ -193,26 +193,26 @@ def test_a_directory_that_changes_without_end_is_given_up(
     lengths = iter(range(len(data) - 1, 0, -3))
     at_each_pause(monkeypatch, lambda _: log.write_bytes(data[: next(lengths)]))
     log.write_bytes(data[:-2])
-    with pytest.raises(UnreadError, match="changed during each of") as found:
+    with pytest.raises(UnreadError, match="changed during each of") as error:
         read(database)
-    assert not isinstance(found.value, DamagedError)
+    assert not isinstance(error.value, DamagedError)
 
 
-def test_the_same_damage_in_every_copy_of_a_changing_directory_is_damage(
+def test_damage_in_every_copy_of_a_changing_directory_is_damage(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only(database, "*.sst").unlink()
-    other = database / "000999.sst"
+    last_match(database, "*.sst").unlink()
+    other_table = database / "000999.sst"
     counter = iter(range(100))
-    at_each_pause(monkeypatch, lambda _: other.write_bytes(bytes(next(counter))))
+    at_each_pause(monkeypatch, lambda _: other_table.write_bytes(bytes(next(counter))))
     with pytest.raises(DamagedError, match="listed in the MANIFEST"):
         read(database)
 
 
-def test_tables_that_go_while_they_are_read_take_nothing_away(database: Path) -> None:
-    with open_rocksdb(str(database)) as found:
+def test_tables_deleted_during_a_read_are_still_read(database: Path) -> None:
+    with open_rocksdb(str(database)) as handle:
         shutil.rmtree(database)
-        assert sum(len(rows.keys.offsets) - 1 for rows in scan(found, str(database))) == 1050
+        assert sum(len(rows.keys.offsets) - 1 for rows in scan(handle, str(database))) == 1050
 
 
 def test_no_scratch_directory_is_left_behind(
@@ -247,7 +247,7 @@ for number in range(10**9):
 """
 
 
-def test_a_database_that_is_being_written_is_read_as_a_prefix_of_it(tmp_path: Path) -> None:
+def test_database_being_written_is_read_as_a_prefix_of_its_writes(tmp_path: Path) -> None:
     """Many flushes and compactions while it is read; every reading shows all writes up to some moment."""
     path = tmp_path / "bookie" / "locations"
     path.parent.mkdir()
@@ -260,23 +260,23 @@ def test_a_database_that_is_being_written_is_read_as_a_prefix_of_it(tmp_path: Pa
         try:
             assert writer.stdout is not None
             assert writer.stdout.readline() == "ready\n"
-            seen = [0]
+            counts = [0]
             deadline = time.monotonic() + 60
-            while len(seen) < 8 and time.monotonic() < deadline:
-                found = sorted(read(path))
-                assert found == [key(number // 1000, number % 1000) for number in range(len(found))]
-                assert len(found) >= seen[-1]
-                seen.append(len(found))
+            while len(counts) < 8 and time.monotonic() < deadline:
+                keys = sorted(read(path))
+                assert keys == [key(number // 1000, number % 1000) for number in range(len(keys))]
+                assert len(keys) >= counts[-1]
+                counts.append(len(keys))
                 time.sleep(0.1)
-            assert seen[-1] > 0
+            assert counts[-1] > 0
             assert not [name for name in path.iterdir() if rocksdb_copy.SCRATCH_NAME_PREFIX in name.name]
         finally:
             writer.kill()
 
 
-def test_a_bookie_directory_with_a_damaged_database_says_so_and_claims_nothing_more(tmp_path: Path) -> None:
+def test_bookie_directory_with_a_damaged_database_has_one_damaged_row(tmp_path: Path) -> None:
     root = write_bookie(tmp_path / "l0", {ledger: range(10) for ledger in range(5)})
-    flip(only(root / "current" / "locations", "*.sst"), 40)
+    flip(last_match(root / "current" / "locations", "*.sst"), 40)
     [row] = read_directory(root)
     assert (row["ledger_id"], row["state"], row["storage"]) == (None, "damaged", "rocksdb")
     assert row["path"].startswith(f"{root}/current/locations")

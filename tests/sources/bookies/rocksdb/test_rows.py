@@ -26,7 +26,7 @@ from auditor.sources.bookies.rocksdb.scan import Rows, Strings, UnexpectedRows
 from benchmarks.rocksdb import write_index
 from tests.examples import examples
 from tests.sources.rocksdb_databases import (
-    KNOWN,
+    EXISTING,
     LIMBO,
     VERSION,
     copy_of,
@@ -37,7 +37,7 @@ from tests.sources.rocksdb_databases import (
     location,
     open_database,
     read_directory,
-    second_opinion,
+    read_with_rocksdict,
     write_bookie,
     write_database,
 )
@@ -50,7 +50,7 @@ def states(rows: list[dict[str, object]]) -> dict[object, object]:
     return {row["ledger_id"]: row["state"] for row in rows}
 
 
-def test_each_ledger_is_one_row_and_ids_go_to_the_last_one(tmp_path: Path) -> None:
+def test_each_ledger_is_one_row_up_to_the_largest_id(tmp_path: Path) -> None:
     root = write_bookie(tmp_path / "l0", {0: range(5), 7: [0, 2, 4], MOST: [MOST]})
     rows = read_directory(root)
     assert [(row["ledger_id"], row["state"], entries(row["groups"])) for row in rows] == [
@@ -69,13 +69,13 @@ def test_each_ledger_is_one_row_and_ids_go_to_the_last_one(tmp_path: Path) -> No
     assert {rows[0][name] for name in ("offset", "page_bytes", "mtime", "answered")} == {None}
 
 
-def test_what_is_said_of_a_ledger_decides_its_state(tmp_path: Path) -> None:
+def test_ledger_data_decides_the_state_of_a_ledger(tmp_path: Path) -> None:
     ledgers = {
-        ledger_key(1): KNOWN,
+        ledger_key(1): EXISTING,
         ledger_key(2): LIMBO,
         ledger_key(3): bytes.fromhex("080010001a00"),  # does not exist
         ledger_key(4): b"\x08",
-        ledger_key(6): KNOWN,
+        ledger_key(6): EXISTING,
     }
     root = write_bookie(tmp_path / "l0", {ledger: [0, 1] for ledger in (1, 2, 3, 4, 5)}, ledgers)
     rows = read_directory(root)
@@ -91,39 +91,39 @@ def test_what_is_said_of_a_ledger_decides_its_state(tmp_path: Path) -> None:
     assert all((row["reason"] is None) == (row["state"] == "ok") for row in rows)
 
 
-def test_keys_of_either_length_are_read_and_the_longer_one_counts(tmp_path: Path) -> None:
-    ledgers = {ledger_key(1) + bytes(8): KNOWN, ledger_key(2): KNOWN, ledger_key(2) + bytes(8): LIMBO}
+def test_keys_of_both_lengths_are_read_and_the_longer_one_wins(tmp_path: Path) -> None:
+    ledgers = {ledger_key(1) + bytes(8): EXISTING, ledger_key(2): EXISTING, ledger_key(2) + bytes(8): LIMBO}
     root = write_bookie(tmp_path / "l0", {1: [0], 2: [0]}, ledgers)
     assert states(read_directory(root)) == {1: "ok", 2: "limbo"}
 
 
-def test_the_two_keys_of_a_ledger_may_come_in_two_batches(
+def test_both_keys_of_a_ledger_may_be_in_different_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rocksdb_scan, "BATCH_ROWS", 1)
-    ledgers = {ledger_key(2): KNOWN, ledger_key(2) + bytes(8): LIMBO, ledger_key(3): KNOWN}
+    ledgers = {ledger_key(2): EXISTING, ledger_key(2) + bytes(8): LIMBO, ledger_key(3): EXISTING}
     root = write_bookie(tmp_path / "l0", {2: [0, 1], 3: [5]}, ledgers)
     assert states(read_directory(root)) == {2: "limbo", 3: "ok"}
 
 
-@pytest.mark.parametrize(("position", "said"), [(0, True), (1, False)])
-def test_a_pending_integrity_check_is_a_gap_of_the_whole_bookie(
-    tmp_path: Path, position: int, said: bool
+@pytest.mark.parametrize(("position", "is_gap"), [(0, True), (1, False)])
+def test_pending_integrity_check_is_a_gap_of_the_whole_bookie(
+    tmp_path: Path, position: int, is_gap: bool
 ) -> None:
-    ledgers = {ledger_key(position): KNOWN, FLAGS_KEY: location(1), ledger_key(-5): b"reserved"}
+    ledgers = {ledger_key(position): EXISTING, FLAGS_KEY: location(1), ledger_key(-5): b"reserved"}
     root = write_bookie(tmp_path / "l0", {position: [0]}, ledgers)
     rows = read_directory(root, position, 2)
-    assert states(rows) == {position: "ok"} | ({None: "gap"} if said else {})
-    if said:
+    assert states(rows) == {position: "ok"} | ({None: "gap"} if is_gap else {})
+    if is_gap:
         assert "NEEDS_INTEGRITY_CHECK" in rows[-1]["reason"]
 
 
-def test_flags_that_ask_for_nothing_are_no_gap(tmp_path: Path) -> None:
-    root = write_bookie(tmp_path / "l0", {1: [0]}, {ledger_key(1): KNOWN, FLAGS_KEY: location(2)})
+def test_flags_without_integrity_check_are_no_gap(tmp_path: Path) -> None:
+    root = write_bookie(tmp_path / "l0", {1: [0]}, {ledger_key(1): EXISTING, FLAGS_KEY: location(2)})
     assert states(read_directory(root)) == {1: "ok"}
 
 
-def test_a_ledger_in_a_directory_where_the_bookie_does_not_look_is_in_the_wrong_one(tmp_path: Path) -> None:
+def test_ledger_in_an_unexpected_index_directory_is_reported(tmp_path: Path) -> None:
     root = write_bookie(tmp_path / "l0", {ledger: [0] for ledger in (1, 2, 3, 4)})
     rows = read_directory(root, 1, 3)
     assert states(rows) == {1: "ok", 2: "wrong-directory", 3: "wrong-directory", 4: "ok"}
@@ -133,28 +133,28 @@ def test_a_ledger_in_a_directory_where_the_bookie_does_not_look_is_in_the_wrong_
     assert rows[1]["groups"] == b""
 
 
-def test_rows_that_are_none_of_the_storages_make_the_bookie_partial_and_hide_nothing(tmp_path: Path) -> None:
+def test_unexpected_rows_are_damage_and_hide_no_ledger(tmp_path: Path) -> None:
     root = tmp_path / "l0"
     rows = {key(1, 0): location(), key(1, 2): location(), key(1, 3): b"short", key(3, 0): location()}
     rows |= {key(1, 4): location(0), b"odd": location(), key(-2, 1): location(), key(2, -1): location()}
     write_database(root / "current/locations", rows)
-    known = {ledger_key(ledger): KNOWN for ledger in (1, 3)}
-    write_database(root / "current/ledgers", known | {b"x": b"", FLAGS_KEY: b"2 bytes"})
+    ledger_rows = {ledger_key(ledger): EXISTING for ledger in (1, 3)}
+    write_database(root / "current/ledgers", ledger_rows | {b"x": b"", FLAGS_KEY: b"2 bytes"})
     (root / "current/VERSION").write_bytes(VERSION)
-    found = read_directory(root)
+    result = read_directory(root)
     assert [
-        (row["ledger_id"], row["state"], entries(row["groups"])) for row in found if row["ledger_id"]
+        (row["ledger_id"], row["state"], entries(row["groups"])) for row in result if row["ledger_id"]
     ] == [
         (1, "ok", [0, 2]),
         (3, "ok", [0]),
     ]
-    damaged = {row["path"].rpartition("/")[2]: row["reason"] for row in found if row["state"] == "damaged"}
+    damaged = {row["path"].rpartition("/")[2]: row["reason"] for row in result if row["state"] == "damaged"}
     assert damaged["locations"].startswith("4 rows that DbLedgerStorage does not write; the first has ")
     assert damaged["ledgers"].startswith("2 rows that DbLedgerStorage does not write; the first has ")
     assert key(1, 3).hex() in damaged["locations"]
 
 
-def test_a_ledger_too_irregular_to_keep_is_unreadable_and_the_next_is_not(
+def test_ledger_with_too_many_groups_is_unreadable_and_the_next_is_ok(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fold, "MAX_GROUPS", 3)
@@ -174,12 +174,12 @@ def test_one_database_without_the_other_is_damage(tmp_path: Path, missing: str) 
     assert row["path"] == f"{root}/current/{missing}"
 
 
-def test_an_empty_database_holds_nothing(tmp_path: Path) -> None:
+def test_empty_database_has_no_rows(tmp_path: Path) -> None:
     root = write_bookie(tmp_path / "l0", {})
     assert read_directory(root) == []
 
 
-def test_index_files_beside_the_databases_leave_open_which_is_used(tmp_path: Path) -> None:
+def test_index_files_beside_the_databases_make_the_storage_unclear(tmp_path: Path) -> None:
     root = write_bookie(tmp_path / "l0", {1: [0]})
     (root / "current/0/1").mkdir(parents=True)
     assert states(read_directory(root)) == {1: "ok"}  # a conversion leaves empty directories
@@ -192,7 +192,7 @@ def test_index_files_beside_the_databases_leave_open_which_is_used(tmp_path: Pat
     )
 
 
-def test_what_rebuild_tools_set_aside_is_passed_over_and_strays_are_named(tmp_path: Path) -> None:
+def test_directories_of_rebuild_tools_are_ignored_and_strays_are_reported(tmp_path: Path) -> None:
     root = write_bookie(tmp_path / "l0", {1: [0]})
     for name in ("locations.TEMP-1795237658197", "ledgers.PREV-1795237658197", "metadata-cache"):
         (root / "current" / name).mkdir()
@@ -200,13 +200,13 @@ def test_what_rebuild_tools_set_aside_is_passed_over_and_strays_are_named(tmp_pa
     assert states(read_directory(root)) == {1: "ok", None: "stray"}
 
 
-def test_a_disk_that_is_not_the_one_that_was_planned_is_a_gap(tmp_path: Path) -> None:
+def test_disk_that_changed_since_planning_is_a_gap(tmp_path: Path) -> None:
     root = write_bookie(tmp_path / "l0", {1: [0]})
     (root / "current/VERSION").write_bytes(b"another")
     assert "gap" in states(read_directory(root)).values()
 
 
-def test_a_scan_that_breaks_off_keeps_what_came_before_and_says_so(
+def test_scan_that_fails_keeps_earlier_rows_and_reports_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = write_bookie(tmp_path / "l0", {ledger: range(200) for ledger in range(200)})
@@ -223,14 +223,14 @@ def test_a_scan_that_breaks_off_keeps_what_came_before_and_says_so(
     assert last["offset"] > 0
 
 
-def test_reading_touches_nothing_of_the_bookies(tmp_path: Path) -> None:
+def test_reading_does_not_change_files_of_the_bookie(tmp_path: Path) -> None:
     root = write_bookie(tmp_path / "l0", {1: range(100), 2: range(9)})
     before = files_of(root)
     assert len(read_directory(root)) == 2
     assert files_of(root) == before
 
 
-def test_each_directory_is_a_part_of_its_own_and_index_files_are_parted_as_before(tmp_path: Path) -> None:
+def test_each_database_directory_is_one_part_beside_index_file_parts(tmp_path: Path) -> None:
     (tmp_path / "files/current/0").mkdir(parents=True)
     files = IndexDirectory.from_version(str(tmp_path / "files"), None)
     databases = [IndexDirectory.from_version(f"/l{n}", VERSION, ROCKSDB, n, 2) for n in (0, 1)]
@@ -266,10 +266,10 @@ writes = st.lists(
 
 @settings(max_examples=examples(25), deadline=None)
 @given(writes, st.sets(ledger_ids), st.integers(1, 20))
-def test_any_order_of_writes_reads_as_a_dict_would(
-    done: list[tuple[str, int, int]], known: set[int], batch_rows: int
+def test_any_order_of_writes_reads_like_a_dict(
+    done: list[tuple[str, int, int]], known_ids: set[int], batch_rows: int
 ) -> None:
-    held: dict[int, set[int]] = {}
+    stored: dict[int, set[int]] = {}
     with tempfile.TemporaryDirectory() as scratch, pytest.MonkeyPatch.context() as patch:
         patch.setattr(rocksdb_scan, "BATCH_ROWS", batch_rows)
         root = Path(scratch, "l0")
@@ -277,17 +277,17 @@ def test_any_order_of_writes_reads_as_a_dict_would(
         for what, ledger, entry in done:
             if what == "put":
                 database[key(ledger, entry)] = location()
-                held.setdefault(ledger, set()).add(entry)
+                stored.setdefault(ledger, set()).add(entry)
             elif what == "zero":
                 database[key(ledger, entry)] = location(0)
-                held.setdefault(ledger, set()).discard(entry)
+                stored.setdefault(ledger, set()).discard(entry)
             elif what == "delete":
                 del database[key(ledger, entry)]
-                held.setdefault(ledger, set()).discard(entry)
+                stored.setdefault(ledger, set()).discard(entry)
             elif what == "drop":
                 # As the bookie does it: the last key there can be is not in the range.
                 database.delete_range(key(ledger, 0), key(ledger, MOST))
-                held[ledger] = held.get(ledger, set()) & {MOST}
+                stored[ledger] = stored.get(ledger, set()) & {MOST}
             elif what == "flush":
                 database.flush()
             else:
@@ -295,20 +295,20 @@ def test_any_order_of_writes_reads_as_a_dict_would(
         (root / "current").mkdir(parents=True)
         copy_of(Path(scratch, "database"), root / "current" / "locations")
         database.close()
-        write_database(root / "current" / "ledgers", {ledger_key(ledger): KNOWN for ledger in known})
+        write_database(root / "current" / "ledgers", {ledger_key(ledger): EXISTING for ledger in known_ids})
         (root / "current" / "VERSION").write_bytes(VERSION)
         opinion: dict[int, set[int]] = {}
-        for name, value in second_opinion(root / "current" / "locations").items():
+        for name, value in read_with_rocksdict(root / "current" / "locations").items():
             if any(value):
                 ledger, entry = (int.from_bytes(half, "big") for half in (name[:8], name[8:]))
                 opinion.setdefault(ledger, set()).add(entry)
         rows = read_directory(root)
-    kept = {ledger: sorted(entries_) for ledger, entries_ in held.items() if entries_}
-    assert {ledger: sorted(entries_) for ledger, entries_ in opinion.items()} == kept
-    assert {row["ledger_id"]: entries(row["groups"]) for row in rows if row["groups"]} == kept
-    assert states(rows) == dict.fromkeys(kept, "not-indexed") | dict.fromkeys(known, "ok")
+    expected = {ledger: sorted(entries_) for ledger, entries_ in stored.items() if entries_}
+    assert {ledger: sorted(entries_) for ledger, entries_ in opinion.items()} == expected
+    assert {row["ledger_id"]: entries(row["groups"]) for row in rows if row["groups"]} == expected
+    assert states(rows) == dict.fromkeys(expected, "not-indexed") | dict.fromkeys(known_ids, "ok")
     for row in rows:
-        whole = np.array(kept.get(row["ledger_id"], []), np.int64)
+        whole = np.array(expected.get(row["ledger_id"], []), np.int64)
         assert row["groups"] == fold_entries(whole, np.array([0, len(whole)])).tobytes()
 
 
@@ -332,10 +332,10 @@ def test_memory_does_not_grow_with_the_entries_of_a_ledger() -> None:
 
     list(group_locations(endless(1, 10 << 16, 1 << 16), UnexpectedRows("")))
     before = peak()
-    [one] = list(
+    [folded] = list(
         group_locations(endless(1, 200 << 16, 1 << 16), UnexpectedRows(""))
     )  # 13 million entries, 200 MB of keys
-    assert one.groups.groups().tolist() == [(0, (13_107_200 // 2 - 1) * 3, 2, 3)]
+    assert folded.groups.groups().tolist() == [(0, (13_107_200 // 2 - 1) * 3, 2, 3)]
     assert peak() - before < 20 << 10  # KiB
 
 

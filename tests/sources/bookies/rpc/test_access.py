@@ -52,11 +52,13 @@ async def frame(reader: asyncio.StreamReader, frames: Frames) -> bytes:
     return frames[-1]
 
 
-def framed(message: bytes) -> bytes:
+def add_length(message: bytes) -> bytes:
     return LENGTH.pack(len(message)) + message
 
 
-def heard(bookie: Bookie, path: Path, timeout_s: float = 0.3) -> tuple[list[ReadReply], ReadClient, Frames]:
+def read_one_entry(
+    bookie: Bookie, path: Path, timeout_s: float = 0.3
+) -> tuple[list[ReadReply], ReadClient, Frames]:
     """One read of entry 0 of ledger 1, and all frames that the bookie was sent."""
     frames: Frames = []
 
@@ -80,7 +82,7 @@ def heard(bookie: Bookie, path: Path, timeout_s: float = 0.3) -> tuple[list[Read
 
 
 def operations(frames: Frames) -> list[int]:
-    return [pb.ListRequest.FromString(each).header.operation for each in frames]
+    return [pb.ListRequest.FromString(message).header.operation for message in frames]
 
 
 async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames) -> None:
@@ -95,53 +97,53 @@ async def closing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, fr
 @pytest.mark.parametrize(
     ("bookie", "words"), [(silent, "no answer to START_TLS within 0.3 s"), (closing, "after START_TLS")]
 )
-def test_a_bookie_that_does_not_answer_start_tls_is_asked_nothing_else(
+def test_bookie_that_does_not_answer_start_tls_gets_no_other_request(
     bookie: Bookie, words: str, file: Path
 ) -> None:
     file.write_text("[bookies.tls]\n")
-    replies, client, frames = heard(bookie, file)
+    replies, client, frames = read_one_entry(bookie, file)
     assert (replies, client.is_refused) == ([], False)
     assert words in str(client.give_up_reason)
     assert set(operations(frames)) == {9}
     assert client.operations["connect"] == bookie_client.MAX_FAILED_CONNECTIONS
 
 
-def test_silence_to_everything_is_no_refusal_of_the_login(file: Path) -> None:
+def test_silent_bookie_is_not_reported_as_rejecting_the_login(file: Path) -> None:
     file.write_text(SASL)
-    replies, client, frames = heard(silent, file)
+    replies, client, frames = read_one_entry(silent, file)
     assert (replies, client.is_refused) == ([], False)
     assert "no answer to AUTH within 0.3 s" in str(client.give_up_reason)
     assert set(operations(frames)) == {5, 1}
 
 
-def test_silence_to_auth_and_a_refused_read_is_a_login_that_is_not_taken(file: Path) -> None:
+def test_silence_to_auth_followed_by_a_refused_read_is_a_rejected_login(file: Path) -> None:
     async def refusing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames) -> None:
         await frame(reader, frames)
-        writer.write(framed(answer(5, 1, 0, "sasl", CHALLENGE)))
+        writer.write(add_length(answer(5, 1, 0, "sasl", CHALLENGE)))
         await frame(reader, frames)  # the digest, and nothing is said to it
         await frame(reader, frames)
-        writer.write(framed(answer(1, 0, 502)))
+        writer.write(add_length(answer(1, 0, 502)))
         await silent(reader, writer, frames)
 
     file.write_text(SASL)
-    replies, client, frames = heard(refusing, file)
+    replies, client, frames = read_one_entry(refusing, file)
     assert (replies, client.is_refused, client.operations["connect"]) == ([], True, 1)
     assert "the bookie rejects the login: no answer to AUTH within 0.3 s" in str(client.give_up_reason)
     assert operations(frames) == [5, 5, 1]
     assert SECRET not in str(client.give_up_reason)
-    assert not [each for each in frames if SECRET.encode() in each]
+    assert not [sent_frame for sent_frame in frames if SECRET.encode() in sent_frame]
 
 
-def test_a_bookie_that_does_not_know_the_password_is_not_believed(file: Path) -> None:
+def test_bookie_that_does_not_know_the_password_fails_the_login(file: Path) -> None:
     async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames) -> None:
         await frame(reader, frames)
-        writer.write(framed(answer(5, 1, 0, "sasl", CHALLENGE)))
+        writer.write(add_length(answer(5, 1, 0, "sasl", CHALLENGE)))
         await frame(reader, frames)
-        writer.write(framed(answer(5, 2, 0, "sasl", b"rspauth=" + hashlib.md5(b"").hexdigest().encode())))
+        writer.write(add_length(answer(5, 2, 0, "sasl", b"rspauth=" + hashlib.md5(b"").hexdigest().encode())))
         await silent(reader, writer, frames)
 
     file.write_text(SASL)
-    replies, client, frames = heard(impostor, file)
+    replies, client, frames = read_one_entry(impostor, file)
     assert (replies, client.is_refused) == ([], True)
     assert "DIGEST-MD5 failed: Invalid server auth response" in str(client.give_up_reason)
     assert operations(frames) == [5, 5]
@@ -150,35 +152,37 @@ def test_a_bookie_that_does_not_know_the_password_is_not_believed(file: Path) ->
 @pytest.mark.parametrize(
     "challenge", [b"", b"\xff=1", b'realm="x"', b"qop=auth-conf,nonce=1,realm=2", b"=,=,="]
 )
-def test_a_challenge_that_cannot_be_read_is_a_failed_login(challenge: bytes, file: Path) -> None:
-    async def mumbling(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames) -> None:
+def test_unreadable_challenge_is_a_failed_login(challenge: bytes, file: Path) -> None:
+    async def bad_challenge(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames
+    ) -> None:
         await frame(reader, frames)
-        writer.write(framed(answer(5, 1, 0, "sasl", challenge)))
+        writer.write(add_length(answer(5, 1, 0, "sasl", challenge)))
         await silent(reader, writer, frames)
 
     file.write_text(SASL)
-    replies, client, _ = heard(mumbling, file)
+    replies, client, _ = read_one_entry(bad_challenge, file)
     assert (replies, client.is_refused) == ([], True)
     assert "DIGEST-MD5 failed: " in str(client.give_up_reason)
     assert SECRET not in str(client.give_up_reason)
 
 
-def test_a_late_answer_to_start_tls_is_passed_over(file: Path, tmp_path: Path) -> None:
+def test_late_answer_to_start_tls_is_ignored(file: Path, tmp_path: Path) -> None:
     pem = certificates(tmp_path / "pem")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(pem.server, pem.server_key)
 
     async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames) -> None:
         await frame(reader, frames)
-        writer.write(framed(answer(9, 0, 0)))
+        writer.write(add_length(answer(9, 0, 0)))
         await writer.start_tls(context)
-        writer.write(framed(answer(9, 0, 501)))  # not satisfied with TLS alone
-        asked = pb.EntryRequest.FromString(await frame(reader, frames))
-        writer.write(read_frame(asked.header.txnId, 403, 1, 0))
+        writer.write(add_length(answer(9, 0, 501)))  # not satisfied with TLS alone
+        request = pb.EntryRequest.FromString(await frame(reader, frames))
+        writer.write(read_frame(request.header.txnId, 403, 1, 0))
         await silent(reader, writer, frames)
 
     file.write_text(f'[bookies.tls]\nca = "{pem.ca}"\n')
-    replies, client, frames = heard(late, file, timeout_s=10)
+    replies, client, frames = read_one_entry(late, file, timeout_s=10)
     assert [reply.answer for reply in replies] == ["no-such-entry"]
     assert client.give_up_reason is None
     assert operations(frames) == [9, 1]
@@ -188,20 +192,24 @@ def test_a_late_answer_to_start_tls_is_passed_over(file: Path, tmp_path: Path) -
     ("message", "words"),
     [(b"\x02\x02" + bytes(22), "START_TLS failed"), (answer(11, 0, 0), "unexpected answer")],
 )
-def test_an_answer_to_no_question_ends_the_connection(message: bytes, words: str, file: Path) -> None:
-    async def confused(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames) -> None:
+def test_invalid_or_unexpected_answer_to_start_tls_is_reported(
+    message: bytes, words: str, file: Path
+) -> None:
+    async def wrong_answer(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames
+    ) -> None:
         await frame(reader, frames)
-        writer.write(framed(message))
+        writer.write(add_length(message))
         await silent(reader, writer, frames)
 
     file.write_text("[bookies.tls]\n")
-    _, client, _ = heard(confused, file)
+    _, client, _ = read_one_entry(wrong_answer, file)
     assert words in str(client.give_up_reason)
     assert not client.is_refused
 
 
 @pytest.mark.parametrize(
-    ("statuses", "wanted"),
+    ("statuses", "expected"),
     [
         ([(5, 0)], AuthRequirement.LOGIN),
         ([(5, None)], AuthRequirement.LOGIN),  # GSSAPI says nothing to a token that is none
@@ -209,31 +217,31 @@ def test_an_answer_to_no_question_ends_the_connection(message: bytes, words: str
         ([(5, 502), (9, 404)], AuthRequirement.OTHER),
     ],
 )
-def test_what_a_bookie_wants_is_found_out(
-    statuses: list[tuple[int, int | None]], wanted: AuthRequirement
+def test_required_authentication_of_a_bookie_is_detected(
+    statuses: list[tuple[int, int | None]], expected: AuthRequirement
 ) -> None:
     async def find() -> AuthRequirement:
         frames: Frames = []
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             for operation, status in statuses:
-                asked = await frame(reader, frames)
-                number = pb.ListRequest.FromString(asked).header.txnId
+                request = await frame(reader, frames)
+                number = pb.ListRequest.FromString(request).header.txnId
                 if status is not None:
-                    writer.write(framed(answer(operation, number, status)))
+                    writer.write(add_length(answer(operation, number, status)))
             await reader.read()
             writer.close()
 
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-            found = await find_requirement(reader, writer, "rpc://bookie", 1)
+            requirement = await find_requirement(reader, writer, "rpc://bookie", 1)
             writer.close()
-            return found
+            return requirement
 
-    assert asyncio.run(find()) is wanted
+    assert asyncio.run(find()) is expected
 
 
-def test_files_that_are_no_certificates_are_refused_by_key(file: Path, tmp_path: Path) -> None:
+def test_files_without_pem_certificates_are_rejected_by_option_name(file: Path, tmp_path: Path) -> None:
     pem = certificates(tmp_path / "pem")
     (tmp_path / "other").write_text("no certificate")
     for text, words in (
@@ -246,16 +254,19 @@ def test_files_that_are_no_certificates_are_refused_by_key(file: Path, tmp_path:
             read_access(str(file))
 
 
-def test_the_sections_for_bookies_mean_what_they_say(file: Path) -> None:
+def test_tls_and_sasl_sections_for_bookies_are_parsed(file: Path) -> None:
     file.write_text('[bookies.tls]\n[bookies.sasl]\nmechanism = "DIGEST-MD5"\nuser = "a"\npassword = "b"\n')
-    found = read_access(str(file))
-    assert found.tls is not None
-    assert found.ssl_context is not None
+    bookie_access = read_access(str(file))
+    assert bookie_access.tls is not None
+    assert bookie_access.ssl_context is not None
     # As BookKeeper's own client: the authority always, the host name on request.
-    assert (found.ssl_context.check_hostname, found.ssl_context.verify_mode) == (False, ssl.CERT_REQUIRED)
-    assert found.ssl_context.minimum_version == ssl.TLSVersion.TLSv1_2
-    assert found.sasl is not None
-    assert found.sasl.service == "bookkeeper"
+    assert (bookie_access.ssl_context.check_hostname, bookie_access.ssl_context.verify_mode) == (
+        False,
+        ssl.CERT_REQUIRED,
+    )
+    assert bookie_access.ssl_context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert bookie_access.sasl is not None
+    assert bookie_access.sasl.service == "bookkeeper"
     file.write_text("[bookies.tls]\ncheck_hostname = true\n")
     context = read_access(str(file)).ssl_context
     assert context is not None
@@ -264,9 +275,7 @@ def test_the_sections_for_bookies_mean_what_they_say(file: Path) -> None:
     assert read_access(str(file)) == access.CLEAR_ACCESS
 
 
-def test_gssapi_without_its_package_is_refused_before_anything_starts(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gssapi_without_its_package_is_a_usage_error(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "missing_package", lambda sasl: "kerberos")
     file.write_text('[bookies.sasl]\nmechanism = "GSSAPI"\n')
     with pytest.raises(UsageError, match=r"GSSAPI needs the Python package kerberos, .*pip install kerberos"):

@@ -36,24 +36,24 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def rows(
     batches: Iterable[list[Pair]], bookies: dict[str, FakeBookie], options: StoreOptions = OPTIONS
 ) -> list[dict[str, Any]]:
-    def given() -> Iterator[pa.RecordBatch]:
+    def make_batches() -> Iterator[pa.RecordBatch]:
         for pairs in batches:
             yield pa.RecordBatch.from_pylist(
                 [dict(zip(PAIRS.names, pair, strict=True)) for pair in pairs], schema=PAIRS
             )
 
     addresses = {name: (bookie.host, bookie.port) for name, bookie in bookies.items()}
-    found = list(rpc_rows(given(), addresses, options))
-    assert all(batch.schema.equals(SCHEMA, check_metadata=True) for batch in found)
-    return [row for batch in found for row in batch.to_pylist()]
+    record_batches = list(rpc_rows(make_batches(), addresses, options))
+    assert all(batch.schema.equals(SCHEMA, check_metadata=True) for batch in record_batches)
+    return [row for batch in record_batches for row in batch.to_pylist()]
 
 
-def listing(held: Iterable[int]) -> bytes:
+def listing(entry_ids: Iterable[int]) -> bytes:
     """The canonical groups of these entries."""
-    return packed(greedy(runs_of_entries(held)))
+    return packed(greedy(runs_of_entries(entry_ids)))
 
 
-def test_rows_hold_the_folded_listing_and_where_and_when_it_was_heard() -> None:
+def test_rows_contain_the_folded_listing_its_source_and_its_time() -> None:
     with FakeBookie({1: range(0, 30, 3), 2: []}) as bookie:
         [full, empty, lacked] = rows([[("b", 0, 1), ("b", 0, 2), ("b", 0, 3)]], {"b": bookie})
     assert full["answered"] > 1_600_000_000_000
@@ -72,104 +72,111 @@ def test_rows_hold_the_folded_listing_and_where_and_when_it_was_heard() -> None:
     st.integers(1, 7),
 )
 @settings(deadline=None, max_examples=examples(15))
-def test_every_pair_is_answered_once_however_pairs_are_cut(
-    held: dict[tuple[str, int], set[int]], batch: int
+def test_every_pair_has_one_row_however_pairs_are_batched(
+    entries_by_pair: dict[tuple[str, int], set[int]], batch: int
 ) -> None:
-    holds = {name: {ledger: held[name, ledger] for who, ledger in held if who == name} for name in "abc"}
-    pairs = sorted((name, 0, ledger) for name, ledger in held)
-    batches = [pairs[at : at + batch] for at in range(0, len(pairs), batch)]
+    holds = {
+        name: {ledger: entries_by_pair[name, ledger] for who, ledger in entries_by_pair if who == name}
+        for name in "abc"
+    }
+    pairs = sorted((name, 0, ledger) for name, ledger in entries_by_pair)
+    batches = [pairs[start : start + batch] for start in range(0, len(pairs), batch)]
     with FakeBookie(holds["a"]) as a, FakeBookie(holds["b"]) as b, FakeBookie(holds["c"]) as c:
-        found = rows(batches, {"a": a, "b": b, "c": c})
+        result_rows = rows(batches, {"a": a, "b": b, "c": c})
         assert all(bookie.connections <= 1 for bookie in (a, b, c))
-    got = {(row["bookie_id"], row["ledger_id"]): row["groups"] for row in found}
-    assert len(got) == len(found)
-    assert got == {pair: listing(entries) for pair, entries in held.items()}
+    got = {(row["bookie_id"], row["ledger_id"]): row["groups"] for row in result_rows}
+    assert len(got) == len(result_rows)
+    assert got == {pair: listing(entries) for pair, entries in entries_by_pair.items()}
 
 
-def test_a_ledger_of_another_scope_is_not_asked_for() -> None:
+def test_ledger_of_another_scope_is_not_requested() -> None:
     with FakeBookie({5: [0]}) as bookie:
-        found = rows([[("b", 0, 5), ("b", 9, 5)]], {"b": bookie})
-    assert bookie.asked == [5]
-    [foreign] = [row for row in found if row["scope_id"] == 9]
+        result_rows = rows([[("b", 0, 5), ("b", 9, 5)]], {"b": bookie})
+    assert bookie.ledger_ids == [5]
+    [foreign] = [row for row in result_rows if row["scope_id"] == 9]
     assert (foreign["state"], foreign["ledger_id"]) == ("unreadable", 5)
     assert "scope 9" in foreign["reason"]
     assert "BP-35" in foreign["reason"]
 
 
-def test_a_bookie_that_is_given_up_leaves_one_row_whatever_was_still_to_ask() -> None:
+def test_refusing_bookie_gets_one_gap_row_for_all_its_pairs() -> None:
     async def refusing(request: Request) -> None:
-        await request.refused_at_the_door(502)
+        await request.send_refusal(502)
 
     batches = [[("a", 0, ledger) for ledger in range(start, start + 50)] for start in (0, 50)]
     with FakeBookie(behaviour=refusing) as shut, FakeBookie({1: [0]}) as open_:
-        found = rows([*batches, [("b", 0, 1)]], {"a": shut, "b": open_})
-        assert len(shut.asked) <= OPTIONS.in_flight
+        result_rows = rows([*batches, [("b", 0, 1)]], {"a": shut, "b": open_})
+        assert len(shut.ledger_ids) <= OPTIONS.in_flight
         assert shut.connections == 1
-    [gap, read] = found
+    [gap, read] = result_rows
     assert (gap["bookie_id"], gap["state"], gap["ledger_id"], gap["scope_id"]) == ("a", "gap", None, None)
     assert gap["path"] == f"rpc://127.0.0.1:{shut.port}"
     assert "not authorised" in gap["reason"]
     assert (read["bookie_id"], read["state"]) == ("b", "ok")
 
 
-def test_a_storage_that_does_not_list_is_named_and_what_it_lacks_stays_known() -> None:
+def test_db_ledger_storage_is_reported_and_the_absent_ledger_keeps_its_row() -> None:
     async def db_ledger_storage(request: Request) -> None:
         if request.ledger_id not in range(10):
             await request.status(402)
 
     pairs = [("b", 0, ledger) for ledger in (-5, *range(10))]
     with FakeBookie(behaviour=db_ledger_storage) as bookie:
-        found = rows([pairs], {"b": bookie}, StoreOptions(rate_limit=0, timeout_s=0.3))
-    states = Counter(row["state"] for row in found)
+        result_rows = rows([pairs], {"b": bookie}, StoreOptions(rate_limit=0, timeout_s=0.3))
+    states = Counter(row["state"] for row in result_rows)
     assert (states["ok"], states["gap"]) == (1, 1)
-    assert found[-1]["reason"].startswith("the bookie does not list entries: it seems to use DbLedgerStorage")
+    assert result_rows[-1]["reason"].startswith(
+        "the bookie does not list entries: it seems to use DbLedgerStorage"
+    )
 
 
-def pairs_of(spark: SparkSession, pairs: list[tuple[int, int, str]]) -> Any:
+def pairs_frame(spark: SparkSession, pairs: list[tuple[int, int, str]]) -> Any:
     return spark.createDataFrame(pairs, "scope_id long, ledger_id long, bookie_id string")
 
 
-def test_spark_asks_each_bookie_over_one_connection_and_names_the_absent(spark: SparkSession) -> None:
+def test_spark_asks_each_bookie_over_one_connection_and_reports_the_unregistered(spark: SparkSession) -> None:
     holds = {name: {ledger: range(ledger + i) for ledger in range(40)} for i, name in enumerate("abc")}
     with FakeBookie(holds["a"]) as a, FakeBookie(holds["b"]) as b, FakeBookie(holds["c"]) as c:
         running = {"a": a, "b": b, "c": c}
-        endpoints: dict[str, Endpoint] = {name: (each.host, each.port) for name, each in running.items()}
+        endpoints: dict[str, Endpoint] = {
+            name: (bookie.host, bookie.port) for name, bookie in running.items()
+        }
         endpoints["gone"] = NOT_REGISTERED_REASON
         pairs = [(0, ledger, name) for ledger in range(45) for name in endpoints]
-        table = rpc_availability(pairs_of(spark, pairs), endpoints, OPTIONS)
-        found = table.collect()
-        assert [each.connections for each in running.values()] == [1, 1, 1]
-        assert [sorted(each.asked) for each in running.values()] == [list(range(45))] * 3
-        assert all(each.most_unanswered <= OPTIONS.in_flight for each in running.values())
+        table = rpc_availability(pairs_frame(spark, pairs), endpoints, OPTIONS)
+        result_rows = table.collect()
+        assert [bookie.connections for bookie in running.values()] == [1, 1, 1]
+        assert [sorted(bookie.ledger_ids) for bookie in running.values()] == [list(range(45))] * 3
+        assert all(bookie.most_unanswered <= OPTIONS.in_flight for bookie in running.values())
     assert table.columns == SCHEMA.names
     assert all(field.metadata["comment"] for field in table.schema)
-    gaps = [row for row in found if row.state == "gap"]
+    gaps = [row for row in result_rows if row.state == "gap"]
     assert [(row.bookie_id, row.reason, row.path, row.ledger_id) for row in gaps] == [
         ("gone", NOT_REGISTERED_REASON, "rpc:", None)
     ]
-    assert {(r.bookie_id, r.ledger_id): bytes(r.groups) for r in found if r.state == "ok"} == {
+    assert {(r.bookie_id, r.ledger_id): bytes(r.groups) for r in result_rows if r.state == "ok"} == {
         (name, ledger): listing(holds[name].get(ledger, ())) for name in running for ledger in range(45)
     }
 
 
-def test_the_rows_that_are_counted_as_asked_are_those_of_requests(spark: SparkSession) -> None:
+def test_askable_condition_selects_only_rows_of_sent_requests(spark: SparkSession) -> None:
     with FakeBookie({5: [0], 6: [0, 1]}) as bookie:
         endpoints: dict[str, Endpoint] = {"b": (bookie.host, bookie.port), "gone": NOT_REGISTERED_REASON}
         pairs = [(0, 5, "b"), (9, 5, "b"), (0, 6, "b"), (0, 7, "b"), (0, 5, "gone")]
-        found = (
-            rpc_availability(pairs_of(spark, pairs), endpoints, OPTIONS).where(ASKABLE_CONDITION).collect()
+        result_rows = (
+            rpc_availability(pairs_frame(spark, pairs), endpoints, OPTIONS).where(ASKABLE_CONDITION).collect()
         )
-        assert sorted(row.ledger_id for row in found) == sorted(bookie.asked) == [5, 6, 7]
+        assert sorted(row.ledger_id for row in result_rows) == sorted(bookie.ledger_ids) == [5, 6, 7]
 
 
-def test_a_bookie_that_is_not_there_is_a_row_and_no_crash(spark: SparkSession) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        endpoints: dict[str, Endpoint] = {"a": ("127.0.0.1", taken.getsockname()[1])}
-        [row] = rpc_availability(pairs_of(spark, [(0, 1, "a"), (0, 2, "a")]), endpoints, OPTIONS).collect()
+def test_unreachable_bookie_gets_one_gap_row(spark: SparkSession) -> None:
+    with socket.socket() as bound_socket:
+        bound_socket.bind(("127.0.0.1", 0))
+        endpoints: dict[str, Endpoint] = {"a": ("127.0.0.1", bound_socket.getsockname()[1])}
+        [row] = rpc_availability(pairs_frame(spark, [(0, 1, "a"), (0, 2, "a")]), endpoints, OPTIONS).collect()
     assert (row.bookie_id, row.state, row.storage) == ("a", "gap", "rpc")
     assert "no connection" in row.reason
 
 
-def test_nothing_to_ask_is_nothing(spark: SparkSession) -> None:
-    assert rpc_availability(pairs_of(spark, []), {}, OPTIONS).collect() == []
+def test_no_pairs_give_no_rows(spark: SparkSession) -> None:
+    assert rpc_availability(pairs_frame(spark, []), {}, OPTIONS).collect() == []

@@ -25,7 +25,7 @@ def info(*offered: tuple[str, int, str]) -> bytes:
     return message.SerializeToString()
 
 
-def registered(*bookies: tuple[str, bytes]) -> list[dict[str, Any]]:
+def registration_rows(*bookies: tuple[str, bytes]) -> list[dict[str, Any]]:
     """Rows as the audit has them."""
     nodes = {f"available/{name}": Znode(f"/l/{name}", data, 1, 1, 1, 1, 0, 9) for name, data in bookies}
     return registrations(ClusterNodes(nodes, 0, "0"))
@@ -43,8 +43,10 @@ RPC = "bookie-rpc"
         pytest.param("bk1:3181", b"", ("bk1", 3181), id="none registered, the id is one"),
     ],
 )
-def test_a_bookie_is_asked_where_it_says(bookie_id: str, data: bytes, endpoint: tuple[str, int]) -> None:
-    assert find_endpoints(registered((bookie_id, data)), [bookie_id]) == {bookie_id: endpoint}
+def test_endpoint_of_a_bookie_is_its_registered_address_or_its_id(
+    bookie_id: str, data: bytes, endpoint: tuple[str, int]
+) -> None:
+    assert find_endpoints(registration_rows((bookie_id, data)), [bookie_id]) == {bookie_id: endpoint}
 
 
 @pytest.mark.parametrize(
@@ -58,17 +60,19 @@ def test_a_bookie_is_asked_where_it_says(bookie_id: str, data: bytes, endpoint: 
         pytest.param("b", info(("", 3181, RPC)), "''", id="no host"),
     ],
 )
-def test_a_bookie_without_an_address_has_a_reason(bookie_id: str, data: bytes, reason: str) -> None:
-    found = find_endpoints(registered((bookie_id, data)), [bookie_id])[bookie_id]
-    assert isinstance(found, str)
-    assert reason in found
+def test_bookie_without_a_valid_address_has_a_reason(bookie_id: str, data: bytes, reason: str) -> None:
+    endpoint_error = find_endpoints(registration_rows((bookie_id, data)), [bookie_id])[bookie_id]
+    assert isinstance(endpoint_error, str)
+    assert reason in endpoint_error
 
 
-def test_who_is_not_registered_is_not_asked_though_its_id_is_an_address() -> None:
-    assert find_endpoints(registered(("bk2:3181", b"")), ["bk1:3181"]) == {"bk1:3181": NOT_REGISTERED_REASON}
+def test_unregistered_bookie_is_not_asked_even_if_its_id_is_an_address() -> None:
+    assert find_endpoints(registration_rows(("bk2:3181", b"")), ["bk1:3181"]) == {
+        "bk1:3181": NOT_REGISTERED_REASON
+    }
 
 
-def test_one_that_is_registered_twice_is_asked_where_either_says() -> None:
+def test_bookie_registered_twice_is_asked_at_its_only_valid_address() -> None:
     nodes = {
         "available/b": Znode("/l/b", b"\x07", 1, 1, 1, 1, 0, 9),
         "available/readonly/b": Znode("/l/r/b", info(("h", 3181, RPC)), 1, 1, 1, 1, 0, 9),
@@ -78,8 +82,8 @@ def test_one_that_is_registered_twice_is_asked_where_either_says() -> None:
     assert find_endpoints(rows, ["b"]) == find_endpoints(rows[::-1], ["b"]) == {"b": ("h", 3181)}
 
 
-def test_an_address_that_two_bookies_share_is_asked_for_neither() -> None:
-    rows = registered(
+def test_address_shared_by_two_bookies_is_used_for_neither() -> None:
+    rows = registration_rows(
         ("a", info(("h", 3181, RPC))), ("b", info(("h", 3181, RPC))), ("c", info(("h", 1, RPC)))
     )
     assert find_endpoints(rows, ["a", "c"]) == {"a": SHARED_ADDRESS_REASON, "c": ("h", 1)}
@@ -90,7 +94,7 @@ LEDGERS = (
 )
 
 
-def test_a_bookie_is_asked_for_ledgers_of_which_it_may_hold_something(spark: SparkSession) -> None:
+def test_bookie_is_asked_for_ledgers_of_which_it_may_hold_entries(spark: SparkSession) -> None:
     ledgers = spark.createDataFrame(
         [
             (0, 1, "CLOSED", [("a", b"x"), ("b", b"x")]),
@@ -103,16 +107,18 @@ def test_a_bookie_is_asked_for_ledgers_of_which_it_may_hold_something(spark: Spa
         ],
         LEDGERS,
     )
-    found = possible_replicas(ledgers, ["a"])
-    assert found.columns == ["scope_id", "ledger_id", "bookie_id"]
-    assert sorted(map(tuple, found.collect())) == [(0, 1, "a"), (0, 4, "a"), (0, 5, "a"), (7, 1, "a")]
+    replicas = possible_replicas(ledgers, ["a"])
+    assert replicas.columns == ["scope_id", "ledger_id", "bookie_id"]
+    assert sorted(map(tuple, replicas.collect())) == [(0, 1, "a"), (0, 4, "a"), (0, 5, "a"), (7, 1, "a")]
     assert possible_replicas(ledgers, []).collect() == []
 
 
-def test_a_registration_that_nothing_keeps_alive_is_no_address() -> None:
-    said = info(("h", 3181, RPC))
-    left = registrations(ClusterNodes({"available/old": Znode("/l/old", said, 1, 1, 1, 1, 0, 0)}, 0, "0"))
-    assert find_endpoints([*left, *registered(("new", said))], ["old", "new"]) == {
+def test_registration_without_a_session_gives_no_address() -> None:
+    service_info = info(("h", 3181, RPC))
+    stale_rows = registrations(
+        ClusterNodes({"available/old": Znode("/l/old", service_info, 1, 1, 1, 1, 0, 0)}, 0, "0")
+    )
+    assert find_endpoints([*stale_rows, *registration_rows(("new", service_info))], ["old", "new"]) == {
         "old": NOT_REGISTERED_REASON,
         "new": ("h", 3181),
     }

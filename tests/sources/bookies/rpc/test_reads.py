@@ -23,12 +23,12 @@ from auditor.sources.metadata.store import StoreOptions
 from tests.examples import examples
 from tests.sources.fake_bookie import FakeBookie, Request, read_frame
 
-PATIENT = StoreOptions(rate_limit=0, in_flight=4, timeout_s=10.0)
-HASTY = StoreOptions(rate_limit=0, in_flight=4, timeout_s=0.5)
+LONG_TIMEOUT = StoreOptions(rate_limit=0, in_flight=4, timeout_s=10.0)
+SHORT_TIMEOUT = StoreOptions(rate_limit=0, in_flight=4, timeout_s=0.5)
 SERVED, NO_ENTRY, NO_LEDGER, _, UNKNOWN = WitnessAnswer
-HOLDS = {1: [0, 2, 4], 2: range(10)}
-WANTED = [Entry(1, 0), Entry(1, 1), Entry(2, 9), Entry(2, 10), Entry(3, 0)]
-SAID = dict(zip(WANTED, [SERVED, NO_ENTRY, SERVED, NO_ENTRY, NO_LEDGER], strict=True))
+LEDGER_ENTRIES = {1: [0, 2, 4], 2: range(10)}
+ENTRIES = [Entry(1, 0), Entry(1, 1), Entry(2, 9), Entry(2, 10), Entry(3, 0)]
+ANSWERS = dict(zip(ENTRIES, [SERVED, NO_ENTRY, SERVED, NO_ENTRY, NO_LEDGER], strict=True))
 
 
 @pytest.fixture(autouse=True)
@@ -36,34 +36,34 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bookie_client, "FIRST_PAUSE_S", 0.001)
 
 
-def asked(
-    bookie: FakeBookie, entries: Iterable[Entry] = WANTED, options: StoreOptions = PATIENT
+def read_entries(
+    bookie: FakeBookie, entries: Iterable[Entry] = ENTRIES, options: StoreOptions = LONG_TIMEOUT
 ) -> tuple[dict[Entry, ReadReply], ReadClient]:
     async def ask() -> tuple[dict[Entry, ReadReply], ReadClient]:
         client = ReadClient(bookie.host, bookie.port, options)
-        waiting, heard = deque(entries), list[ReadReply]()
+        waiting, replies = deque(entries), list[ReadReply]()
         while waiting and client.give_up_reason is None:
-            heard += await client.ask(waiting)
+            replies += await client.ask(waiting)
         await client.close()
-        assert len({each.entry for each in heard}) == len(heard)
-        return {each.entry: each for each in heard}, client
+        assert len({reply.entry for reply in replies}) == len(replies)
+        return {reply.entry: reply for reply in replies}, client
 
     return asyncio.run(ask())
 
 
-def said(heard: dict[Entry, ReadReply]) -> dict[Entry, WitnessAnswer]:
-    return {entry: each.answer for entry, each in heard.items()}
+def answers_by_entry(replies: dict[Entry, ReadReply]) -> dict[Entry, WitnessAnswer]:
+    return {entry: reply.answer for entry, reply in replies.items()}
 
 
-def test_what_a_bookie_says_of_entries_is_heard() -> None:
+def test_answers_for_entries_are_read() -> None:
     before = int(time.time() * 1000)
-    with FakeBookie(HOLDS, Request.entry) as bookie:
-        heard, client = asked(bookie)
-    assert said(heard) == SAID
+    with FakeBookie(LEDGER_ENTRIES, Request.entry) as bookie:
+        replies, client = read_entries(bookie)
+    assert answers_by_entry(replies) == ANSWERS
     assert client.give_up_reason is None
     assert client.operations == {"connect": 1, "read_entry": 5}
-    assert all(each.answer_ms is not None and each.answer_ms >= before for each in heard.values())
-    assert all(each.request_count == 1 and each.reason is None for each in heard.values())
+    assert all(reply.answer_ms is not None and reply.answer_ms >= before for reply in replies.values())
+    assert all(reply.request_count == 1 and reply.reason is None for reply in replies.values())
     assert {request.version for request in bookie.requests} == {3}
 
 
@@ -72,160 +72,160 @@ def test_what_a_bookie_says_of_entries_is_heard() -> None:
     st.sets(st.builds(Entry, st.integers(0, 6), st.integers(0, 11)), max_size=20),
 )
 @settings(deadline=None, max_examples=examples(20))
-def test_whatever_it_holds_is_heard(holds: dict[int, set[int]], wanted: set[Entry]) -> None:
+def test_answers_match_any_contents_of_the_bookie(holds: dict[int, set[int]], requested: set[Entry]) -> None:
     with FakeBookie(holds, Request.entry) as bookie:
-        heard, _ = asked(bookie, sorted(wanted))
+        replies, _ = read_entries(bookie, sorted(requested))
     truth = {
         entry: (SERVED if entry.entry_id in holds[entry.ledger_id] else NO_ENTRY)
         if entry.ledger_id in holds
         else NO_LEDGER
-        for entry in wanted
+        for entry in requested
     }
     # Of a ledger that the bookie lacks, one answer is enough.
-    assert said(heard) == {entry: truth[entry] for entry in heard}
-    assert {entry.ledger_id for entry in wanted} == {entry.ledger_id for entry in heard}
-    assert all(truth[entry] is NO_LEDGER for entry in wanted - heard.keys())
+    assert answers_by_entry(replies) == {entry: truth[entry] for entry in replies}
+    assert {entry.ledger_id for entry in requested} == {entry.ledger_id for entry in replies}
+    assert all(truth[entry] is NO_LEDGER for entry in requested - replies.keys())
 
 
-def test_a_ledger_that_the_bookie_lacks_is_asked_for_once() -> None:
+def test_absent_ledger_is_requested_once() -> None:
     with FakeBookie({}, Request.entry) as bookie:
-        heard, _ = asked(
+        replies, _ = read_entries(
             bookie, [Entry(7, entry) for entry in range(100)], StoreOptions(rate_limit=0, in_flight=1)
         )
-    assert said(heard) == {Entry(7, 0): NO_LEDGER}
-    assert len(bookie.asked) == 1
+    assert answers_by_entry(replies) == {Entry(7, 0): NO_LEDGER}
+    assert len(bookie.ledger_ids) == 1
 
 
-def test_an_entry_of_megabytes_is_seen_and_dropped() -> None:
+def test_large_entry_payload_is_not_kept() -> None:
     secret = b"SECRET-PAYLOAD!!" * (5 << 16)  # 5 MiB
 
     async def large(request: Request) -> None:
         await request.entry(secret)
 
-    with FakeBookie(HOLDS, large) as bookie:
-        heard, client = asked(bookie)
-    assert said(heard) == SAID
+    with FakeBookie(LEDGER_ENTRIES, large) as bookie:
+        replies, client = read_entries(bookie)
+    assert answers_by_entry(replies) == ANSWERS
     gc.collect()
-    assert "SECRET" not in repr((heard, vars(client)))
+    assert "SECRET" not in repr((replies, vars(client)))
 
 
-def test_one_entry_without_an_answer_is_unknown_and_no_other() -> None:
+def test_one_unanswered_entry_is_unknown_and_the_other_entries_are_read() -> None:
     async def silent_on_one(request: Request) -> None:
         if request.entry_id != 1:
             await request.entry()
 
-    with FakeBookie(HOLDS, silent_on_one) as bookie:
-        heard, client = asked(bookie, options=HASTY)
+    with FakeBookie(LEDGER_ENTRIES, silent_on_one) as bookie:
+        replies, client = read_entries(bookie, options=SHORT_TIMEOUT)
     assert client.give_up_reason is None
-    assert said(heard) == {**SAID, Entry(1, 1): UNKNOWN}
+    assert answers_by_entry(replies) == {**ANSWERS, Entry(1, 1): UNKNOWN}
     assert "no answer within 0.5 s, though the bookie answers for other entries" in str(
-        heard[Entry(1, 1)].reason
+        replies[Entry(1, 1)].reason
     )
-    assert (heard[Entry(1, 1)].answer_ms, heard[Entry(1, 1)].request_count) == (None, 1)
+    assert (replies[Entry(1, 1)].answer_ms, replies[Entry(1, 1)].request_count) == (None, 1)
 
 
-def test_a_bookie_that_never_answers_is_given_up_and_not_tried_in_another_version() -> None:
+def test_silent_bookie_is_given_up_and_not_asked_in_another_version() -> None:
     async def dead(request: Request) -> None:
         pass
 
-    with FakeBookie(HOLDS, dead) as bookie:
-        heard, client = asked(bookie, options=StoreOptions(rate_limit=0, timeout_s=0.1))
-    assert set(said(heard).values()) <= {UNKNOWN}
+    with FakeBookie(LEDGER_ENTRIES, dead) as bookie:
+        replies, client = read_entries(bookie, options=StoreOptions(rate_limit=0, timeout_s=0.1))
+    assert set(answers_by_entry(replies).values()) <= {UNKNOWN}
     assert "4 connections in a row without an answer" in str(client.give_up_reason)
     assert bookie.connections == bookie_client.MAX_FAILED_CONNECTIONS
     assert {request.version for request in bookie.requests} == {3}
 
 
-def test_a_bookie_that_hangs_up_on_version_3_is_asked_in_version_2() -> None:
-    async def hanging_up(request: Request) -> None:
+def test_bookie_that_resets_version_3_connections_is_asked_in_version_2() -> None:
+    async def closing(request: Request) -> None:
         if request.version == 2:
             await request.entry()
         else:
             request.reset()
 
-    with FakeBookie(HOLDS, hanging_up) as bookie:
-        heard, client = asked(bookie)
-    assert said(heard) == SAID
+    with FakeBookie(LEDGER_ENTRIES, closing) as bookie:
+        replies, client = read_entries(bookie)
+    assert answers_by_entry(replies) == ANSWERS
     assert (client.give_up_reason, bookie.connections) == (None, 2)
 
 
 @pytest.mark.parametrize("status", [404, 503])
 def test_a_bookie_that_refuses_version_3_is_asked_in_version_2(status: int) -> None:
-    async def only_2(request: Request) -> None:
+    async def version_2_only(request: Request) -> None:
         await (request.entry() if request.version == 2 else request.status(status))
 
-    with FakeBookie(HOLDS, only_2) as bookie:
-        heard, client = asked(bookie)
-    assert said(heard) == SAID
+    with FakeBookie(LEDGER_ENTRIES, version_2_only) as bookie:
+        replies, client = read_entries(bookie)
+    assert answers_by_entry(replies) == ANSWERS
     assert client.give_up_reason is None
 
 
-def test_a_bookie_that_answers_version_3_in_version_2_is_asked_in_that() -> None:
+def test_bookie_that_answers_version_3_requests_in_version_2_is_asked_in_version_2() -> None:
     async def before_version_3(request: Request) -> None:
         if request.version == 2:
             await request.entry()
         else:  # it takes the protobuf's first byte for a version that it does not know
             await request.raw(read_frame(0, 503, 0, 0, None, 2))
 
-    with FakeBookie(HOLDS, before_version_3) as bookie:
-        heard, client = asked(bookie)
-    assert said(heard) == SAID
+    with FakeBookie(LEDGER_ENTRIES, before_version_3) as bookie:
+        replies, client = read_entries(bookie)
+    assert answers_by_entry(replies) == ANSWERS
     assert client.give_up_reason is None
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_bookie_that_wants_authentication_is_given_up(version: int) -> None:
+def test_bookie_that_requires_authentication_is_given_up(version: int) -> None:
     async def refusing(request: Request) -> None:
         if request.version == version == 3:
-            await request.refused_at_the_door(502)
+            await request.send_refusal(502)
         elif request.version == version:
             await request.status(502)
         else:
             await request.status(503)
 
-    with FakeBookie(HOLDS, refusing) as bookie:
-        heard, client = asked(bookie)
-    assert heard == {}
+    with FakeBookie(LEDGER_ENTRIES, refusing) as bookie:
+        replies, client = read_entries(bookie)
+    assert replies == {}
     assert client.give_up_reason == (
         "not authorised: the bookie requires authentication; add [bookies.sasl] or [bookies.tls] to the "
         "credentials file: EUA (502)"
     )
 
 
-def test_a_bookie_that_knows_neither_version_is_given_up() -> None:
+def test_bookie_that_supports_neither_version_is_given_up() -> None:
     async def refusing(request: Request) -> None:
         await request.status(503)
 
-    with FakeBookie(HOLDS, refusing) as bookie:
-        heard, client = asked(bookie)
-    assert heard == {}
+    with FakeBookie(LEDGER_ENTRIES, refusing) as bookie:
+        replies, client = read_entries(bookie)
+    assert replies == {}
     assert "neither protocol version 3 nor 2" in str(client.give_up_reason)
 
 
 @pytest.mark.parametrize("status", [501, 504, 505, 507, 999])
-def test_a_refusal_of_one_entry_leaves_that_unknown(status: int) -> None:
+def test_refused_entry_is_unknown_and_the_other_entries_are_read(status: int) -> None:
     async def refusing_one(request: Request) -> None:
         await (request.status(status) if request.entry_id == 9 else request.entry())
 
-    with FakeBookie(HOLDS, refusing_one) as bookie:
-        heard, client = asked(bookie)
+    with FakeBookie(LEDGER_ENTRIES, refusing_one) as bookie:
+        replies, client = read_entries(bookie)
     assert client.give_up_reason is None
-    assert said(heard) == {**SAID, Entry(2, 9): UNKNOWN}
-    assert str(status) in str(heard[Entry(2, 9)].reason)
-    assert heard[Entry(2, 9)].answer_ms is not None
+    assert answers_by_entry(replies) == {**ANSWERS, Entry(2, 9): UNKNOWN}
+    assert str(status) in str(replies[Entry(2, 9)].reason)
+    assert replies[Entry(2, 9)].answer_ms is not None
 
 
-def test_a_busy_bookie_is_asked_again_and_not_for_ever() -> None:
+def test_requests_to_a_busy_bookie_are_repeated_a_limited_number_of_times() -> None:
     async def busy(request: Request) -> None:
         await request.status(506)
 
-    with FakeBookie(HOLDS, busy) as bookie:
-        heard, _ = asked(bookie, WANTED[:2])
-    assert set(said(heard).values()) == {UNKNOWN}
-    assert [each.request_count for each in heard.values()] == [bookie_client.MAX_BUSY_ATTEMPTS] * 2
+    with FakeBookie(LEDGER_ENTRIES, busy) as bookie:
+        replies, _ = read_entries(bookie, ENTRIES[:2])
+    assert set(answers_by_entry(replies).values()) == {UNKNOWN}
+    assert [reply.request_count for reply in replies.values()] == [bookie_client.MAX_BUSY_ATTEMPTS] * 2
 
 
-STRANGE = {
+INVALID_ANSWERS = {
     "a reset": (None, "connection"),
     "an announcement beyond the limit": (LENGTH.pack(MAX_FRAME_BYTES + 1), "a frame of"),
     "garbage": (LENGTH.pack(5) + b"\xff" * 5, "cut off or invalid"),
@@ -243,9 +243,9 @@ STRANGE = {
 }
 
 
-@pytest.mark.parametrize(("sent", "reason"), STRANGE.values(), ids=STRANGE)
-def test_what_is_no_answer_to_the_question_is_not_believed(sent: bytes | str | None, reason: str) -> None:
-    async def strange(request: Request) -> None:
+@pytest.mark.parametrize(("sent", "reason"), INVALID_ANSWERS.values(), ids=INVALID_ANSWERS)
+def test_invalid_answer_leaves_its_entry_unknown(sent: bytes | str | None, reason: str) -> None:
+    async def invalid_answer(request: Request) -> None:
         body = struct.pack(">qq", 1, 1) + bytes(1000)
         frames = {
             "entry": lambda: read_frame(request.txn_id, 403, 1, 2),
@@ -265,19 +265,19 @@ def test_what_is_no_answer_to_the_question_is_not_believed(sent: bytes | str | N
             await request.raw(sent)
 
     one_by_one = StoreOptions(rate_limit=0, in_flight=1)
-    with FakeBookie(HOLDS, strange) as bookie:
-        heard, client = asked(bookie, options=one_by_one)
+    with FakeBookie(LEDGER_ENTRIES, invalid_answer) as bookie:
+        replies, client = read_entries(bookie, options=one_by_one)
     assert client.give_up_reason is None
-    assert said(heard) == {**SAID, Entry(1, 1): UNKNOWN}
-    assert reason in str(heard[Entry(1, 1)].reason)
+    assert answers_by_entry(replies) == {**ANSWERS, Entry(1, 1): UNKNOWN}
+    assert reason in str(replies[Entry(1, 1)].reason)
 
 
-def test_no_request_that_is_sent_can_fence() -> None:
-    async def only_2(request: Request) -> None:
+def test_no_sent_request_has_the_fencing_flag() -> None:
+    async def version_2_only(request: Request) -> None:
         await (request.entry() if request.version == 2 else request.status(503))
 
-    with FakeBookie(HOLDS, only_2) as bookie:
-        asked(bookie)
+    with FakeBookie(LEDGER_ENTRIES, version_2_only) as bookie:
+        read_entries(bookie)
     for request in bookie.requests:
         if request.version == 2:
             assert (len(request.data), request.data[:4]) == (20, bytes([2, 2, 0, 0]))
@@ -286,26 +286,29 @@ def test_no_request_that_is_sent_can_fence() -> None:
             assert b"\xa0\x06" not in request.data  # field 100, a number: the flag
 
 
-def rows(wanted: list[tuple[str, int, int, int]], endpoints: dict[str, Endpoint]) -> list[dict[str, object]]:
+def rows(
+    requests: list[tuple[str, int, int, int]], endpoints: dict[str, Endpoint]
+) -> list[dict[str, object]]:
     names = ("bookie_id", "scope_id", "ledger_id", "entry_id")
-    batch = pa.RecordBatch.from_pylist([dict(zip(names, row, strict=True)) for row in wanted])
-    found = list(read_rows([batch], endpoints, PATIENT))
-    assert all(each.schema.equals(WITNESS, check_metadata=True) for each in found)
-    return [row for each in found for row in each.to_pylist()]
+    batch = pa.RecordBatch.from_pylist([dict(zip(names, row, strict=True)) for row in requests])
+    record_batches = list(read_rows([batch], endpoints, LONG_TIMEOUT))
+    assert all(record_batch.schema.equals(WITNESS, check_metadata=True) for record_batch in record_batches)
+    return [row for record_batch in record_batches for row in record_batch.to_pylist()]
 
 
 def test_every_entry_of_every_bookie_has_a_row() -> None:
     async def refusing(request: Request) -> None:
-        await request.refused_at_the_door(502)
+        await request.send_refusal(502)
 
-    with FakeBookie(HOLDS, Request.entry) as a, FakeBookie(behaviour=refusing) as b:
-        found = rows(
+    with FakeBookie(LEDGER_ENTRIES, Request.entry) as a, FakeBookie(behaviour=refusing) as b:
+        result_rows = rows(
             [("a", 0, 1, 0), ("a", 0, 1, 1), ("a", 7, 1, 0), ("b", 0, 1, 0), ("b", 0, 2, 0), ("c", 0, 1, 0)],
             {"a": (a.host, a.port), "b": (b.host, b.port), "c": "not registered"},
         )
         assert a.connections == b.connections == 1
     answers = {
-        (row["bookie_id"], row["scope_id"], row["ledger_id"], row["entry_id"]): row["answer"] for row in found
+        (row["bookie_id"], row["scope_id"], row["ledger_id"], row["entry_id"]): row["answer"]
+        for row in result_rows
     }
     assert answers == {
         ("a", 0, 1, 0): "served",
@@ -315,9 +318,9 @@ def test_every_entry_of_every_bookie_has_a_row() -> None:
         ("b", 0, 2, 0): "refused",
         ("c", 0, 1, 0): "unknown",
     }
-    assert len(found) == len(answers)
-    reasons = {row["bookie_id"]: str(row["reason"]) for row in found if row["reason"]}
+    assert len(result_rows) == len(answers)
+    reasons = {row["bookie_id"]: str(row["reason"]) for row in result_rows if row["reason"]}
     assert "scope 7" in reasons["a"]
     assert "not authorised" in reasons["b"]
     assert reasons["c"] == "not registered"
-    assert {row["requests"] for row in found if row["bookie_id"] == "c"} == {0}
+    assert {row["requests"] for row in result_rows if row["bookie_id"] == "c"} == {0}

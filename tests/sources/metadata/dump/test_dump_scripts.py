@@ -27,23 +27,23 @@ def script(name: str, folder: Path) -> Path:
     return Path(shutil.copy(CONF / name, folder))
 
 
-def ran(*command: str, given: bytes = b"") -> bytes:
-    return subprocess.run(command, input=given, capture_output=True, check=True).stdout
+def run_command(*command: str, stdin: bytes = b"") -> bytes:
+    return subprocess.run(command, input=stdin, capture_output=True, check=True).stdout
 
 
 def trees(uri: str, layout: LayoutKind) -> tuple[dict[str, bytes], dict[Tree, dict[str, bytes]]]:
     """All that a store shows, by path: the cluster's own, ledgers and marks."""
     store = open_store(uri)
     nodes = {name: znode.data for name, znode in store.cluster().nodes.items()}
-    held = {}
+    contents = {}
     for tree in (Tree.LEDGERS, Tree.MARKS):
         batches = [b for part in store.parts(tree, layout, 3) for b in store.read(part)]
         assert not any(batch.gaps for batch in batches)
-        held[tree] = {
+        contents[tree] = {
             path: bytes(data) for b in batches for path, data in zip(b.paths, b.data, strict=True) if data
         }
     store.close()
-    return nodes, held
+    return nodes, contents
 
 
 @pytest.fixture(scope="module")
@@ -63,33 +63,35 @@ def dumped(zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("dump")
     dump = folder / "metadata.jsonl"
     program = script("zookeeper_dump.py", folder)
-    dump.write_bytes(ran(sys.executable, str(program), zookeeper.hosts, "/ledgers"))
+    dump.write_bytes(run_command(sys.executable, str(program), zookeeper.hosts, "/ledgers"))
     return dump
 
 
-def test_the_dump_of_a_zookeeper_is_the_zookeeper(zookeeper: EmbeddedZooKeeper, dumped: Path) -> None:
+def test_zookeeper_dump_equals_the_live_store(zookeeper: EmbeddedZooKeeper, dumped: Path) -> None:
     live = trees(f"zk://{zookeeper.hosts}/ledgers", LayoutKind.HIERARCHICAL)
     assert trees(f"dump://{dumped}", LayoutKind.HIERARCHICAL) == live
     assert live[1][Tree.MARKS]
     cluster = open_store(f"dump://{dumped}").cluster()
     assert (cluster.proves_absence, cluster.gaps, cluster.cut) == (True, (), None)
     paths = [json.loads(line)["path"] for line in dumped.read_bytes().splitlines()[1:-1]]
-    assert all(path.rpartition("/")[0] in paths[:at] for at, path in enumerate(paths) if at)  # parents first
+    assert all(
+        path.rpartition("/")[0] in paths[:position] for position, path in enumerate(paths) if position
+    )  # parents first
 
 
-def test_the_dump_of_an_etcd_is_the_etcd(tmp_path: Path) -> None:
+def test_etcd_dump_equals_the_live_store(tmp_path: Path) -> None:
     program = script("etcd_dump.py", tmp_path)
     dump = tmp_path / "metadata.jsonl"
     with etcd_server.running(tmp_path / "etcd", saved=True) as server:
-        said = server.ctl("get", "--prefix", "/bk/cluster1", "-w", "json")
-        dump.write_bytes(ran(sys.executable, str(program), given=said.encode()))
+        keys_json = server.ctl("get", "--prefix", "/bk/cluster1", "-w", "json")
+        dump.write_bytes(run_command(sys.executable, str(program), stdin=keys_json.encode()))
         live = trees(f"etcd://{server.host}/bk/cluster1", LayoutKind.ETCD)
     uri = f"dump://{dump}?root=/bk/cluster1"
     assert trees(uri, LayoutKind.ETCD) == live
     assert live[1][Tree.LEDGERS]
     cluster = open_store(uri).cluster()
     assert (cluster.proves_absence, cluster.gaps, cluster.cut) == (True, (), None)
-    assert open_store(f"dump://{packed(dump)}?root=/bk/cluster1").cluster().nodes == cluster.nodes
+    assert open_store(f"dump://{compress_dump(dump)}?root=/bk/cluster1").cluster().nodes == cluster.nodes
 
 
 OXIA_CLIENT = """
@@ -126,11 +128,11 @@ class Client:
 
 
 @pytest.mark.process
-def test_the_script_for_oxia_keeps_session_zero_apart_from_no_session(tmp_path: Path) -> None:
+def test_oxia_dump_distinguishes_session_zero_from_no_session(tmp_path: Path) -> None:
     (tmp_path / "oxia.py").write_text(OXIA_CLIENT)
     program = script("oxia_dump.py", tmp_path)  # which finds the module beside itself
     dump = tmp_path / "oxia.jsonl"
-    dump.write_bytes(ran(sys.executable, str(program), "oxia:6648", "bookkeeper", "/ledgers"))
+    dump.write_bytes(run_command(sys.executable, str(program), "oxia:6648", "bookkeeper", "/ledgers"))
     nodes = open_store(f"dump://{dump}").cluster().nodes
     assert {name: node.ephemeral_owner for name, node in nodes.items() if name.endswith("b:1")} == {
         "available/b:1": 1,  # one more than the session's id
@@ -138,7 +140,7 @@ def test_the_script_for_oxia_keeps_session_zero_apart_from_no_session(tmp_path: 
     }
 
 
-def packed(dump: Path) -> Path:
+def compress_dump(dump: Path) -> Path:
     path = dump.with_suffix(".gz")
     path.write_bytes(gzip.compress(dump.read_bytes()))
     return path

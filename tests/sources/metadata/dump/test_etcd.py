@@ -38,17 +38,17 @@ def line(path: str, **changes: Any) -> bytes:
 def test_a_damaged_line_is_a_gap_and_its_neighbours_are_read(
     damaged: bytes, path: str, tmp_path: Path
 ) -> None:
-    other = LEDGER[:-1] + "2"
-    (tmp_path / "dump").write_bytes(line("/bk") + damaged + line(other) + line("/bk/layout"))
+    second_ledger = LEDGER[:-1] + "2"
+    (tmp_path / "dump").write_bytes(line("/bk") + damaged + line(second_ledger) + line("/bk/layout"))
     store = open_store(f"dump://{tmp_path}/dump?root=/bk")
-    held, gaps = ledgers_of(store, 1)
-    assert held == {other: (b"a", 3, 0)}
+    tree_keys, gaps = ledgers_of(store, 1)
+    assert tree_keys == {second_ledger: (b"a", 3, 0)}
     assert [(where, f"at byte {len(line('/bk'))}:" in reason) for where, reason in gaps] == [(path, True)]
     assert set(nodes_of(store)) == {"/bk/layout"}
     assert [where for where, _ in store.cluster().gaps] == ([path] if path == "/bk" else [])
 
 
-def test_which_store_a_dump_is_of_is_told_by_its_first_readable_record(tmp_path: Path) -> None:
+def test_first_readable_record_decides_the_store_of_a_dump(tmp_path: Path) -> None:
     (tmp_path / "dump").write_bytes(b"?\n\n" + line("/other") + line(LEDGER))
     store = open_store(f"dump://{tmp_path}/dump?root=/bk")
     assert not store.keeps_times
@@ -60,14 +60,16 @@ def test_which_store_a_dump_is_of_is_told_by_its_first_readable_record(tmp_path:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_hostile_bytes_never_crash_and_never_shorten_silently(tmp_path: Path, data: st.DataObject) -> None:
+def test_changed_byte_hides_at_most_its_own_key_and_never_silently(
+    tmp_path: Path, data: st.DataObject
+) -> None:
     paths = [f"{LEDGER[:-2]}{n:02x}" for n in range(20)]
     lines = [line("/bk"), *map(line, paths)]
     hit = data.draw(st.integers(1, 20))
     good = bytearray(b"".join(lines))
-    at = sum(map(len, lines[:hit])) + data.draw(st.integers(0, len(lines[hit]) - 2))
-    good[at] = data.draw(st.integers(0, 255).filter(lambda byte: byte != 10))
+    offset = sum(map(len, lines[:hit])) + data.draw(st.integers(0, len(lines[hit]) - 2))
+    good[offset] = data.draw(st.integers(0, 255).filter(lambda byte: byte != 10))
     (tmp_path / "dump").write_bytes(good)
     store = open_store(f"dump://{tmp_path}/dump?root=/bk")
-    held, gaps = ledgers_of(store, 3)
-    assert set(paths) - set(held) <= ({paths[hit - 1]} if gaps or set(held) - set(paths) else set())
+    tree_keys, gaps = ledgers_of(store, 3)
+    assert set(paths) - set(tree_keys) <= ({paths[hit - 1]} if gaps or set(tree_keys) - set(paths) else set())

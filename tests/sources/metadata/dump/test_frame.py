@@ -29,8 +29,8 @@ def key(path: str) -> bytes:
     return json.dumps(record).encode() + b"\n"
 
 
-def frame_line(**said: Any) -> bytes:
-    return json.dumps(said).encode() + b"\n"
+def frame_line(**fields: Any) -> bytes:
+    return json.dumps(fields).encode() + b"\n"
 
 
 ZOOKEEPER = [
@@ -47,7 +47,7 @@ ETCD = [
 ]  # fmt: skip
 
 
-def framed(lines: list[bytes]) -> list[bytes]:
+def add_frame(lines: list[bytes]) -> list[bytes]:
     return [frame_line(begin={}), *lines, frame_line(end={"nodes": len(lines)})]
 
 
@@ -64,19 +64,19 @@ Read = Callable[[list[bytes]], ClusterNodes]
 
 
 @pytest.mark.parametrize("lines", [ZOOKEEPER, ETCD], ids=["zookeeper", "etcd"])
-def test_a_dump_with_its_last_line_proves_what_is_not_there(lines: list[bytes], cluster: Read) -> None:
-    whole = cluster(framed(lines))
+def test_dump_with_an_end_line_proves_absence(lines: list[bytes], cluster: Read) -> None:
+    whole = cluster(add_frame(lines))
     assert (whole.proves_absence, whole.cut, whole.gaps) == (True, None, ())
     without_begin = cluster([*lines, frame_line(end={"nodes": len(lines)}), b"\n"])
     assert (without_begin.proves_absence, without_begin.cut, without_begin.gaps) == (True, None, ())
     # Nothing of a bookie is there, and that is so.
-    none = cluster(framed(lines[:1]))
-    assert (none.proves_absence, none.cut, none.gaps) == (True, None, ())
+    root_only = cluster(add_frame(lines[:1]))
+    assert (root_only.proves_absence, root_only.cut, root_only.gaps) == (True, None, ())
 
 
 @pytest.mark.parametrize("lines", [ZOOKEEPER, ETCD], ids=["zookeeper", "etcd"])
-def test_wherever_it_is_cut_a_dump_with_a_first_line_says_so(lines: list[bytes], cluster: Read) -> None:
-    text = framed(lines)
+def test_dump_with_a_begin_line_and_no_end_line_is_reported_as_cut(lines: list[bytes], cluster: Read) -> None:
+    text = add_frame(lines)
     for length in range(2, len(text)):
         cut = cluster(text[:length])
         ((path, reason),) = cut.gaps
@@ -87,7 +87,7 @@ def test_wherever_it_is_cut_a_dump_with_a_first_line_says_so(lines: list[bytes],
     assert {path for path, _ in inside.gaps} == {"/ledgers"}
 
 
-def test_a_dump_of_zookeeper_that_is_cut_before_the_bookies_end_may_lack_anything(cluster: Read) -> None:
+def test_zookeeper_dump_without_its_last_nodes_may_be_cut_off(cluster: Read) -> None:
     ends = {length: cluster(ZOOKEEPER[:length]).cut for length in range(1, len(ZOOKEEPER))}
     for length in range(1, 9):
         assert "it may be cut off" in str(ends[length]), length
@@ -99,7 +99,7 @@ def test_a_dump_of_zookeeper_that_is_cut_before_the_bookies_end_may_lack_anythin
     assert (whole.cut, whole.gaps, whole.proves_absence) == (None, (), False)
 
 
-def test_a_dump_of_etcd_that_is_cut_anywhere_may_lack_anything(cluster: Read) -> None:
+def test_etcd_dump_cut_anywhere_may_be_incomplete(cluster: Read) -> None:
     for length in range(1, len(ETCD)):
         assert cluster(ETCD[:length]).cut is not None
     assert (cluster(ETCD).cut, cluster(ETCD).proves_absence) == (None, False)
@@ -125,24 +125,24 @@ def test_a_dump_of_etcd_that_is_cut_anywhere_may_lack_anything(cluster: Read) ->
         ([*ZOOKEEPER[:-1], b"?\n", frame_line(end={"nodes": 15})], "not JSON"),
     ],
 )
-def test_a_frame_that_does_not_fit_is_damage_at_its_offset(
-    lines: list[bytes], reason: str, cluster: Read
-) -> None:
-    found = cluster(lines)
-    assert found.gaps
-    for path, said in found.gaps:
-        offset = int(said.removeprefix("line at byte ").partition(":")[0])
+def test_frame_error_is_a_gap_at_its_offset(lines: list[bytes], reason: str, cluster: Read) -> None:
+    cluster_nodes = cluster(lines)
+    assert cluster_nodes.gaps
+    for path, gap_reason in cluster_nodes.gaps:
+        offset = int(gap_reason.removeprefix("line at byte ").partition(":")[0])
         assert path == "/ledgers"
         assert any(b"".join(lines[:number]) == b"".join(lines)[:offset] for number in range(len(lines)))
-    assert reason in str(found.gaps)
-    assert found.proves_absence is ("not JSON" in reason)  # a line that cannot be read is a gap of its own
+    assert reason in str(cluster_nodes.gaps)
+    assert cluster_nodes.proves_absence is (
+        "not JSON" in reason
+    )  # a line that cannot be read is a gap of its own
 
 
-@pytest.mark.parametrize("wanted", [1, 3, 50])
-def test_first_and_last_lines_are_no_gaps_for_who_reads_a_part(wanted: int, tmp_path: Path) -> None:
-    (tmp_path / "dump").write_bytes(b"".join(framed(ZOOKEEPER)))
+@pytest.mark.parametrize("part_count", [1, 3, 50])
+def test_begin_and_end_lines_are_not_gaps_in_any_part(part_count: int, tmp_path: Path) -> None:
+    (tmp_path / "dump").write_bytes(b"".join(add_frame(ZOOKEEPER)))
     store = open_store(f"dump://{tmp_path}/dump")
-    read = [b for part in store.parts(Tree.LEDGERS, LayoutKind.FLAT, wanted) for b in store.read(part)]
+    read = [b for part in store.parts(Tree.LEDGERS, LayoutKind.FLAT, part_count) for b in store.read(part)]
     assert [path for batch in read for path in batch.paths] == [
         "/ledgers/00",
         "/ledgers/00/0000/L0001",
@@ -152,14 +152,14 @@ def test_first_and_last_lines_are_no_gaps_for_who_reads_a_part(wanted: int, tmp_
 
 
 @given(st.lists(st.sampled_from(["begin", "record", "end"]), max_size=8), st.integers(0, 6))
-def test_only_one_shape_is_complete(shape: list[str], promised: int) -> None:
+def test_frame_is_complete_only_with_a_correct_count_in_its_end_line(shape: list[str], promised: int) -> None:
     frame = BeginEndChecker()
-    for offset, each in enumerate(shape):
-        if each == "record":
+    for offset, line_kind in enumerate(shape):
+        if line_kind == "record":
             frame.count_record(offset)
         else:
-            frame.check_line(offset, {each: {"nodes": promised}})
+            frame.check_line(offset, {line_kind: {"nodes": promised}})
     frame.check_end(len(shape))
-    records = [each for each in shape if each == "record"]
+    records = [line_kind for line_kind in shape if line_kind == "record"]
     shapes = ([*records, "end"], ["begin", *records, "end"])
     assert frame.is_complete is (shape in shapes and promised == len(records))

@@ -28,8 +28,8 @@ def dump_of(corpus: str, tmp_path: Path) -> Path:
     return file
 
 
-def batches(store: MetadataStore, tree: Tree, wanted: int) -> list[ZnodeBatch]:
-    parts = store.parts(tree, LayoutKind.HIERARCHICAL, wanted)
+def batches(store: MetadataStore, tree: Tree, part_count: int) -> list[ZnodeBatch]:
+    parts = store.parts(tree, LayoutKind.HIERARCHICAL, part_count)
     return [batch for part in parts for batch in store.read(part)]
 
 
@@ -39,14 +39,14 @@ def line(path: str, **changes: Any) -> bytes:
 
 
 @pytest.mark.parametrize("corpus", CORPORA)
-@pytest.mark.parametrize("wanted", [1, 7, 1000])
-def test_every_znode_of_a_real_dump_is_read_once(corpus: str, wanted: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part_count", [1, 7, 1000])
+def test_every_znode_of_a_real_dump_is_read_once(corpus: str, part_count: int, tmp_path: Path) -> None:
     file = dump_of(corpus, tmp_path)
     expected = {record["path"]: record for record in map(json.loads, file.read_text().splitlines())}
     store = open_store(f"dump://{file}")
     read: dict[str, tuple[Any, ...]] = {}
     for tree in (Tree.LEDGERS, Tree.MARKS):
-        for batch in batches(store, tree, wanted):
+        for batch in batches(store, tree, part_count):
             assert not batch.gaps
             for row in zip(
                 batch.paths, batch.data, batch.mzxid, batch.ctime, batch.mtime, batch.version, strict=True
@@ -65,7 +65,7 @@ def test_every_znode_of_a_real_dump_is_read_once(corpus: str, wanted: int, tmp_p
     assert cluster.nodes["LAYOUT"].data.startswith(b"2\n")
 
 
-def test_other_roots_are_left_alone(tmp_path: Path) -> None:
+def test_znodes_outside_the_root_are_ignored(tmp_path: Path) -> None:
     file = tmp_path / "dump"
     file.write_bytes(line("/bk") + line("/bk/00", mtime=7) + line("/bk2/00") + line("/zookeeper", ctime=99))
     store = open_store(f"dump://{file}?root=/bk")
@@ -105,7 +105,7 @@ def test_a_damaged_line_is_a_gap_and_its_neighbours_are_read(
     assert f"at byte {len(before)}:" in reason
 
 
-def test_damage_that_could_be_anything_is_seen_by_every_reader(tmp_path: Path) -> None:
+def test_damage_without_a_path_is_reported_by_every_tree(tmp_path: Path) -> None:
     file = tmp_path / "dump"
     file.write_bytes(line("/ledgers") + b"?\n" + line("/ledgers/cookies/a", data="?"))
     store = open_store(f"dump://{file}")
@@ -131,7 +131,7 @@ def test_a_dump_that_mixes_two_stores_is_refused(tmp_path: Path) -> None:
             batches(store, Tree.LEDGERS, 1)
 
 
-def test_no_file_and_no_such_root_are_store_errors(tmp_path: Path) -> None:
+def test_missing_file_and_missing_root_are_store_errors(tmp_path: Path) -> None:
     store = open_store(f"dump://{tmp_path}/none")
     with pytest.raises(StoreError, match="none"):
         store.cluster()
@@ -146,13 +146,13 @@ def test_no_file_and_no_such_root_are_store_errors(tmp_path: Path) -> None:
     max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 @given(st.data())
-def test_hostile_bytes_never_crash_and_never_shorten_silently(tmp_path: Path, data: st.DataObject) -> None:
+def test_changed_byte_affects_at_most_its_own_line(tmp_path: Path, data: st.DataObject) -> None:
     lines = [line("/ledgers")] + [line(f"/ledgers/{n:02}") for n in range(20)]
     hit = data.draw(st.integers(0, 20))
     good = bytearray(b"".join(lines))
-    at = sum(map(len, lines[:hit])) + data.draw(st.integers(0, len(lines[hit]) - 2))
+    offset = sum(map(len, lines[:hit])) + data.draw(st.integers(0, len(lines[hit]) - 2))
     # A newline would make two lines of one; any other byte damages this line only, or changes a value.
-    good[at] = data.draw(st.integers(0, 255).filter(lambda byte: byte != 10))
+    good[offset] = data.draw(st.integers(0, 255).filter(lambda byte: byte != 10))
     (tmp_path / "dump").write_bytes(bytes(good))
     store = open_store(f"dump://{tmp_path}/dump")
     read = batches(store, Tree.LEDGERS, data.draw(st.integers(1, 9)))
@@ -160,7 +160,7 @@ def test_hostile_bytes_never_crash_and_never_shorten_silently(tmp_path: Path, da
     assert whole <= {path for batch in read for path in batch.paths}
 
 
-def test_a_dump_need_not_say_whose_a_znode_is() -> None:
+def test_owner_is_unknown_if_a_dump_record_omits_it() -> None:
     record = json.loads(line("/ledgers/available/bk1:3181", ephemeralOwner=7))
     assert decode_znode_line(json.dumps(record).encode()).ephemeral_owner == 7
     del record["ephemeralOwner"]

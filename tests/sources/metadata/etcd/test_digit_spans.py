@@ -37,28 +37,28 @@ def keys_of(numbers: Sequence[int]) -> list[bytes]:
 
 
 @given(st.sets(ids, max_size=60), st.integers(1, 6))
-def test_spans_cover_all_keys_end_to_end(numbers: set[int], grain: int) -> None:
+def test_spans_cover_all_keys_without_gaps(numbers: set[int], grain: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(key_ranges, "MIN_KEYS_PER_SPAN", grain)
         keys = Keys([*keys_of(sorted(numbers)), b"/ledgers/LAYOUT", b"/ledgers/cookies/b:3181"])
-        found = path_ledger_spans(START, END, keys.counts, keys.first, 8)
-    assert (found[0].start, found[-1].end) == (START, END)
-    assert all(one.end == other.start for one, other in pairwise(found))
-    assert [span.keys for span in found] == keys.counts([(span.start, span.end) for span in found])
+        spans = path_ledger_spans(START, END, keys.counts, keys.first, 8)
+    assert (spans[0].start, spans[-1].end) == (START, END)
+    assert all(span_before.end == span_after.start for span_before, span_after in pairwise(spans))
+    assert [span.keys for span in spans] == keys.counts([(span.start, span.end) for span in spans])
     # Only what no digit tells apart stays together.
-    assert max(span.keys for span in found) <= max(grain, 2)
+    assert max(span.keys for span in spans) <= max(grain, 2)
 
 
-def test_a_cluster_that_is_small_is_one_span() -> None:
+def test_small_cluster_is_one_span() -> None:
     keys = Keys(keys_of(range(100)))
     assert len(path_ledger_spans(START, END, keys.counts, keys.first, 8)) == 1
     assert keys.questions == 1
 
 
-def test_cuts_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_span_cuts_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_ranges, "MIN_KEYS_PER_SPAN", 1)
     monkeypatch.setattr(key_ranges, "MAX_SPAN_CUTS", 3)
     keys = Keys(keys_of(range(0, 9_000_000, 100_003)))
-    found = path_ledger_spans(START, END, keys.counts, keys.first, 1000)
-    assert sum(span.keys for span in found) == len(keys.keys)
+    spans = path_ledger_spans(START, END, keys.counts, keys.first, 1000)
+    assert sum(span.keys for span in spans) == len(keys.keys)
     assert keys.questions <= 1 + 3 * 13

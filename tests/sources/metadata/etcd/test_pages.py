@@ -38,42 +38,44 @@ def pages(client: EtcdClient, revision: int, options: StoreOptions = OPTIONS) ->
     return list(EtcdPages(client, options).read(START, END, revision))
 
 
-def held(found: list[Page]) -> list[tuple[str, bytes]]:
+def page_values(page_list: list[Page]) -> list[tuple[str, bytes]]:
     return [
         (name.decode(), value)
-        for page in found
+        for page in page_list
         for name, value in zip(page.keys.names, page.keys.values, strict=True)
     ]
 
 
 @pytest.mark.parametrize("in_flight", [1, 4])
-def test_pages_grow_to_what_half_a_message_holds(server: Etcd, client: EtcdClient, in_flight: int) -> None:
-    items = [(f"/bk/ledgers/{number:05d}", b"x" * 300) for number in range(12_000)]
-    revision = server.load([*items, ("/bk/ledgers-other", b""), ("/bk/ledgers", b"")])
-    found = pages(client, revision, StoreOptions(rate_limit=0, in_flight=in_flight))
-    assert held(found) == items
-    sizes = [len(page.keys.names) for page in found]
+def test_pages_grow_up_to_half_a_message(server: Etcd, client: EtcdClient, in_flight: int) -> None:
+    key_values = [(f"/bk/ledgers/{number:05d}", b"x" * 300) for number in range(12_000)]
+    revision = server.load([*key_values, ("/bk/ledgers-other", b""), ("/bk/ledgers", b"")])
+    page_list = pages(client, revision, StoreOptions(rate_limit=0, in_flight=in_flight))
+    assert page_values(page_list) == key_values
+    sizes = [len(page.keys.names) for page in page_list]
     assert sizes[:3] == [500, 1000, 2000]
     assert max(sizes) <= MAX_PAGE_KEYS
-    assert all(not page.gaps for page in found)
+    assert all(not page.gaps for page in page_list)
 
 
-def test_a_page_that_is_too_large_is_asked_for_by_halves(server: Etcd, client: EtcdClient) -> None:
+def test_too_large_page_is_requested_again_in_halves(server: Etcd, client: EtcdClient) -> None:
     small = [(f"/bk/ledgers/{number:05d}", b"x") for number in range(3000)]
     large = [(f"/bk/ledgers/L{number:02d}", b"x" * 1_400_000) for number in range(7)]
     revision = server.load([*small, *large])
-    found = pages(client, revision)
-    assert held(found) == small + large
+    page_list = pages(client, revision)
+    assert page_values(page_list) == small + large
     assert client.operations["keys_read"] == 3007
-    assert min(len(page.keys.names) for page in found) in (1, 2)
+    assert min(len(page.keys.names) for page in page_list) in (1, 2)
 
 
-def test_a_value_that_no_message_holds_is_a_gap_at_its_key(server: Etcd, client: EtcdClient) -> None:
-    items = [(f"/bk/ledgers/{number:02d}", b"x" * (5 << 20 if number == 3 else 10)) for number in range(6)]
-    revision = server.load(items)
-    found = pages(client, revision)
-    assert held(found) == items[:3] + items[4:]
-    assert [gap for page in found for gap in page.gaps] == [
+def test_value_larger_than_a_message_is_a_gap_at_its_key(server: Etcd, client: EtcdClient) -> None:
+    key_values = [
+        (f"/bk/ledgers/{number:02d}", b"x" * (5 << 20 if number == 3 else 10)) for number in range(6)
+    ]
+    revision = server.load(key_values)
+    page_list = pages(client, revision)
+    assert page_values(page_list) == key_values[:3] + key_values[4:]
+    assert [gap for page in page_list for gap in page.gaps] == [
         ("/bk/ledgers/03", "its value does not fit in a message of 4194304 bytes")
     ]
 
@@ -95,13 +97,13 @@ def test_keys_are_counted_and_the_first_is_found_without_values(server: Etcd, cl
     assert client.operations["keys_read"] == 1
 
 
-def test_a_low_rate_makes_small_pages(server: Etcd, client: EtcdClient) -> None:
+def test_low_rate_limit_makes_small_pages(server: Etcd, client: EtcdClient) -> None:
     revision = server.load([(f"/bk/ledgers/{number:03d}", b"x") for number in range(100)])
-    found = pages(client, revision, StoreOptions(rate_limit=30))
-    assert [len(page.keys.names) for page in found] == [30, 30, 30, 10]
+    page_list = pages(client, revision, StoreOptions(rate_limit=30))
+    assert [len(page.keys.names) for page in page_list] == [30, 30, 30, 10]
 
 
-class Forgetful(EtcdClient):
+class MissingKeyClient(EtcdClient):
     """Leaves a key out of a page, as no etcd should."""
 
     def receive_answer(self, pending: object) -> EtcdAnswer:
@@ -112,15 +114,15 @@ class Forgetful(EtcdClient):
         return SimpleNamespace(range_request=range_request)
 
 
-def test_fewer_keys_than_were_counted_are_no_answer() -> None:
-    client = Forgetful(["127.0.0.1:1"], OPTIONS)
+def test_fewer_keys_than_the_count_are_an_error() -> None:
+    client = MissingKeyClient(["127.0.0.1:1"], OPTIONS)
     with pytest.raises(
         StoreError, match="received 2 keys from /bk/ledgers/ on, but etcd counts 3 at revision 7"
     ):
         pages(client, 7)
 
 
-def test_pages_keep_below_grpcs_own_limit() -> None:
+def test_target_page_size_is_half_the_grpc_message_limit() -> None:
     assert TARGET_PAGE_BYTES * 2 == MESSAGE_LIMIT == 4 << 20
 
 
@@ -128,33 +130,33 @@ def changed_since(reader: EtcdPages, end: bytes, revision: int, since: int) -> C
     return reader.receive_changes(reader.ask_for_changes(START, end, revision, since))
 
 
-def test_what_changed_comes_with_the_number_of_all_keys(server: Etcd, client: EtcdClient) -> None:
-    items = [(f"/bk/ledgers/{number:03d}", b"x") for number in range(100)]
-    since = server.load(items) + 1
+def test_changed_keys_are_returned_with_the_number_of_all_keys(server: Etcd, client: EtcdClient) -> None:
+    key_values = [(f"/bk/ledgers/{number:03d}", b"x") for number in range(100)]
+    since = server.load(key_values) + 1
     revision = server.load([("/bk/ledgers/007", b"y"), ("/bk/ledgers/~", b"z"), ("/bk/other", b"")])
     server.load([("/bk/ledgers/008", b"later")])
     changed = changed_since(EtcdPages(client, OPTIONS), END, revision, since)
     assert changed is not None
-    assert held(changed.pages) == [("/bk/ledgers/007", b"y"), ("/bk/ledgers/~", b"z")]
+    assert page_values(changed.pages) == [("/bk/ledgers/007", b"y"), ("/bk/ledgers/~", b"z")]
     assert changed.count == 101
     unchanged = changed_since(EtcdPages(client, OPTIONS), END, revision, revision + 1)
     assert unchanged is not None
-    assert (held(unchanged.pages), unchanged.count) == ([], 101)
+    assert (page_values(unchanged.pages), unchanged.count) == ([], 101)
 
 
-def test_of_more_changes_than_a_few_pages_hold_there_is_no_answer(server: Etcd, client: EtcdClient) -> None:
+def test_too_many_changes_give_no_answer(server: Etcd, client: EtcdClient) -> None:
     revision = server.load([(f"/bk/ledgers/{number:03d}", b"x") for number in range(13)])
     reader = EtcdPages(client, StoreOptions(rate_limit=3))
     assert changed_since(reader, END, revision, 1) is None
     changed = changed_since(reader, b"/bk/ledgers/012", revision, 1)
     assert changed is not None
-    assert len(held(changed.pages)) == 12
+    assert len(page_values(changed.pages)) == 12
 
 
-def test_names_come_without_values(server: Etcd, client: EtcdClient) -> None:
-    items = [(f"/bk/ledgers/{number:05d}", b"x" * 100) for number in range(MAX_PAGE_KEYS + 100)]
-    revision = server.load(items)
-    found = list(EtcdPages(client, OPTIONS).names(START, END, revision))
-    assert [name.decode() for keys in found for name in keys.names] == [path for path, _ in items]
-    assert [len(keys.names) for keys in found] == [MAX_PAGE_KEYS, 100]
-    assert {value for keys in found for value in keys.values} == {b""}
+def test_names_are_read_without_values(server: Etcd, client: EtcdClient) -> None:
+    key_values = [(f"/bk/ledgers/{number:05d}", b"x" * 100) for number in range(MAX_PAGE_KEYS + 100)]
+    revision = server.load(key_values)
+    key_pages = list(EtcdPages(client, OPTIONS).names(START, END, revision))
+    assert [name.decode() for keys in key_pages for name in keys.names] == [path for path, _ in key_values]
+    assert [len(keys.names) for keys in key_pages] == [MAX_PAGE_KEYS, 100]
+    assert {value for keys in key_pages for value in keys.values} == {b""}

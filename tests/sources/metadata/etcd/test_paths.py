@@ -25,13 +25,15 @@ from tests.sources.owners.pulsar_stores import owners, znodes
 LAYOUT = LayoutKind.HIERARCHICAL
 MARK = "/ledgers/underreplication/ledgers/0000/0000/0000/0007/urL0000000007"
 LOCK = "/ledgers/underreplication/locks/urL0000000007"
-Held = dict[str, bytes]
+ValuesByPath = dict[str, bytes]
 
 
-def values() -> Held:
+def values() -> ValuesByPath:
     """The corpus's values, with a mark and a lock besides."""
-    held = {node.path: node.data for node in znodes("managed-ledgers", "schemas", "ledgers") if node.data}
-    return held | {
+    node_values = {
+        node.path: node.data for node in znodes("managed-ledgers", "schemas", "ledgers") if node.data
+    }
+    return node_values | {
         MARK: b'replica: "b1:3181"\nctime: 5\n',
         LOCK: b"bookieId: h\n",
         "/ledgersX/00/0000/L0001": b"no",
@@ -42,61 +44,61 @@ class Stores(NamedTuple):
     """The three forms, and what they hold."""
 
     uris: tuple[str, ...]
-    held: Held
+    held: ValuesByPath
 
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
     folder = tmp_path_factory.mktemp("paths")
-    held = values()
+    contents = values()
     with running(folder / "etcd") as server:
         server.load([("/ledgers/00/0000/L0001", b"before")])
-        server.load([*held.items(), ("/ledgers/00/0000/L9999", b"gone")])
+        server.load([*contents.items(), ("/ledgers/00/0000/L9999", b"gone")])
         server.delete("/ledgers/00/0000/L9999")
         server.save(folder / "saved.db")
-        said = json.loads(server.ctl("get", "--prefix", "/", "-w", "json"))
-        (folder / "dump.jsonl").write_text("".join(line(each) for each in said["kvs"]))
+        response = json.loads(server.ctl("get", "--prefix", "/", "-w", "json"))
+        (folder / "dump.jsonl").write_text("".join(line(entry) for entry in response["kvs"]))
         yield Stores(
             (
                 f"metadata-store:etcd://{server.host}/ledgers",
                 f"metadata-store:etcd-snapshot://{folder / 'saved.db'}?root=/ledgers",
                 f"dump://{folder / 'dump.jsonl'}",
             ),
-            held,
+            contents,
         )
 
 
-def line(each: dict[str, object]) -> str:
+def line(entry: dict[str, object]) -> str:
     record = {
-        "path": base64.b64decode(str(each["key"])).decode(),
-        "key": each["key"], "data": each.get("value", ""),
-        "createRevision": each["create_revision"], "modRevision": each["mod_revision"],
-        "version": each["version"], "lease": 0,
+        "path": base64.b64decode(str(entry["key"])).decode(),
+        "key": entry["key"], "data": entry.get("value", ""),
+        "createRevision": entry["create_revision"], "modRevision": entry["mod_revision"],
+        "version": entry["version"], "lease": 0,
     }  # fmt: skip
     return json.dumps(record) + "\n"
 
 
-def read(store: MetadataStore, tree: Tree, wanted: int = 3) -> Held:
-    held: Held = {}
-    for part in store.parts(tree, LAYOUT, wanted):
+def read(store: MetadataStore, tree: Tree, part_count: int = 3) -> ValuesByPath:
+    contents: ValuesByPath = {}
+    for part in store.parts(tree, LAYOUT, part_count):
         for batch in store.read(part):
             assert not batch.gaps
             assert (batch.ctime == -1).all()
             for path, data in zip(batch.paths, batch.data, strict=True):
-                assert path not in held
-                held[path] = bytes(data)
-    return held
+                assert path not in contents
+                contents[path] = bytes(data)
+    return contents
 
 
 @pytest.mark.parametrize("form", range(3))
-def test_each_tree_is_what_lies_there(stores: Stores, form: int) -> None:
+def test_each_tree_contains_its_paths(stores: Stores, form: int) -> None:
     store = open_store(stores.uris[form])
     below = {path: data for path, data in stores.held.items() if path.startswith("/ledgers/")}
     cluster = store.cluster()
     for tree in (Tree.LEDGERS, Tree.MARKS):
-        wanted = {path: data for path, data in below.items() if tree_of(path[9:]) is tree}
-        assert wanted
-        assert read(store, tree) == wanted
+        expected = {path: data for path, data in below.items() if tree_of(path[9:]) is tree}
+        assert expected
+        assert read(store, tree) == expected
     own = {path: data for path, data in below.items() if tree_of(path[9:]) is None}
     assert {node.path: node.data for node in cluster.nodes.values()} == own
     assert choose_layout(store, cluster) == (LAYOUT, "LAYOUT says hierarchical")
@@ -106,7 +108,7 @@ def test_each_tree_is_what_lies_there(stores: Stores, form: int) -> None:
 
 
 @pytest.mark.parametrize("form", range(3))
-def test_owners_lie_beside_it(stores: Stores, form: int) -> None:
+def test_owner_trees_are_siblings_of_the_root(stores: Stores, form: int) -> None:
     store = open_store(stores.uris[form])
     assert isinstance(store, SiblingStore)
     store.cluster()
@@ -114,29 +116,29 @@ def test_owners_lie_beside_it(stores: Stores, form: int) -> None:
     store.close()
 
 
-def test_owners_of_a_snapshot_are_those_of_the_dump(stores: Stores) -> None:
+def test_owners_of_a_snapshot_equal_the_owners_of_the_dump(stores: Stores) -> None:
     snapshot = stores.uris[1].removeprefix("metadata-store:").partition("?")[0]
-    found = [
+    owner_rows = [
         sorted((str(row["path"]), row["kind"], row["ledger_id"]) for row in owners(uri) if row["path"])
         for uri in (f"pulsar:{snapshot}", f"pulsar:dump://{stores.uris[2].removeprefix('dump://')}")
     ]
-    assert found[0] == found[1]
-    assert len(found[0]) > 150
+    assert owner_rows[0] == owner_rows[1]
+    assert len(owner_rows[0]) > 150
     with pytest.raises(NoRootError, match="no key below"):
         open_store(f"{snapshot}?scope=/nothing").parts(Tree.WHOLE, LAYOUT, 1)
 
 
-def test_a_running_one_counts_its_ledgers_and_says_where_there_is_none(stores: Stores) -> None:
+def test_live_store_counts_its_ledgers_and_reports_a_missing_cluster(stores: Stores) -> None:
     options = StoreOptions()
     counted = count_ledgers(stores.uris[0], LAYOUT, options)
     ledgers = sum(tree_of(path[9:]) is Tree.LEDGERS for path in stores.held if path.startswith("/ledgers/"))
     assert (counted.ledgers, counted.is_exact) == (ledgers, False)
     with pytest.raises(StoreError, match="no BookKeeper cluster below /nothing"):
         open_store(stores.uris[0].replace("/ledgers", "/nothing")).cluster()
-    one = open_store(stores.uris[0])
-    assert isinstance(one, PathEtcdStore)
-    one.cluster()
-    (batch,) = one.read(one.part_of_path("/ledgers/00/0000/L0188"))
+    live_store = open_store(stores.uris[0])
+    assert isinstance(live_store, PathEtcdStore)
+    live_store.cluster()
+    (batch,) = live_store.read(live_store.part_of_path("/ledgers/00/0000/L0188"))
     assert list(batch.paths) == ["/ledgers/00/0000/L0188"]
 
 
@@ -163,11 +165,11 @@ transactions = st.lists(
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(transactions, st.integers(1, 5))
-def test_the_last_change_of_every_key_holds_in_a_snapshot(
-    tmp_path: Path, made: list[list[tuple[bytes, bytes | None]]], wanted: int
+def test_snapshot_has_the_last_change_of_every_key(
+    tmp_path: Path, change_lists: list[list[tuple[bytes, bytes | None]]], part_count: int
 ) -> None:
     history = History()
-    for changes in made:
+    for changes in change_lists:
         history.change(*changes)
     history.change((b"/ledgers/INSTANCEID", b"x"))
     (tmp_path / "saved.db").write_bytes(history.database())
@@ -176,10 +178,10 @@ def test_the_last_change_of_every_key_holds_in_a_snapshot(
     state = {key_text(name): record.value for name, record in history.state.items()}
     below = {path: data for path, data in state.items() if path.startswith("/ledgers/")}
     for tree in (Tree.LEDGERS, Tree.MARKS):
-        assert read(store, tree, wanted) == {
+        assert read(store, tree, part_count) == {
             path: data for path, data in below.items() if tree_of(path[9:]) is tree
         }
     own = {path[9:] for path in below if tree_of(path[9:]) is None}
     assert set(store.cluster().nodes) == own
     whole = open_store(f"etcd-snapshot://{tmp_path / 'saved.db'}?scope=/ledgers")
-    assert read(whole, Tree.WHOLE, wanted) == below
+    assert read(whole, Tree.WHOLE, part_count) == below

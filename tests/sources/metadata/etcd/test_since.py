@@ -22,13 +22,13 @@ from tests.sources.earlier_etcd import (
     GARBAGE,
     LONGER,
     OPEN,
-    kept,
+    comparable_rows,
     key,
-    opened,
-    since,
-    taken,
-    told,
-    whole,
+    open_etcd_store,
+    read_since,
+    read_whole,
+    reused_ledgers,
+    write_earlier_ledgers,
 )
 
 MESSAGE_BYTES = 30_000
@@ -47,8 +47,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
 LEDGERS = [key("", (bucket << 56) + number) for bucket in (0, 1, 127) for number in range(1, 6)]
 KEYS = [
     *LEDGERS,
-    key("", 7, of=1),
-    key("", -7, of=-1),
+    key("", 7, scope_id=1),
+    key("", -7, scope_id=-1),
     "/ledgers/",
     "/ledgers/0-0-0-0-1",
     "/ledgers/00000000-0000-0000-0100-000000000003/x",
@@ -71,11 +71,11 @@ def change(server: Etcd, path: str, value: bytes | str | None) -> None:
 
 
 def history(server: Etcd, scope: str) -> History:
-    store = opened(server, scope)
+    store = open_etcd_store(server, scope)
     store.cluster()
-    found = store.history()
+    store_history = store.history()
     store.close()
-    return found
+    return store_history
 
 
 @settings(max_examples=examples(20), deadline=None)
@@ -88,11 +88,11 @@ def history(server: Etcd, scope: str) -> History:
     st.sampled_from([1, 4]),
     st.booleans(),
 )
-def test_what_is_read_since_an_earlier_run_is_what_a_full_read_gives(
+def test_reading_against_an_earlier_run_equals_a_full_read(
     server: Etcd,
     odd: dict[str, bytes],
     steps: list[list[tuple[str, bytes | str | None]]],
-    wanted: int,
+    part_count: int,
     piece: int,
     page: int,
     in_flight: int,
@@ -105,94 +105,92 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_read_gives(
         patch.setattr("auditor.sources.metadata.earlier_ledgers.PIECE_ROWS", piece)
         patch.setattr("auditor.sources.metadata.etcd.pages.FIRST_PAGE_KEYS", page)
         patch.setattr("auditor.sources.metadata.etcd.client.MESSAGE_LIMIT", MESSAGE_BYTES)
-        store = opened(server, scope, in_flight=in_flight)
+        store = open_etcd_store(server, scope, in_flight=in_flight)
         store.cluster()
-        before, then = whole(store), store.history()
+        before, then = read_whole(store), store.history()
         for number, changes in enumerate(steps):
-            earlier = kept(Path(folder, str(number)), before, wanted)
+            earlier = write_earlier_ledgers(Path(folder, str(number)), before, part_count)
             for path, value in changes:
                 change(server, scope + path, value)
             if compacted:
                 server.compact(server.load([(f"{scope}/other", b"")]))
             store.cluster()
-            before, now = since(store, earlier, wanted), store.history()
-            assert told(before) == told(whole(store))
-            again = since(store, earlier, wanted, REREAD_LEDGERS)
-            assert told(again) == told(whole(store, columns=REREAD_LEDGERS))
-            assert now.continues(then)
-            then = now
+            before, current = read_since(store, earlier, part_count), store.history()
+            assert comparable_rows(before) == comparable_rows(read_whole(store))
+            again = read_since(store, earlier, part_count, REREAD_LEDGERS)
+            assert comparable_rows(again) == comparable_rows(read_whole(store, columns=REREAD_LEDGERS))
+            assert current.continues(then)
+            then = current
         store.close()
 
 
-def made(server: Etcd, scope: str, ledgers: range) -> EtcdStore:
+def make_store(server: Etcd, scope: str, ledgers: range) -> EtcdStore:
     """Ledgers in as many revisions."""
     server.load([(f"{scope}/layout", b"")])
     for ledger in ledgers:
         server.load([(key(scope, ledger), CLOSED)])
-    store = opened(server, scope)
+    store = open_etcd_store(server, scope)
     store.cluster()
     return store
 
 
-def test_only_what_has_changed_is_read_and_a_few_of_the_newest(
+def test_only_changed_ledgers_and_a_few_of_the_newest_are_read(
     server: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("auditor.sources.metadata.earlier_ledgers.PIECE_ROWS", 10)
-    store = made(server, "/few", range(40))
-    earlier = kept(tmp_path / "run", whole(store), 3)
+    store = make_store(server, "/few", range(40))
+    earlier = write_earlier_ledgers(tmp_path / "run", read_whole(store), 3)
     server.load([(key("/few", 3), OPEN), (key("/few", 100), OPEN)])
     server.delete(key("/few", 12))
     store.cluster()
     before = store.operations()
-    found = since(store, earlier, 3)
-    assert told(found) == told(whole(store))
+    table = read_since(store, earlier, 3)
+    assert comparable_rows(table) == comparable_rows(read_whole(store))
     # Files of 14, 14 and 12 rows: of each piece, of 10 or fewer, the newest are asked for again.
     newest = {7, 8, 9, 12, 13, 21, 22, 23, 26, 27, 35, 36, 37, 39}
-    assert {*range(40)} - taken(found) - {3, 12} <= newest
-    assert len(taken(found)) >= 24
+    assert {*range(40)} - reused_ledgers(table) - {3, 12} <= newest
+    assert len(reused_ledgers(table)) >= 24
     assert store.operations()["keys_read"] - before["keys_read"] < 40 + 40
-    assert found["path"].to_pylist() == sorted(found["path"].to_pylist())
+    assert table["path"].to_pylist() == sorted(table["path"].to_pylist())
     store.close()
 
 
-def test_nothing_is_listed_where_nothing_is_gone(server: Etcd, tmp_path: Path) -> None:
-    store = made(server, "/same", range(40))
-    earlier = kept(tmp_path / "run", whole(store))
+def test_keys_are_not_listed_if_none_were_deleted(server: Etcd, tmp_path: Path) -> None:
+    store = make_store(server, "/same", range(40))
+    earlier = write_earlier_ledgers(tmp_path / "run", read_whole(store))
     server.load([(key("/same", 5), OPEN)])
     store.cluster()
     before = store.operations()["keys_read"]
     # Files of 21 and 19 rows.
-    assert taken(since(store, earlier)) == {*range(15), *range(21, 35)} - {5}
+    assert reused_ledgers(read_since(store, earlier)) == {*range(15), *range(21, 35)} - {5}
     assert store.operations()["keys_read"] - before == 1 + 6 + 5
     store.close()
 
 
-def test_a_stray_key_has_its_neighbours_read_and_no_others(
+def test_stray_key_causes_a_reread_of_its_neighbours_only(
     server: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("auditor.sources.metadata.earlier_ledgers.PIECE_ROWS", 10)
     server.load([("/stray/ledgers/00000000-0000-0000-0000-00000000000z", b"")])
-    store = made(server, "/stray", range(40))
-    earlier = kept(tmp_path / "run", whole(store), 1)
+    store = make_store(server, "/stray", range(40))
+    earlier = write_earlier_ledgers(tmp_path / "run", read_whole(store), 1)
     assert not earlier.whole
     server.delete(key("/stray", 12))  # so that there are as many keys as rows
     store.cluster()
-    found = since(store, earlier)
-    assert told(found) == told(whole(store))
-    assert {row["path"][-1] for row in told(found) if row["status"] == "misplaced"} == {"z"}
-    assert not taken(found) & {*range(10, 20)}
-    assert taken(found) >= {*range(7), *range(20, 27), *range(30, 37)}
+    table = read_since(store, earlier)
+    assert comparable_rows(table) == comparable_rows(read_whole(store))
+    assert {row["path"][-1] for row in comparable_rows(table) if row["status"] == "misplaced"} == {"z"}
+    assert not reused_ledgers(table) & {*range(10, 20)}
+    assert reused_ledgers(table) >= {*range(7), *range(20, 27), *range(30, 37)}
     store.close()
 
 
 @settings(max_examples=2, deadline=None)
 @given(st.integers(1, 4), st.integers(0, 30))
-def test_a_restored_etcd_is_found_out_whatever_revision_it_has_reached(
-    server: Etcd, lost: int, anew: int
-) -> None:
+def test_restored_etcd_is_detected_at_any_revision(server: Etcd, lost: int, anew: int) -> None:
     scope = f"/restored{next(SCOPES)}"
     with tempfile.TemporaryDirectory() as folder:
-        made(server, scope, range(12)).close()
+        make_store(server, scope, range(12)).close()
         server.save(Path(folder, "snapshot.db"))
         for ledger in range(lost):
             server.load([(key(scope, ledger), OPEN)])
@@ -200,31 +198,31 @@ def test_a_restored_etcd_is_found_out_whatever_revision_it_has_reached(
         server.put_back(Path(folder, "snapshot.db"))
         for ledger in range(anew):
             server.load([(key(scope, ledger), LONGER)])
-        now = history(server, scope)
-    assert now.cluster == then.cluster, "nothing else tells them apart"
-    assert not now.continues(then)
+        current = history(server, scope)
+    assert current.cluster == then.cluster, "nothing else tells them apart"
+    assert not current.continues(then)
 
 
-def test_a_server_that_was_put_back_is_found_out_by_the_newest_of_what_it_forgot(
+def test_ledgers_lost_by_a_restored_etcd_are_read_again(
     server: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("auditor.sources.metadata.earlier_ledgers.PIECE_ROWS", 10)
-    store = made(server, "/back", range(0, 80, 2))
+    store = make_store(server, "/back", range(0, 80, 2))
     server.save(tmp_path / "snapshot.db")
     for ledger in (64, 66, 25, 27, 29):  # the last three are new
         server.load([(key("/back", ledger), OPEN)])
     store.cluster()
-    earlier, then = kept(tmp_path / "run", whole(store), 1), store.history()
+    earlier, then = write_earlier_ledgers(tmp_path / "run", read_whole(store), 1), store.history()
     store.close()
     server.put_back(tmp_path / "snapshot.db")
     for ledger in (22, 24, 64):  # at revisions that it had reached before
         server.load([(key("/back", ledger), LONGER)])
     server.load([("/back/other", b"")])
     server.load([("/back/other", b"")])
-    store = opened(server, "/back")
+    store = open_etcd_store(server, "/back")
     assert store.cluster().revision == then.revision
-    found = since(store, earlier)
-    assert told(found) == told(whole(store))
-    assert taken(found) >= {0, 2, 4, 34, 36, 38}
-    assert not taken(found) & {*range(20, 33)}
+    table = read_since(store, earlier)
+    assert comparable_rows(table) == comparable_rows(read_whole(store))
+    assert reused_ledgers(table) >= {0, 2, 4, 34, 36, 38}
+    assert not reused_ledgers(table) & {*range(20, 33)}
     store.close()

@@ -22,10 +22,10 @@ from auditor.sources.metadata.stores import open_store
 from tests.codecs.bbolt_writer import History, database, revision
 from tests.examples import examples
 from tests.servers.etcd import running
-from tests.sources.etcd_saved import SCOPE, Held, ledgers_of, nodes_of, unpacked
+from tests.sources.etcd_saved import SCOPE, KeysByPath, ledgers_of, nodes_of, unpack_file
 
 ROOT = "/bk"
-quick = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+property_settings = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def key(ledger: int, scope: int = 0) -> bytes:
@@ -37,15 +37,17 @@ def store_of(file: bytes, folder: Path, root: str = ROOT) -> MetadataStore:
     return open_store(f"etcd-snapshot://{folder / 'saved.db'}?scope={root}")
 
 
-def expected(history: History) -> tuple[Held, Held]:
+def expected(history: History) -> tuple[KeysByPath, KeysByPath]:
     """Ledgers, and the cluster's own keys, in the end."""
-    held = {
+    key_values = {
         etcd.key_text(name): (record.value, record.mod_revision, record.lease)
         for name, record in history.state.items()
     }
-    ledgers = {path: each for path, each in held.items() if path.startswith(f"{ROOT}/ledgers/")}
-    known = {path: each for path, each in held.items() if etcd.node_name(path[len(ROOT) + 1 :])}
-    return ledgers, known
+    ledgers = {path: value for path, value in key_values.items() if path.startswith(f"{ROOT}/ledgers/")}
+    cluster_keys = {
+        path: value for path, value in key_values.items() if etcd.node_name(path[len(ROOT) + 1 :])
+    }
+    return ledgers, cluster_keys
 
 
 names = st.one_of(
@@ -68,31 +70,31 @@ transactions = st.lists(
 )
 
 
-@quick
+@property_settings
 @given(transactions, st.integers(2, 6), st.booleans(), st.booleans(), st.integers(1, 5))
-def test_the_last_change_of_every_key_holds(
+def test_snapshot_has_the_last_change_of_every_key(
     tmp_path: Path,
-    made: list[list[tuple[bytes, bytes | None]]],
+    change_lists: list[list[tuple[bytes, bytes | None]]],
     per_branch: int,
     hashed: bool,
     inline: bool,
-    wanted: int,
+    part_count: int,
 ) -> None:
     history = History()
     history.change((b"/bk", b""))
-    for changes in made:
+    for changes in change_lists:
         history.change(*changes)
     history.change((b"/bk/instanceid", b"x"))
     file = history.database(per_branch=per_branch, hashed=hashed, inline=[b"key"] if inline else [b"meta"])
     store = store_of(file, tmp_path)
-    ledgers, known = expected(history)
-    held, gaps = ledgers_of(store, wanted)
-    assert (held, gaps) == (ledgers, [])
-    assert nodes_of(store) == known
+    ledgers, cluster_keys = expected(history)
+    tree_keys, gaps = ledgers_of(store, part_count)
+    assert (tree_keys, gaps) == (ledgers, [])
+    assert nodes_of(store) == cluster_keys
     assert store.cluster().position == f"revision {history.main}"
 
 
-def test_compaction_that_took_the_last_change_does_not_turn_time_back(tmp_path: Path) -> None:
+def test_compaction_of_the_last_change_keeps_the_latest_revision(tmp_path: Path) -> None:
     history = History()
     history.change((b"/bk", b""))
     marks = [
@@ -108,7 +110,7 @@ def test_compaction_that_took_the_last_change_does_not_turn_time_back(tmp_path: 
     assert any("may be later" in note for note in cluster.notes)
 
 
-def many(count: int = 400) -> History:
+def make_history(count: int = 400) -> History:
     """Ledgers made and closed, some deleted, ids counted, between them a registration that goes and comes."""
     history = History()
     history.change((b"/bk", b""), (b"/bk/layout", b"2\nx:0"), (b"/bk/cookies/b:1", b"cookie"))
@@ -124,18 +126,18 @@ def many(count: int = 400) -> History:
     return history
 
 
-def test_parts_are_about_as_many_as_wanted_and_small(tmp_path: Path) -> None:
-    history = many()
+def test_parts_have_about_the_requested_number_and_are_small(tmp_path: Path) -> None:
+    history = make_history()
     store = store_of(history.database(), tmp_path)
     parts = store.parts(Tree.LEDGERS, LayoutKind.ETCD, 8)
     assert 7 <= len(parts) <= 8
     assert all(len(pickle.dumps(part)) < 2_000 for part in parts)
-    other = open_store(store.uri)
-    held: Held = {}
+    task_store = open_store(store.uri)
+    tree_keys: KeysByPath = {}
     for part in pickle.loads(pickle.dumps(parts)):
-        for batch in other.read(part):
-            held |= dict.fromkeys(batch.paths, (b"", 0, 0))
-    assert set(held) == set(expected(history)[0])
+        for batch in task_store.read(part):
+            tree_keys |= dict.fromkeys(batch.paths, (b"", 0, 0))
+    assert set(tree_keys) == set(expected(history)[0])
 
 
 def read_all(store: MetadataStore, parts: list[Part]) -> None:
@@ -144,8 +146,8 @@ def read_all(store: MetadataStore, parts: list[Part]) -> None:
             pass
 
 
-def test_a_file_that_is_replaced_while_it_is_read_is_noticed(tmp_path: Path) -> None:
-    history = many()
+def test_file_replaced_during_the_read_is_an_error(tmp_path: Path) -> None:
+    history = make_history()
     store = store_of(history.database(), tmp_path)
     parts = store.parts(Tree.LEDGERS, LayoutKind.ETCD, 2)
     good = (tmp_path / "saved.db").read_bytes()
@@ -153,8 +155,8 @@ def test_a_file_that_is_replaced_while_it_is_read_is_noticed(tmp_path: Path) -> 
     assert isinstance(parts[0], LeavesPart)
     broken = bytearray(good)
     broken[int(parts[0].start[0]) + 20] ^= 0x10  # the first element of a leaf lies elsewhere now
-    for other in (history.database(transaction=8), good[:-1], bytes(broken), b""):
-        (tmp_path / "saved.db").write_bytes(other)
+    for content in (history.database(transaction=8), good[:-1], bytes(broken), b""):
+        (tmp_path / "saved.db").write_bytes(content)
         with pytest.raises(StoreError, match="changed while it was read"):
             read_all(store, parts)
     (tmp_path / "saved.db").unlink()
@@ -162,7 +164,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_noticed(tmp_path: Path) -> 
         list(store.read(parts[0]))
 
 
-def test_what_is_no_snapshot_is_refused_in_words(tmp_path: Path) -> None:
+def test_file_that_is_not_a_snapshot_is_an_error(tmp_path: Path) -> None:
     for file in (b"", b"x" * 100, bytes(20_000), database({b"other": [(b"a", b"b")]})):
         with pytest.raises(StoreError, match="is not a readable etcd snapshot"):
             store_of(file, tmp_path).cluster()
@@ -170,8 +172,8 @@ def test_what_is_no_snapshot_is_refused_in_words(tmp_path: Path) -> None:
         open_store(f"etcd-snapshot://{tmp_path}/none?scope=/bk").cluster()
 
 
-def test_a_file_without_its_hash_says_so(tmp_path: Path) -> None:
-    history = many(20)
+def test_file_without_a_hash_has_a_note(tmp_path: Path) -> None:
+    history = make_history(20)
     file = history.database(hashed=False)
     for copied in (file, file + bytes(1024 * 9)):  # etcd makes room before it writes
         cluster = store_of(copied, tmp_path).cluster()
@@ -183,28 +185,28 @@ def test_a_file_without_its_hash_says_so(tmp_path: Path) -> None:
     assert [path for path, _ in cluster.gaps] == [ROOT]
 
 
-def test_a_wrong_hash_makes_what_is_not_found_unknown_and_hides_nothing(tmp_path: Path) -> None:
-    history = many(50)
+def test_wrong_hash_is_a_gap_and_all_keys_are_read(tmp_path: Path) -> None:
+    history = make_history(50)
     file = bytearray(history.database())
     file[-1] ^= 1
     store = store_of(bytes(file), tmp_path)
-    held, gaps = ledgers_of(store)
-    assert held == expected(history)[0]
+    tree_keys, gaps = ledgers_of(store)
+    assert tree_keys == expected(history)[0]
     assert [path for path, _ in gaps] == [ROOT]
     assert "SHA-256" in gaps[0][1]
     assert store.cluster().gaps == tuple(gaps)
     assert any("SHA-256" in note for note in store.cluster().notes)
 
 
-def test_a_cut_file_says_so(tmp_path: Path) -> None:
-    file = unpacked("etcd-snapshot.db", tmp_path).read_bytes()
+def test_cut_file_is_reported(tmp_path: Path) -> None:
+    file = unpack_file("etcd-snapshot.db", tmp_path).read_bytes()
     whole = ledgers_of(store_of(file, tmp_path, SCOPE))[0]
     # Its last pages are free; the root of all buckets is page 10.
-    for left in (13 * 4096 - 1, 11 * 4096):
-        held, gaps = ledgers_of(store_of(file[:left], tmp_path, SCOPE))
-        assert held == whole
+    for size in (13 * 4096 - 1, 11 * 4096):
+        tree_keys, gaps = ledgers_of(store_of(file[:size], tmp_path, SCOPE))
+        assert tree_keys == whole
         assert [path for path, _ in gaps] == [SCOPE]
-        assert f"cut off: {left} of 53248 bytes are present" in gaps[0][1]
+        assert f"cut off: {size} of 53248 bytes are present" in gaps[0][1]
     with pytest.raises(StoreError, match="the file ends before the end of page 10"):
         ledgers_of(store_of(file[: 11 * 4096 - 1], tmp_path, SCOPE))
     # Only the hash is gone: the database is whole.
@@ -219,56 +221,60 @@ def leaf_pages(file: bytes) -> list[PageSpan]:
     return [leaf for leaf in leaves(data, meta, root) if isinstance(leaf, PageSpan)]
 
 
-def test_ledgers_changed_last_behind_a_lost_page_are_certain_and_those_before_are_not(tmp_path: Path) -> None:
-    history = many()
+def test_lost_page_makes_earlier_changes_unknown_and_keeps_later_changes(tmp_path: Path) -> None:
+    history = make_history()
     file = bytearray(history.database(hashed=False))
     pages = leaf_pages(bytes(file))
     lost = pages[len(pages) // 2]
-    found = elements(memoryview(bytes(file)), np.array([lost.start]), np.array([lost.end]))
-    revisions = [int.from_bytes(file[at : at + 8], "big") for at in found.key_offsets.tolist()]
+    page_elements = elements(memoryview(bytes(file)), np.array([lost.start]), np.array([lost.end]))
+    revisions = [
+        int.from_bytes(file[offset : offset + 8], "big") for offset in page_elements.key_offsets.tolist()
+    ]
     file[lost.start] ^= 0xFF  # the page's number
     ledgers, _ = expected(history)
     store = store_of(bytes(file), tmp_path)
-    held, gaps = ledgers_of(store)
-    assert held == {path: each for path, each in ledgers.items() if each[1] > max(revisions)}
+    tree_keys, gaps = ledgers_of(store)
+    assert tree_keys == {path: value for path, value in ledgers.items() if value[1] > max(revisions)}
     unsure = {path for path, _ in gaps}
     assert ROOT in unsure
-    before = {path for path, each in ledgers.items() if each[1] < min(revisions)}
+    before = {path for path, value in ledgers.items() if value[1] < min(revisions)}
     assert before <= unsure
     assert any(isinstance(part, GapsPart) for part in store.parts(Tree.LEDGERS, LayoutKind.ETCD, 2))
 
 
-def judged(file: bytes, folder: Path, whole: Held, nodes: Held, root: str) -> None:
+def check_damage_is_reported(
+    file: bytes, folder: Path, whole: KeysByPath, nodes: KeysByPath, root: str
+) -> None:
     """Either the same is read, or a typed error comes, or what differs is said to be unknown."""
     store = store_of(file, folder, root)
     try:
-        held, gaps = ledgers_of(store)
+        tree_keys, gaps = ledgers_of(store)
         cluster = nodes_of(store)
         unclear = {path for path, _ in (*gaps, *store.cluster().gaps)}
     except StoreError:
         return
     if root not in unclear:
-        differ = {path for path in whole.keys() | held.keys() if whole.get(path) != held.get(path)}
+        differ = {path for path in whole.keys() | tree_keys.keys() if whole.get(path) != tree_keys.get(path)}
         assert differ <= unclear
         assert {path for path in nodes if nodes[path] != cluster.get(path)} <= unclear
 
 
-@quick
+@property_settings
 @given(st.data())
 def test_damage_to_a_hashed_snapshot_of_a_real_server_is_never_silent(
     tmp_path: Path, data: st.DataObject
 ) -> None:
-    file = bytearray(unpacked("etcd-snapshot.db", tmp_path).read_bytes())
+    file = bytearray(unpack_file("etcd-snapshot.db", tmp_path).read_bytes())
     good = bytes(file)
     store = store_of(good, tmp_path, SCOPE)
     whole, nodes = ledgers_of(store)[0], nodes_of(store)
     for _ in range(data.draw(st.integers(1, 3))):
         file[data.draw(st.integers(0, len(file) - 1))] ^= data.draw(st.integers(1, 255))
-    judged(bytes(file), tmp_path, whole, nodes, SCOPE)
-    judged(good[: data.draw(st.integers(0, len(good)))], tmp_path, whole, nodes, SCOPE)
+    check_damage_is_reported(bytes(file), tmp_path, whole, nodes, SCOPE)
+    check_damage_is_reported(good[: data.draw(st.integers(0, len(good)))], tmp_path, whole, nodes, SCOPE)
 
 
-HISTORY = many(120)
+HISTORY = make_history(120)
 COPY = HISTORY.database(hashed=False)
 
 
@@ -282,8 +288,10 @@ def values(file: bytes) -> set[int]:
         assert root is not None
         for leaf in leaves(data, meta, root):
             assert isinstance(leaf, PageSpan)
-            found = elements(data, np.array([leaf.start]), np.array([leaf.end]))
-            for begin, end in zip(found.value_offsets.tolist(), found.value_ends.tolist(), strict=True):
+            page_elements = elements(data, np.array([leaf.start]), np.array([leaf.end]))
+            for begin, end in zip(
+                page_elements.value_offsets.tolist(), page_elements.value_ends.tolist(), strict=True
+            ):
                 inside |= set(range(begin, end))
     return inside
 
@@ -296,14 +304,14 @@ STRUCTURE = sorted(set(range(len(COPY))) - values(COPY))
 )
 @given(st.sampled_from(STRUCTURE), st.integers(1, 255))
 def test_damage_to_the_pages_of_a_copy_without_a_hash_is_never_silent(
-    tmp_path: Path, at: int, flip: int
+    tmp_path: Path, offset: int, flip: int
 ) -> None:
     file = bytearray(COPY)
-    file[at] ^= flip
-    judged(bytes(file), tmp_path, *expected(HISTORY), ROOT)
+    file[offset] ^= flip
+    check_damage_is_reported(bytes(file), tmp_path, *expected(HISTORY), ROOT)
 
 
-def test_a_real_servers_snapshot_and_its_own_file_are_read(tmp_path: Path) -> None:
+def test_real_snapshot_and_member_file_are_read(tmp_path: Path) -> None:
     saved, copied = tmp_path / "saved.db", tmp_path / "copied.db"
     with running(tmp_path / "server") as server:
         server.load([(ROOT, b""), (f"{ROOT}/instanceid", b"x")])
@@ -321,17 +329,19 @@ def test_a_real_servers_snapshot_and_its_own_file_are_read(tmp_path: Path) -> No
         server.ctl("defrag")
         server.ctl("snapshot", "save", str(tmp_path / "compacted.db"))
     shutil.copy(next((tmp_path / "server").rglob("member/snap/db")), copied)
-    wanted = dict.fromkeys(paths, b"open")
-    wanted |= {path: b"closed" + bytes(6000 if n % 500 == 0 else 50) for n, path in enumerate(paths[::2])}
+    expected_values = dict.fromkeys(paths, b"open")
+    expected_values |= {
+        path: b"closed" + bytes(6000 if n % 500 == 0 else 50) for n, path in enumerate(paths[::2])
+    }
     for path in paths[:5]:
-        del wanted[path]
-    wanted[paths[2]] = b"back"
+        del expected_values[path]
+    expected_values[paths[2]] = b"back"
     sizes = []
     for file in (saved, tmp_path / "compacted.db", copied):
         store = open_store(f"etcd-snapshot://{file}?scope={ROOT}")
-        held, gaps = ledgers_of(store, 5)
+        tree_keys, gaps = ledgers_of(store, 5)
         assert not gaps
-        assert {path: data for path, (data, _, _) in held.items()} == wanted
+        assert {path: data for path, (data, _, _) in tree_keys.items()} == expected_values
         assert store.cluster().position == f"revision {before}"
         assert store.cluster().nodes["INSTANCEID"].data == b"x"
         sizes.append(file.stat().st_size)

@@ -22,7 +22,7 @@ OPTIONS = StoreOptions(rate_limit=0, timeout_s=5)
 NAMES = [f"L{number:04d}" for number in range(10)]
 
 
-def filled(**options: Any) -> OxiaDouble:
+def make_double(**options: Any) -> OxiaDouble:
     double = OxiaDouble(**options)
     for name in NAMES:
         double.put(f"/ledgers/00/0000/{name}", name.encode())
@@ -30,7 +30,7 @@ def filled(**options: Any) -> OxiaDouble:
 
 
 @contextmanager
-def connected(
+def connect(
     double: OxiaDouble, options: StoreOptions = OPTIONS, namespace: str | None = None
 ) -> Iterator[OxiaClient]:
     client = OxiaClient([double.host], namespace or double.namespace, options, sleep=lambda _: None)
@@ -39,40 +39,40 @@ def connected(
 
 
 def scan(client: OxiaClient, path: str = "/ledgers/00/0000") -> list[str]:
-    found = [record.key for shard in client.shards() for record in client.ask(shard, ChildRecords(path))]
-    return sorted(key.decode().rpartition("/")[2] for key in found)
+    keys = [record.key for shard in client.shards() for record in client.ask(shard, ChildRecords(path))]
+    return sorted(key.decode().rpartition("/")[2] for key in keys)
 
 
 @pytest.mark.parametrize("service", [OLD, NEW])
 @pytest.mark.parametrize("shard_count", [1, 3])
-def test_both_names_of_the_service_and_any_number_of_shards_are_read(service: str, shard_count: int) -> None:
-    with filled(service=service, shard_count=shard_count).serving() as double, connected(double) as client:
+def test_both_service_names_and_any_number_of_shards_are_read(service: str, shard_count: int) -> None:
+    with make_double(service=service, shard_count=shard_count).serving() as double, connect(double) as client:
         assert scan(client) == NAMES
         assert client.service == service
         assert client.operations["records_read"] == len(NAMES)
         assert client.operations["retry"] == 0
 
 
-def test_single_records_are_found_in_whatever_shard_they_are() -> None:
+def test_single_records_are_found_in_any_shard() -> None:
     keys = (b"/ledgers/00/0000/L0003", b"/ledgers/none", b"/ledgers/00/0000/L0001")
-    with filled(shard_count=4).serving() as double, connected(double) as client:
+    with make_double(shard_count=4).serving() as double, connect(double) as client:
         answers = [client.ask(shard, RecordsByKey(keys)) for shard in client.shards()]
     values = [{record.value for record in column if record} for column in zip(*answers, strict=True)]
     assert values == [{b"L0003"}, set(), {b"L0001"}]
 
 
-def test_session_zero_is_a_session() -> None:
+def test_session_zero_makes_a_record_ephemeral() -> None:
     double = OxiaDouble()
     double.put("/ledgers/available/a", b"", session=0)
     double.put("/ledgers/available/b", b"")
-    with double.serving(), connected(double) as client:
-        found = client.ask(client.shards()[0], ChildRecords("/ledgers/available"))
-    assert [record.session for record in found] == [0, None]
-    assert [record.znode().ephemeral_owner for record in found] == [1, 0]
+    with double.serving(), connect(double) as client:
+        records = client.ask(client.shards()[0], ChildRecords("/ledgers/available"))
+    assert [record.session for record in records] == [0, None]
+    assert [record.znode().ephemeral_owner for record in records] == [1, 0]
 
 
-def test_a_shard_that_moved_is_asked_for_at_its_new_leader() -> None:
-    with filled(shard_count=2).serving(servers=2) as double, connected(double) as client:
+def test_moved_shard_is_read_from_its_new_leader() -> None:
+    with make_double(shard_count=2).serving(servers=2) as double, connect(double) as client:
         client.shards()
         double.leader_of[1] = 1
         assert scan(client) == NAMES
@@ -80,7 +80,7 @@ def test_a_shard_that_moved_is_asked_for_at_its_new_leader() -> None:
         assert double.called("GetShardAssignments") == 2
 
 
-def test_the_leader_that_an_error_names_is_asked_next() -> None:
+def test_leader_named_in_an_error_is_asked_next() -> None:
     def fault(method: str, number: int, context: Any) -> None:
         if method == "RangeScan" and double.calls[-1][0] == 0:
             facts = pb.OxiaErrorInfo(facts={"shard": "0", "leader": double.addresses[1]})
@@ -92,14 +92,14 @@ def test_the_leader_that_an_error_names_is_asked_next() -> None:
             double.leader_of[0] = 1
             context.abort(grpc.StatusCode.ABORTED, "oxia: node is not leader")
 
-    double = filled(service=NEW, fault=fault)
-    with double.serving(servers=2), connected(double) as client:
+    double = make_double(service=NEW, fault=fault)
+    with double.serving(servers=2), connect(double) as client:
         assert scan(client) == NAMES
         assert double.called("GetShardAssignments") == 1
         assert [server for server, method, _ in double.calls if method == "RangeScan"] == [0, 1]
 
 
-def test_an_answer_that_broke_off_is_asked_on_behind_its_last_record() -> None:
+def test_interrupted_scan_continues_after_its_last_record() -> None:
     broken: list[int] = []
 
     def fault(method: str, number: int, context: Any) -> None:
@@ -107,20 +107,20 @@ def test_an_answer_that_broke_off_is_asked_on_behind_its_last_record() -> None:
             broken.append(number)
             context.abort(grpc.StatusCode.UNAVAILABLE, "the leader is gone")
 
-    with filled(fault=fault).serving() as double, connected(double) as client:
+    with make_double(fault=fault).serving() as double, connect(double) as client:
         assert scan(client) == NAMES
         starts = [request.start for _, method, request in double.calls if method == "RangeScan"]
         assert starts == [b"/ledgers/00/0000/", b"/ledgers/00/0000/L0005\0"]
 
 
-def test_a_shard_without_a_leader_is_waited_for() -> None:
+def test_client_waits_for_a_leader_of_the_shard() -> None:
     def leaderless(shards: list[pb.OxiaShard]) -> list[pb.OxiaShard]:
         if double.called("GetShardAssignments") < 3:
             shards[0].leader = ""
         return shards
 
-    double = filled(assignments=leaderless, service=NEW)
-    with double.serving(), connected(double) as client:
+    double = make_double(assignments=leaderless, service=NEW)
+    with double.serving(), connect(double) as client:
         assert scan(client) == NAMES
 
 
@@ -132,10 +132,10 @@ def test_a_shard_without_a_leader_is_waited_for() -> None:
         ({"service": "etcdserverpb.KV"}, None, "no Oxia server answers there"),
     ],
 )
-def test_a_server_that_refuses_is_named_with_the_way_out(
+def test_refusing_server_is_reported_with_advice(
     options: dict[str, Any], namespace: str | None, words: str
 ) -> None:
-    with filled(**options).serving() as double, connected(double, namespace=namespace) as client:
+    with make_double(**options).serving() as double, connect(double, namespace=namespace) as client:
         with pytest.raises(StoreError, match=words) as raised:
             client.shards()
         assert double.host in str(raised.value)
@@ -149,22 +149,20 @@ def test_a_server_that_refuses_is_named_with_the_way_out(
         (grpc.StatusCode.UNAVAILABLE, "no way", "cannot reach 127.* leader of shard 0 .* no way"),
     ],
 )
-def test_a_leader_that_fails_for_good_ends_the_reading(
-    status: grpc.StatusCode, details: str, words: str
-) -> None:
+def test_leader_that_keeps_failing_is_an_error(status: grpc.StatusCode, details: str, words: str) -> None:
     def fault(method: str, number: int, context: Any) -> None:
         if method == "RangeScan":
             context.abort(status, details)
 
     with (
-        filled(fault=fault).serving() as double,
-        connected(double) as client,
+        make_double(fault=fault).serving() as double,
+        connect(double) as client,
         pytest.raises(StoreError, match=words),
     ):
         scan(client)
 
 
-def test_nobody_there_is_named_with_the_host() -> None:
+def test_unreachable_host_is_reported() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{free.getsockname()[1]}"
@@ -187,11 +185,11 @@ def cut(shards: list[pb.OxiaShard]) -> list[pb.OxiaShard]:
 
 
 @pytest.mark.parametrize("damage", [hole, overlap, cut, lambda shards: []])
-def test_shards_that_do_not_fit_together_are_not_read(damage: Any) -> None:
-    double = filled(shard_count=3, assignments=damage)
+def test_inconsistent_shards_are_an_error(damage: Any) -> None:
+    double = make_double(shard_count=3, assignments=damage)
     with (
         double.serving(),
-        connected(double) as client,
+        connect(double) as client,
         pytest.raises(StoreError, match=r"its shards (leave a gap or overlap|end at hash)"),
     ):
         client.shards()
@@ -212,7 +210,7 @@ def test_shards_that_do_not_fit_together_are_not_read(damage: Any) -> None:
         ("_scan", b"\xff\xff\xff", "no Oxia server answers there"),
     ],
 )
-def test_an_answer_that_does_not_belong_to_its_question_is_refused(
+def test_answer_that_does_not_match_its_request_is_an_error(
     method: str, message: Any, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(OxiaDouble, method, lambda self, request: iter([message]))
@@ -221,28 +219,30 @@ def test_an_answer_that_does_not_belong_to_its_question_is_refused(
         "_list": ChildKeys("/ledgers/00/0000"),
         "_read": RecordsByKey((b"/ledgers/a",)),
     }
-    with filled().serving() as double, connected(double) as client, pytest.raises(StoreError, match=words):
+    with make_double().serving() as double, connect(double) as client, pytest.raises(StoreError, match=words):
         client.ask(client.shards()[0], questions[method])
 
 
-def test_numbers_that_no_clock_says_stay_in_64_bits() -> None:
+def test_numbers_beyond_signed_64_bits_are_clamped() -> None:
     double = OxiaDouble()
     double.put("/ledgers/a", session=2**63 - 1)
     double.records[0][b"/ledgers/a"].created = 2**64 - 1
-    with double.serving(), connected(double) as client:
+    with double.serving(), connect(double) as client:
         [record] = client.ask(client.shards()[0], ChildRecords("/ledgers"))
     assert record.znode().ctime == record.znode().ephemeral_owner == 2**63 - 1
 
 
-def test_keys_that_are_no_text_are_read() -> None:
+def test_keys_that_are_not_text_are_read() -> None:
     double = OxiaDouble()
-    double.records[0][b"/ledgers/\xff"] = double.records[0][b"/ledgers"] = filled().records[0][b"/ledgers"]
-    with double.serving(), connected(double) as client:
+    double.records[0][b"/ledgers/\xff"] = double.records[0][b"/ledgers"] = make_double().records[0][
+        b"/ledgers"
+    ]
+    with double.serving(), connect(double) as client:
         [record] = client.ask(client.shards()[0], ChildRecords("/ledgers"))
     assert record.znode().path == "/ledgers/\\xff"
 
 
-def test_a_silent_server_is_given_up_after_the_time_out() -> None:
+def test_silent_server_is_given_up_after_the_timeout() -> None:
     def fault(method: str, number: int, context: Any) -> None:
         if method == "RangeScan":
             while context.is_active():
@@ -250,16 +250,16 @@ def test_a_silent_server_is_given_up_after_the_time_out() -> None:
 
     options = StoreOptions(rate_limit=0, timeout_s=0.2)
     with (
-        filled(fault=fault).serving() as double,
-        connected(double, options) as client,
+        make_double(fault=fault).serving() as double,
+        connect(double, options) as client,
         pytest.raises(StoreError, match=r"no answer within 0\.2 s; raise --timeout if it is slow"),
     ):
         scan(client)
 
 
-def test_records_and_calls_keep_to_the_rate() -> None:
+def test_records_and_calls_keep_to_the_rate_limit() -> None:
     waits: list[float] = []
-    with filled().serving() as double:
+    with make_double().serving() as double:
         options = StoreOptions(rate_limit=10, timeout_s=5)
         with closing(OxiaClient([double.host], double.namespace, options, waits.append)) as client:
             scan(client)
@@ -267,21 +267,19 @@ def test_records_and_calls_keep_to_the_rate() -> None:
     assert max(waits) > 1
 
 
-def test_a_token_of_the_credentials_file_lets_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_of_the_credentials_file_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OXIA_TOKEN", "secret")
     (tmp_path / "credentials.toml").write_text('[oxia]\ntoken_env = "OXIA_TOKEN"\n')
     options = StoreOptions(rate_limit=0, credentials=str(tmp_path / "credentials.toml"))
-    with filled(token="secret").serving() as double, connected(double, options) as client:
+    with make_double(token="secret").serving() as double, connect(double, options) as client:
         assert scan(client) == NAMES
 
 
-def test_a_token_that_no_header_can_have_is_not_repeated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_token_is_not_repeated_in_the_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OXIA_TOKEN", "secret\n")
     (tmp_path / "credentials.toml").write_text('[oxia]\ntoken_env = "OXIA_TOKEN"\n')
     options = StoreOptions(rate_limit=0, credentials=str(tmp_path / "credentials.toml"))
-    with filled().serving() as double, connected(double, options) as client:
+    with make_double().serving() as double, connect(double, options) as client:
         with pytest.raises(UsageError, match=r"oxia\.token: must not contain characters") as raised:
             client.shards()
         assert "secret" not in str(raised.value)

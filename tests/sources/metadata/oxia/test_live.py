@@ -46,7 +46,7 @@ LONG = "/ledgers/000/0000/0050/0000/L0000"
 ODD = ("/ledgers/00/0000/X12", "/ledgers/00/0000/L12", "/ledgers/notes/a", "/ledgers/00/0000/L0188/below")
 
 
-def filled(service: str = OLD, shard_count: int = 1) -> OxiaDouble:
+def make_double(service: str = OLD, shard_count: int = 1) -> OxiaDouble:
     """The corpus, with a mark, a lock, a long id, and names that no ledger has."""
     double = OxiaDouble(service=service, shard_count=shard_count)
     for node in znodes("managed-ledgers", "schemas", "ledgers"):
@@ -60,19 +60,21 @@ def filled(service: str = OLD, shard_count: int = 1) -> OxiaDouble:
     return double
 
 
-def held(double: OxiaDouble) -> dict[str, bytes]:
+def stored_values(double: OxiaDouble) -> dict[str, bytes]:
     return {key.decode(): record.value for shard in double.records for key, record in shard.items()}
 
 
-def read(store: MetadataStore, tree: Tree, layout: LayoutKind = LAYOUT, wanted: int = 3) -> dict[str, bytes]:
-    found: Counter[str] = Counter()
+def read(
+    store: MetadataStore, tree: Tree, layout: LayoutKind = LAYOUT, part_count: int = 3
+) -> dict[str, bytes]:
+    path_counts: Counter[str] = Counter()
     values: dict[str, bytes] = {}
-    for part in store.parts(tree, layout, wanted):
+    for part in store.parts(tree, layout, part_count):
         for batch in store.read(part):
             assert not batch.gaps
-            found.update(batch.paths)
+            path_counts.update(batch.paths)
             values |= dict(zip(batch.paths, map(bytes, batch.data), strict=True))
-    assert set(found.values()) <= {1}
+    assert set(path_counts.values()) <= {1}
     return values
 
 
@@ -91,18 +93,20 @@ def columns(store: MetadataStore, tree: Tree) -> list[tuple[object, ...]]:
 
 @pytest.fixture(scope="module", params=product([OLD, NEW], [1, 4]), ids=str)
 def double(request: pytest.FixtureRequest) -> Iterator[OxiaDouble]:
-    with filled(*request.param).serving() as serving:
+    with make_double(*request.param).serving() as serving:
         yield serving
 
 
-@pytest.mark.parametrize("wanted", [1, 3, 40])
-def test_each_tree_is_what_lies_there_and_each_record_is_in_one_part(double: OxiaDouble, wanted: int) -> None:
-    below = {path: data for path, data in held(double).items() if path.startswith("/ledgers/")}
+@pytest.mark.parametrize("part_count", [1, 3, 40])
+def test_each_tree_contains_its_paths_and_each_record_is_in_one_part(
+    double: OxiaDouble, part_count: int
+) -> None:
+    below = {path: data for path, data in stored_values(double).items() if path.startswith("/ledgers/")}
     with closing(open_store(double.uri(), OPTIONS)) as store:
         for tree in (Tree.LEDGERS, Tree.MARKS):
             expected = {path: data for path, data in below.items() if tree_of(path[9:]) is tree}
             assert expected
-            assert read(store, tree, wanted=wanted) == expected
+            assert read(store, tree, part_count=part_count) == expected
         cluster = store.cluster()
         own = {path: data for path, data in below.items() if tree_of(path[9:]) is None}
         assert {node.path: node.data for node in cluster.nodes.values()} == own
@@ -112,7 +116,7 @@ def test_each_tree_is_what_lies_there_and_each_record_is_in_one_part(double: Oxi
         assert is_live(double.uri())
 
 
-def test_a_flat_tree_is_cut_by_shards() -> None:
+def test_flat_tree_is_divided_by_shards() -> None:
     double = OxiaDouble(shard_count=4)
     for number in range(50):
         double.put(f"/ledgers/L{number:010d}", b"x")
@@ -120,65 +124,69 @@ def test_a_flat_tree_is_cut_by_shards() -> None:
     double.put("/ledgers/cookies/b:3181", b"c")
     with double.serving(), closing(open_store(double.uri(), OPTIONS)) as store:
         assert len(store.parts(Tree.LEDGERS, LayoutKind.FLAT, 9)) == 4
-        found = read(store, Tree.LEDGERS, LayoutKind.FLAT)
-        assert found == {
+        tree_values = read(store, Tree.LEDGERS, LayoutKind.FLAT)
+        assert tree_values == {
             path: data
-            for path, data in held(double).items()
+            for path, data in stored_values(double).items()
             if path.startswith("/ledgers/") and tree_of(path[9:]) is Tree.LEDGERS
         }
         assert (count_ledgers(double.uri(), LayoutKind.FLAT, OPTIONS)).ledgers == 51  # with the top of scopes
 
 
 def test_ledgers_are_counted_listed_and_shown(double: OxiaDouble) -> None:
-    ledgers = [item for item in list_ledgers(double.uri(), 0, OPTIONS) if isinstance(item, StoredLedger)]
+    ledgers = [entry for entry in list_ledgers(double.uri(), 0, OPTIONS) if isinstance(entry, StoredLedger)]
     paths = {
-        path for path in held(double) if path.startswith("/ledgers/0") and "/L" in path and len(path) > 20
+        path
+        for path in stored_values(double)
+        if path.startswith("/ledgers/0") and "/L" in path and len(path) > 20
     }
     assert {ledger.path for ledger in ledgers} == paths - {*ODD}
-    one = find_ledger(double.uri(), LedgerId(188), OPTIONS)
-    assert one.path == "/ledgers/00/0000/L0188"
-    assert one.metadata is not None
-    assert one.ctime == 1_000
+    found_ledger = find_ledger(double.uri(), LedgerId(188), OPTIONS)
+    assert found_ledger.path == "/ledgers/00/0000/L0188"
+    assert found_ledger.metadata is not None
+    assert found_ledger.ctime == 1_000
     with pytest.raises(UsageError, match="has no ledger 9999"):
         find_ledger(double.uri(), LedgerId(9999), OPTIONS)
     counted = count_ledgers(double.uri(), LAYOUT, OPTIONS)
     assert counted.ledgers >= len(ledgers)
 
 
-def test_owners_lie_beside_it_and_are_those_of_zookeeper(double: OxiaDouble, tmp_path: Path) -> None:
+def test_owner_trees_are_siblings_and_owners_equal_those_of_zookeeper(
+    double: OxiaDouble, tmp_path: Path
+) -> None:
     with closing(open_store(double.uri(), OPTIONS)) as store:
         assert isinstance(store, OxiaStore)
         cluster = store.cluster()
         assert (store.has_sibling("managed-ledgers"), store.has_sibling("managed")) == (True, False)
         assert sibling_value(store, "none") is None
         assert not has_pulsar_layout(store, cluster)
-    found = [
+    owner_rows = [
         sorted(
             (row["path"] or "", row["status"], row["kind"] or "", row["ledger_id"] or 0)
             for row in owners(uri)
         )
         for uri in (f"pulsar:{double.uri()}", f"pulsar:dump://{etcd_dump(tmp_path / 'owners.jsonl')}")
     ]
-    assert found[0] == found[1]
-    assert len(found[0]) > 150
+    assert owner_rows[0] == owner_rows[1]
+    assert len(owner_rows[0]) > 150
 
 
-def test_the_dump_of_it_is_the_store(double: OxiaDouble, tmp_path: Path) -> None:
+def test_oxia_dump_equals_the_live_store(double: OxiaDouble, tmp_path: Path) -> None:
     file = tmp_path / "oxia.jsonl"
-    wanted = SaveRequest(
+    save_request = SaveRequest(
         parse_metadata_uri(double.uri()), ("managed-ledgers", "schemas", "none"), True, OPTIONS
     )
     with new_file(file) as out:
-        summary = save(wanted, out)
+        summary = save(save_request, out)
     assert summary.unread_count == 0
-    assert summary.records == sum(not path.startswith("/ledgersX") for path in held(double))
+    assert summary.records == sum(not path.startswith("/ledgersX") for path in stored_values(double))
     with closing(open_store(double.uri(), OPTIONS)) as live, closing(open_store(f"dump://{file}")) as saved:
         assert live.cluster().nodes == saved.cluster().nodes
         for tree in (Tree.LEDGERS, Tree.MARKS):
             assert columns(live, tree) == columns(saved, tree)
 
 
-def test_changes_are_counted_apart_from_versions() -> None:
+def test_changes_are_counted_separately_from_versions() -> None:
     double = OxiaDouble()
     for _ in range(3):
         double.put("/ledgers/00/0000/L0001", b"x")
@@ -193,7 +201,7 @@ def test_changes_are_counted_apart_from_versions() -> None:
         assert store.cluster().nodes["idgen"].made == 5
 
 
-def test_what_moves_is_told_and_read_alone() -> None:
+def test_changed_ledgers_are_reported_and_can_be_read_alone() -> None:
     double = OxiaDouble(shard_count=3)
     for number in range(20):
         double.put(f"/ledgers/00/0000/L{number:04d}", b"x")
@@ -210,60 +218,60 @@ def test_what_moves_is_told_and_read_alone() -> None:
         moves = store.changed_ledgers()
         changed = ("/ledgers/00/0000/L0003", "/ledgers/00/0000/L0007", "/ledgers/00/0001/L0001")
         assert moves == LedgerChanges((*changed[:2], "/ledgers/00/0001", changed[2]))
-        found = [
+        changed_rows = [
             dict(zip(batch.paths, map(bytes, batch.data), strict=True))
             for part in store.parts_of_paths(changed, 2)
             for batch in store.read(part)
         ]
-        assert {path: data for rows in found for path, data in rows.items()} == {
+        assert {path: data for rows in changed_rows for path, data in rows.items()} == {
             changed[0]: b"y",
             changed[2]: b"new",
         }
         assert store.changed_ledgers().unknown_reason == "no watch was set before the first scan"
 
 
-def off(double: OxiaDouble) -> None:
+def disable_notifications(double: OxiaDouble) -> None:
     double.has_notifications = False
 
 
-def trimmed(double: OxiaDouble) -> None:
+def trim_log(double: OxiaDouble) -> None:
     double.put("/ledgers/a", b"y")
     double.put("/ledgers/a", b"z")
     double.log[0] = [entry for entry in double.log[0] if entry.offset != 2]
 
 
-def range_deleted(double: OxiaDouble) -> None:
+def delete_range(double: OxiaDouble) -> None:
     double.delete("/ledgers/a", kind=3)
 
 
-def made_anew(double: OxiaDouble) -> None:
+def clear_log(double: OxiaDouble) -> None:
     double.log[0].clear()
 
 
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (off, "notifications not enabled"),
-        (trimmed, "reports its log only from 3 on, no longer from 2"),
-        (range_deleted, "a range of records was deleted"),
-        (made_anew, "is shorter than before"),
+        (disable_notifications, "notifications not enabled"),
+        (trim_log, "reports its log only from 3 on, no longer from 2"),
+        (delete_range, "a range of records was deleted"),
+        (clear_log, "is shorter than before"),
     ],
 )
-def test_moves_that_nobody_tells_of_are_unknown(damage: object, words: str) -> None:
+def test_changes_without_a_complete_log_are_unknown(damage: object, words: str) -> None:
     double = OxiaDouble()
     double.put("/ledgers/a", b"x")
     with double.serving(), closing(open_store(double.uri(), OPTIONS)) as store:
         assert isinstance(store, WatchableStore)
-        if damage is off:
-            off(double)
+        if damage is disable_notifications:
+            disable_notifications(double)
         store.watch_ledgers()
         assert callable(damage)
         damage(double)
         assert words in str(store.changed_ledgers().unknown_reason)
 
 
-def test_other_shards_than_before_are_not_read() -> None:
-    with filled(shard_count=4).serving() as double, closing(open_store(double.uri(), OPTIONS)) as store:
+def test_changed_shards_are_an_error() -> None:
+    with make_double(shard_count=4).serving() as double, closing(open_store(double.uri(), OPTIONS)) as store:
         store.cluster()
         assert not store.has_lost_moment()
         parts = store.parts(Tree.LEDGERS, LAYOUT, 1)
@@ -276,7 +284,7 @@ def test_other_shards_than_before_are_not_read() -> None:
         assert store.has_lost_moment()
 
 
-def test_a_namespace_without_a_cluster_and_an_unknown_one_are_told_apart() -> None:
+def test_missing_cluster_and_unknown_namespace_have_different_errors() -> None:
     double = OxiaDouble()
     double.put("/managed-ledgers/a", b"x")
     with double.serving():
@@ -286,17 +294,17 @@ def test_a_namespace_without_a_cluster_and_an_unknown_one_are_told_apart() -> No
             for layout in (LAYOUT, LayoutKind.FLAT):
                 with pytest.raises(NoRootError):
                     store.parts(Tree.LEDGERS, layout, 1)
-        other = double.uri().replace("/bookkeeper", "/broker")
+        other_uri = double.uri().replace("/bookkeeper", "/broker")
         with (
-            closing(open_store(other, OPTIONS)) as store,
+            closing(open_store(other_uri, OPTIONS)) as store,
             pytest.raises(StoreError, match="no namespace broker"),
         ):
             store.cluster()
 
 
 @pytest.mark.parametrize(("service", "version"), [(OLD, "0.14 or earlier"), (NEW, "0.15 or later")])
-def test_a_server_tells_its_release_by_its_service(service: str, version: str) -> None:
-    with filled(service).serving() as double:
+def test_release_of_a_server_is_detected_by_its_service_name(service: str, version: str) -> None:
+    with make_double(service).serving() as double:
         # The namespace "default" is not there: that it says so is an answer too.
         [server] = probe_servers(double.uri(), OPTIONS)
     assert (server.is_reached, server.version) == (True, version)

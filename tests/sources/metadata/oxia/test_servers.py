@@ -22,13 +22,16 @@ from tests.sources.metadata.oxia.test_live import LAYOUT, LOCK, MARK, read
 from tests.sources.owners.pulsar_stores import etcd_dump, owners, znodes
 
 OPTIONS = StoreOptions(rate_limit=0, timeout_s=10)
-HUNDRED_THOUSAND = 100_000
+LEDGER_COUNT = 100_000
 
 
 def values() -> dict[str, bytes]:
     """The corpus, with a mark, a lock and a long id besides."""
-    held = {node.path: node.data for node in znodes("managed-ledgers", "schemas", "ledgers")}
-    return held | {MARK: b'replica: "b1:3181"\nctime: 5\n', "/ledgers/000/0000/0050/0000/L0000": b"long"}
+    node_values = {node.path: node.data for node in znodes("managed-ledgers", "schemas", "ledgers")}
+    return node_values | {
+        MARK: b'replica: "b1:3181"\nctime: 5\n',
+        "/ledgers/000/0000/0050/0000/L0000": b"long",
+    }
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oxia]:
         yield oxia
 
 
-def test_each_tree_is_what_lies_there(server: Oxia) -> None:
+def test_each_tree_contains_its_paths(server: Oxia) -> None:
     below = {
         path: data
         for path, data in (values() | {LOCK: b"bookieId: h\n"}).items()
@@ -56,16 +59,16 @@ def test_each_tree_is_what_lies_there(server: Oxia) -> None:
         assert cluster.gaps == ()
 
 
-def test_owners_are_those_of_zookeeper(server: Oxia, tmp_path: Path) -> None:
-    found = [
+def test_owners_equal_those_of_zookeeper(server: Oxia, tmp_path: Path) -> None:
+    owner_rows = [
         sorted(
             (row["path"] or "", row["status"], row["kind"] or "", row["ledger_id"] or 0)
             for row in owners(uri)
         )
         for uri in (f"pulsar:{server.uri}", f"pulsar:dump://{etcd_dump(tmp_path / 'owners.jsonl')}")
     ]
-    assert found[0] == found[1]
-    assert len(found[0]) > 150
+    assert owner_rows[0] == owner_rows[1]
+    assert len(owner_rows[0]) > 150
 
 
 def test_the_first_session_of_a_shard_makes_its_records_ephemeral(tmp_path: Path) -> None:
@@ -82,7 +85,7 @@ def test_the_first_session_of_a_shard_makes_its_records_ephemeral(tmp_path: Path
     }
 
 
-def test_what_moves_is_told(server: Oxia) -> None:
+def test_changed_ledgers_are_reported(server: Oxia) -> None:
     server.load([("/ledgers/11/0000/L0001", b"a"), ("/ledgers/11/0000/L0002", b"a")])
     with closing(open_store(server.uri, OPTIONS)) as store:
         assert isinstance(store, WatchableStore)
@@ -105,7 +108,7 @@ def test_what_moves_is_told(server: Oxia) -> None:
         assert "/ledgers/11/0000/L0001" not in rows
 
 
-def test_without_notifications_all_is_read_again(tmp_path: Path) -> None:
+def test_changes_are_unknown_without_notifications(tmp_path: Path) -> None:
     with running(tmp_path / "oxia", flags=["--notifications-enabled=false"]) as oxia:
         oxia.load([("/ledgers/cookies/b:1", b"c")])
         with closing(open_store(oxia.uri, OPTIONS)) as store:
@@ -117,18 +120,17 @@ def test_without_notifications_all_is_read_again(tmp_path: Path) -> None:
 def test_a_hundred_thousand_ledgers_are_each_read_once(tmp_path: Path) -> None:
     with running(tmp_path / "oxia", shards=2) as oxia:
         paths = [
-            f"/ledgers/{n // 10**8:02}/{n // 10**4 % 10**4:04}/L{n % 10**4:04}"
-            for n in range(HUNDRED_THOUSAND)
+            f"/ledgers/{n // 10**8:02}/{n // 10**4 % 10**4:04}/L{n % 10**4:04}" for n in range(LEDGER_COUNT)
         ]
         oxia.load((path, b"x" * 320) for path in paths)
         with closing(open_store(oxia.uri, OPTIONS)) as store:
-            found = read(store, Tree.LEDGERS, wanted=8)
-            assert {path for path, data in found.items() if data} == {*paths}
+            tree_values = read(store, Tree.LEDGERS, part_count=8)
+            assert {path for path, data in tree_values.items() if data} == {*paths}
         counted = count_ledgers(oxia.uri, LAYOUT, OPTIONS)
-        assert (counted.ledgers, counted.is_exact) == (HUNDRED_THOUSAND, False)
+        assert (counted.ledgers, counted.is_exact) == (LEDGER_COUNT, False)
 
 
-def test_a_shard_whose_leader_is_gone_is_read_from_the_next_one(tmp_path: Path) -> None:
+def test_shard_of_a_stopped_leader_is_read_from_the_next_leader(tmp_path: Path) -> None:
     names = {"bookkeeper": {"initialShardCount": 2}}
     with running_cluster(tmp_path / "oxia", servers=3, namespaces=names) as oxia:
         paths = [f"/ledgers/00/0000/L{n:04}" for n in range(3000)]
@@ -139,18 +141,18 @@ def test_a_shard_whose_leader_is_gone_is_read_from_the_next_one(tmp_path: Path) 
             lost = oxia.leaders()[shards[0].number]
             oxia.processes[lost].stop()
             oxia.wait_for_other_leader(lost)
-            found = [
+            keys = [
                 record.key.decode()
                 for shard in shards
                 for record in client.ask(shard, ChildRecords("/ledgers/00/0000"))
             ]
-            assert sorted(found) == paths
+            assert sorted(keys) == paths
             assert client.operations["retry"] > 0
         # A server that is no longer the leader says so.
-        other = next(server for server in oxia.servers if server != lost)
-        moved = oxia.leaders(other)
+        other_server = next(server for server in oxia.servers if server != lost)
+        moved = oxia.leaders(other_server)
         oxia.processes[lost].start()
-        client = OxiaClient([other], "bookkeeper", OPTIONS)
+        client = OxiaClient([other_server], "bookkeeper", OPTIONS)
         with closing(client):
             shards = client.shards()
             stale = {
@@ -175,7 +177,9 @@ def credentials(folder: Path, text: str) -> StoreOptions:
     return StoreOptions(rate_limit=0, timeout_s=10, credentials=str(file))
 
 
-def test_certificates_open_a_server_that_asks_for_them(files: Certificates, tmp_path: Path) -> None:
+def test_client_certificate_is_accepted_by_a_server_that_requires_it(
+    files: Certificates, tmp_path: Path
+) -> None:
     with running_cluster(tmp_path / "oxia", namespaces={"bookkeeper": {}}, tls=files) as oxia:
         oxia.load([("/ledgers/00/0000/L0001", b"x")])
         whole = f'[oxia.tls]\nca = "{files.ca}"\ncertificate = "{files.client}"\nkey = "{files.client_key}"\n'
@@ -198,11 +202,11 @@ def test_certificates_open_a_server_that_asks_for_them(files: Certificates, tmp_
                 store.cluster()
 
 
-def test_a_token_of_the_issuer_lets_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_of_the_issuer_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_issuer() as issuer:
         token = issuer.token("auditor")
-        asked = json.dumps({"allowedIssueURLs": issuer.url, "allowedAudiences": AUDIENCE})
-        flags = ["--auth-provider-name", "oidc", "--auth-provider-params", asked]
+        provider_params = json.dumps({"allowedIssueURLs": issuer.url, "allowedAudiences": AUDIENCE})
+        flags = ["--auth-provider-name", "oidc", "--auth-provider-params", provider_params]
         names: dict[str, dict[str, object]] = {"bookkeeper": {}}
         with running_cluster(tmp_path / "oxia", namespaces=names, token=token, flags=flags) as oxia:
             oxia.load([("/ledgers/00/0000/L0001", b"x")])
@@ -217,14 +221,16 @@ def test_a_token_of_the_issuer_lets_in(tmp_path: Path, monkeypatch: pytest.Monke
                 assert token[:40] not in str(raised.value)
 
 
-def test_a_plain_server_is_not_talked_to_with_tls(server: Oxia, files: Certificates, tmp_path: Path) -> None:
+def test_tls_section_for_a_server_without_tls_is_an_error(
+    server: Oxia, files: Certificates, tmp_path: Path
+) -> None:
     options = credentials(tmp_path, f'[oxia.tls]\nca = "{files.ca}"\n')
     words = r"the server does not use TLS; remove \[oxia.tls\]"
     with closing(open_store(server.uri, options)) as store, pytest.raises(StoreError, match=words):
         store.cluster()
 
 
-def test_the_namespace_and_the_release_are_told(server: Oxia) -> None:
+def test_namespace_and_release_of_a_server_are_checked(server: Oxia) -> None:
     check_reachable(server.uri, OPTIONS)
     [probed] = probe_servers(server.uri, OPTIONS)
     version = "0.15 or later" if OTHER_PROGRAM in os.environ else "0.14 or earlier"

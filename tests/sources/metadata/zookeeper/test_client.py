@@ -8,8 +8,8 @@ from auditor.sources.metadata.zookeeper.client import ZooKeeperReader
 from auditor.sources.metadata.zookeeper.session import Session
 from tests.syntax import syntax_nodes
 
-HOUSE = Path(auditor.__file__).parent
-ZOOKEEPER = HOUSE / "sources" / "metadata" / "zookeeper"
+PACKAGE = Path(auditor.__file__).parent
+ZOOKEEPER = PACKAGE / "sources" / "metadata" / "zookeeper"
 KAZOO_CALLS = {
     "get_async",  # reads
     "get_children_async",
@@ -26,7 +26,7 @@ KAZOO_CALLS = {
 }
 
 
-def used(module: Path) -> set[str]:
+def used_attributes(module: Path) -> set[str]:
     """Every attribute of a kazoo client that a module touches."""
     tree = ast.parse(module.read_text("utf-8"))
     return {
@@ -36,7 +36,7 @@ def used(module: Path) -> set[str]:
     }
 
 
-def imported(module: Path) -> set[str]:
+def kazoo_imports(module: Path) -> set[str]:
     """The modules of kazoo that a module imports from."""
     return {
         name
@@ -52,7 +52,7 @@ def imported(module: Path) -> set[str]:
     }
 
 
-def test_the_reader_offers_nothing_but_reads() -> None:
+def test_reader_has_only_read_methods() -> None:
     public = {name for name in vars(ZooKeeperReader) if not name.startswith("_")}
     assert public == {"data", "children", "last_zxid", "require_zxid", "sync_with_leader", "close"}
     public = {name for name in vars(Session) if not name.startswith("_")}
@@ -62,15 +62,17 @@ def test_the_reader_offers_nothing_but_reads() -> None:
     }
 
 
-def test_of_the_client_library_only_reads_are_used() -> None:
-    assert used(ZOOKEEPER / "session.py") == KAZOO_CALLS
-    assert used(ZOOKEEPER / "client.py") == set()
+def test_session_uses_only_the_listed_kazoo_methods() -> None:
+    assert used_attributes(ZOOKEEPER / "session.py") == KAZOO_CALLS
+    assert used_attributes(ZOOKEEPER / "client.py") == set()
 
 
-def test_no_other_module_touches_the_client_library() -> None:
-    found = {str(module.relative_to(HOUSE)): imported(module) for module in HOUSE.rglob("*.py")}
-    assert {module: names for module, names in found.items() if names} == {
-        "sources/metadata/zookeeper/session.py": found["sources/metadata/zookeeper/session.py"],
+def test_no_other_module_imports_kazoo() -> None:
+    imports_by_module = {
+        str(module.relative_to(PACKAGE)): kazoo_imports(module) for module in PACKAGE.rglob("*.py")
+    }
+    assert {module: names for module, names in imports_by_module.items() if names} == {
+        "sources/metadata/zookeeper/session.py": imports_by_module["sources/metadata/zookeeper/session.py"],
         "sources/metadata/zookeeper/client.py": {"kazoo.exceptions"},
         "sources/metadata/zookeeper/tree.py": {"kazoo.exceptions"},
         # The server that comes with the program: it is filled before anything is audited.

@@ -50,7 +50,7 @@ def server(answer: bytes, handshake: bytes = HANDSHAKE) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_garbage_is_a_store_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+def test_invalid_answer_is_a_store_error(tmp_path: Path, name: str) -> None:
     conf = tmp_path / "conf.toml"
     conf.write_text("timeout = 1\n")
     with server(ANSWERS[name]) as port:
@@ -62,7 +62,7 @@ def test_garbage_is_a_store_that_cannot_be_read(tmp_path: Path, name: str) -> No
     assert f"127.0.0.1:{port}" in line
 
 
-def test_garbage_in_the_handshake_is_a_store_that_cannot_be_read(tmp_path: Path) -> None:
+def test_invalid_handshake_is_a_store_error(tmp_path: Path) -> None:
     conf = tmp_path / "conf.toml"
     conf.write_text("timeout = 1\n")
     with server(b"", struct.pack("!iq", 8, -1)) as port:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.store import MetadataStore, StoreOptions, Tree, Znode
 from auditor.sources.metadata.stores import open_store
 
-Reading = Callable[[MetadataStore, LayoutKind, int], dict[str, tuple[Any, ...]]]
+ReadStore = Callable[[MetadataStore, LayoutKind, int], dict[str, tuple[Any, ...]]]
 BOTH_FORMS = [0, 1, 9_999, 10_000, 12_345, 2_147_483_646]
 LONG_FORMS = [2_147_483_647, 4_294_967_296, 9_999_999_999, 2**63 - 1]
 SCOPED = [LedgerId(0, scope=1), LedgerId(9_999, scope=-1), LedgerId(-2, scope=2**63 - 1)]
@@ -60,20 +61,20 @@ def test_a_live_read_equals_the_dump_of_the_same_cluster(
     copy_of: Callable[[str], Path],
     expected_of: Callable[[str], dict[str, Any]],
     layout_of: Callable[[str], LayoutKind],
-    held_by: Reading,
+    held_by: ReadStore,
 ) -> None:
     with EmbeddedZooKeeper(copy_of(corpus)) as server:
-        for wanted in (1, 5):
+        for part_count in (1, 5):
             store = open_store(
                 f"zk://{server.hosts}/ledgers", StoreOptions(rate_limit=0, batch=7, in_flight=3)
             )
-            assert held_by(store, layout_of(corpus), wanted) == expected_of(corpus)
+            assert held_by(store, layout_of(corpus), part_count) == expected_of(corpus)
             kinds = {"connect", "sync", "multi_read", "znodes_read", "znodes_listed"}
             assert set(store.operations()) == kinds
             store.close()
 
 
-def test_the_scan_time_is_the_clock_but_never_before_what_was_read(
+def test_scan_time_is_the_clock_or_the_newest_znode_time_if_later(
     copy_of: Callable[[str], Path],
 ) -> None:
     from auditor.sources.metadata.uri import parse_metadata_uri
@@ -81,19 +82,19 @@ def test_the_scan_time_is_the_clock_but_never_before_what_was_read(
 
     with EmbeddedZooKeeper(copy_of("flat-v1")) as server:
         uri = f"zk://{server.hosts}/ledgers"
-        for now in (5, 2_000_000_000_000):
-            store = ZooKeeperStore(parse_metadata_uri(uri), StoreOptions(), clock=lambda now=now: now)  # type: ignore[misc]
+        for now_ms in (5, 2_000_000_000_000):
+            store = ZooKeeperStore(parse_metadata_uri(uri), StoreOptions(), clock=repeat(now_ms).__next__)
             cluster = store.cluster()
             newest = max(max(node.ctime, node.mtime) for node in cluster.nodes.values())
-            assert cluster.scan_time == max(now, newest)
+            assert cluster.scan_time == max(now_ms, newest)
             assert int(cluster.position, 16) > 0
             store.close()
 
 
 @pytest.mark.parametrize("layout", list(TO_PATH))
-@pytest.mark.parametrize("wanted", [1, 3])
-def test_all_layouts_are_read_whole_with_their_malformed_names(
-    layout: LayoutKind, wanted: int, server: EmbeddedZooKeeper, held_by: Reading
+@pytest.mark.parametrize("part_count", [1, 3])
+def test_all_layouts_are_read_completely_with_malformed_names(
+    layout: LayoutKind, part_count: int, server: EmbeddedZooKeeper, held_by: ReadStore
 ) -> None:
     ids = BOTH_FORMS + ([] if layout is LayoutKind.LEGACY_HIERARCHICAL else LONG_FORMS)
     written = {f"/bk/{TO_PATH[layout](ledger_id)}": b"%d" % ledger_id for ledger_id in ids}
@@ -106,13 +107,13 @@ def test_all_layouts_are_read_whole_with_their_malformed_names(
     written |= {"/bk/underreplication/ledgers/urL7": b"", "/bk/underreplication/locks/urL0000000001": b"l"}
     server.load(znode(path, data) for path, data in written.items())
     store = open_store(f"zk://{server.hosts}/bk", StoreOptions(rate_limit=0))
-    held = held_by(store, layout, wanted)
+    znodes = held_by(store, layout, part_count)
     store.close()
-    assert {path: held[path][0] for path in written} == written
-    assert all("/".join(path.split("/")[:-1]) in {"/bk", *held} for path in held)
+    assert {path: znodes[path][0] for path in written} == written
+    assert all("/".join(path.split("/")[:-1]) in {"/bk", *znodes} for path in znodes)
 
 
-def test_parts_are_about_as_many_as_wanted_and_small(server: EmbeddedZooKeeper) -> None:
+def test_parts_have_the_requested_number_and_are_small(server: EmbeddedZooKeeper) -> None:
     server.load(znode(f"/bk/{LONG_HIERARCHICAL.to_path(2**33 + n * 10_000)}") for n in range(200))
     store = open_store(f"zk://{server.hosts}/bk")
     parts = store.parts(Tree.LEDGERS, LayoutKind.LONG_HIERARCHICAL, 8)
@@ -125,7 +126,7 @@ def test_parts_are_about_as_many_as_wanted_and_small(server: EmbeddedZooKeeper) 
     store.close()
 
 
-def test_a_tree_of_one_scope_is_divided_down_to_where_it_branches(server: EmbeddedZooKeeper) -> None:
+def test_tree_of_one_scope_is_divided_at_its_branches(server: EmbeddedZooKeeper) -> None:
     ledgers = [LedgerId(n << 16, scope=-5) for n in range(60)]
     server.load(znode(f"/bk/{ledger_path.to_scope_id_path(ledger)}") for ledger in ledgers)
     store = open_store(f"zk://{server.hosts}/bk")
@@ -147,7 +148,7 @@ def test_a_task_opens_its_own_connection(server: EmbeddedZooKeeper) -> None:
     task.close()
 
 
-def test_a_znode_larger_than_most_and_one_of_many_children(server: EmbeddedZooKeeper) -> None:
+def test_large_znode_and_many_children_are_read(server: EmbeddedZooKeeper) -> None:
     server.load([znode("/bk/00/0000/L0000", bytes(900_000))])
     server.load(znode(f"/bk/00/0000/L{n:04}", bytes(10)) for n in range(1, 3000))
     store = open_store(f"zk://{server.hosts}/bk", StoreOptions(rate_limit=0))
@@ -158,7 +159,7 @@ def test_a_znode_larger_than_most_and_one_of_many_children(server: EmbeddedZooKe
     assert read["/bk/00/0000/L0000"] == bytes(900_000)
 
 
-def test_the_rate_limit_holds(server: EmbeddedZooKeeper) -> None:
+def test_rate_limit_applies_to_reading(server: EmbeddedZooKeeper) -> None:
     server.load(znode(f"/bk/00/0000/L{n:04}") for n in range(600))
     store = open_store(f"zk://{server.hosts}/bk", StoreOptions(rate_limit=400, batch=50))
     (part,) = store.parts(Tree.LEDGERS, LayoutKind.HIERARCHICAL, 1)
@@ -168,7 +169,7 @@ def test_the_rate_limit_holds(server: EmbeddedZooKeeper) -> None:
     store.close()
 
 
-def test_what_may_not_be_read_is_a_gap_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_unreadable_znode_is_a_gap_and_the_other_znodes_are_read(tmp_path: Path) -> None:
     from kazoo.security import make_digest_acl
 
     # A server of its own: nobody may take such rights back.
@@ -191,7 +192,7 @@ def test_what_may_not_be_read_is_a_gap_and_the_rest_is_read(tmp_path: Path) -> N
         store.close()
 
 
-def test_no_root_and_no_server_are_store_errors_that_name_the_hosts(server: EmbeddedZooKeeper) -> None:
+def test_missing_root_and_unreachable_server_are_errors_with_the_hosts(server: EmbeddedZooKeeper) -> None:
     store = open_store(f"zk://{server.hosts}/nothing/here")
     with pytest.raises(StoreError, match=rf"/nothing/here .*{server.hosts}"):
         store.cluster()
@@ -208,9 +209,7 @@ def test_no_root_and_no_server_are_store_errors_that_name_the_hosts(server: Embe
         assert time.monotonic() - begin < 5
 
 
-def test_no_log_at_any_level_shows_what_a_znode_holds(
-    server: EmbeddedZooKeeper, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_log_level_shows_znode_data(server: EmbeddedZooKeeper, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(1)
     server.load([znode("/bk/00/0000/L0001", b"a-password")])
     store = open_store(f"zk://{server.hosts}/bk")
@@ -231,7 +230,7 @@ def frames(connection: socket.socket) -> Iterator[bytes]:
 
 
 @contextmanager
-def in_front_of(server: EmbeddedZooKeeper, answer: Callable[[bytes], bytes | None]) -> Iterator[str]:
+def run_proxy(server: EmbeddedZooKeeper, answer: Callable[[bytes], bytes | None]) -> Iterator[str]:
     """A proxy; where ``answer`` gives bytes for a client's frame, it sends those and ends the connection."""
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -245,7 +244,7 @@ def in_front_of(server: EmbeddedZooKeeper, answer: Callable[[bytes], bytes | Non
                     return
                 upstream.sendall(frame)
 
-    def back(client: socket.socket, upstream: socket.socket) -> None:
+    def pump_back(client: socket.socket, upstream: socket.socket) -> None:
         with suppress(OSError):
             while chunk := upstream.recv(1 << 16):
                 client.sendall(chunk)
@@ -255,7 +254,7 @@ def in_front_of(server: EmbeddedZooKeeper, answer: Callable[[bytes], bytes | Non
             while True:
                 client, _ = listener.accept()
                 upstream = socket.create_connection(("127.0.0.1", server.port))
-                for work in (pump, back):
+                for work in (pump, pump_back):
                     threading.Thread(target=work, args=(client, upstream), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
@@ -263,8 +262,8 @@ def in_front_of(server: EmbeddedZooKeeper, answer: Callable[[bytes], bytes | Non
     listener.close()
 
 
-def test_a_server_without_multi_read_is_read_one_by_one(
-    copy_of: Callable[[str], Path], expected_of: Callable[[str], dict[str, Any]], held_by: Reading
+def test_server_without_multi_read_is_read_by_single_requests(
+    copy_of: Callable[[str], Path], expected_of: Callable[[str], dict[str, Any]], held_by: ReadStore
 ) -> None:
     def unimplemented(frame: bytes) -> bytes | None:
         # What a server before 3.6 does with a type that it does not know: error -6 and the session's end.
@@ -273,7 +272,7 @@ def test_a_server_without_multi_read_is_read_one_by_one(
 
     with (
         EmbeddedZooKeeper(copy_of("interleaved-hier")) as server,
-        in_front_of(server, unimplemented) as hosts,
+        run_proxy(server, unimplemented) as hosts,
     ):
         store = open_store(f"zk://{hosts}/ledgers", StoreOptions(rate_limit=0))
         assert held_by(store, LayoutKind.HIERARCHICAL, 3) == expected_of("interleaved-hier")
@@ -283,7 +282,7 @@ def test_a_server_without_multi_read_is_read_one_by_one(
         store.close()
 
 
-def test_a_connection_that_breaks_is_opened_again_and_nothing_is_lost(server: EmbeddedZooKeeper) -> None:
+def test_broken_connection_is_reopened_and_no_znode_is_lost(server: EmbeddedZooKeeper) -> None:
     server.load(znode(f"/bk/00/0000/L{n:04}") for n in range(500))
     broken: list[bytes] = []
 
@@ -293,7 +292,7 @@ def test_a_connection_that_breaks_is_opened_again_and_nothing_is_lost(server: Em
             return b""
         return None
 
-    with in_front_of(server, breaking) as hosts:
+    with run_proxy(server, breaking) as hosts:
         store = open_store(f"zk://{hosts}/bk", StoreOptions(rate_limit=0, batch=50))
         (part,) = store.parts(Tree.LEDGERS, LayoutKind.HIERARCHICAL, 1)
         batches = list(store.read(part))
@@ -305,13 +304,13 @@ def test_a_connection_that_breaks_is_opened_again_and_nothing_is_lost(server: Em
     assert not [gap for batch in batches for gap in batch.gaps]
 
 
-def test_one_znode_that_breaks_the_connection_each_time_is_a_gap(server: EmbeddedZooKeeper) -> None:
+def test_znode_that_breaks_every_connection_is_a_gap(server: EmbeddedZooKeeper) -> None:
     server.load(znode(f"/bk/00/0000/L{n:04}") for n in range(60))
 
     def breaking(frame: bytes) -> bytes | None:
         return b"" if struct.unpack_from("!i", frame, 8)[0] == 22 and b"L0030" in frame else None
 
-    with in_front_of(server, breaking) as hosts:
+    with run_proxy(server, breaking) as hosts:
         store = open_store(f"zk://{hosts}/bk", StoreOptions(rate_limit=0, batch=30))
         (part,) = store.parts(Tree.LEDGERS, LayoutKind.HIERARCHICAL, 1)
         batches = list(store.read(part))

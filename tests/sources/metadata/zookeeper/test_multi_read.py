@@ -36,44 +36,50 @@ answers = st.one_of(
 )
 
 
-def encoded(answer: NodeData | list[str] | int) -> bytes:
+def encode(answer: NodeData | list[str] | int) -> bytes:
     if isinstance(answer, int):
         return HEADER.pack(-1, 0, answer) + struct.pack("!i", answer)
     if isinstance(answer, list):
         names = [name.encode() for name in answer]
-        return HEADER.pack(8, 0, 0) + struct.pack("!i", len(names)) + b"".join(sized(name) for name in names)
-    return HEADER.pack(4, 0, 0) + sized(answer.data) + STAT.pack(*answer.stat)
+        return (
+            HEADER.pack(8, 0, 0)
+            + struct.pack("!i", len(names))
+            + b"".join(with_length(name) for name in names)
+        )
+    return HEADER.pack(4, 0, 0) + with_length(answer.data) + STAT.pack(*answer.stat)
 
 
-def sized(data: bytes) -> bytes:
+def with_length(data: bytes) -> bytes:
     return struct.pack("!i", len(data)) + data
 
 
-def test_we_ask_as_the_servers_own_client_does() -> None:
+def test_golden_request_and_response_are_encoded_and_decoded() -> None:
     request = MultiRead(Operation.GET_DATA, ["/zookeeper/quota", "/none"])
     assert request.serialize() == bytes.fromhex(GOLDEN_REQUEST)
     assert request.deserialize(bytes.fromhex(GOLDEN_RESPONSE), 0) == [NodeData(b"", Stat(*[0] * 11)), -101]
 
 
 @given(st.lists(answers, max_size=6), st.binary(max_size=8))
-def test_every_answer_is_read_back_at_any_offset(
-    told: list[NodeData | list[str] | int], before: bytes
+def test_every_answer_is_decoded_at_any_offset(
+    expected: list[NodeData | list[str] | int], before: bytes
 ) -> None:
-    response = before + b"".join(map(encoded, told)) + END
-    assert MultiRead(Operation.GET_DATA, ["/x"] * len(told)).deserialize(response, len(before)) == told
+    response = before + b"".join(map(encode, expected)) + END
+    assert (
+        MultiRead(Operation.GET_DATA, ["/x"] * len(expected)).deserialize(response, len(before)) == expected
+    )
 
 
 @given(st.lists(answers, min_size=1, max_size=4), st.data())
-def test_a_cut_response_is_refused(told: list[NodeData | list[str] | int], data: st.DataObject) -> None:
-    response = b"".join(map(encoded, told)) + END
+def test_cut_response_is_an_error(expected: list[NodeData | list[str] | int], data: st.DataObject) -> None:
+    response = b"".join(map(encode, expected)) + END
     cut = response[: data.draw(st.integers(0, len(response) - len(END)))]
     with pytest.raises(DecodeError) as damage:
-        MultiRead(Operation.GET_DATA, ["/x"] * len(told)).deserialize(cut, 0)
+        MultiRead(Operation.GET_DATA, ["/x"] * len(expected)).deserialize(cut, 0)
     assert 0 <= damage.value.offset <= len(cut)
 
 
 @given(st.binary(max_size=200))
-def test_hostile_bytes_are_refused_or_read(noise: bytes) -> None:
+def test_random_bytes_are_rejected_or_decoded(noise: bytes) -> None:
     try:
         read = MultiRead(Operation.GET_DATA, ["/x"]).deserialize(noise, 0)
     except DecodeError:
@@ -84,18 +90,20 @@ def test_hostile_bytes_are_refused_or_read(noise: bytes) -> None:
 @pytest.mark.parametrize(
     ("damaged", "offset"),
     [
-        pytest.param(encoded(-101) + END, 13, id="one answer too few"),
-        pytest.param(HEADER.pack(77, 0, 0) + sized(b""), 9, id="an unknown type"),
+        pytest.param(encode(-101) + END, 13, id="one answer too few"),
+        pytest.param(HEADER.pack(77, 0, 0) + with_length(b""), 9, id="an unknown type"),
         pytest.param(
             HEADER.pack(4, 0, 0) + struct.pack("!i", 2**31 - 1), 9, id="data longer than the response"
         ),
         pytest.param(HEADER.pack(8, 0, 0) + struct.pack("!ii", 2**31 - 1, 2**31 - 1), 9, id="a huge count"),
         pytest.param(
-            HEADER.pack(8, 0, 0) + struct.pack("!i", 1) + sized(b"\xff"), 9, id="a name that is not text"
+            HEADER.pack(8, 0, 0) + struct.pack("!i", 1) + with_length(b"\xff"),
+            9,
+            id="a name that is not text",
         ),
     ],
 )
-def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int) -> None:
+def test_damaged_response_is_an_error_with_its_offset(damaged: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
         MultiRead(Operation.GET_DATA, ["/x", "/y"]).deserialize(damaged, 0)
     assert damage.value.offset == offset

@@ -17,50 +17,50 @@ def znode(path: str, owner: int = 0) -> Znode:
     return Znode(path, b"old", 1, 1, 1, 1, 0, owner)
 
 
-def replayed(base: list[Znode], *operations: Operation) -> dict[str, Znode | None]:
+def replay(base: list[Znode], *operations: Operation) -> dict[str, Znode | None]:
     numbered = [(10 + n, 100 + n, what) for n, what in enumerate(operations)]
     return Replay(0, numbered).apply_to({node.path: node for node in base})
 
 
-def test_create_set_and_delete_do_what_they_say() -> None:
-    made = replayed([], Create("/r/a", b"x", 0), SetData("/r/a", b"y", 1))
-    assert made == {"/r/a": Znode("/r/a", b"y", 10, 11, 100, 101, 1, 0)}
-    assert replayed([znode("/r/a")], Delete("/r/a")) == {"/r/a": None}
+def test_create_set_and_delete_are_applied() -> None:
+    state = replay([], Create("/r/a", b"x", 0), SetData("/r/a", b"y", 1))
+    assert state == {"/r/a": Znode("/r/a", b"y", 10, 11, 100, 101, 1, 0)}
+    assert replay([znode("/r/a")], Delete("/r/a")) == {"/r/a": None}
 
 
-def test_what_is_done_already_is_not_done_again() -> None:
-    there = znode("/r/a")
-    assert replayed([there], Create("/r/a", b"x", 0)) == {"/r/a": there}
-    assert replayed([], Delete("/r/a"), SetData("/r/a", b"y", 5)).get("/r/a") is None
+def test_changes_that_the_snapshot_has_are_not_applied_again() -> None:
+    existing = znode("/r/a")
+    assert replay([existing], Create("/r/a", b"x", 0)) == {"/r/a": existing}
+    assert replay([], Delete("/r/a"), SetData("/r/a", b"y", 5)).get("/r/a") is None
 
 
-def test_a_closed_session_takes_its_znodes_in_both_forms() -> None:
-    mine, others = znode("/r/a", 7), znode("/r/b", 8)
+def test_closed_session_removes_its_ephemeral_znodes_in_both_log_forms() -> None:
+    own, foreign = znode("/r/a", 7), znode("/r/b", 8)
     for paths in ((), ("/r/a", "/r/c")):
-        state = replayed([mine, others], Create("/r/c", b"", 7), CloseSession(7, paths))
-        assert (state["/r/a"], state["/r/b"], state["/r/c"]) == (None, others, None)
+        state = replay([own, foreign], Create("/r/c", b"", 7), CloseSession(7, paths))
+        assert (state["/r/a"], state["/r/b"], state["/r/c"]) == (None, foreign, None)
 
 
-def test_a_path_taken_over_by_another_session_stays() -> None:
-    state = replayed([znode("/r/a", 7)], CloseSession(7, ()), Create("/r/a", b"new", 8), CloseSession(7, ()))
+def test_path_recreated_by_another_session_is_kept() -> None:
+    state = replay([znode("/r/a", 7)], CloseSession(7, ()), Create("/r/a", b"new", 8), CloseSession(7, ()))
     assert state["/r/a"] == Znode("/r/a", b"new", 11, 11, 101, 101, 0, 8)
-    state = replayed([znode("/r/a", 7)], Delete("/r/a"), Create("/r/a", b"new", 0), CloseSession(7, ()))
+    state = replay([znode("/r/a", 7)], Delete("/r/a"), Create("/r/a", b"new", 0), CloseSession(7, ()))
     assert state["/r/a"] is not None
 
 
-def test_a_znode_that_is_newer_than_a_change_keeps_its_bytes() -> None:
+def test_znode_newer_than_a_change_keeps_its_data() -> None:
     newer = Znode("/r/a", b"of the second", 12, 12, 102, 102, 0, 8)
     history: list[Operation] = [Create("/r/a", b"", 7), SetData("/r/a", b"of the first", 1), Delete("/r/a")]
-    assert replayed([newer], *history[:2], CloseSession(7, ()))["/r/a"] == newer
+    assert replay([newer], *history[:2], CloseSession(7, ()))["/r/a"] == newer
     # In one transaction a znode is as new as what is done to it.
-    made = Replay(0, [(5, 50, what) for what in history[:2]]).apply_to({})
-    assert made["/r/a"] == Znode("/r/a", b"of the first", 5, 5, 50, 50, 1, 7)
+    state = Replay(0, [(5, 50, what) for what in history[:2]]).apply_to({})
+    assert state["/r/a"] == Znode("/r/a", b"of the first", 5, 5, 50, 50, 1, 7)
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[int, int, Operation]]:
     """Writes as a server logs them: only ones that succeeded."""
-    there: dict[str, tuple[int, int]] = {}  # version and owner
+    live_nodes: dict[str, tuple[int, int]] = {}  # version and owner
     open_sessions = list(SESSIONS)
     history: list[tuple[int, int, Operation]] = []
     for step in range(draw(st.integers(0, 25))):
@@ -69,24 +69,25 @@ def histories(draw: st.DrawFn) -> list[tuple[int, int, Operation]]:
         if open_sessions and draw(st.integers(0, 9)) == 0:
             session = open_sessions.pop()
             what = CloseSession(
-                session, draw(st.sampled_from([(), tuple(p for p in there if there[p][1] == session)]))
+                session,
+                draw(st.sampled_from([(), tuple(p for p in live_nodes if live_nodes[p][1] == session)])),
             )
-            there = {p: node for p, node in there.items() if node[1] != session}
-        elif path not in there:
-            there[path] = (0, draw(st.sampled_from([0, *open_sessions])))
-            what = Create(path, b"%d" % step, there[path][1])
+            live_nodes = {p: node for p, node in live_nodes.items() if node[1] != session}
+        elif path not in live_nodes:
+            live_nodes[path] = (0, draw(st.sampled_from([0, *open_sessions])))
+            what = Create(path, b"%d" % step, live_nodes[path][1])
         elif draw(st.booleans()):
-            there.pop(path)
+            live_nodes.pop(path)
             what = Delete(path)
         else:
-            there[path] = (there[path][0] + 1, there[path][1])
-            what = SetData(path, b"%d" % step, there[path][0])
+            live_nodes[path] = (live_nodes[path][0] + 1, live_nodes[path][1])
+            what = SetData(path, b"%d" % step, live_nodes[path][0])
         history.append((step + 1, 1000 + step, what))
     return history
 
 
 @given(histories(), st.data())
-def test_a_fuzzy_snapshot_ends_as_an_exact_one(
+def test_fuzzy_snapshot_gives_the_tree_of_an_exact_snapshot(
     history: list[tuple[int, int, Operation]], data: st.DataObject
 ) -> None:
     exact = {path: node for path, node in Replay(0, history).apply_to({}).items() if node}

@@ -21,8 +21,8 @@ from auditor.sources.metadata.zookeeper import snapshot_index
 from tests.examples import examples
 
 CORPORA = ("interleaved-hier", "flat-v1", "dbledger-long")
-Held = dict[str, tuple[Any, ...]]
-Reading = Callable[[MetadataStore, LayoutKind, int], Held]
+ZnodesByPath = dict[str, tuple[Any, ...]]
+ReadStore = Callable[[MetadataStore, LayoutKind, int], ZnodesByPath]
 
 
 def newest_snapshot(directory: Path) -> Path:
@@ -31,13 +31,13 @@ def newest_snapshot(directory: Path) -> Path:
 
 @pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.parametrize("records_a_slice", [3, 100_000])
-def test_the_files_hold_what_the_dump_of_the_same_moment_holds(
+def test_snapshot_files_equal_the_dump_of_the_same_moment(
     corpus: str,
     records_a_slice: int,
     copy_of: Callable[[str], Path],
-    expected_of: Callable[[str], Held],
+    expected_of: Callable[[str], ZnodesByPath],
     znodes_of: Callable[[str], list[Znode]],
-    held_by: Reading,
+    held_by: ReadStore,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(snapshot_index, "SLICE_RECORDS", records_a_slice)
@@ -54,8 +54,11 @@ def test_the_files_hold_what_the_dump_of_the_same_moment_holds(
 
 
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_the_first_snapshot_and_the_whole_log_give_the_same_tree(
-    corpus: str, copy_of: Callable[[str], Path], expected_of: Callable[[str], Held], held_by: Reading
+def test_first_snapshot_and_the_log_give_the_same_tree(
+    corpus: str,
+    copy_of: Callable[[str], Path],
+    expected_of: Callable[[str], ZnodesByPath],
+    held_by: ReadStore,
 ) -> None:
     directory = copy_of(corpus)
     newest_snapshot(directory).unlink()
@@ -64,8 +67,11 @@ def test_the_first_snapshot_and_the_whole_log_give_the_same_tree(
 
 
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_a_damaged_snapshot_is_passed_over_and_that_is_said(
-    corpus: str, copy_of: Callable[[str], Path], expected_of: Callable[[str], Held], held_by: Reading
+def test_damaged_snapshot_is_skipped_with_a_note(
+    corpus: str,
+    copy_of: Callable[[str], Path],
+    expected_of: Callable[[str], ZnodesByPath],
+    held_by: ReadStore,
 ) -> None:
     directory = copy_of(corpus)
     newest = newest_snapshot(directory)
@@ -89,7 +95,7 @@ def test_a_damaged_snapshot_is_passed_over_and_that_is_said(
     max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 @given(data=st.data())
-def test_no_single_changed_byte_of_the_only_snapshot_goes_unnoticed(
+def test_any_changed_byte_of_the_only_snapshot_is_detected(
     tmp_path: Path, data: st.DataObject, copy_of: Callable[[str], Path]
 ) -> None:
     if not (tmp_path / "flat-v1").exists():
@@ -97,12 +103,12 @@ def test_no_single_changed_byte_of_the_only_snapshot_goes_unnoticed(
         (tmp_path / "flat-v1/version-2/snapshot.0").unlink()
         shutil.copy(newest_snapshot(tmp_path / "flat-v1"), tmp_path / "whole")
     whole = (tmp_path / "whole").read_bytes()
-    at = data.draw(st.integers(0, len(whole) - 1))
+    offset = data.draw(st.integers(0, len(whole) - 1))
     cut = data.draw(st.booleans())
     changed = (
-        whole[:at]
+        whole[:offset]
         if cut
-        else whole[:at] + bytes([whole[at] ^ data.draw(st.integers(1, 255))]) + whole[at + 1 :]
+        else whole[:offset] + bytes([whole[offset] ^ data.draw(st.integers(1, 255))]) + whole[offset + 1 :]
     )
     newest_snapshot(tmp_path / "flat-v1").write_bytes(changed)
     # The data base id is the one field that says nothing, and the seals cover it as well.
@@ -112,7 +118,10 @@ def test_no_single_changed_byte_of_the_only_snapshot_goes_unnoticed(
 
 @pytest.mark.parametrize("method", ["gz", "snappy"])
 def test_compressed_snapshots_of_a_real_server_are_read(
-    method: str, copy_of: Callable[[str], Path], expected_of: Callable[[str], Held], held_by: Reading
+    method: str,
+    copy_of: Callable[[str], Path],
+    expected_of: Callable[[str], ZnodesByPath],
+    held_by: ReadStore,
 ) -> None:
     directory = copy_of("interleaved-hier")
     with EmbeddedZooKeeper(directory, properties={"zookeeper.snapshot.compression.method": method}):
@@ -131,7 +140,7 @@ def test_compressed_snapshots_of_a_real_server_are_read(
 
 
 @pytest.fixture
-def lived(tmp_path: Path) -> tuple[Path, Held]:
+def lived(tmp_path: Path) -> tuple[Path, ZnodesByPath]:
     """The files of a server after every kind of write, and what a live reader saw of it at the end."""
     from kazoo.client import KazooClient
 
@@ -140,49 +149,49 @@ def lived(tmp_path: Path) -> tuple[Path, Held]:
         clients = [KazooClient(hosts=server.hosts) for _ in range(2)]
         for client in clients:
             client.start()
-        one, other = clients
+        first, second = clients
         for n in range(30):
-            one.create(f"/bk/00/{n % 3:04}/L{n:04}", b"%d" % n, makepath=True)
+            first.create(f"/bk/00/{n % 3:04}/L{n:04}", b"%d" % n, makepath=True)
         for n in range(0, 30, 2):
-            one.set(f"/bk/00/{n % 3:04}/L{n:04}", b"changed")
+            first.set(f"/bk/00/{n % 3:04}/L{n:04}", b"changed")
         for n in range(0, 30, 5):
-            one.delete(f"/bk/00/{n % 3:04}/L{n:04}")
-        one.create("/bk/00/0000/L0000", b"again")
-        one.create("/bk/underreplication/locks/urL0000000001", b"", ephemeral=True, makepath=True)
-        other.create("/bk/underreplication/locks/urL0000000002", b"", ephemeral=True)
-        other.create("/bk/available/goes", b"", ephemeral=True)
-        failing = one.transaction()
+            first.delete(f"/bk/00/{n % 3:04}/L{n:04}")
+        first.create("/bk/00/0000/L0000", b"again")
+        first.create("/bk/underreplication/locks/urL0000000001", b"", ephemeral=True, makepath=True)
+        second.create("/bk/underreplication/locks/urL0000000002", b"", ephemeral=True)
+        second.create("/bk/available/goes", b"", ephemeral=True)
+        failing = first.transaction()
         failing.create("/bk/00/0001/L9999", b"never")
         failing.create("/bk/00/0001/L0001", b"exists")
         failing.commit()
-        good = one.transaction()
+        good = first.transaction()
         good.create("/bk/00/0002/L7777", b"multi")
         good.set_data("/bk/00/0002/L7777", b"multi again")
         good.delete("/bk/00/0001/L0001")
         good.commit()
-        one.create("/bk/idgen/ID-", b"", sequence=True, ephemeral=True, makepath=True)
-        other.stop()
-        other.close()
+        first.create("/bk/idgen/ID-", b"", sequence=True, ephemeral=True, makepath=True)
+        second.stop()
+        second.close()
         store = open_store(f"zk://{server.hosts}/bk", StoreOptions(rate_limit=0))
-        held: Held = {}
+        znodes: ZnodesByPath = {}
         for tree in (Tree.LEDGERS, Tree.MARKS):
             for part in store.parts(tree, LayoutKind.HIERARCHICAL, 2):
                 for batch in store.read(part):
                     for row in zip(
                         batch.paths, batch.data, batch.mzxid, batch.mtime, batch.version, strict=True
                     ):
-                        held[row[0]] = row[1:]
+                        znodes[row[0]] = row[1:]
         for node in store.cluster().nodes.values():
-            held[node.path] = (node.data, node.mzxid, node.mtime, node.version)
+            znodes[node.path] = (node.data, node.mzxid, node.mtime, node.version)
         shutil.copytree(tmp_path / "lived/version-2", tmp_path / "saved")
         store.close()
-        one.stop()
-        one.close()
-    return tmp_path / "saved", held
+        first.stop()
+        first.close()
+    return tmp_path / "saved", znodes
 
 
-def test_every_kind_of_write_is_replayed_as_the_server_did_it(
-    lived: tuple[Path, Held], held_by: Reading
+def test_every_kind_of_write_is_replayed_as_by_the_server(
+    lived: tuple[Path, ZnodesByPath], held_by: ReadStore
 ) -> None:
     saved, expected = lived
     read = held_by(open_store(f"zk-snapshot://{saved}?root=/bk"), LayoutKind.HIERARCHICAL, 3)
@@ -194,7 +203,7 @@ def test_every_kind_of_write_is_replayed_as_the_server_did_it(
     )
 
 
-def test_a_cut_log_gives_the_tree_of_an_earlier_moment_and_says_so(lived: tuple[Path, Held]) -> None:
+def test_cut_log_gives_the_tree_of_an_earlier_moment_and_a_note(lived: tuple[Path, ZnodesByPath]) -> None:
     (log,) = lived[0].glob("log.*")
     whole = log.read_bytes().rstrip(b"\0")
     log.write_bytes(whole[:-3])
@@ -206,7 +215,7 @@ def test_a_cut_log_gives_the_tree_of_an_earlier_moment_and_says_so(lived: tuple[
     assert before.gaps == after.gaps == ()
 
 
-def test_damage_inside_a_log_and_missing_logs_are_gaps_of_the_whole_tree(lived: tuple[Path, Held]) -> None:
+def test_damaged_or_missing_logs_are_gaps_of_the_whole_tree(lived: tuple[Path, ZnodesByPath]) -> None:
     saved, _ = lived
     (log,) = saved.glob("log.*")
     whole = log.read_bytes()
@@ -227,7 +236,7 @@ def test_damage_inside_a_log_and_missing_logs_are_gaps_of_the_whole_tree(lived: 
     assert "are missing" in reason
 
 
-def test_no_files_no_root_and_a_changed_file_are_store_errors(
+def test_missing_files_missing_root_and_changed_files_are_store_errors(
     tmp_path: Path, copy_of: Callable[[str], Path]
 ) -> None:
     with pytest.raises(StoreError, match="nowhere"):

@@ -30,7 +30,7 @@ from tests.examples import examples
 from tests.servers.zookeeper import writer
 from tests.servers.zookeeper_debian import debian_zookeeper
 from tests.sources.earlier_etcd import CLOSED, GARBAGE, LONGER, OPEN
-from tests.sources.metadata.zookeeper.test_live import in_front_of
+from tests.sources.metadata.zookeeper.test_live import run_proxy
 
 ROOTS = count()
 KIND = LayoutKind.HIERARCHICAL
@@ -53,7 +53,7 @@ def client(server: EmbeddedZooKeeper) -> Iterator[Any]:
         yield writing
 
 
-def opened(server: EmbeddedZooKeeper, root: str, **options: Any) -> ZooKeeperStore:
+def open_zookeeper(server: EmbeddedZooKeeper, root: str, **options: Any) -> ZooKeeperStore:
     store = open_store(f"zk://{server.hosts}{root}", StoreOptions(rate_limit=0, **options))
     assert isinstance(store, ZooKeeperStore)
     return store
@@ -66,18 +66,20 @@ def rows(store: ZooKeeperStore, parts: list[Part]) -> pa.Table:
     return pa.Table.from_batches(batches, REREAD_LEDGERS)
 
 
-def whole(store: ZooKeeperStore, wanted: int = 2) -> pa.Table:
-    return rows(store, store.parts(Tree.LEDGERS, KIND, wanted))
+def read_whole(store: ZooKeeperStore, part_count: int = 2) -> pa.Table:
+    return rows(store, store.parts(Tree.LEDGERS, KIND, part_count))
 
 
-def told(table: pa.Table) -> list[dict[str, Any]]:
+def comparable_rows(table: pa.Table) -> list[dict[str, Any]]:
     return sorted(table.to_pylist(), key=lambda row: str(row["path"]))
 
 
-def second(store: ZooKeeperStore, first: pa.Table, moves: LedgerChanges, wanted: int = 2) -> pa.Table:
+def apply_changes(
+    store: ZooKeeperStore, first: pa.Table, moves: LedgerChanges, part_count: int = 2
+) -> pa.Table:
     """The rows of a first read but for what moved, and what is there now."""
     stood = pc.invert(pc.is_in(first["path"], pa.array(moves.paths, pa.string())))
-    return pa.concat_tables([first.filter(stood), rows(store, store.parts_of_paths(moves.paths, wanted))])
+    return pa.concat_tables([first.filter(stood), rows(store, store.parts_of_paths(moves.paths, part_count))])
 
 
 LEDGERS = [f"/00/{inner:04}/L{leaf:04}" for inner in (0, 1, 7) for leaf in (1, 2, 3)]
@@ -124,22 +126,22 @@ def change(client: Any, path: str, value: bytes | str | None) -> None:
     st.integers(1, 3),
     st.sampled_from([1, 2, 200]),
 )
-def test_what_moved_and_the_rest_of_the_first_read_are_what_a_full_read_gives(
+def test_first_read_with_reread_changes_equals_a_full_read(
     server: EmbeddedZooKeeper,
     client: Any,
-    there: set[str],
+    initial_paths: set[str],
     meanwhile: list[tuple[str, bytes | str | None]],
     later: list[tuple[str, bytes | str | None]],
-    wanted: int,
+    part_count: int,
     batch: int,
 ) -> None:
     root = f"/bk{next(ROOTS)}"
-    for path in sorted({*LEDGERS, *there}):
+    for path in sorted({*LEDGERS, *initial_paths}):
         client.create(root + path, CLOSED, makepath=True)
-    store = opened(server, root, batch=batch)
+    store = open_zookeeper(server, root, batch=batch)
     store.cluster()
     store.watch_ledgers()
-    parts = store.parts(Tree.LEDGERS, KIND, wanted)
+    parts = store.parts(Tree.LEDGERS, KIND, part_count)
     # Whatever moves while the first scan is under way may be in it or not.
     first = rows(store, parts[:1])
     for path, value in meanwhile:
@@ -149,28 +151,28 @@ def test_what_moved_and_the_rest_of_the_first_read_are_what_a_full_read_gives(
         change(client, root + path, value)
     moves = store.changed_ledgers()
     assert moves.unknown_reason is None
-    found = second(store, first, moves, wanted)
-    assert told(found) == told(whole(store, wanted))
+    combined = apply_changes(store, first, moves, part_count)
+    assert comparable_rows(combined) == comparable_rows(read_whole(store, part_count))
     assert not any("/cookies" in path or "/underreplication" in path for path in moves.paths)
     store.close()
 
 
-def test_only_what_moved_is_read(server: EmbeddedZooKeeper, client: Any) -> None:
+def test_only_changed_ledgers_are_read(server: EmbeddedZooKeeper, client: Any) -> None:
     root = f"/few{next(ROOTS)}"
     for leaf in range(50):
         client.create(f"{root}/00/0000/L{leaf:04}", CLOSED, makepath=True)
-    store = opened(server, root)
+    store = open_zookeeper(server, root)
     store.watch_ledgers()
-    first = whole(store)
+    first = read_whole(store)
     client.set(f"{root}/00/0000/L0007", OPEN)
     client.delete(f"{root}/00/0000/L0008")
     client.create(f"{root}/00/0001/L0009", OPEN, makepath=True)
     before = store.operations()["znodes_read"]
     moves = store.changed_ledgers()
     assert moves == LedgerChanges(
-        tuple(f"{root}/00/{at}" for at in ("0000/L0007", "0000/L0008", "0001", "0001/L0009"))
+        tuple(f"{root}/00/{below}" for below in ("0000/L0007", "0000/L0008", "0001", "0001/L0009"))
     )
-    assert told(second(store, first, moves)) == told(whole(store))
+    assert comparable_rows(apply_changes(store, first, moves)) == comparable_rows(read_whole(store))
     operations = store.operations()
     assert operations["watch"] == 1
     assert (
@@ -180,11 +182,11 @@ def test_only_what_moved_is_read(server: EmbeddedZooKeeper, client: Any) -> None
     store.close()
 
 
-def test_a_change_that_the_server_keeps_from_us_is_found_out(server: EmbeddedZooKeeper, client: Any) -> None:
+def test_change_hidden_by_an_acl_is_detected(server: EmbeddedZooKeeper, client: Any) -> None:
     root = f"/acl{next(ROOTS)}"
     client.create(f"{root}/00/0000/L0001", CLOSED, makepath=True)
     client.create(f"{root}/00/0000/L0002", CLOSED, acl=WRITE_ONLY)
-    store = opened(server, root)
+    store = open_zookeeper(server, root)
     store.watch_ledgers()
     client.create(f"{root}/00/0000/L0003", CLOSED, acl=OPEN_ACL_UNSAFE)
     assert store.changed_ledgers() == LedgerChanges((f"{root}/00/0000/L0003",))
@@ -197,19 +199,19 @@ def test_a_change_that_the_server_keeps_from_us_is_found_out(server: EmbeddedZoo
     store.close()
 
 
-def test_what_moves_beyond_the_limit_is_not_kept(
+def test_more_changes_than_the_limit_are_unknown(
     server: EmbeddedZooKeeper, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = f"/many{next(ROOTS)}"
     client.ensure_path(f"{root}/00/0000")
-    store = opened(server, root)
+    store = open_zookeeper(server, root)
     monkeypatch.setattr(tree, "MAX_CHANGED_PATHS", 3)
-    for made, unknown in ((3, None), (4, "more than 3 ledger records changed since the first scan")):
+    for change_count, unknown in ((3, None), (4, "more than 3 ledger records changed since the first scan")):
         store.watch_ledgers()
-        for leaf in range(made):
-            client.create(f"{root}/00/0000/L{made}{leaf:03}", CLOSED)
+        for leaf in range(change_count):
+            client.create(f"{root}/00/0000/L{change_count}{leaf:03}", CLOSED)
         moves = store.changed_ledgers()
-        assert (len(moves.paths), moves.unknown_reason) == (made if unknown is None else 0, unknown)
+        assert (len(moves.paths), moves.unknown_reason) == (change_count if unknown is None else 0, unknown)
     monkeypatch.setattr(tree, "MAX_INNER_ZNODES", 2)
     store.watch_ledgers()
     unknown = store.changed_ledgers().unknown_reason
@@ -217,11 +219,11 @@ def test_what_moves_beyond_the_limit_is_not_kept(
     store.close()
 
 
-def test_a_connection_that_breaks_may_have_missed_something(server: EmbeddedZooKeeper, client: Any) -> None:
+def test_broken_watch_connection_makes_the_changes_unknown(server: EmbeddedZooKeeper, client: Any) -> None:
     root = f"/broken{next(ROOTS)}"
     client.create(f"{root}/00/0000/L0001", CLOSED, makepath=True)
     cut = threading.Event()
-    with in_front_of(server, lambda _: b"" if cut.is_set() else None) as hosts:
+    with run_proxy(server, lambda _: b"" if cut.is_set() else None) as hosts:
         store = open_store(f"zk://{hosts}{root}", StoreOptions(rate_limit=0, timeout_s=2))
         assert isinstance(store, ZooKeeperStore)
         store.watch_ledgers()
@@ -233,9 +235,7 @@ def test_a_connection_that_breaks_may_have_missed_something(server: EmbeddedZooK
         store.close()
 
 
-def test_a_server_without_such_a_watch_says_so_and_is_still_read(
-    server: EmbeddedZooKeeper, client: Any
-) -> None:
+def test_server_without_tree_watches_is_reported_and_read(server: EmbeddedZooKeeper, client: Any) -> None:
     root = f"/old{next(ROOTS)}"
     client.create(f"{root}/00/0000/L0001", CLOSED, makepath=True)
 
@@ -244,11 +244,11 @@ def test_a_server_without_such_a_watch_says_so_and_is_still_read(
         xid, kind = struct.unpack_from("!ii", frame, 4)
         return struct.pack("!iiqi", 16, xid, 0, -6) if kind in (22, 106) else None
 
-    with in_front_of(server, unimplemented) as hosts:
+    with run_proxy(server, unimplemented) as hosts:
         store = open_store(f"zk://{hosts}{root}", StoreOptions(rate_limit=0))
         assert isinstance(store, ZooKeeperStore)
         store.watch_ledgers()
-        assert whole(store).num_rows == 1
+        assert read_whole(store).num_rows == 1
         unknown = "this ZooKeeper cannot watch a tree; this requires version 3.6"
         assert store.changed_ledgers() == LedgerChanges((), unknown)
         store.close()

@@ -18,7 +18,7 @@ from auditor.sources.metadata.store import MetadataStore
 from auditor.sources.metadata.stores import open_store
 
 HOMES = sorted((Path(__file__).parents[3] / "data").glob("zookeeper-*"))
-Held = dict[str, tuple[Any, ...]]
+ZnodesByPath = dict[str, tuple[Any, ...]]
 versions = pytest.mark.parametrize("home", HOMES, ids=lambda home: home.name)
 
 
@@ -29,8 +29,8 @@ def oracle(home: Path) -> dict[str, Any]:
 
 @versions
 @pytest.mark.parametrize("form", ["plain", "gz", "snappy"])
-def test_the_tree_is_the_one_that_the_server_reads(
-    home: Path, form: str, tmp_path: Path, held_by: Callable[[MetadataStore, LayoutKind, int], Held]
+def test_tree_equals_the_tree_that_the_server_reads(
+    home: Path, form: str, tmp_path: Path, held_by: Callable[[MetadataStore, LayoutKind, int], ZnodesByPath]
 ) -> None:
     read = oracle(home)
     shutil.copytree(home / "version-2", tmp_path / "version-2")
@@ -52,33 +52,33 @@ def test_the_tree_is_the_one_that_the_server_reads(
 
 
 @versions
-def test_every_transaction_does_what_the_server_reads_in_it(home: Path) -> None:
+def test_transactions_equal_those_that_the_server_reads(home: Path) -> None:
     logs = sorted((home / "version-2").glob("log.*"), key=lambda path: int(path.suffix[1:], 16))
-    read = [each for log in logs for each in read_log(memoryview(log.read_bytes()))]
+    read = [record for log in logs for record in read_log(memoryview(log.read_bytes()))]
     written = oracle(home)["transactions"]
-    assert [(each.zxid, each.time) for each in read if isinstance(each, Transaction)] == [
-        (each["zxid"], each["time"]) for each in written
+    assert [(record.zxid, record.time) for record in read if isinstance(record, Transaction)] == [
+        (record["zxid"], record["time"]) for record in written
     ]
-    for transaction, said in zip(read, written, strict=True):
+    for transaction, expected in zip(read, written, strict=True):
         assert isinstance(transaction, Transaction)
-        assert list(plain(transaction)) == [
-            (path, data or "", number) for _, path, data, number in said["did"]
+        assert list(oracle_rows(transaction)) == [
+            (path, data or "", number) for _, path, data, number in expected["did"]
         ]
 
 
-def plain(transaction: Transaction) -> Iterator[tuple[str, str, int]]:
+def oracle_rows(transaction: Transaction) -> Iterator[tuple[str, str, int]]:
     """In the oracle's words."""
-    for each in transaction.operations:
-        match each:
+    for operation in transaction.operations:
+        match operation:
             case Create(path, data, owner):
-                yield path, packed(data), owner
+                yield path, to_base64(data), owner
             case Delete(path):
                 yield path, "", 0
             case SetData(path, data, version):
-                yield path, packed(data), version
+                yield path, to_base64(data), version
             case CloseSession(session, paths):
                 yield from ((path, "", session) for path in paths)
 
 
-def packed(data: bytes) -> str:
+def to_base64(data: bytes) -> str:
     return base64.b64encode(data).decode()

@@ -10,11 +10,11 @@ from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKe
 from auditor.sources.metadata.zookeeper.requests import NodeData, Stat
 from auditor.sources.metadata.zookeeper.tree import TopZnode, walk
 
-GONE = FailedRead(NO_NODE, "no such znode")
-BROKEN = FailedRead(None, "ConnectionLoss")
+NO_ZNODE = FailedRead(NO_NODE, "no such znode")
+CONNECTION_LOSS = FailedRead(None, "ConnectionLoss")
 
 
-class Scripted:
+class ScriptedReader:
     """Answers from a tree of names; ``data_of`` and ``children_of`` override, call by call."""
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -32,7 +32,7 @@ class Scripted:
         if path in self.data_of:
             return self.data_of[path]
         if path not in self.paths:
-            return GONE
+            return NO_ZNODE
         return NodeData(path.encode(), Stat(1, 1, 5, 5, 0, 0, 0, 0, 0, len(self._names(path)), 1))
 
     def children(self, paths: Sequence[str]) -> list[Any]:
@@ -42,7 +42,7 @@ class Scripted:
         ]
 
 
-def outcome(reader: Scripted, *tops: TopZnode) -> tuple[list[str], list[str]]:
+def outcome(reader: ScriptedReader, *tops: TopZnode) -> tuple[list[str], list[str]]:
     batches = list(walk(cast(ZooKeeperReader, reader), tops))
     return sorted(z.path for znodes, _ in batches for z in znodes), sorted(
         g[0] for _, gaps in batches for g in gaps
@@ -52,61 +52,61 @@ def outcome(reader: Scripted, *tops: TopZnode) -> tuple[list[str], list[str]]:
 TREE = ["/r", "/r/00", "/r/00/0000", "/r/00/0000/L0001", "/r/00/0000/L0002", "/r/00/0001", "/r/00/0001/L0003"]
 
 
-def test_a_quiet_tree_is_read_whole_and_a_shallow_top_alone() -> None:
-    assert outcome(Scripted(TREE), TopZnode("/r")) == (TREE, [])
-    assert outcome(Scripted(TREE), TopZnode("/r/00", is_recursive=False)) == (["/r/00"], [])
+def test_unchanged_tree_is_read_and_a_non_recursive_top_without_children() -> None:
+    assert outcome(ScriptedReader(TREE), TopZnode("/r")) == (TREE, [])
+    assert outcome(ScriptedReader(TREE), TopZnode("/r/00", is_recursive=False)) == (["/r/00"], [])
 
 
-def test_a_leaf_that_vanishes_is_simply_gone() -> None:
-    reader = Scripted(TREE)
-    reader.data_of["/r/00/0000/L0002"] = GONE
+def test_deleted_leaf_is_not_a_gap() -> None:
+    reader = ScriptedReader(TREE)
+    reader.data_of["/r/00/0000/L0002"] = NO_ZNODE
     paths, gaps = outcome(reader, TopZnode("/r"))
     assert "/r/00/0000/L0002" not in paths
     assert gaps == []
 
 
-def test_an_inner_znode_that_is_gone_from_its_parents_list_too_was_deleted() -> None:
-    reader = Scripted(TREE)
-    reader.data_of["/r/00/0001"] = GONE
+def test_inner_znode_missing_in_the_list_of_its_parent_was_deleted() -> None:
+    reader = ScriptedReader(TREE)
+    reader.data_of["/r/00/0001"] = NO_ZNODE
     reader.children_of["/r/00"] = [["0000", "0001"], ["0000"]]
     assert outcome(reader, TopZnode("/r")) == (TREE[:5], [])
 
 
-def test_an_inner_znode_that_vanished_between_data_and_list_was_deleted_too() -> None:
-    reader = Scripted(TREE)
-    reader.children_of = {"/r/00/0001": [GONE], "/r/00": [["0000", "0001"], ["0000"]]}
+def test_inner_znode_deleted_between_data_and_list_is_not_a_gap() -> None:
+    reader = ScriptedReader(TREE)
+    reader.children_of = {"/r/00/0001": [NO_ZNODE], "/r/00": [["0000", "0001"], ["0000"]]}
     assert outcome(reader, TopZnode("/r")) == (TREE[:6], [])
 
 
-def test_an_inner_znode_that_is_back_in_its_parents_list_is_a_gap() -> None:
+def test_inner_znode_that_its_parent_still_lists_is_a_gap() -> None:
     for where in ("data", "list"):
-        reader = Scripted(TREE)
+        reader = ScriptedReader(TREE)
         if where == "data":
-            reader.data_of["/r/00/0001"] = GONE
+            reader.data_of["/r/00/0001"] = NO_ZNODE
         else:
-            reader.children_of["/r/00/0001"] = [GONE]
+            reader.children_of["/r/00/0001"] = [NO_ZNODE]
         assert outcome(reader, TopZnode("/r"))[1] == ["/r/00/0001"]
 
 
-def test_a_parent_that_is_gone_as_well_was_deleted_and_one_that_cannot_be_listed_proves_nothing() -> None:
-    for second, expected in ((GONE, []), (BROKEN, ["/r/00/0001"])):
-        reader = Scripted(TREE)
-        reader.data_of["/r/00/0001"] = GONE
+def test_missing_znode_is_deleted_with_its_parent_and_a_gap_if_the_parent_fails() -> None:
+    for second, expected in ((NO_ZNODE, []), (CONNECTION_LOSS, ["/r/00/0001"])):
+        reader = ScriptedReader(TREE)
+        reader.data_of["/r/00/0001"] = NO_ZNODE
         reader.children_of["/r/00"] = [["0000", "0001"], second]
         assert outcome(reader, TopZnode("/r"))[1] == expected
 
 
-def test_what_cannot_be_read_or_listed_is_a_gap_and_never_a_shorter_list() -> None:
-    reader = Scripted(TREE)
-    reader.data_of["/r/00/0000/L0001"] = BROKEN
-    reader.children_of["/r/00/0001"] = [BROKEN]
+def test_unreadable_or_unlistable_znode_is_a_gap() -> None:
+    reader = ScriptedReader(TREE)
+    reader.data_of["/r/00/0000/L0001"] = CONNECTION_LOSS
+    reader.children_of["/r/00/0001"] = [CONNECTION_LOSS]
     paths, gaps = outcome(reader, TopZnode("/r"))
     assert gaps == ["/r/00/0000/L0001", "/r/00/0001"]
     assert "/r/00/0000/L0002" in paths
 
 
-def test_a_tree_without_end_is_a_gap_at_the_limit() -> None:
+def test_endless_tree_is_a_gap_at_the_depth_limit() -> None:
     is_recursive = ["/" + "/".join("r" * n) for n in range(1, 40)]
-    paths, gaps = outcome(Scripted(is_recursive), TopZnode("/r"))
+    paths, gaps = outcome(ScriptedReader(is_recursive), TopZnode("/r"))
     assert len(paths) == DEPTH_LIMIT + 1
     assert gaps == [paths[-1]]

@@ -18,18 +18,18 @@ GOLDEN_EVENTS = {
 }
 
 
-def test_we_ask_for_a_watch_that_stays_and_is_of_all_below() -> None:
+def test_watch_request_is_persistent_and_recursive() -> None:
     assert AddWatch("/bk").serialize() == bytes.fromhex(GOLDEN_REQUEST)
     assert AddWatch.type == 106
 
 
 @pytest.mark.parametrize("event", GOLDEN_EVENTS)
-def test_a_servers_events_are_read(event: str) -> None:
+def test_server_events_are_decoded(event: str) -> None:
     assert WatchEvent.read(bytes.fromhex(event), 0) == (GOLDEN_EVENTS[event], "/bk/00/L1")
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.text(st.characters(codec="utf-8"), max_size=20), st.binary())
-def test_every_event_is_read_back_at_any_offset(type: int, path: str, before: bytes) -> None:
+def test_every_event_is_decoded_at_any_offset(type: int, path: str, before: bytes) -> None:
     encoded = path.encode()
     event = before + struct.pack("!iii", type, 3, len(encoded)) + encoded
     assert WatchEvent.read(event, len(before)) == (type, path)
@@ -44,7 +44,7 @@ def test_every_event_is_read_back_at_any_offset(type: int, path: str, before: by
         ("00000001 00000003 00000002 2fff", "can't decode"),
     ],
 )
-def test_a_damaged_event_is_refused_with_its_place(event: str, reason: str) -> None:
+def test_damaged_event_is_an_error_with_its_offset(event: str, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason) as caught:
         WatchEvent.read(b"...." + bytes.fromhex(event), 4)
     assert caught.value.offset == 4
