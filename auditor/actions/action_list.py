@@ -277,8 +277,7 @@ def _action_kinds(check: Check) -> tuple[ActionKind, ...]:
     """Return the kinds of action in a check's instruction: stop and start for a restart, else at most one."""
     if check.action is None:
         return ()
-    is_restart = check.action is ActionKind.STOP and (check.do_now or "").startswith("restart ")
-    return (ActionKind.STOP, ActionKind.START) if is_restart else (check.action,)
+    return (check.action, ActionKind.START) if check.restarts else (check.action,)
 
 
 def _find_action_bookies(run: GateRun, check: Check, finding_count: FindingCount) -> list[str]:

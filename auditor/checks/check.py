@@ -110,6 +110,7 @@ class Check:
         action: kind of the action in ``do_now``. None if no hold (a rule) could forbid the action.
         holds: rules for the actions that a finding forbids, whether or not the finding is confirmed.
         settings: names of the constants that the check uses (`auditor.model.check_settings`).
+        restarts: whether ``do_now`` starts the stopped bookie again. Holds on starts then forbid it too.
 
     Raises:
         TypeError: the manual page lacks a section or the risk of a command, or it repeats a section. A name
@@ -127,6 +128,7 @@ class Check:
     action: ActionKind | None = None
     holds: tuple[HoldRule, ...] = ()
     settings: tuple[str, ...] = ()
+    restarts: bool = False
 
     def __post_init__(self) -> None:
         if missing_sections := [name for name in SECTIONS if not self.sections.get(name)]:
@@ -244,7 +246,7 @@ def check(
     """
     required_needs = frozenset(rests_on.needs if needs is None else needs)
     return lambda find: TableCheck(
-        severity, rests_on, find, required_needs, urgency, do_now, aliases, action, holds, settings, asks
+        severity, rests_on, find, required_needs, urgency, do_now, aliases, action, holds, settings, asks=asks
     )
 
 
@@ -259,6 +261,7 @@ def roster_check(
     action: ActionKind | None = None,
     holds: tuple[HoldRule, ...] = (),
     settings: tuple[str, ...] = (),
+    restarts: bool = False,
 ) -> Callable[[RosterFinder], RosterCheck]:
     """Turn a documented function that yields rows of `bookie_finding` into a `RosterCheck`.
 
@@ -266,5 +269,5 @@ def roster_check(
     """
     required_needs = frozenset(rests_on.needs if needs is None else needs)
     return lambda find: RosterCheck(
-        severity, rests_on, find, required_needs, urgency, do_now, aliases, action, holds, settings
+        severity, rests_on, find, required_needs, urgency, do_now, aliases, action, holds, settings, restarts
     )

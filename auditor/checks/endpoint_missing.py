@@ -10,6 +10,7 @@ from auditor.model.bookie_conf import ADDRESS_RESOLVER_KEYS
     rests_on=Basis.METADATA,
     do_now="restart {bookies} one at a time, with a version that publishes endpoints",
     action=ActionKind.STOP,
+    restarts=True,
 )
 def endpoint_missing(roster: Roster) -> Findings:
     """A bookie is registered, but its registration gives clients no address.

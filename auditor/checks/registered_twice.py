@@ -10,6 +10,7 @@ from auditor.checks.check import ActionKind, Basis, Findings, Need, Roster, Seve
     needs={Need.TWO_SCANS},
     do_now="restart {bookies}, one at a time",
     action=ActionKind.STOP,
+    restarts=True,
 )
 def registered_twice(roster: Roster) -> Findings:
     """A bookie is registered as writable and as read-only at once.

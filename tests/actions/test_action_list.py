@@ -200,6 +200,21 @@ def test_every_check_that_advises_a_copy_has_an_action() -> None:
     assert copies - {check.id for check in ALL_CHECKS if check.action is not None} == set()
 
 
+def test_every_check_that_stops_or_starts_a_bookie_declares_its_actions() -> None:
+    """A hold forbids only declared actions: a restart that declares no start would pass a hold on starts."""
+    kinds_by_verb = {
+        "stop": (ActionKind.STOP, False), "restart": (ActionKind.STOP, True), "start": (ActionKind.START, False)
+    }  # fmt: skip
+    declared = {check.id: (check.action, check.restarts) for check in ALL_CHECKS}
+    expected = {
+        check.id: kinds_by_verb[verb]
+        for check in ALL_CHECKS
+        if (verb := (check.do_now or "").partition(" ")[0]) in kinds_by_verb
+    }
+    assert expected.items() <= declared.items()
+    assert {id for id, (_, restarts) in declared.items() if restarts} <= expected.keys()
+
+
 STOPS = [DANGER._replace(bookie_id=f"bk-{name}") for name in "abc"]
 
 
