@@ -20,7 +20,7 @@ _MAX_NAMES_SHOWN = 5
 
 
 def last_holders_text(holders: Sequence[str]) -> str:
-    """Return the reason why one of ``holders`` must not stop: the plan stops all the others.
+    """Return why one of ``holders`` must not stop: the plan stops all other holders of some entries.
 
     >>> last_holders_text(["a:1", "b:1"])
     'only a:1, b:1 serve some entries, and this plan already stops the others of these bookies'

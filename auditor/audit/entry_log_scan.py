@@ -53,7 +53,7 @@ _UNCHECKED_REASON_TEXTS = {
     UncheckedReason.LOG: "in a log that could not be read",
     UncheckedReason.OTHER: "with other data at their location in the entry log (entry-log-missing)",
     UncheckedReason.METADATA: "of ledgers whose metadata is gone or cannot be read",
-    UncheckedReason.TYPE: "of ledgers without a digest type in their metadata",
+    UncheckedReason.TYPE: "of ledgers whose metadata has no digest type",
     UncheckedReason.DUMMY: "of ledgers with digest type DUMMY, which have no digests",
     UncheckedReason.NO_PASSWORD: "with an HMAC digest whose password was not given (--credentials)",
     UncheckedReason.OTHER_PASSWORD: "with an HMAC digest made with another password",

@@ -29,9 +29,9 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
         shows which key is right. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        If the ledger is closed, have it copied to another bookie. If it is open, check that its other
-        bookies can be fenced before its writer ends. Then have the copies on this bookie made again: the
-        first write sets the key.
+        If the ledger is closed, have it copied to another bookie. If it is open, check before its writer ends
+        that its other bookies can be fenced. Then have the copies on this bookie made again: the first write
+        sets the key.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

@@ -230,14 +230,19 @@ class CheckSettings:
         int,
         Constant(
             "intervals of garbage collection",
-            "A pass may have run right after the audit.",
+            "After one interval, the next collection may be due but not run yet.",
             1,
             1_000,
         ),
     ] = 2
     compaction_intervals: Annotated[
         int,
-        Constant("intervals of compaction", "A compaction may have run right after the audit.", 1, 1_000),
+        Constant(
+            "intervals of compaction",
+            "After one interval, the next compaction may be due but not run yet.",
+            1,
+            1_000,
+        ),
     ] = 2
 
     def __post_init__(self) -> None:

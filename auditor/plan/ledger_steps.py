@@ -216,8 +216,8 @@ def _delete_steps(plan_facts: PlanFacts, step_findings: StepFindings) -> Iterato
         undo_text="restore the metadata from its dump; this works until a bookie garbage-collects the ledger",
         preconditions=[
             "the topics' owner confirms that they were deleted on purpose and will not be restored",
-            "run `bkaudit plan check` right before the deletion. Delete ledgers one by one: the command asks "
-            "for confirmation of each",
+            "run `bkaudit plan check` right before the deletion. Then delete ledgers one by one: "
+            "deleteledger asks for confirmation of each",
         ],
         ledgers=[rows[ledger_id].as_planned_ledger() for ledger_id in ledger_ids], ledger_count=ledger_count,
         expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,

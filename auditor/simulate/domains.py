@@ -143,7 +143,10 @@ class SetSums:
         self.sums = np.zeros((0, 2), np.int64)
 
     def add(self, sets: Longs, entries: Longs, bytes: Longs) -> None:
-        """Add entries and bytes to sets. A row of ``sets`` has ascending domain numbers, then -1."""
+        """Add entries and bytes, one number a row, to the sums of the sets of domains in ``sets``.
+
+        A row has the set's domain numbers in ascending order, filled up with -1.
+        """
         set_keys = np.concatenate([self._keys, self._set_keys(sets)])
         sums = np.concatenate([self.sums, np.stack([entries, bytes], axis=1)])
         self._keys, key_numbers = np.unique(set_keys, return_inverse=True)

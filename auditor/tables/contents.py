@@ -245,7 +245,8 @@ def _count_located_ledgers(
 ) -> DataFrame:
     """Return the number of ledgers (``all``) in each directory (``key``).
 
-    For bookies with one directory, the number comes from ``large_tables``, else from ``availability``.
+    If a bookie has only one directory, the number comes from ``large_tables``. If it has several, the ledgers
+    are counted by path in ``availability``. Of these bookies, ``compared_bookies`` are left out.
     """
     # The paths of these replicas need not be read, because each bookie has one directory.
     is_on_disk = F.col("state").isin(*DISK_STATES) & F.col("known")

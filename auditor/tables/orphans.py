@@ -124,10 +124,10 @@ def orphans(
     no reason.
 
     Args:
-        unequal_pairs: The table of that name.
-        indexes: Rows of ``availability``. If ``moved_ledgers`` is empty, those of the unequal pairs are
-            enough.
-        ledgers: The table of that name. Rows for the unequal pairs are enough if ``all_ledgers`` is given.
+        unequal_pairs: The table ``unequal``: replicas whose expected and present entries differ.
+        indexes: Rows of ``availability``. If ``moved_ledgers`` is empty, rows for ledgers in
+            ``unequal_pairs`` are enough.
+        ledgers: The table of that name. With ``all_ledgers``, rows for ``unequal_pairs`` are enough.
         second_scan: The second scan of a live store, or None for a saved store.
         moved_ledgers: Differences between the two scans (`auditor.tables.scans`), or None for a saved store.
         scan_time: Time of the first scan, in ms.

@@ -13,6 +13,7 @@ from auditor.actions.action_list import ALL_STOP_REFUSAL_TEXT, PermittedLedgers,
 from auditor.actions.gate import MAX_DATA_AGE_MS, HoldBook, UnfinishedRun
 from auditor.checks import ALL_CHECKS
 from auditor.findings.table import FindingCount
+from auditor.model.holds import ActionKind
 from auditor.tables.holds import HOLDS
 from tests.reports.samples import NO_HOLDS
 
@@ -203,7 +204,8 @@ def test_every_check_that_advises_a_copy_has_an_action() -> None:
 def test_every_check_that_stops_or_starts_a_bookie_declares_its_actions() -> None:
     """A hold forbids only declared actions: a restart that declares no start would pass a hold on starts."""
     kinds_by_verb = {
-        "stop": (ActionKind.STOP, False), "restart": (ActionKind.STOP, True), "start": (ActionKind.START, False)
+        "stop": (ActionKind.STOP, False), "restart": (ActionKind.STOP, True),
+        "start": (ActionKind.START, False),
     }  # fmt: skip
     declared = {check.id: (check.action, check.restarts) for check in ALL_CHECKS}
     expected = {

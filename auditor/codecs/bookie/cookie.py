@@ -34,8 +34,8 @@ _JAVA_WHITESPACE = bytes(range(0x21))
 def decode(data: bytes) -> Cookie:
     r"""Read a cookie.
 
-    Raises `DecodeError` if its format is invalid, or if its layout is too old to have content. Like the
-    server, this function does not check the number of directories that precedes their paths.
+    Raises `DecodeError` if its format is invalid, or if its layout version is so old that the cookie has only
+    this number. Like the server, the function does not check the number of directories before their paths.
 
     >>> decode(b'4\nbookieHost: "a" journalDir: "/j" ledgerDirs: "1\\t/l"').ledger_dirs
     ('/l',)

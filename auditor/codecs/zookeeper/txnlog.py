@@ -67,7 +67,7 @@ class SetData(NamedTuple):
 
 
 class CloseSession(NamedTuple):
-    """The end of a session. It deletes all znodes that the session owned, such as ``paths``."""
+    """The end of a session, which deletes its ephemeral znodes. ``paths`` are those that the log lists."""
 
     session: int
     paths: tuple[str, ...]

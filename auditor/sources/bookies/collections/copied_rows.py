@@ -1,7 +1,8 @@
 """A reader for the tables ``availability`` of collections. It adds to each row the bookie that owns the row.
 
-A collection is the state of bookies' directories, for an audit elsewhere. A place holds the directories of
-one bookie. The index directories of a place whose VERSION files name the same bookie form a piece
+A collection is the state of bookies' directories, for an audit elsewhere. A place is the directory or
+inventory entry in which one bookie's directories were given. Its VERSION files may name several bookies.
+The index directories of a place whose VERSION files name the same bookie form a piece
 (`auditor.sources.bookies.collections.tables`). A row belongs to the bookie that owns its piece. The reader
 runs in Spark tasks. Every task must reach a collection by the same path or URI as the driver. Columns with
 few distinct values are dictionary-encoded in the collection's file. They stay encoded in the table that the

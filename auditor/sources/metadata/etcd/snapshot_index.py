@@ -74,8 +74,8 @@ class KeyKind(Enum):
 class Leaves:
     """Leaf pages, the number of changes in each page, and a bit for each change (``last_changes``).
 
-    The bit is true for the last change of a ledger's key, unless this change is a deletion. Damage follows
-    the first ``at_risk_count`` changes, so a later change of their keys may be lost.
+    The bit is true for the last change of a ledger's key, unless this change is a deletion. The first
+    ``at_risk_count`` changes precede damaged pages, so newer changes of their keys may be lost.
     """
 
     start: NDArray[np.int64]
