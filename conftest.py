@@ -1,3 +1,3 @@
-"""What the tests below tests/, the short forms below proofs/ and the doctests have in common: a plugin."""
+"""The pytest plugin that the tests in tests/, the short forms in proofs/ and the doctests share."""
 
 pytest_plugins = ("tests.plugin",)

@@ -1,4 +1,4 @@
-"""Command lines that documents, examples and schedules show: the program takes them."""
+"""Command lines in documents, examples and schedules: helpers that check that the program accepts them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from auditor.cli import main
 
 
 def program_context() -> click.Context:
-    """The program's context as a call has it: click keeps the names of --help of a command's first."""
+    """Return the context of a program call: click takes a command's --help names from its first context."""
     return click.Context(main, info_name="bkaudit", **main.context_settings)
 
 
 def parse_command_line(arguments: Sequence[str]) -> None:
-    """Words after ``bkaudit`` that name a command and only options of it; nothing is called or opened."""
+    """Parse the words after ``bkaudit`` as a command and its own options, without a call or an open file."""
     command: click.Command = main
     context, words = program_context(), list(arguments)
     while isinstance(command, click.Group):

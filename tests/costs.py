@@ -1,13 +1,13 @@
-"""What each test costs: processor time and audits.
+"""The cost of each test: processor time and audits.
 
     .venv/bin/python -m pytest -n 0 -p tests.costs --costs FILE tests/corpora
     .venv/bin/python -m tests.costs FILE
 
-The first command writes a line for each test and each audit, the second adds them up by file.
+The first command writes a line for each test and each audit. The second adds them up by file.
 
-Processor time is that of the test process and of all that it started, Spark's Java among them, so that it
-means something in one process (``-n 0``) alone, and on a busy machine too. An audit that another one repeats,
-with equal options on equal files, is named: tests can share it (`tests.corpora.shared`).
+Processor time includes the test process and all processes that it started, such as Spark's Java. So it is
+meaningful only in one process (``-n 0``), but also on a busy machine. The summary names an audit that
+repeats another, with equal options on equal files: tests can share it (`tests.corpora.shared`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def digest_of(places: Iterable[str]) -> str:
 
 
 class Costs:
-    """Write a line of JSON for each test and each audit."""
+    """A pytest plugin that writes a line of JSON for each test and each audit."""
 
     def __init__(self, out: Path) -> None:
         self._out = out.open("a", buffering=1, encoding="utf-8")
@@ -93,18 +93,18 @@ class Costs:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the file."""
+    """Add the option for the output file."""
     parser.addoption("--costs", type=Path, help="a file for the cost of each test and audit")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure if a file was given."""
+    """Start to measure if a file was given."""
     if out := config.getoption("--costs"):
         config.pluginmanager.register(Costs(out))
 
 
 def summary(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Yield lines: all, files by their cost, and audits that repeat one."""
+    """Yield lines: the totals, the files by their cost, and the audits that repeat another."""
     tests: dict[str, list[float]] = defaultdict(list)
     audits: dict[str, list[float]] = defaultdict(list)
     tests_by_audit: dict[str, list[str]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""How many examples a property draws, as a share of what the profile says (tests/plugin.py)."""
+"""Number of examples of a property, as a percentage of the profile's number (tests/plugin.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MIN_EXAMPLES = 2
 def examples(percent: int) -> int:
     """Return ``percent`` of the profile's examples, and at least two.
 
-    300 is for a property on which much rests, 20 for a slow one. Call it where the test is defined: the
-    profile is chosen before tests are collected.
+    Use 300 for a property on which much depends, and 20 for a slow one. Call it where the test is defined,
+    because the profile is chosen before pytest collects the tests.
     """
     return max(MIN_EXAMPLES, settings().max_examples * percent // 100)

@@ -1,8 +1,8 @@
 """A test fails if it starts Spark, a server or bookies without having the marker for it.
 
-`tests.tiers` sets markers by what a test can reach in the code of the harness. Here every process that a test
-starts is compared with its marker, so that none is missed: also one that the product starts, and a Python
-process that starts Spark.
+`tests.tiers` sets markers by the harness code that a test can reach. This module compares every process
+that a test starts with the test's marker, so that no marker is missing. This includes processes that the
+product starts, and Python processes that start Spark.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SPARK_PROGRAMS = {"spark-submit", "spark-class"}
 
 
 def tier_of_command(words: Sequence[str]) -> Tier:
-    """Return what a command line starts."""
+    """Return the tier that a command line needs, by the program that it starts."""
     program = Path(words[0]).name if words else ""
     if program in SPARK_PROGRAMS:
         is_daemon = any(word.startswith("org.apache.spark.deploy.") for word in words)
@@ -64,10 +64,10 @@ def _tier_of_java(words: Sequence[str]) -> Tier:
 
 
 class Guard:
-    """Compare the processes that a test starts with the test's tier.
+    """A comparison of the processes that a test starts with the test's tier.
 
     Attributes:
-        tier: Of the test that runs; the highest while none does.
+        tier: The tier of the running test, or the highest tier while no test runs.
         offences: The command lines that this test must not start, each with the tier that it needs.
     """
 
@@ -93,7 +93,7 @@ class Guard:
             self.offences.append(f"{needed.name.lower()}: {' '.join(command)[:200]}")
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        """Note every process that this one starts from now on, until ``patch`` is undone."""
+        """Check every process that this process starts from now on, until ``patch`` is undone."""
         begin = subprocess.Popen.__init__
 
         @wraps(begin)

@@ -1,7 +1,7 @@
-"""The house in figures: its size, how finely it is cut, what imports what.
+"""Figures of the code base: its size, the size of its parts, and the imports between modules.
 
-    python -m tests.house          as it lies here
-    python -m tests.house REV      as it was at a revision, and as it lies here
+    python -m tests.house          the working tree
+    python -m tests.house REV      a revision, and the working tree
 
 A revision is read through ``git archive``; nothing is checked out.
 """
@@ -46,7 +46,7 @@ Texts = Mapping[str, str]
 
 
 def read_tree() -> dict[str, str]:
-    """The files as they lie here."""
+    """Return the texts of the files in the working tree."""
     return {
         path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
         for folder in (PACKAGE, *TESTS)
@@ -55,7 +55,7 @@ def read_tree() -> dict[str, str]:
 
 
 def read_git(revision: str) -> dict[str, str]:
-    """The files of a revision that git knows."""
+    """Return the texts of the files at a git revision."""
     # git archive refuses a folder that the revision does not have.
     listing = ["git", "ls-tree", "-d", "--name-only", revision, PACKAGE, *TESTS]
     folders = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
@@ -79,23 +79,23 @@ class Module:
 
     @cached_property
     def name(self) -> str:
-        """As it is imported."""
+        """Return the name by which other modules import it."""
         parts = PurePosixPath(self.path).with_suffix("").parts
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     @cached_property
     def tree(self) -> ast.Module:
-        """As Python reads it."""
+        """Return the syntax tree."""
         return ast.parse(self.text)
 
     @cached_property
     def lines(self) -> int:
-        """How many it has."""
+        """Return the number of lines."""
         return len(self.text.splitlines())
 
     @cached_property
     def header(self) -> int:
-        """Its lines before the first statement that is neither docstring nor import."""
+        """Return the number of lines before the first statement that is neither docstring nor import."""
         for node in self.tree.body[ast.get_docstring(self.tree) is not None :]:
             typing_only = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
             if not typing_only and not isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -105,7 +105,7 @@ class Module:
 
     @cached_property
     def functions(self) -> dict[str, int]:
-        """The lines of each function, its docstring and signature aside."""
+        """Return the number of lines of each function, without its docstring and signature."""
         return {
             node.name: sum(
                 (part.end_lineno or 0) - part.lineno + 1
@@ -117,7 +117,7 @@ class Module:
 
     @cached_property
     def imported(self) -> list[str]:
-        """The dotted names of its imports, in functions and for type checkers too; each place one."""
+        """Return the dotted name of each import, including those in functions and for type checkers."""
         return [
             name
             for node in ast.walk(self.tree)
@@ -128,7 +128,7 @@ class Module:
 
     @cached_property
     def words(self) -> set[str]:
-        """Its constant texts, each up to a colon."""
+        """Return the constant texts, each up to its first colon."""
         return {
             node.value.partition(":")[0]
             for node in ast.walk(self.tree)
@@ -137,7 +137,7 @@ class Module:
 
 
 class Repo:
-    """The package and its tests, as texts say it."""
+    """The package and its tests, as given by their texts."""
 
     def __init__(self, texts: Texts) -> None:
         ours = {path: text for path, text in texts.items() if f"{GENERATED}/" not in path}
@@ -151,7 +151,7 @@ class Repo:
 
     @cached_property
     def imports(self) -> dict[str, Counter[str]]:
-        """For each module those that it imports, and in how many places."""
+        """Return the modules that each module imports, and the number of places of each import."""
         counts: dict[str, Counter[str]] = {}
         for name, module in self.modules.items():
             targets = (path if path in self.modules else path.rpartition(".")[0] for path in module.imported)
@@ -160,7 +160,7 @@ class Repo:
 
     @cached_property
     def importers(self) -> dict[str, set[str]]:
-        """For each module those that import it, or name it in a text."""
+        """Return, for each module, the modules that import it or name it in a text."""
         by_module: dict[str, set[str]] = defaultdict(set)
         for name, targets in self.imports.items():
             for target in (*targets, *(self.modules[name].words & self.modules.keys() - {name})):
@@ -168,14 +168,14 @@ class Repo:
         return by_module
 
     def is_row(self, module: Module) -> bool:
-        """Whether a registry has a row for it, or it is a program."""
+        """Return whether a registry has a row for the module, or the module is a program."""
         package, _, stem = module.name.rpartition(".")
         if package in REGISTRIES and {stem, stem.replace("_", "-")} & self.modules[package].words:
             return True
         return "__main__" in module.words or bool(self.importers[module.name] & REGISTRIES)
 
     def fragments(self) -> list[str]:
-        """Modules too small to be an idea of their own."""
+        """Return paths of modules that are too small to stand alone."""
         return [
             module.path
             for name, module in self.modules.items()
@@ -186,7 +186,7 @@ class Repo:
         ]
 
     def pairs(self, package: str) -> dict[tuple[str, str], int]:
-        """Parts of a package that import each other, and in how many places of both."""
+        """Return parts of a package that import each other, and the number of imports in both directions."""
         below = f"{PACKAGE}.{package}."
         places: Counter[tuple[str, str]] = Counter()
         for name, targets in self.imports.items():
@@ -202,15 +202,15 @@ class Repo:
         }
 
     def header_share(self) -> float:
-        """How much of all lines stands before first statements."""
+        """Return the share of all lines that come before first statements."""
         return sum(module.header for module in self.modules.values()) / self.lines()
 
     def lines(self) -> int:
-        """Of the package."""
+        """Return the number of lines of the package."""
         return sum(module.lines for module in self.modules.values())
 
     def figures(self) -> Iterator[tuple[str, str]]:
-        """All of it: what is counted, and the number."""
+        """Yield the name and the value of each figure."""
         sizes = [value.lines for value in self.modules.values()]
         lone = [name for name in self.modules if len(self.importers[name]) == 1]
         lengths = [length for value in self.modules.values() for length in value.functions.values()]
@@ -234,7 +234,7 @@ class Repo:
         yield "test functions", f"{sum(map(_tests, self.tests.values())):,}"
 
     def packages(self) -> Iterator[tuple[str, str]]:
-        """Each package: modules, lines, share of lines before first statements."""
+        """Yield each package with its modules, lines, and share of lines before first statements."""
         by_package: dict[str, list[Module]] = defaultdict(list)
         for name, module in self.modules.items():
             by_package[name.split(".")[1] if "." in name else name].append(module)
@@ -251,7 +251,7 @@ def _tests(text: str) -> int:
 
 
 def table(columns: Mapping[str, Iterable[tuple[str, str]]]) -> list[str]:
-    """Lines with a row for each figure and a column for each house."""
+    """Return the lines of a table with a row per figure and a column per version of the code."""
     values = {title: dict(rows) for title, rows in columns.items()}
     names = list(dict.fromkeys(name for rows in values.values() for name in rows))
     wide = max(map(len, names))
@@ -268,7 +268,7 @@ def table(columns: Mapping[str, Iterable[tuple[str, str]]]) -> list[str]:
 
 
 def main(revisions: list[str]) -> None:
-    """Print the figures of revisions, and of what lies here."""
+    """Print the figures of revisions, and of the working tree."""
     repos = {revision: Repo(read_git(revision)) for revision in revisions} | {"here": Repo(read_tree())}
     print(*table({title: house.figures() for title, house in repos.items()}), sep="\n")
     print("\nmodules / lines / share before first statements")

@@ -1,11 +1,11 @@
-"""conf/Dockerfile without Docker: read, and carried out in directories that are roots of Debian.
+"""A build of conf/Dockerfile without Docker, in directories that contain a Debian root file system.
 
     python -m tests.image --root ROOT --work DIR
 
 ROOT stands for the base image, as debootstrap makes it (CONTRIBUTING.md has the command). Each stage is a
-copy of it below DIR, in which every COPY and RUN is done as written, by chroot, as root or as the user that
-USER names. Then the entry point is run: it prints its help and its version, and audits the demonstration's
-cluster. It takes root, and pip's registry.
+copy of ROOT below DIR. Every COPY and RUN is executed there with chroot, as root or as the user that USER
+names. Then the entry point runs: it prints its help and its version, and audits the demonstration's
+cluster. This needs root and pip's registry.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PIP_VARIABLES = ("PIP_CERT", "PIP_DEFAULT_TIMEOUT", "PIP_INDEX_URL", "SSL_CERT_
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction: its word, and the rest of its line."""
+    """One instruction: its keyword, and the rest of its line."""
 
     word: str
     text: str
@@ -38,7 +38,7 @@ class Instruction:
 
 @dataclass(slots=True)
 class Stage:
-    """What stands between two FROM: the name that others copy from, None for the image itself."""
+    """The part between two FROM. ``name`` is the name in COPY --from, None for the final image."""
 
     base: str
     name: str | None
@@ -46,7 +46,7 @@ class Stage:
 
 
 def stages(text: str) -> list[Stage]:
-    r"""The stages of a Dockerfile.
+    r"""Return the stages of a Dockerfile.
 
     >>> [stage] = stages("FROM debian AS one\n# no\nRUN a && \\\n    b\n")
     >>> stage.name, stage.instructions
@@ -72,7 +72,7 @@ class StageBuild:
         self.directory, self.user, self.environment = "/", "0", {"PATH": _PATH}
 
     def do(self, instruction: Instruction) -> None:
-        """Carry it out.
+        """Execute an instruction.
 
         Raises:
             CalledProcessError: a command failed.
@@ -112,7 +112,7 @@ class StageBuild:
                 shutil.copy(source, to / source.name)
 
     def run(self, command: list[str]) -> None:
-        """Run a command in it, as its user."""
+        """Run a command in the stage, as its user."""
         print(f"{self.place.name}: {' '.join(command)}", file=sys.stderr)
         pip_environment = {name: os.environ[name] for name in _PIP_VARIABLES if name in os.environ}
         inner = f'cd {self.directory} && exec "$@"'

@@ -1,4 +1,4 @@
-"""The least versions that pyproject.toml takes, one exact version a line, as pip takes constraints.
+"""The lowest versions that pyproject.toml allows, one exact version a line, as constraints for pip.
 
 python -m tests.lowest_versions > lowest.txt
 """
@@ -14,7 +14,7 @@ PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 
 def lowest_versions(lines: list[str]) -> list[str]:
-    """The lower ends of requirements that have one.
+    """Return the lower bounds of the requirements that have one.
 
     >>> lowest_versions(["click>=8.5,<9", "hypothesis"])
     ['click==8.5']

@@ -1,4 +1,4 @@
-"""Runs whose tables were written by hand: every table is there, those not named are empty."""
+"""Runs with handwritten tables: every table exists, and those that are not named are empty."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Rows = list[dict[str, Any]]
 def made_run(
     path: Path, findings: Sequence[Finding] = (), report: Report | None = None, **tables: Rows
 ) -> Run:
-    """A finished run with these findings, each in a file of its own, and these rows of its tables."""
+    """Write a finished run with these findings, one per file, and these table rows; open and return it."""
     write(path / "findings", [], FINDINGS_SCHEMA)
     for number, finding in enumerate(findings, 1):
         write(path / "findings", [finding_row(finding)], FINDINGS_SCHEMA, number)
@@ -40,13 +40,13 @@ def made_run(
 
 @cache
 def _json_of(pickled_report: bytes) -> str:
-    """The report as its file: many runs have the same one, and to write it costs more than to compare it."""
+    """Return a report as JSON. Many runs share a report, and writing it costs more than comparing it."""
     report: Report = pickle.loads(pickled_report)
     return report.to_json()
 
 
 def write_tables(path: Path, **tables: Rows) -> None:
-    """Give these tables of a run these rows, whatever they had: each example of a property has its own."""
+    """Replace the rows of these tables of a run. Each example of a property has its own rows."""
     for name, rows in tables.items():
         directory = path / "tables" / name
         if rows:
@@ -64,7 +64,7 @@ def write(directory: Path, rows: Rows, schema: pa.Schema, number: int = 0) -> No
 
 @cache
 def _empty(name: str) -> bytes:
-    """A table without a row, as its file: nearly all tables of these runs are, and each is packed once."""
+    """Return the file of an empty table, made once. Nearly all tables of these runs are empty."""
     packed = pa.BufferOutputStream()
     pq.write_table(TABLES[name].columns.empty_table(), packed, write_page_checksum=True)
     data: bytes = packed.getvalue().to_pybytes()
@@ -72,7 +72,7 @@ def _empty(name: str) -> bytes:
 
 
 def finding_row(finding: Finding) -> dict[str, Any]:
-    """A finding as its table keeps it."""
+    """Return a finding as a row of the findings table."""
     return {
         **{name: getattr(finding, name) for name in FINDINGS_SCHEMA.names},
         "urgency": str(finding.urgency),
@@ -91,7 +91,7 @@ def finding_row(finding: Finding) -> dict[str, Any]:
 
 
 def change_row(finding: Finding, first_seen: int, change: str = "same", **columns: Any) -> dict[str, Any]:
-    """A finding's row of the table changes."""
+    """Return a finding's row of the table changes."""
     return {
         "fingerprint": finding.fingerprint,
         "id": finding.id,
@@ -103,5 +103,5 @@ def change_row(finding: Finding, first_seen: int, change: str = "same", **column
 
 
 def numbered(finding: Finding, number: int) -> Finding:
-    """Another finding of the same kind, about another ledger."""
+    """Return another finding of the same kind, about another ledger."""
     return replace(finding, ledger_id=number, fingerprint=f"{number:016x}")

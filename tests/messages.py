@@ -2,8 +2,8 @@
 
 Texts are string literals with at least two blanks; an f-string has the code of its expressions in braces.
 Docstrings, SQL and patterns are left out. A text follows the label that its reader sees with it, such as an
-option or a column. The rules of `FAULTS` that a text breaks stand behind it. Literals without prose, such as
-commands, are listed apart at the end.
+option or a column. The rules of `FAULTS` that the text breaks follow it. Literals without prose, such as
+commands, are listed separately at the end.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ OLD_LABELS = (
 
 
 class Message(NamedTuple):
-    """A text, and the module and line in which it begins. ``label`` is empty if no label is known."""
+    """A text, and the module and line where it starts. ``label`` is empty if no label is known."""
 
     module: str
     line: int
@@ -77,12 +77,12 @@ class Message(NamedTuple):
 
     @property
     def faults(self) -> list[str]:
-        """The rules of the writing guide that the text breaks."""
+        """Return the rules of the writing guide that the text breaks."""
         return [rule for rule, find_fault in FAULTS.items() if find_fault(self.text)]
 
 
 def count_words(clause: str) -> int:
-    """Return how many words a clause has; an expression is a part of a word.
+    """Return the number of words of a clause. An expression counts as part of a word.
 
     >>> count_words("bookie {bookie_id}: not registered; see tables/holds")
     6
@@ -112,7 +112,7 @@ def has_riddle(text: str) -> bool:
 
 
 def has_old_label(text: str) -> bool:
-    """Return whether a text has a label of the list.
+    """Return whether a text contains one of `OLD_LABELS`.
 
     >>> has_old_label("{blind}: in doubt"), has_old_label("{blind}: unconfirmed")
     (True, False)
@@ -122,7 +122,7 @@ def has_old_label(text: str) -> bool:
 
 
 def repeats_object(text: str) -> bool:
-    """Return whether a text names its object, which ends with its first colon, a second time.
+    """Return whether a text repeats its object, which is the part before its first colon.
 
     >>> repeats_object("{path}: no such file"), repeats_object("{path}: cannot read {path}")
     (False, True)
@@ -142,7 +142,7 @@ FAULTS: Mapping[str, Callable[[str], bool]] = {
 
 
 def is_prose(text: str) -> bool:
-    """Return whether a text has two words beside expressions and tags, and is no command and no condition.
+    """Return whether a text has two words beside expressions and tags, and is no command or condition.
 
     >>> is_prose("{count} ledgers lost"), is_prose("<b>{count}</b> of"), is_prose("curl -X PUT URL")
     (True, False, False)
@@ -156,7 +156,7 @@ def is_prose(text: str) -> bool:
 
 
 def messages() -> Iterator[Message]:
-    """Yield the texts of all modules of the program but its manual, in the order of their places."""
+    """Yield the texts of all modules of the program except its manual, in the order of their places."""
     for path in sorted({*(ROOT / "auditor").rglob("*.py")} - {MANUAL}):
         for line, label, text in texts_of(path.read_text("utf-8")):
             yield Message(str(path.relative_to(ROOT)), line, text, label)

@@ -65,7 +65,7 @@ def terminal_page(text: str) -> str:
 
 
 def draw(page: Page, run: Run, pictures: Path) -> None:
-    """Write both pictures of a run into a directory; the working directory gets the HTML page."""
+    """Write both pictures of a run into a directory. The HTML page is written to the working directory."""
     screen = colour_words(first_screen.render(run.report, SHOWN_RUN))
     page.set_content(terminal_page(f"$ bkaudit report {SHOWN_RUN}\n{screen}"))
     page.locator("pre").screenshot(path=pictures / "terminal.png")

@@ -1,4 +1,4 @@
-"""What every test may ask for."""
+"""Fixtures and pytest hooks for all tests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ GUARD = Guard()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch which processes tests start, until the run ends."""
+    """Record which processes the tests start, until the run ends."""
     patch = pytest.MonkeyPatch()
     GUARD.install(patch)
     config.add_cleanup(patch.undo)
@@ -54,14 +54,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Know the tier of the test that runs."""
+    """Set the tier of the running test, so that starts of processes are checked against it."""
     with GUARD.watching(tier_of(item)):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail a test that starts what its tier does not have, and in CI one that is skipped."""
+    """Fail a test that starts a process its tier does not allow; in CI also fail a skipped test."""
     report = yield
     if GUARD.offences:
         report.outcome = "failed"
@@ -77,7 +77,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """The same for modules that skip themselves."""
+    """Fail, in CI, a module that skips itself."""
     report = yield
     if IN_CI and report.skipped:
         report.outcome = "failed"
@@ -87,7 +87,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as its wheel carries it, unpacked outside the checkout."""
+    """Build the package's wheel and return the directory, outside the checkout, where it is unpacked."""
     place = tmp_path_factory.mktemp("wheel")
     # Without hatchling here, pip fetches it for the build.
     build_options = ["--no-build-isolation"] if find_spec("hatchling") else []
@@ -104,12 +104,12 @@ GARBAGE = (3000, 20, 20)
 
 
 def pytest_collection() -> None:
-    """Look for no garbage while tests are collected, for all that is made is kept."""
+    """Turn off garbage collection while tests are collected, because all collected objects are kept."""
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage again, but never among what was collected."""
+    """Turn on garbage collection again, and exclude the collected objects from it."""
     gc.freeze()
     gc.set_threshold(*GARBAGE)
     gc.enable()
@@ -132,8 +132,8 @@ LONGEST_FIRST = (
 def mark(test_item: pytest.Item) -> None:
     """Set the markers of a test.
 
-    Its tier; `proof` below proofs/; `long` if tests/long.toml names it; and `property` if Hypothesis draws
-    its examples.
+    The markers are its tier, `proof` below proofs/, `long` if tests/long.toml names it, and `property` if
+    Hypothesis draws its examples.
     """
     tier = tier_of(test_item).name.lower()
     if test_item.get_closest_marker(tier) is None:
@@ -147,10 +147,10 @@ def mark(test_item: pytest.Item) -> None:
 
 
 def interleave_paths(paths: Iterable[Path]) -> list[Path]:
-    """Files in the order in which processes side by side begin them.
+    """Return the files in the order in which parallel processes start them.
 
-    Those of `LONGEST_FIRST` come first, one of each directory in turn: what waits for its servers is
-    beside what does not. All others keep their order.
+    Files of `LONGEST_FIRST` come first, one of each directory in turn. A file that waits for its servers thus
+    runs next to one that does not. All other files keep their order.
     """
     of_directory: dict[str, list[Path]] = {name: [] for name in LONGEST_FIRST}
     other_paths: list[Path] = []
@@ -182,7 +182,7 @@ trees of the whole package (tests/syntax.py).
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each process a file at a time, or those of `FILE_GROUPS`."""
+    """Give each process one file at a time, or one group of `FILE_GROUPS`."""
     if config.getvalue("dist") != "loadfile":
         return None
     scheduler = import_module("xdist.scheduler").LoadFileScheduling(config, log)
@@ -191,7 +191,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def unit_of(file: str) -> str:
-    """What a file is handed out as: itself, or the first of those that it is run with."""
+    """Return the name that schedules a file: its own, or the first of its group in `FILE_GROUPS`."""
     return next((group[0] for group in FILE_GROUPS if file in group), file)
 
 
@@ -222,18 +222,18 @@ class Tool:
 
     @property
     def is_here(self) -> bool:
-        """Whether the program is on the PATH, or the file is there."""
+        """Return whether the program is on the PATH, or the file exists."""
         return shutil.which(self.name) is not None or Path(self.name).exists()
 
 
 def tools() -> list[Tool]:
-    """What the tests need, as `.ci/run` reads it too."""
+    """Return the tools that the tests need, from the list that `.ci/run` also reads."""
     lines = TOOLS.read_text("utf-8").splitlines()
     return [Tool(*line.split()) for line in lines if line and not line.startswith("#")]
 
 
 def skipped_for(reasons: Iterable[str], missing: Sequence[Tool]) -> list[str]:
-    """The lines that say what was skipped, why, and what to install."""
+    """Return lines with the number and reasons of skipped tests, and the packages to install."""
     counts = Counter(reason.removeprefix("Skipped: ") for reason in reasons)
     lines = [f"{count:>5}  {reason}" for reason, count in sorted(counts.items())]
     if missing:
@@ -246,7 +246,7 @@ def skipped_for(reasons: Iterable[str], missing: Sequence[Tool]) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was skipped for want of which tools, last of all but pytest's own line."""
+    """Print which tests were skipped for missing tools, as the last lines before pytest's own."""
     skipped = terminalreporter.getreports("skipped")
     missing = [tool for tool in tools() if not tool.is_here]
     if not skipped and not (missing and terminalreporter.getreports("failed")):
@@ -262,10 +262,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session for the whole run: starting one costs more than most tests.
+    """Yield one session for the whole run, because starting one costs more than most tests.
 
-    Processes side by side have a session each, all of one Java process (`tests.servers.shared_spark`). Tables
-    of tests are small, so it plans as an audit of small tables does (`large_plans`: as one of large).
+    Parallel processes have a session each, all in one Java process (`tests.servers.shared_spark`). Tests have
+    small tables, so the session plans like an audit of small tables. `large_plans` plans for large tables.
     """
     from tests.corpora.shared import make_once, shared_root
     from tests.servers import shared_spark
@@ -285,9 +285,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def drawn_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of which each example of a property writes the tables that it is about.
+    """Return a run whose tables each example of a property test overwrites as needed.
 
-    To make and remove all forty tables took most of the time of such a property.
+    To make and remove all forty tables took most of the time of such a property test.
     """
     from tests.made_runs import made_run
 
@@ -297,7 +297,7 @@ def drawn_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def large_plans(spark: SparkSession) -> Callable[[], AbstractContextManager[None]]:
-    """A context in which every audit is planned as one of large tables is."""
+    """Return a function that makes a context in which audits are planned like those of large tables."""
 
     @contextmanager
     def planned() -> Iterator[None]:

@@ -1,7 +1,7 @@
-"""Prose of the documents: ``python -m tests.prose`` prints each page's words and its sentences with faults.
+"""Prose of the documents: ``python -m tests.prose`` prints each page's word count and its faulty sentences.
 
-Headings, blocks of code and HTML comments are no prose. Inline code is one word, and a link is its text. Each
-list item and each table cell is a text of its own; a semicolon ends a sentence in a cell.
+Headings, blocks of code and HTML comments are not prose. Inline code is one word, and a link counts as its
+text. Each list item and each table cell is a separate text. In a cell a semicolon ends a sentence.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ class Sentence(NamedTuple):
 
     @property
     def is_long(self) -> bool:
-        """Whether it has more than `MAX_SENTENCE_WORDS` words; inline code is one."""
+        """Return whether it has more than `MAX_SENTENCE_WORDS` words. Inline code is one word."""
         return len(_WORD.findall(self.text)) > MAX_SENTENCE_WORDS
 
     @property
     def has_clause_as_subject(self) -> bool:
-        """Whether it begins with "What" and is no question."""
+        """Return whether it begins with "What" and is not a question."""
         return self.text.startswith("What ") and self.text.endswith(".")
 
     @property
     def vague_phrases(self) -> list[str]:
-        """The phrases of `VAGUE_PHRASES` in it, in order."""
+        """Return the phrases of `VAGUE_PHRASES` in it, in order."""
         return [phrase.lower() for phrase in _VAGUE.findall(self.text)]
 
 
@@ -88,7 +88,7 @@ def sentences(page: str, text: str) -> list[Sentence]:
 
 
 def count_words(text: str) -> int:
-    """Return the number of words of a page as ``wc -w`` counts them, with marks and code."""
+    """Return the number of words of a page as ``wc -w`` counts them, including markup and code."""
     return len(text.split())
 
 
@@ -126,7 +126,7 @@ def _plain(text: str) -> str:
 
 
 def main() -> None:
-    """Print for each page its words, and every sentence that a test objects to."""
+    """Print the word count of each page and every sentence that a test rejects."""
     total = 0
     for path in PAGES:
         text, name = path.read_text("utf-8"), str(path.relative_to(ROOT))

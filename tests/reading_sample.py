@@ -1,8 +1,8 @@
 """Samples of texts for a reader who does not know the project: ``python -m tests.reading_sample SEED DIR``.
 
 The command draws 40 docstrings, 40 paragraphs of documents, 30 messages, and the names of 40 modules. It
-writes one file for each kind. The reader marks each text that needs a second reading, and each module in
-which more than two names need a guess. At most a tenth of each kind may be marked.
+writes one file for each kind. The reader marks each text that must be read twice. The reader also marks each
+module in which more than two names need a guess. At most a tenth of each kind may be marked.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def message_texts() -> Iterator[str]:
 
 
 def name_lists() -> Iterator[str]:
-    """Yield the names of each module: those of a function or class below it, arguments in parentheses."""
+    """Yield the names of each module. Names in a function or class follow it, arguments in parentheses."""
     for path in source_files():
         lines = [*module_names(syntax_tree(path))]
         if lines:
@@ -93,7 +93,7 @@ def module_names(node: ast.Module | Definition, indent: str = "  ") -> Iterator[
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes below a node; those below a definition or below arguments of the node are left out."""
+    """Yield the nodes below a node, without arguments and without nodes inside a nested definition."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.arguments):
             continue

@@ -1,4 +1,4 @@
-"""docs/adding.md does what it says: its check finds, its table arrives, its form writes."""
+"""The examples of docs/adding.md work: its check reports, its table is written, and its form writes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "adding.md").read_text("utf-8")
 
 
 def run_page_code(name: str) -> dict[str, Any]:
-    """What the page's code of this name defines."""
+    """Run the page's code of this name, and return the names that it defines."""
     defined: dict[str, Any] = {}
     exec(compile(code_of(name), "docs/adding.md", "exec"), defined)
     return defined
@@ -63,12 +63,12 @@ def test_table_of_the_page_is_written_to_a_run(
     rows = [{"scope_id": 0, "ledger_id": 1, "ensemble_size": 1}]
     assert [record.asDict() for record in audit_tables.single_copies.collect()] == rows
     assert run.table(row.name).to_pylist() == rows
-    assert run.views(spark, "page_")[f"page_{row.name}"] == row.row
+    assert run.views(spark, "page_")[f"page_{row.name}"] == row.row_meaning
     comments = {
         record["col_name"]: record["comment"] for record in spark.sql("DESCRIBE page_single_copies").collect()
     }
     assert comments == {name: record["comment"] for name, record in json.loads(to_json())[row.name].items()}
-    assert f"- `{row.name}`: {row.row}" in tables_page()
+    assert f"- `{row.name}`: {row.row_meaning}" in tables_page()
 
 
 def test_table_of_the_page_without_rows_is_known_as_empty(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Every commit since a fixed one has a subject of the form ``area: verb object``; merges are free.
+"""Every commit since a fixed one has a subject of the form ``area: verb object``, except merges.
 
 Without git or its history, as in an archive, the test is skipped with the reason. A history that lacks the
-fixed commit is shallow or was rewritten: nothing tells which of its commits are new. The test then warns.
+fixed commit is shallow or was rewritten, so its new commits are unknown. The test then warns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SUBJECT = re.compile(r"[a-z.][\w./-]*: [a-z][\w-]* \S.*(?<![.\s])")
 
 
 def faults(subject: str) -> list[str]:
-    """Return what is wrong with the subject of a commit; empty if nothing is."""
+    """Return the faults of a commit's subject; the list is empty if it has none."""
     reasons = [] if SUBJECT.fullmatch(subject) else ["not of the form 'area: verb object'"]
     if len(subject) > MAX_SUBJECT_CHARACTERS:
         reasons.append(f"{len(subject)} characters of at most {MAX_SUBJECT_CHARACTERS}")

@@ -1,4 +1,4 @@
-"""The costs of tests are those of all their processes, and equal audits are named."""
+"""The cost of a test includes all its processes, and equal audits are listed by name."""
 
 from __future__ import annotations
 

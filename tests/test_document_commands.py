@@ -1,9 +1,9 @@
-"""Every command that stands in a block of a document is run here, or its block is marked as an example.
+"""Every command in a code block of a document runs here, unless its block is marked as an example.
 
-A block of code is indented by four blanks, or fenced. One that shows what can only be run on somebody's own
-cluster, or takes too long, is fenced as ``console example``. All others are run in this process, page by
-page, on a saved Pulsar cluster in the place of what the documents name. The pages of checks are generated,
-and their commands are for the cluster that a finding is about.
+A block of code is indented by four blanks, or fenced. The fence of a block that needs a user's own cluster,
+or takes too long, is ``console example``. All other commands run in this process, page by page. A saved
+Pulsar cluster replaces the names in the documents. The pages of checks are generated, and their commands
+are for the cluster that a finding is about.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ EXIT_CODES = {"audit": (0, 1, 3), "collect": (0, 3), "doctor": (0, 3)}
 
 
 def blocks(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Blocks of code: what follows the fence ("": there is none), and the lines, continued ones as one."""
+    """Yield each block of code: the text after the fence ("" if none), and lines, continued ones joined."""
     info: str | None = None
     lines: list[str] = []
     for line in [*re.sub(r"\s*\\\n\s*", " ", text).splitlines(), "the end"]:
@@ -69,7 +69,7 @@ def blocks(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def commands(page: Path) -> tuple[list[str], list[str]]:
-    """The commands of a page: those to be run, and those of examples; without the remark behind them."""
+    """Return a page's commands to run and its example commands, without trailing remarks."""
     kinds: tuple[list[str], list[str]] = ([], [])
     for info, lines in blocks(page.read_text("utf-8")):
         for line in lines:
@@ -83,7 +83,7 @@ RUN = {page: commands(page)[0] for page in PAGES if page.parent.name != "checks"
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> dict[str, str]:
-    """What stands in the place of a document's words: the saved cluster, and where runs of it go."""
+    """Return the values that replace a document's words: the saved cluster, and the paths of its runs."""
     shutil.copytree(PULSAR / "zookeeper", tmp_path / "zookeeper")
     extract(PULSAR / "bookies.tar.gz", tmp_path)
     uri, bookies = f"zk-snapshot://{tmp_path}/zookeeper/version-2", str(tmp_path / "bookies")
@@ -103,9 +103,9 @@ def cluster(tmp_path: Path) -> dict[str, str]:
 
 
 def words_of(command: str, page: Path, cluster: dict[str, str]) -> list[str]:
-    """The arguments of a command, with the cluster of the tests in the place of the documents' one.
+    """Return the arguments of a command, with the tests' cluster in place of the documents' cluster.
 
-    A page that makes a run has it to itself; others speak of the README's.
+    A page that makes a run has a run of its own; other pages use the README's run.
     """
     run = f"runs/{page.stem if page.stem in AUDIT_PAGES else 'README'}"
     words = shlex.split(command.partition("bkaudit")[2])

@@ -1,4 +1,4 @@
-"""Every command that a document shows is one that the program takes."""
+"""The program accepts every command that a document shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 
 
 def document_commands(page: Path) -> list[str]:
-    """The commands of a page: lines of code that begin with ``bkaudit``, and code in the text that does."""
+    """Return the commands of a page: lines of code and inline code that begin with ``bkaudit``."""
     text = re.sub(r"\\\n\s*", " ", page.read_text("utf-8"))
     lines = re.findall(r"^(?:    )?(?:\$ )?(bkaudit .*)$", text, re.MULTILINE)
     return [line.split("  #")[0].split("   ")[0].strip() for line in lines] + re.findall(
@@ -101,7 +101,7 @@ def test_files_and_modules_named_in_a_page_exist(page: Path) -> None:
 
 
 def test_packages_listed_in_architecture_page_exist() -> None:
-    """The list of docs/architecture.md: a path and what it has, in lines of code."""
+    """The list in docs/architecture.md has lines of code, each with a path and its content."""
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     _, _, house = page.partition("## Packages\n")
     lines = re.findall(
@@ -123,7 +123,7 @@ TEXT_ENDINGS = {".md", ".py", ".ipynb", ".toml", ".yaml", ".yml", ".service", ".
 
 
 def test_no_install_line_installs_this_project_from_an_index() -> None:
-    """The project is in no index: whoever takes its name there would be installed."""
+    """The project is in no index, so a project of that name there would be somebody else's."""
     lines = [
         (path.relative_to(ROOT), match[0])
         for path in INSTALL_DOCUMENTS

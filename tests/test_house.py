@@ -1,4 +1,4 @@
-"""The rules of the house."""
+"""Rules for the code and the documents of this repository."""
 
 from __future__ import annotations
 
@@ -74,18 +74,18 @@ def imported(nodes: list[ast.AST]) -> set[str]:
 
 @cache
 def parsed(module: Path) -> ast.Module:
-    """The module as it is; each is read by several tests."""
+    """Return the syntax tree of the unchanged module; several tests read it."""
     return syntax_tree(module)
 
 
 @cache
 def imported_anywhere(module: Path) -> set[str]:
-    """What it imports at any time, or for type checkers alone."""
+    """Return the modules that a module imports at any time, or for type checkers alone."""
     return imported(list(ast.walk(parsed(module))))
 
 
 def import_time_nodes(module: Path) -> list[ast.AST]:
-    """The statements that run when the module is imported: no function bodies, nothing for type checkers."""
+    """Return the statements that run at import: not function bodies, and not those for type checkers."""
     nodes: list[ast.AST] = []
     waiting: list[ast.AST] = [parsed(module)]
     while waiting:
@@ -99,13 +99,13 @@ def import_time_nodes(module: Path) -> list[ast.AST]:
 
 
 def test_layering_contracts_hold(capsys: pytest.CaptureFixture[str]) -> None:
-    """pyproject.toml has them: the order of packages, no circles among parts, packages without Spark."""
+    """pyproject.toml defines them: the order of packages, no cycles among parts, packages without Spark."""
     is_broken = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True)
     assert not is_broken, capsys.readouterr().out
 
 
 def test_no_module_imports_itself_indirectly() -> None:
-    """In functions too. The short public surface imports all packages, for type checkers alone."""
+    """Imports in functions count too. The public module imports all packages, for type checkers alone."""
     for is_run_time, surface in ((True, set()), (False, {"auditor"})):
         graph = grimp.build_graph("auditor", exclude_type_checking_imports=is_run_time, cache_dir=None)
         modules = graph.modules - surface
@@ -116,7 +116,7 @@ def test_no_module_imports_itself_indirectly() -> None:
 
 
 def test_no_test_imports_a_proof() -> None:
-    """Proofs import the harness of the tests, never the other way round."""
+    """Proofs import the harness of the tests; tests never import proofs."""
     folders = [ROOT / name for name in ("auditor", "jobs", "benchmarks", "tests")]
     modules = [module for folder in folders for module in sorted(folder.rglob("*.py"))]
     assert len(modules) > len(MODULES) + 300
@@ -137,7 +137,7 @@ def test_spark_is_not_imported_at_module_level() -> None:
 
 
 def test_no_function_is_longer_than_sixty_lines() -> None:
-    """Its docstring aside, which for a check is its manual page."""
+    """The docstring does not count, because the docstring of a check is its manual page."""
     lengths = {
         f"{module_path(module)}: {node.name}": sum(
             (part.end_lineno or 0) - part.lineno + 1 for part in node.body[bool(ast.get_docstring(node)) :]

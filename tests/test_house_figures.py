@@ -1,4 +1,4 @@
-"""The figures of the house are what they are called."""
+"""The figures about the code equal the counts that their names promise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public surface."""
+"""The public names of the package."""
 
 from __future__ import annotations
 

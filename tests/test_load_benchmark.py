@@ -1,4 +1,4 @@
-"""What `python -m benchmarks load` makes of the latencies that it measures."""
+"""Latencies measured by `python -m benchmarks load`, and the results computed from them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_each_audit_is_compared_with_no_audit_in_every_round(monkeypatch: pytest
 
 
 def end_at_once(answers: int) -> Iterator[int]:
-    """Whoever asks breaks off."""
+    """Yield one count of answers, and then end."""
     yield answers
 
 

@@ -1,4 +1,4 @@
-"""One word, one meaning: the public names that two modules have, and why they may."""
+"""Each name has one meaning: public names that two modules define, and the reasons why they may."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAME_MEANING = {
 
 
 def public(kind: type[ast.stmt] | tuple[type[ast.stmt], ...]) -> Counter[str]:
-    """In how many modules each public name is defined."""
+    """Count the modules in which each public name is defined."""
     return Counter(
         name
         for module in MODULES
@@ -57,7 +57,7 @@ PARTICIPLE_TABLES = {"judged"}
 
 
 def test_no_module_name_is_a_bare_participle() -> None:
-    """A participle does not say of what: ``accepted_gaps`` does, ``accepted`` does not."""
+    """A participle does not name its object: ``accepted_gaps`` does, ``accepted`` does not."""
     participle = re.compile(r"[a-z]+ed|found|told|shown|seen|made|held")
     bare = {module.stem for module in MODULES if participle.fullmatch(module.stem)}
     assert bare - {"wellformed"} == PARTICIPLE_TABLES  # an adjective of XML's, not what was done to it

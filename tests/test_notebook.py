@@ -1,4 +1,4 @@
-"""The notebooks: as they are committed, and as they run, with the interpreter that runs the tests."""
+"""The notebooks, as committed and as run by the interpreter that runs the tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CELL_TIMEOUT_SECONDS = 600
 
 @pytest.fixture(scope="module")
 def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory of runs as ``bkaudit demo`` leaves one."""
+    """Return a directory of runs like the one that ``bkaudit demo`` makes."""
     runs = tmp_path_factory.mktemp("demo") / "runs"
     shown = show(str(runs / "20261121T050000Z"), AuditOptions(), SilentProgress(), spark)
     assert shown.has_expected_findings
@@ -44,13 +44,13 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def executed(runs: Path, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The notebook with its outputs, run where docs/python.md says: in a directory beside ``runs``."""
+    """Return the notebook with outputs, run as docs/python.md describes: in a directory next to ``runs``."""
     return execute(NOTEBOOK, runs, wheel, tmp_path_factory.mktemp("kernel"))
 
 
 @pytest.fixture(scope="module")
 def owned(spark: SparkSession, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The notebook of owners with its outputs, on the run that its first cell would make."""
+    """Return the owners notebook with its outputs, on the run that its first cell would make."""
     runs = tmp_path_factory.mktemp("pulsar") / "runs"
     run_path = owners_run(runs, spark)
     assert owners_run(runs) == run_path
@@ -58,7 +58,7 @@ def owned(spark: SparkSession, wheel: Path, tmp_path_factory: pytest.TempPathFac
 
 
 def execute(path: Path, runs: Path, wheel: Path, private: Path) -> Any:
-    """A notebook with its outputs, run with an unpacked wheel in a directory beside ``runs``."""
+    """Return a notebook with its outputs, run with an unpacked wheel in a directory next to ``runs``."""
     place = runs.parent / "notebooks"
     place.mkdir()
     # No directory of kernels: what is left is the kernel of this interpreter.
@@ -80,7 +80,7 @@ def execute(path: Path, runs: Path, wheel: Path, private: Path) -> Any:
 
 
 def cell_output(notebook: Any, code: str, kind: str = "text/plain") -> str:
-    """What the one cell with this code in it shows, as one type."""
+    """Return the output, as one type, of the only cell that contains this code."""
     [cell] = [part for part in notebook.cells if part.cell_type == "code" and code in part.source]
     [output] = [part for part in cell.outputs if part.output_type == "execute_result"]
     return str(output.data[kind])

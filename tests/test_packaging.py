@@ -1,4 +1,4 @@
-"""What the package asks for, what the tests run with, and what its wheel carries."""
+"""The requirements of the package, the versions in the tests, and the content of the wheel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PINS = {
 
 
 def declared(*extras: str) -> list[Requirement]:
-    """What the project asks for, with these extras; itself apart."""
+    """Return the requirements of the project with these extras, except for the project itself."""
     lines = [
         *PROJECT["dependencies"],
         *(line for extra in extras for line in PROJECT["optional-dependencies"][extra]),
@@ -94,7 +94,7 @@ def test_wheel_metadata_has_urls_keywords_and_classifier(wheel: Path) -> None:
 
 
 def build(source: Path, target: str, place: Path) -> bytes:
-    """The bytes of a wheel or an sdist of a checkout."""
+    """Build a wheel or an sdist of a checkout, and return its bytes."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(place)]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "1767225600"}
     subprocess.run(command, cwd=source, env=environment, capture_output=True, check=True)

@@ -1,4 +1,4 @@
-"""Variables and arguments are called after what they hold, not by pronouns, participles or adverbs."""
+"""Variables and arguments are named after their content, not by pronouns, participles or adverbs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def assigned_names(tree: ast.AST) -> Iterator[str]:
 
 
 def bound_names(node: ast.AST) -> Iterator[str]:
-    """Yield the name that this very node binds, if it binds one."""
+    """Yield the name that this node itself binds, if it binds one."""
     match node:
         case (
             ast.Name(id=name, ctx=ast.Store())
@@ -54,7 +54,7 @@ def bound_names(node: ast.AST) -> Iterator[str]:
 
 
 def is_vague(name: str) -> bool:
-    """Whether a name is on the list but for its underscores and its case."""
+    """Return whether a name is on the list, regardless of its underscores and its case."""
     return name.strip("_").lower() in VAGUE_WORDS
 
 
@@ -68,7 +68,7 @@ def _python_files(folders: Sequence[str]) -> list[Path]:
 
 
 def worst_modules(vague: Mapping[str, list[str]]) -> str:
-    """Return a line for each of the modules that have most vague names, with these names."""
+    """Return a line for each module with the most vague names, listing these names."""
     worst = sorted(vague.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     return "\n".join(
         f"{len(names)} in {path}: {_counts(names)}" for path, names in worst[:MODULES_SHOWN] if names

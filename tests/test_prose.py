@@ -1,4 +1,4 @@
-"""Documents are short and plain: words of all pages, long sentences, clauses as subjects, vague phrases."""
+"""Documents are short and plain: total words, long sentences, clauses as subjects, and vague phrases."""
 
 from __future__ import annotations
 

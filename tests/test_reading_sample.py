@@ -1,4 +1,4 @@
-"""Samples for a reader have the promised number of texts, and depend on the seed alone."""
+"""Samples for a reader have the promised number of texts, and depend only on the seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""run.py: what its words run."""
+"""The commands of run.py, and the programs that each of them runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "--ma
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[tuple[str, ...]]]:
-    """The module, and the programs that it would have run, each with success."""
+    """Return the module, and the list of programs that it would have run; each counts as successful."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     spec = importlib.util.spec_from_file_location("run", ROOT / "run.py")
     assert spec is not None
@@ -58,7 +58,7 @@ def test_linters_come_first_and_arguments_go_to_pytest(
 
 
 def pytest_arguments(ran: list[tuple[str, ...]]) -> tuple[str, ...]:
-    """What pytest was run with; types are looked at beside it."""
+    """Return the arguments that pytest was run with; types are checked in parallel."""
     (arguments,) = (words for program, *words in ran if program == "pytest")
     return tuple(arguments)
 
@@ -105,7 +105,7 @@ def test_demo_prints_path_if_bkaudit_is_not_on_it(
 
 
 def test_default_and_rest_options_run_every_test(run: tuple[Any, list[tuple[str, ...]]]) -> None:
-    """Whatever markers a test has, one of the two commands of .ci/run takes it."""
+    """One of the two commands of .ci/run runs every test, whatever markers it has."""
     module, _ = run
     first, rest_expression = (module.TEST_OPTIONS[option][1] for option in ("", "--rest"))
     names = ("unit", "files", "process", "spark", "server", "cluster", "proof", "long", "property")

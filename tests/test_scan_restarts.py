@@ -1,4 +1,4 @@
-"""A scan whose moment is taken away: etcd compacts the revision that is being read."""
+"""Scans of etcd whose revision is compacted while they read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scans of a running etcd that begin with an earlier one, which turns out to be of no use."""
+"""Scans of a running etcd that start from an earlier scan, which turns out to be unusable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The second scan of a living store reads what moved, and has the rows that reading all of it gives."""
+"""The second scan of a live store reads only changed ledgers, and has the rows of a full read."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def count_reused(second: SecondScan) -> int:
 
 
 def check_second_scan(first: FirstScan, second: SecondScan) -> set[int]:
-    """The second scan has the rows, the columns and the types of a full one; which ledgers it has."""
+    """Check that rows, columns and types equal those of a full scan; return its ledger ids."""
     assert second.ledgers is not None
     full = as_frame(first.source.cache.spark, first.source.table(LedgerRereadSource, second.nodes))
     assert second.ledgers.dtypes == full.dtypes

@@ -1,4 +1,4 @@
-"""docs/secured.md: its commands make of Java's key stores the files that a credentials file names."""
+"""The commands in docs/secured.md convert Java key stores to the files that a credentials file names."""
 
 from __future__ import annotations
 

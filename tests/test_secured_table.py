@@ -1,4 +1,4 @@
-"""docs/sources.md: each store, plain and secured, and each server names a release and a test that exist."""
+"""docs/sources.md: each store, plain and secured, and each server names an existing release and test."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _etcd() -> set[str]:
 
 
 def _packaged(name: str) -> str:
-    """The version of what a Debian package has."""
+    """Return the upstream version of a Debian package."""
     command = ["dpkg-query", "--show", "--showformat=${Version}", name]
     version_text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return re.split(r"[-+]", version_text)[0]
@@ -77,7 +77,7 @@ def test_rows_are_unique_and_every_server_has_a_row() -> None:
 
 
 def tier_of_test(file: str, name: str) -> Tier:
-    """The tier of a test by its code and by the fixtures of its module that it has, directly or not."""
+    """Return the tier of a test by its code and by its module's fixtures that it uses, even indirectly."""
     module = import_module(file.removesuffix(".py").replace("/", "."))
     highest, pending_names, names = Tier.UNIT, [name], set[str]()
     while pending_names:

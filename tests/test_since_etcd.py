@@ -1,4 +1,4 @@
-"""An audit of a running etcd against an earlier run: what etcd has now, and few ledgers read."""
+"""An audit of a running etcd against an earlier run: it reports current content, and reads few ledgers."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ VOLATILE_COLUMNS = {"mtime", "reused", "stamp"}
 
 
 class StoppedError(Exception):
-    """The end of a run whose machine went away."""
+    """The end of a run whose machine failed."""
 
 
 class StopAt(SilentProgress):
-    """Ends a run when it comes to a table."""
+    """A silent progress that ends a run when it reaches a table."""
 
     def __init__(self, table: str) -> None:
         self._table = table

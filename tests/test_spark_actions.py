@@ -1,4 +1,4 @@
-"""Only the conductor and what stands beside it run Spark jobs; everything else says what is to be asked."""
+"""Only the conductor and the packages next to it run Spark jobs; all others only describe queries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WRITERS = {"write", "writeTo", "writeStream"}
 
 
 def actions(source: str) -> Iterator[int]:
-    """The lines at which a module that knows Spark runs a job."""
+    """Yield the lines at which a module that imports Spark runs a job."""
     tree = ast.parse(source)
     if not any(
         (node.module or "").startswith(("pyspark", "auditor.spark"))
@@ -45,7 +45,7 @@ def actions(source: str) -> Iterator[int]:
 
 
 def is_grouped(receiver: ast.expr) -> bool:
-    """Whether rows are grouped, so that a count of them is a table and no job."""
+    """Return whether rows are grouped, so that counting them gives a table and runs no job."""
     return (
         isinstance(receiver, ast.Call)
         and isinstance(receiver.func, ast.Attribute)

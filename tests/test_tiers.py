@@ -1,4 +1,4 @@
-"""Each test has the marker of what it starts, and fails if it starts more."""
+"""Each test has the marker of the programs that it starts, and fails if it starts more."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_property_draws_a_share_of_the_examples_of_its_profile() -> None:
     ],
 )
 def test_tier_follows_from_functions_that_code_can_reach(code: Callable[..., object], tier: Tier) -> None:
-    """In a body, in a class, in an import within a function, through a module, in a context manager."""
+    """It reaches them in a body, a class, an import within a function, a module or a context manager."""
     assert tier_reached(code) == tier
 
 
@@ -114,7 +114,7 @@ def test_guard_records_commands_above_the_tier_of_a_test() -> None:
 
 
 def test_a_test_that_starts_a_server_without_the_marker_fails(tmp_path: Path) -> None:
-    """The program is a stand-in, and the code of these tests is none of the harness."""
+    """The program is a stand-in, and the code of these tests does not belong to the harness."""
     (tmp_path / "etcd").write_text("#!/bin/sh\n")
     (tmp_path / "etcd").chmod(0o755)
     (tmp_path / "conftest.py").write_text("from tests.plugin import *\n")
@@ -153,7 +153,7 @@ def test_long_group_excludes_its_exceptions() -> None:
 
 @pytest.mark.parametrize("group", long_tests(), ids=lambda group: group.reason)
 def test_long_tests_exist(group: LongTests) -> None:
-    """A renamed test loses no marker unseen."""
+    """No test loses its marker unnoticed when it is renamed."""
     for name in (*group.tests, *group.exceptions):
         file, _, function = name.partition("::")
         assert (ROOT / file).exists(), name
@@ -165,7 +165,7 @@ def test_long_tests_exist(group: LongTests) -> None:
 
 
 def test_each_directory_has_tests_that_are_not_long() -> None:
-    """By default every area is tested."""
+    """Every area has tests that run by default."""
     files = [path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")]
     default = {str(path.parent) for path in files if not is_long(str(path))}
     exceptions = {name.partition("::")[0] for group in long_tests() for name in group.exceptions}

@@ -1,4 +1,4 @@
-"""What the tests need besides Python is in one list, and who lacks some of it is told."""
+"""One list has all tools that the tests need besides Python, and the output names missing ones."""
 
 from __future__ import annotations
 

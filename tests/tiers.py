@@ -9,9 +9,9 @@ Each test has one marker, set while tests are collected:
     server     a ZooKeeper, an etcd, an S3 server, a Spark master, or classes of a real server
     cluster    bookies that run
 
-The tier is the highest of what a test can reach: its own code, its fixtures, their fixtures, and the
-functions and classes of the harness that any of these name. A marker on a test raises its tier where a child
-process starts something. A test fails if it starts what its tier does not have (`tests.guard`).
+The tier is the highest that a test can reach by its own code, its fixtures and their fixtures. The functions
+and classes of the harness that any of these name count too. A marker on a test raises its tier where a child
+process starts something. A test fails if it starts something that its tier lacks (`tests.guard`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HARNESS = (f"{ROOT / 'tests'}{os.sep}", f"{ROOT / 'proofs'}{os.sep}")
 
 
 class Tier(IntEnum):
-    """What a test needs; each tier has all that the lower ones have."""
+    """The resources that a test needs; each tier includes those of the lower tiers."""
 
     UNIT = 0
     FILES = 1
@@ -50,7 +50,7 @@ STARTERS = {
     "subprocess.Popen": Tier.PROCESS,
     "subprocess.check_output": Tier.PROCESS,
     "playwright.sync_api": Tier.PROCESS,
-    "tests.cli.test_completion.Terminal": Tier.PROCESS,
+    "tests.cli.test_completion.Bash": Tier.PROCESS,
     "auditor.spark.session.build_session": Tier.SPARK,
     "auditor.embedded.zookeeper.EmbeddedZooKeeper": Tier.SERVER,
     "auditor.demo.sample.show": Tier.SERVER,
@@ -61,7 +61,7 @@ STARTERS = {
     "tests.servers.etcd.Etcd": Tier.SERVER,
     "tests.servers.oxia.OxiaProcess": Tier.SERVER,
     "tests.servers.kerberos.running": Tier.SERVER,
-    "tests.servers.s3._started": Tier.SERVER,
+    "tests.servers.s3._running_server": Tier.SERVER,
     "tests.servers.spark.daemon": Tier.SERVER,
     "tests.servers.systemd.run_units": Tier.SERVER,
     "tests.servers.zookeeper.ZooKeeperProcess": Tier.SERVER,
@@ -109,7 +109,7 @@ def tier_reached(root: Any) -> Tier:
 
 
 def _started(value: Any) -> Tier:
-    """Return the tier of what this very function or class starts."""
+    """Return the tier of the programs that this function or class itself starts."""
     module = getattr(value, "__module__", "") or ""
     name = f"{module}.{getattr(value, '__qualname__', '')}"
     return max(STARTERS.get(name, Tier.UNIT), STARTERS.get(module, Tier.UNIT))
@@ -130,7 +130,7 @@ def _named_by(value: Any) -> tuple[Any, ...]:
 
 
 def _resolved(code: CodeType, scope: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the values of all global names in a code object, those of its inner functions too."""
+    """Yield the values of all global names in a code object, including those of its inner functions."""
     modules: list[ModuleType] = []
     for name in code.co_names:
         value = scope.get(name)
@@ -152,7 +152,7 @@ def _resolved(code: CodeType, scope: Mapping[str, Any]) -> Iterator[Any]:
 
 @cache
 def _imported(name: str) -> Sequence[ModuleType]:
-    """Return the module of this name if it is of the harness or has a starter; nothing else is imported."""
+    """Return the module of this name if it is of the harness or has a starter; import no other module."""
     top = name.partition(".")[0]
     path = ROOT / name.replace(".", os.sep)
     is_of_harness = top in ("tests", "proofs") and (path.is_dir() or path.with_suffix(".py").exists())
@@ -161,7 +161,7 @@ def _imported(name: str) -> Sequence[ModuleType]:
 
 
 def _functions(values: Iterable[Any]) -> Iterator[Any]:
-    """Yield the functions and classes among values, and those in the containers among them."""
+    """Yield the functions and classes among values and in the containers among them."""
     for value in values:
         if type(value) in PLAIN_TYPES:
             continue

@@ -116,9 +116,7 @@ def write_holds(
     if run is not None and RunDirectory(run.path).exists(f"{HOLDS_TABLE_PATH}/{DONE_FILE}"):
         earlier_holds = cache.spark.read.parquet(f"{run.path}/{HOLDS_TABLE_PATH}")
     # If a check of the earlier run lacked input, that run does not prove that a hold is new.
-    earlier_run_lacked_input = run is not None and bool(
-        RunReader(run.path).report.run.checks_with_missing_holds
-    )
+    lacks_input = run is not None and bool(RunReader(run.path).report.run.checks_with_missing_holds)
 
     def derive_holds() -> DataFrame:
         has_dangling = bool(finding_counts["owner-dangling"])
@@ -130,16 +128,13 @@ def write_holds(
         frames += holds_of_findings(findings, changes.changes, tables, finding_counts)
         if (unreachable_ledger_holds := unreachable_ledgers(tables)) is not None:
             frames.append(unreachable_ledger_holds)
-        unchecked_rows: list[Any] = []
         unread_records = None if earlier_holds is None else holders_of_unread_records(tables)
         unchecked_pairs = find_unreadable_cookie_pairs(tables.roster.all_cookies)
         if earlier_holds is not None:
-            unchecked_pairs |= unchecked_answer_pairs(tables, earlier_holds) | unchecked_forecast_pairs(
-                tables, unread_records or ()
-            )
-            unchecked_rows = (
-                unchecked_findings(changes.changes).select("id", "bookie_id").distinct().collect()
-            )
+            unchecked_pairs |= unchecked_answer_pairs(tables, earlier_holds)
+            unchecked_pairs |= unchecked_forecast_pairs(tables, unread_records or ())
+            unchecked = unchecked_findings(changes.changes).select("id", "bookie_id").distinct()
+            unchecked_pairs |= {(row["id"], row["bookie_id"]) for row in unchecked.collect()}
         surplus_holder_rows = [] if earlier_holds is None else collect_query(find_surplus_holders, tables)
         bookies_at_risk = frozenset(row["bookie_id"] for row in surplus_holder_rows)
         read_facts = ReadFacts(
@@ -148,8 +143,7 @@ def write_holds(
             read_bookies=read_bookies(tables) - bookies_with_unread_index(tables),
             needed_bookies=needed_bookies(fact_hold_rows) | bookies_at_risk,
             is_anything_missing=is_anything_missing,
-            unchecked_pairs=frozenset((row["id"], row["bookie_id"]) for row in unchecked_rows)
-            | unchecked_pairs,
+            unchecked_pairs=frozenset(unchecked_pairs),
             checks_with_findings=frozenset(id for id, count in finding_counts.items() if count),
             unchecked_reasons=changes.lost_inputs,
             unchecked_carried_reasons=changes.lost_carried,
@@ -157,30 +151,18 @@ def write_holds(
             unread_log_keys=frozenset() if earlier_holds is None else unread_log_holds(tables, earlier_holds),
         )
         undecided_rows = None if earlier_holds is None else undecided_ledgers(tables)
+        new_holds, finish_ms = union_frames(frames), changes.finish_ms
         rows = add_carried_holds(
-            union_frames(frames),
-            earlier_holds,
-            changes.changes,
-            read_facts,
-            changes.finish_ms,
-            undecided_rows,
+            new_holds, earlier_holds, changes.changes, read_facts, finish_ms, undecided_rows
         )
         return rows.orderBy("object", "key", "reason")
 
     holds = cache.write_table("holds", derive_holds)
     is_urgent = F.col("urgency").isin(*map(str, URGENCIES_THAT_FORBID_ACTIONS)) & ~F.col("accepted")
     [row] = holds.agg(F.count("*"), F.count_if(is_urgent), F.count_if("carried")).collect()
-    has_earlier_holds = (
-        earlier_holds is not None
-        and not earlier_run_lacked_input
-        and not earlier_runs.has_later_run(changes.finish_ms)
-    )
-    hold_facts = HoldFacts(
-        total=row[0],
-        urgent=row[1],
-        carried=row[2],
-        earlier_run=run.name if run is not None and has_earlier_holds else None,
-    )
+    is_usable = not lacks_input and not earlier_runs.has_later_run(changes.finish_ms)
+    earlier_name = run.name if run is not None and earlier_holds is not None and is_usable else None
+    hold_facts = HoldFacts(total=row[0], urgent=row[1], carried=row[2], earlier_run=earlier_name)
     return hold_facts, _list_actions(cache, findings, changes, hold_facts, run_scope, tables)
 
 

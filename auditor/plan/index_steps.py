@@ -159,9 +159,8 @@ def _rebuild_step(
             return refuse_last_holders(
                 plan_facts, ActionKind.REBUILD_INDEX, title, step_findings, [bookie], last_holders
             )
-        manual_commands.append(
-            procedures.stop_bookie(stop_gate_answer, bookie, "the bookie releases its index")
-        )
+        stop_command = procedures.stop_bookie(stop_gate_answer, bookie, "the bookie releases its index")
+        manual_commands.append(stop_command)
     placeholder_values = {"BOOKIE": bookie}
     if has_index_per_ledger:
         placeholder_values |= {"ID": str(ledgers[0])} if len(ledgers) == 1 else {}
@@ -171,17 +170,14 @@ def _rebuild_step(
         undo_text = "put the old index file back"
     elif index_kind in ("ledgers", _BOTH_DATABASES):
         manual_commands += procedures.REBUILD_LEDGERS_INDEX.fill(step_permission, placeholder_values)
-        undo_text = (
-            "with the bookie stopped, move current/ledgers away, and move ledgers.PREV-TIME to its place"
-        )
+        undo_text = "with the bookie stopped, move current/ledgers away and ledgers.PREV-TIME to its place"
         if index_kind == _BOTH_DATABASES:
             manual_commands += procedures.REBUILD_LOCATIONS_INDEX.fill(step_permission, placeholder_values)
             undo_text += "; likewise current/locations and locations.BACKUP-TIME"
     else:
         manual_commands += procedures.REBUILD_LOCATIONS_INDEX.fill(step_permission, placeholder_values)
         undo_text = (
-            "with the bookie stopped, move current/locations away, and move locations.BACKUP-TIME "
-            "to its place"
+            "with the bookie stopped, move current/locations away and locations.BACKUP-TIME to its place"
         )
     start_gate_answer, preconditions = (
         permit(plan_facts.run, ActionKind.START, action_objects[:1], previous_action=step_permission),

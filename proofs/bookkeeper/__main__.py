@@ -1,8 +1,8 @@
 """Make the golden bytes of one version of BookKeeper: ``python -m proofs.bookkeeper 4.18.0 --out DIR``.
 
 The program starts four bookies of that version, with jars that it fetches from Maven Central once. The
-version's client writes a few ledgers to them. The program packs the bookies' directories, together with what
-the version's own classes read there. If a step is impossible with a version, the result has its error.
+version's client writes a few ledgers to them. The program packs the bookies' directories and the results that
+the version's own classes read from them. If a version cannot do a step, the result has the step's error.
 """
 
 from __future__ import annotations

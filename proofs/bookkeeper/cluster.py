@@ -1,13 +1,13 @@
-"""Four bookies of one version of BookKeeper, the ledgers written to them, and the answers of its classes.
+"""Four bookies of one version of BookKeeper, the ledgers written to them, and the results of its classes.
 
     bk1_3181    InterleavedLedgerStorage, index files of version 1, journal of version 6, pages of 1 KiB
     bk2_3181    SortedLedgerStorage, index files of version 0, journal of version 5
-    bk3_3181    DbLedgerStorage, small entry logs, the collector's metadata cache, journal of version 4
-    bk4_3181    the same with the direct entry logger, which came with 4.16, and without the cache
+    bk3_3181    DbLedgerStorage, small entry logs, garbage collector's metadata cache, journal of version 4
+    bk4_3181    DbLedgerStorage, small entry logs, direct entry logger (new in 4.16), no metadata cache
 
-Each bookie is the server's own main class in a process of its own. The first ledgers are flushed by an
-orderly stop. Then the bookies start again and write the second ledgers. They are killed while these are
-only in their journals.
+Each bookie runs the server's own main class in a separate process. An orderly stop flushes the first
+ledgers. Then the bookies start again and write the second ledgers. The program kills them while the second
+ledgers are only in their journals.
 """
 
 from __future__ import annotations

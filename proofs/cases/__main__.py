@@ -1,7 +1,7 @@
 """Rebuild public bug reports: ``python -m proofs.cases journal-damaged-no-start DbLedgerStorage``.
 
 Each case starts an embedded ZooKeeper and real bookies and creates the state that a report describes. It
-prints what ``bkaudit`` reports and then lets the servers act. A case asserts nothing. The tests in
+prints the findings of ``bkaudit`` and then lets the servers run on. A case asserts nothing. The tests in
 tests/clusters assert the correct results.
 """
 

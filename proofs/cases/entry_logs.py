@@ -1,4 +1,4 @@
-"""Cases about entry logs: a record that hides others, deleted logs, and one log per ledger."""
+"""Cases about entry logs: a damaged record that hides later records, deleted logs, and one log per ledger."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENTRIES = 20
 def collect_damaged_log(case: CaseSession) -> None:
     """Flip one bit of a record's length.
 
-    Garbage collection then deletes the log, with the live ledgers behind that record.
+    Garbage collection then deletes the log, although live ledgers have entries after that record.
     """
     conf = case.root / "bk_server.conf"
     conf.write_text("gcWaitTime=900000\n")

@@ -47,7 +47,7 @@ def remove_all_members(case: CaseSession) -> None:
 
 
 def damage_journal(case: CaseSession) -> None:
-    """Write a negative record length behind the last mark.
+    """Write a negative record length after the last mark.
 
     The length ends the journal's replay, so the bookie does not start.
     """

@@ -1,6 +1,6 @@
-"""python -m proofs.executors [--only executors|killed|unseen|made-up] [--ledgers N]
+"""Audit with executors that cannot see the driver's files, and compare with audits of one process.
 
-Audit with executors that cannot see the driver's files, and compare with audits of one process.
+    python -m proofs.executors [--only executors|killed|unseen|made-up] [--ledgers N]
 
 The setup is a standalone master and two workers with one core each, in namespaces of their own.
 `spark-submit` sends the package as a zip and its dependencies as an archive. Collections and runs are on an
@@ -8,10 +8,10 @@ S3 server. The metadata are in a running ZooKeeper. Each audit must give the sam
 audit of one process with two cores. That audit reads the same collection on S3, because findings name
 collections.
 
-First the program audits the corpus. A third audit of it loses a worker during the comparison of replicas.
+First the program audits the corpus. A third audit of the corpus loses a worker while it compares replicas.
 Other audits get files that executors cannot see, and the program prints their messages. Then it audits N
-generated ledgers (a million). It prints rows for docs/truth.md and ends with 1 if findings or tables differ.
-It needs root, `mvn`, and a Java that is not in the environment of the tests.
+generated ledgers (a million by default). It prints rows for docs/truth.md. The exit code is 1 if findings or
+tables differ. The program needs root, `mvn`, and a Java that is not in the environment of the tests.
 """
 
 from __future__ import annotations

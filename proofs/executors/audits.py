@@ -41,7 +41,7 @@ class Bookies:
     scan_time: int
 
     def arguments(self, bookies: str, out: str) -> list[str]:
-        """Return the arguments of an audit. It asks no bookie for entries, because no bookie runs."""
+        """Return the arguments of an audit. The audit asks no bookie for entries, because no bookie runs."""
         read = ["--metadata", self.metadata, "--bookies", bookies, "--rate-limit", "0", "--witness", "no"]
         return [*read, "--scan-time", str(self.scan_time), "--out", out]
 

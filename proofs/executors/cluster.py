@@ -1,8 +1,8 @@
 """A standalone master, two workers that cannot see the driver's files, and jobs submitted to them.
 
-Each worker has its own mount and process namespaces, in which the hidden directories are empty. If it is
-killed, its executors and their Python processes end too, as if a machine failed. Namespaces need root.
-Without root a worker has only its own directory and address, and no directory is hidden.
+Each worker has its own mount and process namespaces, in which the hidden directories are empty. When a
+worker is killed, its executors and their Python processes end too, as if a machine failed. Namespaces need
+root. Without root a worker has only its own directory and address, and no directory is hidden.
 """
 
 from __future__ import annotations

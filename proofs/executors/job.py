@@ -1,4 +1,4 @@
-"""``jobs/audit.py``, but tasks also read and compare small tables. Normally the driver does that."""
+"""``jobs/audit.py`` with tasks that also read and compare small tables. Normally the driver does that."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ PYTHONPATH="{packages}:$PYTHONPATH" exec {python} -S "$@"
 
 @pytest.fixture(scope="module")
 def executors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Run the cluster. If the tests run as root, executors cannot see the package itself."""
+    """Yield a running cluster. If the tests run as root, executors cannot see the package itself."""
     needs_java()
     folder = tmp_path_factory.mktemp("executors")
     with (

@@ -1,7 +1,7 @@
-"""Compare with the server's own classes which bytes are accepted: ``python -m proofs.fuzz.beside --runs N``.
+"""Compare which bytes BookKeeper and this program accept: ``python -m proofs.fuzz.beside --runs N``.
 
-Mutated golden bytes and the kept inputs of fuzzing go to BookKeeper 4.17.2's classes and to this program's
-readers. Inputs that only one side accepts are counted by kind and by the message of the side that refuses.
+The program passes mutated golden bytes and the kept inputs of fuzzing to BookKeeper 4.17.2's classes and
+its own readers. It counts the inputs that only one side accepts, by kind and by the other side's message.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Difference = tuple[str, str, str]
 
 
 def answers(inputs: list[tuple[str, bytes]]) -> list[str]:
-    """Return the answer of the server's class to each input: ``read``, or the name of an exception."""
+    """Return the result of BookKeeper's class for each input: ``read``, or the name of an exception."""
     command = [str(find_java().executable), "-cp", classpath(java_files=[SOURCE]), MAIN]
     lines = "".join(f"{kind} {data.hex()}\n" for kind, data in inputs)
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
@@ -43,7 +43,7 @@ def answers(inputs: list[tuple[str, bytes]]) -> list[str]:
 
 
 def differences(runs: int, seed: str) -> dict[Difference, list[bytes]]:
-    """Return the inputs that only one side reads, of ``runs`` mutated inputs of each kind."""
+    """Return the inputs that only one side reads, among ``runs`` mutated inputs of each kind."""
     inputs: list[tuple[str, bytes]] = []
     for kind in KINDS:
         golden = [*BY_NAME[kind].beginnings(), *kept_inputs().get(kind, ())]

@@ -1,7 +1,7 @@
 """Small inputs that would decompress, expand or nest to an enormous size: ``python -m proofs.fuzz.bombs``.
 
-A named limit refuses each of them before it takes memory. Each output line has the message, the memory in MB
-by which the process grew, and the time.
+A reader refuses each input at a named limit before the input takes memory. Each output line has the message,
+the growth of the process's memory in MB, and the time.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def zstd(blocks: int, window: int = 13) -> bytes:
 
 
 def deflated(mebibytes: int) -> bytes:
-    """Return a gzip stream of zeros. It is a thousandth of its decompressed size."""
+    """Return a gzip stream of ``mebibytes`` MiB of zeros, compressed to a thousandth of that size."""
     pack = zlib.compressobj(9, zlib.DEFLATED, -15)
     piece = pack.compress(bytes(1 << 20)) + pack.flush(zlib.Z_FULL_FLUSH)
     return bytes.fromhex("1f8b0800000000000003") + piece * mebibytes

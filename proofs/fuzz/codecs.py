@@ -69,7 +69,7 @@ def _transactions() -> Iterator[bytes]:
 
 
 def _snapshot(data: bytes) -> None:
-    """Read the znodes of a snapshot, and then its checksums: once correct ones, once those of the input."""
+    """Read a snapshot's znodes. Then check its checksums twice: correct ones, and those of the input."""
     view = memoryview(data)
     offset = snapshot.find_nodes(view)
     ended = False
@@ -150,7 +150,7 @@ def _answers(version: int) -> Callable[[bytes], object]:
 
 
 def _owner(data: bytes) -> None:
-    """Read an owner: its path up to the line end, then its value."""
+    """Read an owner. The input has the owner's path up to the first line end, and then its value."""
     path, _, value = data.partition(b"\n")
     read_owner(path.decode("utf-8", "replace"), value)
 

@@ -1,4 +1,4 @@
-"""The kept inputs: small ones that reach most code of each target, in one file for all targets."""
+"""The file of inputs kept from fuzzing: for each target, small inputs that reach most of its code."""
 
 from __future__ import annotations
 

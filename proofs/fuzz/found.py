@@ -1,4 +1,4 @@
-"""Inputs on which a reader once failed during fuzzing, each with the message that it gives today."""
+"""Inputs on which a reader once failed during fuzzing, each with the reader's current error message."""
 
 from __future__ import annotations
 

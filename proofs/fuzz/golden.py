@@ -1,4 +1,4 @@
-"""Golden bytes to start from: the values of foreign programs in the table of formats, by reader."""
+"""Golden bytes to start fuzzing from: values of other programs in the table of formats, by reader."""
 
 from __future__ import annotations
 

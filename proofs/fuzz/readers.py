@@ -52,7 +52,7 @@ from tests.truth.table import ROOT
 
 
 def read_store(uri: str) -> None:
-    """Read saved metadata to rows as an audit does: the cluster, every ledger, and every replication mark."""
+    """Read saved metadata into rows as an audit does: the cluster, each ledger, and each replication mark."""
     recognise(uri)
     with closing(open_store(uri)) as store:
         layout, _ = choose_layout(store, store.cluster())
@@ -129,7 +129,7 @@ def _rows_of_index(data: bytes) -> None:
 
 
 def _places(data: bytes) -> None:
-    """Read a bookie directory: VERSION is the input up to a zero byte, lastMark the rest."""
+    """Read a bookie directory. VERSION is the input up to the first zero byte, and lastMark is the rest."""
     version, _, mark = data.partition(b"\0")
     place("bookies/bk1_3181/ledgers/current/VERSION", version)
     place("bookies/bk1_3181/ledgers/current/lastMark", mark)

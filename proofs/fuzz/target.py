@@ -1,4 +1,4 @@
-"""A fuzz target: a function of bytes, the errors that it may raise, and the check of an execution."""
+"""A fuzz target: a function of bytes, the errors that it may raise, and the checks of those errors."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _DIRECTORIES: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def place(name: str, data: bytes) -> Path:
-    """Write a file of the scratch directory; return its path."""
+    """Write a file in the scratch directory; return its path."""
     path = scratch() / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
@@ -79,7 +79,7 @@ def place(name: str, data: bytes) -> Path:
 
 
 def make_empty(name: str) -> Path:
-    """Make an empty directory in the scratch directory, in place of an existing one."""
+    """Make an empty directory in the scratch directory. Replace an existing one."""
     path = scratch() / name
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
@@ -87,7 +87,7 @@ def make_empty(name: str) -> Path:
 
 
 def mutate(corpus: Sequence[bytes], chance: random.Random, most: int) -> bytes:
-    """Return a random input of the corpus with one to four random changes."""
+    """Return a random input of the corpus after one to four random changes."""
     data = bytearray(chance.choice(corpus))
     for _ in range(chance.randint(1, 4)):
         offset = chance.randint(0, len(data))

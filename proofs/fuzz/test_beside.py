@@ -1,4 +1,4 @@
-"""The server's classes accept and refuse the same bytes as this program, except for the listed reasons."""
+"""BookKeeper's classes and this program accept the same bytes, except for the listed reasons."""
 
 from __future__ import annotations
 

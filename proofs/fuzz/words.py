@@ -59,7 +59,7 @@ def _of_text(
     refusals: tuple[type[Exception], ...] = (),
     errors: str = "surrogateescape",
 ) -> Callable[[bytes], None]:
-    """Return a reader that passes the same text to each function. A declared error of one skips no other."""
+    """Return a reader that passes a text to each function, even if another one raises a declared error."""
 
     def run(data: bytes) -> None:
         text = data.decode("utf-8", errors)

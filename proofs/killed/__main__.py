@@ -1,11 +1,11 @@
-"""python -m proofs.killed [--diagonal] [--only TEXT]... [--out FILE]
+"""Interrupt audits, repeat the same command, and compare the findings with those of an undisturbed audit.
 
-Interrupt audits, repeat the same command, and check that the findings are those of an undisturbed audit.
+    python -m proofs.killed [--diagonal] [--only TEXT]... [--out FILE]
 
 At each stage the program takes away one victim. A victim can be a process: the driver, Java, a Python
 worker or an executor. It can also be the metadata store, the run directory, or the free space of a disk.
-The program prints a table and ends with 1 if findings differ. It needs root, because it mounts disks of
-its own.
+The program prints a table. The exit code is 1 if findings differ. The program needs root, because it mounts
+disks of its own.
 """
 
 from __future__ import annotations

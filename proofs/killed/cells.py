@@ -1,4 +1,4 @@
-"""One cell: an audit interrupted at one stage by one victim, and the same command repeated."""
+"""One cell: an audit that loses one victim at one stage, and the repetition of the same command."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ STAGES: dict[str, tuple[str, ...]] = {
 class Baseline:
     """An undisturbed audit: its pieces of work in order, its exit code, findings and tables.
 
-    A piece of work is a stage or a table that the audit reports to its progress. ``pieces`` has each with its
-    stage.
+    A piece of work is a stage or a table that the audit reports to its progress listener. ``pieces`` has
+    pairs of a stage and a piece of work.
     """
 
     pieces: Sequence[tuple[str, str]]
@@ -70,7 +70,7 @@ def audit_undisturbed(setup: AuditSetup) -> Baseline:
 
 
 def matrix(whole: Baseline) -> list[tuple[str, str, Victim]]:
-    """Return every stage with every victim. The victims take a stage's pieces of work in turn."""
+    """Return a cell for each stage and victim. Successive cells use the stage's pieces of work in turn."""
     return [
         (stage, pieces[(row + number) % len(pieces)], victim)
         for number, victim in enumerate(VICTIMS)
@@ -80,7 +80,7 @@ def matrix(whole: Baseline) -> list[tuple[str, str, Victim]]:
 
 
 def diagonal(whole: Baseline) -> list[tuple[str, str, Victim]]:
-    """Return cells that have every stage at least once and each victim once.
+    """Return cells that cover every stage at least once and each victim once.
 
     Their order makes the chains in `run_cells` long.
     """
@@ -99,8 +99,8 @@ def run_cells(
         setup: The store, the disks and the session.
         whole: The undisturbed audit to compare with.
         cells: Stage, piece of work and victim of each cell.
-        chained: Let the next victim interrupt the repeated command, until one finishes. The findings of that
-            command then count for all interrupted ones before it.
+        chained: Let the next cell's victim interrupt the repeated command, until a command finishes. The
+            findings of that command then count for all interrupted commands before it.
     """
     out: Path | None = None
     for (stage, piece, victim), following in zip_longest(cells, cells[1:]):

@@ -1,4 +1,4 @@
-"""The surroundings of interrupted audits: a running store, bookie disks, and three small disks to fill."""
+"""The environment of interrupted audits: a running store, bookie disks, and three small disks to fill."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class ProgressTrigger(SilentProgress):
 
 @dataclass
 class AuditSetup:
-    """The surroundings of the audits.
+    """The environment of the audits: a metadata store, small disks and a Spark session.
 
     ``arguments`` are the arguments of every audit except ``--out``. Audits in this process use ``session``.
     """
@@ -150,7 +150,7 @@ class AuditSetup:
             extra_args: Further arguments of the audit.
 
         Returns:
-            How the command ended, and whether the piece of work began.
+            The result of the command, and whether the piece of work began.
         """
         command = [*COMMAND, "audit", *self.arguments, *extra_args, "--out", str(out), "-v"]
         stderr, began = "", False
@@ -182,7 +182,7 @@ def findings_of(run: Path | str) -> list[str]:
 
 @contextmanager
 def audit_setup(root: Path) -> Iterator[AuditSetup]:
-    """Set everything up below ``root``. This process must be in a mount namespace of its own."""
+    """Yield the environment, set up below ``root``. This process must be in a mount namespace of its own."""
     with ExitStack() as ending:
         disks = {}
         for name, size in DISKS.items():

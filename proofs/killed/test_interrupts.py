@@ -42,7 +42,7 @@ def marked_processes(mark: str) -> list[int]:
 def interrupt(arguments: list[str], place: Path, seconds: float) -> tuple[float, int, list[int], str]:
     """Interrupt a command after some seconds.
 
-    Returns those seconds, the exit code, the processes that stayed, and the standard error.
+    Returns those seconds, the exit code, the ids of the remaining processes, and the standard error.
     """
     mark = uuid.uuid4().hex
     environment = os.environ | {MARK: mark, "XDG_CACHE_HOME": str(place / "cache")}

@@ -1,4 +1,4 @@
-"""An audit interrupted at any stage, each time by another victim, has the same findings when repeated."""
+"""An audit interrupted at any stage, by a different victim each time, has the same findings when repeated."""
 
 from __future__ import annotations
 

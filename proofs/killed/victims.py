@@ -1,4 +1,4 @@
-"""The victims: one thing each that an audit loses while it runs, and the repetition of its command."""
+"""The victims: the processes and resources that an audit loses while it runs, and the repeated command."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Strike = Callable[[AuditSetup, Path, str], Result | None]
 
 @dataclass(frozen=True)
 class Victim:
-    """One victim and the way to take it away.
+    """A process or resource that an audit loses, and the way to take it away.
 
-    ``strike`` audits into a directory and takes the victim away when a piece of work begins. It returns how
-    the command ended, or None if the victim was not running from that piece of work on. ``arguments`` are
+    ``strike`` audits into a directory and takes the victim away when a piece of work begins. It returns the
+    command's result, or None if the victim never ran after that piece of work began. ``arguments`` are
     arguments of the first and the repeated command. If ``again_apart`` is true, the repeated command is a
-    new process. If ``takes_run`` is true, nothing is left of the run.
+    new process. If ``takes_run`` is true, the strike deletes the run directory.
     """
 
     name: str
@@ -60,10 +60,10 @@ def _spawn(
     extra: tuple[str, ...] = (),
     undo: Callable[[AuditSetup], None] = lambda _: None,
 ) -> Strike:
-    """Return a strike on an audit in a new process.
+    """Return a strike: a function that audits in a new process and takes the victim away.
 
     Args:
-        kill: Gets the process id, takes the victim away, and returns whether it was there.
+        kill: Gets the process id, takes the victim away, and returns whether the victim existed.
         extra: Further arguments of the audit.
         undo: Called after the audit has ended.
     """
@@ -81,7 +81,7 @@ def _spawn(
 
 
 def _inline(deed: Callable[[AuditSetup, Path], object], undo: Callable[[AuditSetup], None]) -> Strike:
-    """Return a strike on an audit in this process, or in a new one if Spark has not started at that point."""
+    """Return a strike that audits in this process, or in a new one before Spark has started."""
 
     def strike(setup: AuditSetup, out: Path, piece: str) -> Result | None:
         try:
@@ -100,7 +100,7 @@ def _inline(deed: Callable[[AuditSetup, Path], object], undo: Callable[[AuditSet
 def _strike_worker(setup: AuditSetup, out: Path, piece: str) -> Result | None:
     """Kill the first Python worker that runs after the piece of work began.
 
-    Until then, tasks read all tables, however small, so that there are workers.
+    Until then, tasks read even small tables, so that Python workers exist.
     """
     killed, over, begun = threading.Event(), threading.Event(), threading.Event()
 
@@ -129,7 +129,7 @@ def _strike_worker(setup: AuditSetup, out: Path, piece: str) -> Result | None:
 
 @contextmanager
 def large_plans() -> Iterator[pytest.MonkeyPatch]:
-    """Make tasks read all tables, however small, until the yielded patch is undone."""
+    """Make tasks read even small tables until the yielded patch is undone."""
     from auditor.spark import execution, query_plans
 
     with pytest.MonkeyPatch.context() as patch:
@@ -187,7 +187,7 @@ def _kill_below(word: str) -> Callable[[AuditSetup, int], bool]:
 
 
 def _full(disk: str) -> Victim:
-    """Return a victim that fills a disk from the piece of work until the command ends."""
+    """Return a victim whose strike fills a disk, from the piece of work until the command ends."""
 
     def fill(setup: AuditSetup, _: object) -> bool:
         setup.disks[disk].fill()

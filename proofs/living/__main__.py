@@ -1,9 +1,9 @@
 """Audit live clusters for a long time: ``python -m proofs.living --minutes 20 --results living.jsonl``.
 
-The program starts clusters of real bookies, with each storage on ZooKeeper and on etcd in turn. It audits
-each one under load in every way, until the time is over. Each cluster adds a line to the results. The
-program prints the table of all lines. It ends with 1 if a confirmed finding is false or a fault was
-overlooked.
+The program starts clusters of real bookies, with each storage on ZooKeeper and on etcd in turn. Until the
+time is over, it audits each cluster under load with every way to read the indexes. Each cluster adds a line
+to the results. The program prints the table of all lines. The exit code is 1 if a confirmed finding is false
+or an audit overlooked a fault.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class Chaos:
         self._cluster.slow(bookie, 0)
 
     def _revive(self, bookie: str) -> None:
-        """Start a bookie that ended by itself. BookKeeper ends a bookie that lost its session."""
+        """Start a bookie that ended by itself. A bookie that loses its session shuts down."""
         if not self._cluster.running(bookie):
             outage = self._begin_outage(bookie, "ended by itself")
             self._cluster.kill(bookie)

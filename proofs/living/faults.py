@@ -33,8 +33,8 @@ class Fault(NamedTuple):
     def is_confirmed_by(self, findings: Sequence[Finding]) -> bool:
         """Return whether a finding confirms the fault.
 
-        For an orphan on a bookie with so many orphans that the audit suspects its metadata, any finding
-        counts.
+        If a bookie has too many orphans, the audit reports ``metadata-suspect`` for it. A finding of any
+        confidence then confirms an orphan on that bookie.
         """
         distrusted = {finding["bookie_id"] for finding in findings if finding["id"] == "metadata-suspect"}
         sure = not (self.id == "orphan-ledger" and self.bookie in distrusted)
@@ -57,7 +57,7 @@ def settle_cluster(cluster: LivingBookies) -> None:
 
 
 def damage_ledgers(cluster: LivingBookies) -> list[Fault]:
-    """Write new ledgers to a `settle_cluster` cluster and damage each in another way; return the faults."""
+    """Write new ledgers after `settle_cluster` and damage each in a different way; return the faults."""
     a, b, c, _ = cluster.ids
     store = cluster.store
     first = max(store.snapshot().versions, default=0) + 1
@@ -109,7 +109,7 @@ def damage_ledgers(cluster: LivingBookies) -> list[Fault]:
 
 
 def damage_bookies(cluster: LivingBookies) -> list[Fault]:
-    """Damage the identity of each bookie in another way; return the faults."""
+    """Damage the identity of each bookie in a different way; return the faults."""
     a, b, c, d = cluster.ids
     cluster.store.delete(cluster.store.cookie(a))
     [*_, version] = sorted(cluster.place(b).glob("ledgers*/current/VERSION"))

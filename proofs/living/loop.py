@@ -1,9 +1,10 @@
 """A loop of audits of one live cluster that checks each finding against the true state.
 
 warm up    the load begins, and AutoRecovery and garbage collection run
-audits     look, audit, look: each way to read the indexes in turn, while `Chaos` disturbs bookies
+audits     the loop reads the true state before and after each audit; audits use each way to read the
+           indexes in turn, while `Chaos` disturbs bookies
 faults     the cluster is quiet and gets faults (`faults.py`); two audits must confirm each of them, and
-           every copy reported as missing is checked
+           the loop checks every copy reported as missing
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ class Loop:
         return judgement
 
     def bad_exits(self) -> list[str]:
-        """Return the audits that ended with another code than 0 or 3 without a true error."""
+        """Return the audits whose exit code is neither 0 nor 3, except code 1 because of a true error."""
         return [
             run.summary()
             for run in self.runs

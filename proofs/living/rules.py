@@ -1,14 +1,14 @@
 """Rules that decide whether a finding about a live cluster is true or false: one rule per check.
 
-A finding is compared with the state before and after its audit. It is false if both states contradict it. It
-is also false if one state contradicts it and nothing in the finding can have changed. If the states do not
-decide, the finding is open.
+The rules compare a finding with the state before and after its audit. It is false if both states contradict
+it. It is also false if one state contradicts it and nothing in the finding can have changed. If the states
+do not decide, the finding is open.
 
 A finding is false under these conditions:
 
     entry-lost, below-ack-quorum,      a bookie serves an entry that the finding reports as missing there;
-    below-write-quorum                 or plain computation gives another class, and no unknown copy explains
-                                       the difference; or the ledger changed between the scans
+    below-write-quorum                 or the brute-force computation gives another class, and no unknown
+                                       copy explains the difference; or the ledger changed between the scans
     over-replicated-ledger             the bookie is a member, or has no entry of the ledger
     stale-segment, surplus-entries     the bookie has no such entries
     orphan-ledger,                     the ledger has metadata after the audit
@@ -61,7 +61,7 @@ class AuditContext:
     """The facts around an audit: the states before and after it, and the events during it.
 
     ``moved`` has the ledgers whose metadata version changed between the two scans of the audit. ``unlisted``
-    has the bookies that cannot list entries. An audit by rpc cannot read them.
+    has the bookies that cannot list entries, so an audit by RPC cannot read them.
     """
 
     before: Look
@@ -75,7 +75,7 @@ class AuditContext:
         return self.before, self.after
 
     def still(self, ledger: int) -> bool:
-        """Return whether the ledger has the same metadata version before and after."""
+        """Return whether the ledger has the same metadata version before and after the audit."""
         versions = [look.store.versions.get(ledger) for look in self.looks]
         return versions[0] is not None and versions[0] == versions[1]
 
@@ -91,7 +91,7 @@ Rule = Callable[[Finding, AuditContext], Verdict]
 
 
 def verdict(finding: Finding, around: AuditContext) -> Verdict:
-    """Return whether a finding is true. No confirmed finding may be about a ledger that moved."""
+    """Return whether a finding is true. A confirmed finding about a ledger in ``around.moved`` is false."""
     ledger = finding["ledger_id"]
     if finding["confidence"] == "confirmed" and ledger in around.moved and finding["id"] not in MAY_MOVE:
         return Verdict.FALSE
@@ -120,7 +120,7 @@ CLASSES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
 
 
 def _possible_classes(finding: Finding) -> set[str]:
-    """Return the class of a finding, and those that it leaves open because copies are unknown."""
+    """Return a finding's class, and the worse classes that unknown copies make possible."""
     if not finding["unknown"]:
         return {finding["id"]}
     return set(CLASSES[CLASSES.index(finding["id"]) :])
@@ -173,7 +173,7 @@ def _extra(where: Callable[[Look], set[tuple[int, str]]]) -> Rule:
 def _without_metadata(finding: Finding, around: AuditContext) -> Verdict:
     """Check that the ledger has no metadata after the audit.
 
-    Ledger ids are never reused. A ledger with metadata afterwards had them all the time.
+    Ledger ids are never reused. A ledger that has metadata afterwards also had them during the audit.
     """
     return Verdict.FALSE if finding["ledger_id"] in around.after.store.versions else Verdict.TRUE
 

@@ -83,7 +83,7 @@ def play(
         seed: The random seed of the load and the chaos.
         ways: The ways to read indexes, used in turn.
         audits: Number of audits under load.
-        ledgers: Largest number of closed ledgers that each writer keeps. With more of them it deletes fewer.
+        ledgers: Largest number of closed ledgers that each writer keeps. A larger one causes fewer deletions.
         say: Prints a line of progress.
         faults: Whether to make faults after the load.
         options: Further arguments of `living_cluster`.

@@ -1,4 +1,4 @@
-"""After a clean decommissioning with ensembles larger than the write quorum, no audit blames a bookie."""
+"""After a clean decommissioning with ensembles above the write quorum, audits report no bookie as faulty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""If a bookie refuses clients, findings about its missing entries stay as certain as without a witness."""
+"""A bookie that refuses the witness's reads makes no finding about its missing entries less certain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After brokers fail over, entries of fenced writers behind the ends of ledgers lead to no error."""
+"""After a broker failover, entries that fenced writers left after a ledger's end cause no error finding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEVERE = {"error", "critical"}
 
 
 def has_next_entry(state: Look, ledger: int) -> bool:
-    """Return whether an ack quorum of bookies has the entry right behind the end of a ledger."""
+    """Return whether an ack quorum of bookies has the first entry after the end of a ledger."""
     plain = state.store.ledgers[ledger]
     assert plain.last is not None
     entry = plain.last + 1

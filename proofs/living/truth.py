@@ -34,7 +34,7 @@ class Look:
     served: dict[int, dict[str, str]]
 
     def letter(self, ledger: int, bookie: str, entry: int) -> str | None:
-        """Return the bookie's answer for an entry. None if it was not asked or did not answer."""
+        """Return the bookie's answer for an entry. None if the bookie was not asked or did not answer."""
         letters = self.served.get(ledger, {}).get(bookie, "")
         answer = letters[entry] if entry < len(letters) else UNKNOWN
         return None if answer == UNKNOWN else answer
@@ -45,7 +45,7 @@ class Look:
 
     @cached_property
     def world(self) -> World:
-        """The same state in the form that the tests' plain computation takes."""
+        """The same state as input for the tests' brute-force computation."""
         indexes = {
             (ledger, bookie): PlainIndex(
                 frozenset(entry for entry, letter in enumerate(letters) if letter == SERVED),
@@ -76,7 +76,7 @@ class Look:
         return set(surplus(self.world))
 
     def acknowledged_past_end(self, ledger: int) -> bool:
-        """Return whether an entry behind the end of a closed ledger is on an ack quorum of its bookies."""
+        """Return whether an entry after the end of a closed ledger is on an ack quorum of its bookies."""
         plain = self.store.ledgers[ledger]
         assert plain.last is not None
         ensemble = plain.segments[-1][1]

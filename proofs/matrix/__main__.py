@@ -1,9 +1,9 @@
-"""python -m proofs.matrix [--cells N] [--only TEXT] [--seed N] [--out DIR] [--again]
+"""Audit clusters with every pair of corpus, damage, source, option and command that can be combined.
 
-Audit clusters with every pair of corpus, damage, source, option and command that can meet.
+    python -m proofs.matrix [--cells N] [--only TEXT] [--seed N] [--out DIR] [--again]
 
-A pair is tested in a cell, and rules check the results of each cell. The program ends with 1 if a cell
-breaks a rule, and prints the command that repeats that cell. Cells with a result in DIR are not run again.
+A cell tests pairs, and rules check the results of each cell. The exit code is 1 if a cell breaks a rule. The
+program then prints the command that repeats that cell. It does not repeat cells with a result in DIR.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ Row = dict[str, Any]
 
 
 class Hang(Exception):  # noqa: N818
-    """A command did not end within its time limit."""
+    """The error that a command did not end within its time limit."""
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ def racks(place: Place, form: str) -> Path:
 
 @contextmanager
 def time_limit(seconds: int, spark: SparkSession) -> Iterator[None]:
-    """Raise `Hang` in a block that takes longer than ``seconds``, and cancel its Spark jobs."""
+    """Raise `Hang` if the block takes longer than ``seconds``, and cancel its Spark jobs."""
 
     def ring(number: int, frame: FrameType | None) -> None:
         spark.sparkContext.cancelAllJobs()

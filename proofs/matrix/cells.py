@@ -133,7 +133,7 @@ class Cell:
 
     @classmethod
     def parse(cls, name: str) -> Cell:
-        """Return the cell with a name.
+        """Return the cell that a name describes.
 
         >>> Cell.parse("etcd/dump/none/none//scan").name
         'etcd/dump/none/none//scan'
@@ -184,15 +184,15 @@ class Cell:
     def single(self) -> list[Cell]:
         """Return one cell for each part of a combined source, if its second part is ``rpc``.
 
-        Two copies of a bookie's directories cannot be compared so. An audit cannot tell which copy is the
-        bookie's, so it reads neither.
+        A source with two copies of a bookie's directories has no such cells. An audit cannot tell which copy
+        is the bookie's, so it reads neither.
         """
         parts = SOURCES[self.bookies]
         return [replace(self.shared_cell(), bookies=part) for part in parts] if parts[1:] == ("rpc",) else []
 
 
 def makes_sense(row: Sequence[str]) -> bool:
-    """Return whether the first values of a row, in the order of `DIMENSIONS`, can be combined."""
+    """Return whether the first values of a row can be combined. They are in the order of `DIMENSIONS`."""
     corpus, metadata, bookies, kind, target = (*row[:5], *[None] * 5)[:5]
     if bookies is not None and "rpc" in SOURCES[bookies] and metadata != "live":
         return False

@@ -26,8 +26,8 @@ FOREIGN = b"\x7fELF\x02\x01\x01\0" + bytes(range(256)) * 8
 class Damage:
     """The damaged parts, as far as findings can name them. If ``whole`` is true, everything may be uncertain.
 
-    ``names`` has bookies that only a damaged record names. Such names exist because metadata of format 1 are
-    text, and a part of a bookie id is text too.
+    ``names`` has bookie ids that only a damaged record contains. Metadata of format 1 are text. A part of a
+    bookie id is text too, so damage can leave such a part.
     """
 
     bookies: frozenset[str] = frozenset()
@@ -50,7 +50,7 @@ SOUND = Damage()
 
 
 def damaged_bytes(kind: str, data: bytes, replacement: bytes, random: Random) -> bytes:
-    """Damage a value with a kind of damage that leaves a value; return the damaged one.
+    """Return a damaged copy of a value. The kind of damage must be one that leaves a value.
 
     The kind ``swapped`` returns ``replacement``, another value of the same type.
     """
@@ -72,7 +72,7 @@ def damage_file(kind: str, path: Path, partner: Path, random: Random) -> None:
     """Damage a file.
 
     The kind ``swapped`` exchanges it with ``partner``, which may be the same file. The kind ``unreadable``
-    makes a link to itself, which even root cannot open.
+    replaces it with a symbolic link to itself, which even root cannot open.
     """
     stat = path.stat()
     if kind == "missing":

@@ -41,9 +41,9 @@ _SHARES_OF_TEXT = {
 class Facts:
     """The facts of one report.
 
-    ``findings`` has the fingerprints of all findings, ``samples`` those of some. ``full`` counts findings by
-    severity, id and confidence, ``by_check`` by severity and id, ``by_id`` by id. ``unsure`` counts
-    unconfirmed ones by id.
+    ``findings`` has the fingerprints of all findings, ``samples`` the fingerprints of some findings. ``full``
+    counts findings by severity, id and confidence, ``by_check`` by severity and id, ``by_id`` by id.
+    ``unsure`` counts unconfirmed findings by id.
     """
 
     verdict: str | None = None

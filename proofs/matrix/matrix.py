@@ -1,4 +1,4 @@
-"""Runs cells one after the other: audits, commands, and the rules that check them."""
+"""The runner of cells: audits, commands, and the rules that check them, one cell after the other."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _compared(bench: Bench, audit: Audit) -> Iterator[tuple[str, str]]:
 
 
 def reported_facts(audit: Audit) -> object:
-    """Return everything that a run reports, without the names of the run."""
+    """Return everything that a run reports except its own names, or the exit code if there is no report."""
     if audit.run is None:
         return audit.outcome.exit_code
     report = audit.run.report

@@ -170,7 +170,7 @@ def _dump(place: Place, endings: Iterable[str]) -> None:
 
 @contextmanager
 def served(place: Place, directory: Path) -> Iterator[str]:
-    """Run a store on a copy of the place's metadata; yield its URI. No session ends while it runs."""
+    """Run a store on a copy of the place's metadata; yield its URI. No session expires while it runs."""
     shutil.rmtree(directory, ignore_errors=True)
     if place.on_etcd:
         member = Etcd(directory, snapshot=place.root / "etcd-snapshot.db")
@@ -192,7 +192,7 @@ def copy_place(place: Place, root: Path) -> Place:
 
 
 def spoil(place: Place, metadata: str, damage: str) -> Place:
-    """Do the named damage to a place that nobody else reads."""
+    """Apply the named damage to a place that nobody else reads; return the damaged place."""
     kind, _, target = damage.partition(":")
     random = Random(crc32(f"{place.corpus} {damage}".encode()))
     kinds = random.sample([name for name in KINDS if name != "mixed"], 3) if kind == "mixed" else [kind]
@@ -268,7 +268,7 @@ def _below(client: Any, path: str) -> Iterator[str]:
 
 
 def _ids_of(paths: Iterable[str]) -> dict[int, bytes]:
-    """Return the ledger ids of the given paths, as keys. Other paths are ignored."""
+    """Return the ledger ids of the ledger paths among ``paths``, as keys."""
     return ledger_znodes({path: {"data": b""} for path in paths})
 
 

@@ -69,7 +69,7 @@ def ends(outcome: Outcome, damaged: bool) -> Iterator[str]:
 
 
 def no_nulls(findings: Iterable[Row], outcomes: Iterable[Outcome]) -> Iterator[str]:
-    """Check that no message and no line contains a null. JSON, CSV and an HTML page's script may."""
+    """Check that no message and no line contains a null, except in JSON, CSV and an HTML page's script."""
     for row in findings:
         if match := NULL.search(row["message"]):
             yield f"{row['id']} has {match[0].strip()!r} in its message: {_short(row['message'])}"
@@ -98,7 +98,7 @@ def no_sure_doubt(findings: Iterable[Row]) -> Iterator[str]:
 
 
 def never_less(base_rows: Sequence[Row], full_rows: Sequence[Row], what: str) -> Iterator[str]:
-    """Check that reading more loses no certainty.
+    """Check that an audit that reads more is not less certain.
 
     A run that reads more must confirm or suspect everything that a run that reads less confirms.
     """
@@ -337,5 +337,5 @@ def _short(text: str) -> str:
 
 
 def is_spoilt(cell: Cell) -> bool:
-    """Return whether an audit reads the damaged part."""
+    """Return whether the audit of a cell reads the damaged part."""
     return cell.damage != NO_VALUE and cell.target != "run"

@@ -33,7 +33,7 @@ def one_row() -> Cluster:
 
 
 def all_missing() -> Cluster:
-    """Return a cluster with ledgers of which no bookie has an entry."""
+    """Return a cluster with ledgers but without entries on any bookie."""
     cluster = nothing_written()
     for ledger in (1, 2, 3):
         cluster.ledger(ledger, {0: [A, B]}, (2, 2), 9, without={A: range(10), B: range(10)})
@@ -48,7 +48,7 @@ SMALLEST: Mapping[str, Callable[[], Cluster]] = {
 
 
 def lay_out_smallest(name: str, root: Path) -> None:
-    """Write a smallest cluster: the bookies' directories, and the znodes as files of a ZooKeeper."""
+    """Write one of the smallest clusters: the bookies' directories, and the znodes as ZooKeeper's files."""
     cluster = SMALLEST[name]()
     cluster.write_indexes(root / "bookies")
     # Registrations are persistent znodes: the end of the session would delete ephemeral ones.

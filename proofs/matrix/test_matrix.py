@@ -1,4 +1,4 @@
-"""A part of the matrix that covers much with few audits. ``python -m proofs.matrix`` runs all of it."""
+"""A few cells that cover much of the matrix break no rule. ``python -m proofs.matrix`` runs all cells."""
 
 from __future__ import annotations
 

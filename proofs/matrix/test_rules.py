@@ -1,4 +1,4 @@
-"""Each rule of the matrix passes correct results and can fail."""
+"""Each rule of the matrix accepts correct results and can fail."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ Each round starts a small cluster of real bookies and damages it with one to thr
 cluster and carries out every instruction that the program prints, until it prints no new one. A round prints
 one line.
 
-The command ends with 1 if an entry was lost, an instruction would delete a ledger in use, or an active
-writer was fenced.
+The exit code is 1 if an entry was lost or an active writer was fenced. It is also 1 if an instruction would
+delete a ledger in use.
 """
 
 from __future__ import annotations

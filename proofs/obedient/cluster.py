@@ -1,8 +1,8 @@
 """A cluster of real bookies with ledgers of many shapes, and the true state of each ledger.
 
-Topics of a Pulsar own the ledgers. Some ledgers are open and have an active writer. Some were deleted by
-their application, and some belong to a deleted topic. One may belong to a second Pulsar whose store no audit
-reads.
+Topics of a Pulsar cluster own the ledgers. Some ledgers are open and have an active writer. Some were
+deleted by their application, and some belong to a deleted topic. One may belong to a second Pulsar cluster.
+No audit reads the metadata store of that cluster.
 """
 
 from __future__ import annotations

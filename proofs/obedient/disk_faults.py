@@ -21,7 +21,7 @@ from proofs.obedient.targets import (
 
 
 def empty_disks(cluster: TrialCluster) -> str:
-    """Replace all directories of a bookie by empty ones. The bookie does not start again."""
+    """Replace all directories of a bookie with empty ones. The bookie does not start again."""
     bookie = choose_running(cluster)
     cluster.bookies.stop(bookie)
     for directory in _directories(cluster, bookie):
@@ -60,7 +60,7 @@ def exchange_disks(cluster: TrialCluster) -> str:
 
 
 def copy_directory(cluster: TrialCluster) -> str:
-    """Copy a bookie's directories to a place beside them."""
+    """Copy a bookie's directories to a place next to the originals."""
     bookie = choose_running(cluster)
     source = cluster.bookies.place(bookie)
     shutil.copytree(source, source.with_name(f"{source.name}_copy"), ignore_dangling_symlinks=True)
@@ -91,7 +91,7 @@ def lose_index_entries(cluster: TrialCluster) -> str:
 
 
 def damage_index_files(cluster: TrialCluster) -> str:
-    """Cut or empty index files or overwrite their magic; with RocksDB, cut a table file."""
+    """Truncate or empty index files, or overwrite their magic. With RocksDB, truncate table files."""
     bookie = choose_running(cluster)
     ledgers = choose_ledgers_on(cluster, bookie)
     cluster.bookies.flush()
@@ -113,7 +113,7 @@ def damage_index_files(cluster: TrialCluster) -> str:
 
 
 def damage_entry_log(cluster: TrialCluster) -> str:
-    """Overwrite bytes of an entry log or its header, or cut or delete the log."""
+    """Overwrite bytes in an entry log or in its header, or truncate or delete the log."""
     bookie = choose_running(cluster)
     cluster.bookies.flush()
     cluster.bookies.stop(bookie)

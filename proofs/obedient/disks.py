@@ -1,7 +1,7 @@
 """The entries whose bytes are on a cluster's disks, found by a plain search of all log and journal files.
 
-The search uses neither indexes nor framing. It counts an entry if its header stands right before its
-payload. In a journal only records behind the last mark count, because a starting bookie replays no others.
+The search uses neither indexes nor framing. It counts an entry if the entry's header is directly before the
+payload. In a journal it counts only records after the last mark, because a starting bookie replays no others.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ def entries_on_disks(places: Path) -> Disks:
         places: A directory with one sub-directory for each bookie, running or not.
 
     Returns:
-        For every entry the bookie directories with its bytes in an entry log, or in a journal behind the
-        last mark.
+        The bookie directories that contain each entry in an entry log, or in a journal after the last mark.
     """
     directories: dict[EntryBytes, set[Path]] = defaultdict(set)
     for place in sorted(path for path in places.iterdir() if path.is_dir()):
@@ -71,7 +70,7 @@ def _entries_in(data: bytes) -> Iterator[EntryBytes]:
 
 
 def _last_mark(place: Path) -> tuple[int, int]:
-    """Return the greatest last mark of a bookie's directories, as a start uses it.
+    """Return the greatest last mark of a bookie's directories, which a starting bookie uses.
 
     Returns (0, 0) if there is none.
     """

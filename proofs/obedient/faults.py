@@ -32,7 +32,7 @@ def stop_two_bookies(cluster: TrialCluster) -> str:
 
 
 def keep_last_copy_outside(cluster: TrialCluster) -> str:
-    """Write a ledger to a bookie that its metadata do not name. The named bookies have no entries."""
+    """Write a ledger only to a bookie that its metadata do not name. The named bookies have no entries."""
     [outside, *members] = choose_several_running(cluster, 3)
     ledger = _recorded(cluster, members, 10)
     cluster.bookies.add(ledger.id, outside, range(10))
@@ -41,7 +41,7 @@ def keep_last_copy_outside(cluster: TrialCluster) -> str:
 
 
 def lack_copies(cluster: TrialCluster) -> str:
-    """Write a ledger of which ensemble members lack some entries."""
+    """Write a ledger, but omit some of its entries on members of its ensemble."""
     members = choose_several_running(cluster, 2)
     ledger = _recorded(cluster, members, 10)
     lacking = {members[0]: set(cluster.random.sample(range(10), 3))}
@@ -66,7 +66,7 @@ def differ_in_payload(cluster: TrialCluster) -> str:
 
 
 def continue_past_end(cluster: TrialCluster) -> str:
-    """Write entries behind the end of a closed ledger, with acknowledgements of all members."""
+    """Write entries after the end of a closed ledger. All ensemble members acknowledge them."""
     members = choose_several_running(cluster, 2)
     ledger = _recorded(cluster, members, 10)
     ledger.entries = 13
@@ -127,7 +127,7 @@ FIRST = (
 
 
 def order_of(name: str) -> tuple[bool, str]:
-    """Return the sort key of a fault among those of a round."""
+    """Return the sort key that orders the faults of a round."""
     return name not in FIRST, name
 
 
@@ -144,7 +144,7 @@ def _recorded(cluster: TrialCluster, members: list[str], entries: int) -> TrialL
 
 
 def _settle(cluster: TrialCluster, *bookies: str) -> None:
-    """Write the owners again, flush, and restart bookies so that their logs can be collected."""
+    """Write the ledger lists again, flush, and restart bookies so that their logs can be collected."""
     cluster.write_owners()
     cluster.bookies.flush()
     for bookie in bookies:

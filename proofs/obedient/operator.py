@@ -1,8 +1,9 @@
 """An operator who carries out everything that a run prints, literally, on the bookies it names.
 
-The groups of instructions of a run come in random order: the list of actions, the plan, the steps that free
-space, the answer of ``decommission``, and the commands on pages of findings. After each instruction the
-writers add entries. A started bookie collects garbage, as it would within ten minutes.
+The operator carries out the groups of instructions of a run in random order. The groups are the list of
+actions, the plan, and the steps that free space. Further groups are the answer of ``decommission`` and the
+commands on pages of findings. After each instruction the writers add entries. A started bookie collects
+garbage, as it would within ten minutes.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class OperatorResults:
 
 
 class Operator:
-    """Carries out the instructions that a run prints."""
+    """An operator who carries out the instructions that a run prints."""
 
     def __init__(self, cluster: TrialCluster) -> None:
         self._cluster = cluster
@@ -176,7 +177,7 @@ class Operator:
                 return
 
     def _own(self, bookies: Sequence[str]) -> list[str]:
-        """Return those bookies that exist. Some ids are only in metadata."""
+        """Return the given bookies that exist. Some ids are only in metadata."""
         return [bookie for bookie in bookies if bookie in self._bookies.ids]
 
     def _take_out(self, bookie: str) -> None:
@@ -203,7 +204,7 @@ class Operator:
                 self._cluster.ledgers[int(words[-1])].is_deleted = True
 
     def _type(self, kind: ActionKind, words: list[str], bookie: str | None) -> None:
-        """Run a command. Its bookie is stopped during the command that rebuilds an index."""
+        """Run a command. Stop its bookie during a command that rebuilds an index."""
         if kind is ActionKind.REBUILD_INDEX and bookie is not None:
             self._bookies.stop(bookie)
         self._bookies.shell(words, bookie, limit_s=COMMAND_S)

@@ -95,7 +95,7 @@ def mark_without_need(cluster: TrialCluster) -> str:
 def _owned(cluster: TrialCluster) -> list[TrialLedger]:
     """Return the closed ledgers that a topic lists, in a random order.
 
-    A ledger that neither metadata nor an owner names cannot be told from a deleted ledger.
+    An audit cannot distinguish a ledger without metadata and owner from a deleted ledger.
     """
     topics = {*TOPICS} - {*cluster.lost_topics}
     ledgers = [ledger for ledger in cluster.closed() if ledger.topic in topics]

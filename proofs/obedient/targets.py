@@ -6,7 +6,7 @@ from proofs.obedient.cluster import TrialCluster, TrialLedger
 
 
 class TooFewBookiesError(Exception):
-    """A fault needs more running bookies than there are."""
+    """The error that a fault needs more running bookies than there are."""
 
 
 def running_bookies(cluster: TrialCluster) -> list[str]:

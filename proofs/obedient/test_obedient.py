@@ -1,4 +1,4 @@
-"""The trial in its short form, and tests that its search for lost entries notices a loss."""
+"""The short form of the trial loses no entry, and its search for lost entries notices a loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One round: audit a cluster with faults, and carry out its instructions until none is new.
+"""One round: audit a damaged cluster and carry out the printed instructions until no new one appears.
 
 Every acknowledged entry that was on a disk before must still be on a disk afterwards. No instruction may
 delete a ledger in use, and no active writer may be fenced.

@@ -1,9 +1,9 @@
 """Check every check of the catalogue: ``python -m proofs.oracle``.
 
 The program plants faults in clusters of real bookies and audits them. Every check has at least one fault,
-which a server, a client or an operator makes. The table shows for each check what was planted, what the
-audit found of it, and what else it reported. The program ends with 1 if a finding is false or a fault was
-overlooked.
+which a server, a client or an operator makes. For each check the table shows the planted faults, those that
+the audit found, and the other findings. The exit code is 1 if a finding is false or the audit overlooked a
+fault.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Faults of bookie identity: cookies, disks and registrations. Each bookie has the name of its fault."""
+"""Faults of bookie identity: cookies, disks and registrations. Each bookie is named after its fault."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Faults of DbLedgerStorage: limbo, entry logs, and wrong or missing garbage collection.
 
 Each bookie has the name of its fault. None collects garbage. The audit's time is hours later, so that data
-that wait for garbage collection or compaction have waited for long.
+have waited long for garbage collection or compaction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A real Pulsar in one Java process, with topics that a seed determines. It stops like after a power failure.
+"""A real Pulsar in one Java process, with topics that a seed determines. It stops as after a power failure.
 
     with Pulsar(root, seed=7, topics=3) as pulsar:
         pulsar.view                     # the broker's view: topic -> its ledgers, cursors and schemas

@@ -1,4 +1,4 @@
-"""The ordered list of actions: what is on it, what holds keep off it, and the order."""
+"""The ordered list of actions: its actions, the holds that forbid others, and the order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BELOW = FindingCount("new", "below-ack-quorum", "error", "below-ack-quorum", "co
 
 
 def make_run(*rows: tuple[str, str, list[str], str], age_ms: int = 0) -> UnfinishedRun:
-    """Holds of these objects, keys, kinds and reasons."""
+    """Return a run with holds of these objects, keys, kinds and reasons."""
     table = pa.Table.from_pylist(
         [
             {
@@ -195,7 +195,7 @@ def test_bookie_alias_stops_the_new_id_not_the_old_id() -> None:
 
 
 def test_every_check_that_advises_a_copy_has_an_action() -> None:
-    """An id that an alias goes by must not be copied off, and `ghost-bookie` said so without a question."""
+    """`ghost-bookie` advised a copy without asking the gate, but data of an alias must not be copied off."""
     orders = re.compile(r"\bcopy\b|(ledgers|}) copied")
     copies = {check.id for check in ALL_CHECKS if orders.search(check.do_now or "")}
     assert copies - {check.id for check in ALL_CHECKS if check.action is not None} == set()
@@ -223,7 +223,7 @@ STOPS = [DANGER._replace(bookie_id=f"bk-{name}") for name in "abc"]
 def order_of_stops(
     joint: list[set[str]], writable: set[str] | None = None, run: UnfinishedRun = NO_HOLDS
 ) -> tuple[list[str], list[str]]:
-    """Texts of actions and the objects of what is forbidden, for three bookies that should stop."""
+    """Return the texts of actions and the objects of forbidden stops, for three bookies that should stop."""
     requests: list[list[str]] = []
 
     def joint_holders(bookies: Collection[str]) -> list[set[str]]:
@@ -236,7 +236,7 @@ def order_of_stops(
 
 
 def test_bookies_that_jointly_serve_the_last_copies_do_not_stop_together() -> None:
-    """No hold is on any of them: each may stop while the others run."""
+    """None of the bookies has a hold: each may stop while the others run."""
     stop = "stop {}: the next garbage collection deletes data that is still needed"
     assert order_of_stops([]) == ([stop.format("bk-a, bk-b and 1 more")], [])
     texts, forbidden = order_of_stops([{"bk-a", "bk-c"}])
@@ -249,7 +249,7 @@ def test_bookies_that_jointly_serve_the_last_copies_do_not_stop_together() -> No
 
 
 def test_last_writable_bookie_is_restarted_without_garbage_collection() -> None:
-    """Its collector would delete needed data: it serves on, and collects nothing."""
+    """The bookie's collector would delete needed data, so the bookie keeps serving and collects nothing."""
     texts, forbidden = order_of_stops([{"bk-a", "bk-c"}], {"bk-a", "bk-b", "bk-c"})
     assert texts[0].startswith("stop bk-a, bk-b: ")
     assert texts[1].startswith("restart bk-c alone, with gcWaitTime=31536000000 ")

@@ -1,4 +1,4 @@
-"""Commands that write: each has a kind of action, and is filled in only with what the gate permits."""
+"""Commands that write: each has a kind of action, and is completed only with objects the gate permits."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ CLUSTER_HOLDS: list[dict[str, Any]] = [
 def test_cluster_wide_recovery_command_is_refused_by_any_recover_hold(
     text: str, row: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Nobody chooses which ledgers AutoRecovery copies, and from which bookies."""
+    """No operator chooses which ledgers AutoRecovery copies, or from which bookies."""
     command = f"bookkeeper shell {text}"
     answer = permit_command(Run(tmp_path / "held", row), command, BLANKS)
     assert isinstance(answer, Refused)
@@ -148,7 +148,7 @@ WRITING_WORDS = re.compile(
 
 
 def filled_in_texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """The fixed parts of each text that values are put into."""
+    """Yield the fixed parts of each f-string that contains a value."""
     for node in nodes:
         if isinstance(node, ast.JoinedStr) and any(
             isinstance(part, ast.FormattedValue) for part in node.values

@@ -1,4 +1,4 @@
-"""Holds that come from facts: what bytes that no index lists forbid."""
+"""Holds that come from facts: the actions that unindexed bytes forbid."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LACKING = [("/2.log", 0, 7, b"", 3)]
 
 
 def holds_of(spark: SparkSession, space: list[Any], log_entries: list[Any]) -> dict[str, tuple[bool, str]]:
-    """Whether each hold is certain, and its message, by key."""
+    """Return whether each hold is certain, and its message, by key."""
     frames: dict[str, Any] = {
         "space": spark.createDataFrame(space, SPACE),
         "log_entries": spark.createDataFrame(log_entries, LOG_ENTRIES),
@@ -52,7 +52,7 @@ def in_log(kind: str, current: bool = False) -> tuple[Any, ...]:
 def test_unindexed_bytes_give_a_certain_an_uncertain_or_no_hold(
     spark: SparkSession, kind: str, current: bool, lacking: list[Any], certain: bool | None
 ) -> None:
-    """The next flush may list them, or the index lost them: nobody is alarmed, and nothing is deleted."""
+    """The next flush may list the bytes, or the index lost them: no alarm, and no deletion."""
     holds = holds_of(spark, [in_log(kind, current)], lacking)
     assert {key: is_certain for key, (is_certain, _) in holds.items()} == (
         {} if certain is None else {"a:1 2": certain, "a:1": certain}

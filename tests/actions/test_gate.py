@@ -1,4 +1,4 @@
-"""What the gate permits and refuses, on runs whose holds were written by hand."""
+"""Actions that the gate permits and refuses, on runs with handwritten holds."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ UNOWNED: dict[str, Any] = {"owners_complete": True, "seen_before": True, "state"
 
 
 class Run:
-    """A run with these holds, an hour after its scan.
+    """A run with the holds ``rows``. The gate's clock is ``age_ms`` milliseconds after the run's data.
 
-    Some ledgers are proved to be ``unowned``, and ``opened`` are open.
+    ``unowned`` has ledgers that are proved to have no owner. ``opened`` has open ledgers.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ def test_dangerous_kinds_need_data_of_the_last_24_hours(kind: ActionKind, tmp_pa
 
 @pytest.mark.parametrize("kind", ActionKind)
 def test_dangerous_kinds_are_refused_for_data_of_the_future(kind: ActionKind, tmp_path: Path) -> None:
-    """A clock was wrong: such data never becomes too old."""
+    """A clock was wrong: data with a time in the future would never become too old."""
     run = Run(tmp_path, age_ms=-MAX_CLOCK_AHEAD_MS)
     assert not run.holds.is_in_future
     run.holds.now -= 1
@@ -244,7 +244,7 @@ def test_hold_book_without_a_holds_table_finds_no_hold() -> None:
 def test_only_a_ledger_proved_unowned_may_be_deleted(
     finding: Finding, is_allowed: bool, tmp_path: Path
 ) -> None:
-    """The page of a mark that is stuck has the command too, and its ledger may be in use."""
+    """The manual page of `mark-stuck` has the delete command too, but its ledger may be in use."""
     run = run_of(tmp_path, [finding])
     run.holds.now = run.holds.data_time
     answer = permit(run, ActionKind.DELETE_LEDGER, [ledger(42)])
@@ -293,7 +293,7 @@ START_ALLOWED_CHECKS = {
 
 
 def test_checks_that_forbid_collection_also_forbid_the_start() -> None:
-    """Its collector runs within gcWaitTime (10 minutes) of the start."""
+    """A bookie's collector runs within gcWaitTime (10 minutes) of the bookie's start."""
     forbidding = {
         check.id: {*rule.forbids}
         for check in ALL_CHECKS
@@ -324,7 +324,7 @@ def test_skipped_check_without_holds_permits_decommissioning(tmp_path: Path) -> 
 
 
 def test_one_source_of_the_future_marks_the_run_as_of_the_future(tmp_path: Path) -> None:
-    """The others are of today: the oldest of them does not show that a clock was wrong."""
+    """The other sources are from today, so the oldest of them does not show that a clock was wrong."""
     run = made_run(tmp_path, sources=[source_row(NOW_MS), source_row(NOW_MS + 48 * HOUR, "pulsar:dump:///o")])
     holds = RunReader(run.path).holds
     holds.now = NOW_MS + HOUR
@@ -335,7 +335,7 @@ def test_one_source_of_the_future_marks_the_run_as_of_the_future(tmp_path: Path)
 
 
 def source_row(as_of: int, name: str = "zk://h1/ledgers") -> dict[str, Any]:
-    """A row of the table sources."""
+    """Return a row of the table sources."""
     return {
         "source": name, "kind": "owners", "scope_claimed": "all", "scope_proved": "all", "proof": "-",
         "as_of": as_of, "reason": None,

@@ -1,4 +1,4 @@
-"""What a later run has to have read before it lets go of a hold of an earlier one."""
+"""The data that a later run must read before it drops a hold of an earlier run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def carry_holds(
     changes: Sequence[dict[str, Any]] = (),
     undecided: Mapping[int, bool] | None = None,
 ) -> set[str]:
-    """Reasons that stay although nothing says them any more."""
+    """Return the reasons of earlier holds that stay although this run no longer reports them."""
     import pyarrow as pa
 
     new = pa.schema([HOLDS.field(name) for name in NEW_HOLD_COLUMNS])
@@ -75,7 +75,7 @@ def carry_holds(
 
 
 def stays(spark: SparkSession, holds: list[dict[str, Any]], data: RunInputs, *earlier: RunInputs) -> set[str]:
-    """Reasons that stay although nothing says them any more; the last of ``earlier`` is the run before."""
+    """Return the reasons that stay although unreported; the last of ``earlier`` is the previous run."""
     inputs = RunInputs()
     for run in earlier:
         inputs = inputs.merge_inputs(run)
@@ -123,7 +123,7 @@ def test_entry_log_hold_ends_when_logs_of_its_bookie_are_read(spark: SparkSessio
 
 
 def test_unnamed_owner_stores_of_earlier_versions_are_compared_by_count() -> None:
-    """Their runs say how many stores any run before had read, and not which."""
+    """Runs of earlier versions record how many stores any run before had read, but not which."""
     counted = RunInputs(owner_stores=(UNNAMED_STORE, EAST))
     assert RunInputs(owner_stores=(EAST,)).reasons_lacking_input(counted)
     assert not RunInputs(owner_stores=(EAST, H2_EAST)).reasons_lacking_input(counted)
@@ -145,7 +145,7 @@ LOST = a_hold("entry-lost", "7", "ledger")
 def test_milder_finding_does_not_lift_a_hold_that_is_known_to_be_worse(
     spark: SparkSession, row: dict[str, Any], severity: str, kept_reasons: set[str]
 ) -> None:
-    """A bookie that lacks the entry is unread: entry-lost is below-ack-quorum now, and known to be worse."""
+    """An unread bookie lacks the entry: entry-lost is now below-ack-quorum, but is known to be worse."""
     milder = change("below-ack-quorum", 7, missing=2, change="same", known_severity=severity, known_missing=2)
     assert carry_holds(spark, [row], WHOLE, [milder]) == kept_reasons
 
@@ -154,7 +154,7 @@ def test_milder_finding_does_not_lift_a_hold_that_is_known_to_be_worse(
 def test_hold_on_an_unread_bookie_stays_while_its_check_has_findings(
     spark: SparkSession, reason: str
 ) -> None:
-    """The finding on the ledger stands, and does not name the bookie, because nobody read it."""
+    """The ledger's finding remains. It does not name the bookie, because nobody read that bookie."""
     unread = replace(WHOLE, read_bookies=frozenset(), checks_with_findings=frozenset({reason}))
     assert carry_holds(spark, [a_hold(reason)], unread) == {reason}
     assert carry_holds(spark, [a_hold(reason)], replace(unread, read_bookies=frozenset({BOOKIE}))) == set()
@@ -175,7 +175,7 @@ def test_source_too_old_hold_stays_until_its_bookie_is_read(spark: SparkSession)
 
 
 def test_entry_lost_needs_entry_logs_if_an_index_listed_entries_of_missing_logs() -> None:
-    """An index has them: without the entry logs their ledgers are healthy."""
+    """An index lists the entries, so their ledgers look healthy unless entry logs are read."""
     read = RunInputs(entry_logs=1, gone_entries=1)
     assert "entry-lost" in RunInputs().reasons_lacking_input(read)
     assert "entry-lost" not in RunInputs(entry_logs=1).reasons_lacking_input(read)
@@ -238,7 +238,7 @@ def test_fact_missing_from_unread_data_does_not_lift_its_hold(spark: SparkSessio
 
 
 def test_unchecked_finding_does_not_lift_its_hold(spark: SparkSession) -> None:
-    """Whatever a check rests on: what was not looked at is `Change.UNCHECKED`."""
+    """A finding that was not checked is `Change.UNCHECKED`, whatever data its check needs."""
     checks = [
         check.id for check in ALL_CHECKS if any(rule.target is HoldTarget.BOOKIE for rule in check.holds)
     ]

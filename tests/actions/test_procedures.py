@@ -1,4 +1,4 @@
-"""Commands that change a cluster: where their text may be, and who may fill them in."""
+"""Commands that change a cluster: the modules that may contain their text, and who may complete them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ EXEMPT = {
 
 
 def texts(module: Path) -> Iterator[tuple[int, str]]:
-    """String constants of a module, the fixed parts of f-strings joined; no manual pages of checks."""
+    """Yield line and text of each string of a module, f-strings joined, except manual pages of checks."""
     skipped: set[int] = set()
     for node in syntax_nodes(module):
         if isinstance(node, ast.FunctionDef) and module.parent.name == "checks":
@@ -115,7 +115,7 @@ def procedures() -> dict[str, Procedure]:
 
 
 def allowed(path: Path, kind: ActionKind, *objects: ActionObject) -> Allowed:
-    """What the gate permits on a run without any hold."""
+    """Return the gate's permission on a run without holds."""
     answer = permit(Run(path / kind / str(len(objects)) / objects[0].kind, unowned=(42,)), kind, objects)
     assert isinstance(answer, Allowed)
     return answer
@@ -147,7 +147,7 @@ def test_dry_run_and_backup_lines_of_a_procedure_do_not_write(name: str) -> None
 
 
 def test_only_make_step_creates_plan_steps() -> None:
-    """Only `make_step`, which takes the gate's permission; a plan file is read by the types of its fields."""
+    """Only `make_step`, with the gate's permission; a plan file is read by the types of its fields."""
     callers = {
         (module.relative_to(PACKAGE).as_posix(), function.name)
         for module in sorted(PACKAGE.rglob("*.py"))

@@ -1,4 +1,4 @@
-"""docs/safety.md has every kind of action, every fact that holds, and every lifting condition."""
+"""docs/safety.md has every kind of action, every fact that causes a hold, and every lift condition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of the table changes goes into a report."""
+"""The parts of the table changes that go into a report."""
 
 from __future__ import annotations
 

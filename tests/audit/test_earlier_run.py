@@ -1,4 +1,4 @@
-"""Which earlier run is meant, and what of it may be taken: decided from what it noted of itself."""
+"""The choice of an earlier run and of its reusable data, from the facts that it recorded."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run_store(path: Path) -> RunStore:
 
 
 def make_run(path: Path, made_report: Report = WHOLE) -> Path:
-    """A finished run, with a file of rows for each of two bookies."""
+    """Return a finished run with a file of rows for each of two bookies."""
     path.mkdir(parents=True)
     save_index_facts(run_store(path), BOOKIES)
     for number, name in enumerate((A, B)):
@@ -71,7 +71,7 @@ def index_plan(run: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) 
 
 
 def old_tables(run: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> dict[str, EarlierTable]:
-    """The earlier rows of each bookie with reusable parts."""
+    """Return the earlier rows of each bookie with reusable parts."""
     return {part.index_part.bookie_id: part.earlier_table for part in index_plan(run, bookies).reusable_parts}
 
 
@@ -242,7 +242,7 @@ ETCD_HISTORY = History(7, 5_000, (200, 203))
 
 
 def read_from_etcd(path: Path) -> Path:
-    """A finished run that read two ledgers of a running etcd."""
+    """Return a finished run that read two ledgers of a running etcd."""
     run = make_run(path)
     save_ledger_facts(run_store(run), "/bk", ETCD_HISTORY, [])
     rows = [{"path": f"/bk/ledgers/{number}", "status": "ok"} for number in range(2)]
@@ -325,7 +325,7 @@ def test_cut_index_file_prevents_reuse_of_indexes_but_not_of_ledgers(tmp_path: P
 
 
 def test_damaged_parquet_footer_does_not_end_the_process(tmp_path: Path) -> None:
-    """Arrow ends it when asked for a column whose type in the footer is not the schema's."""
+    """Arrow ends the process if it reads a column whose type in the footer differs from the schema."""
     earlier_run = find_since(make_run(tmp_path / "1"))
     file = tmp_path / "1/tables/availability/part-00001.parquet"
     content = file.read_bytes()

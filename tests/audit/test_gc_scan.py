@@ -1,4 +1,4 @@
-"""The settings of collectors as a configuration file gives them, and files that are none."""
+"""Garbage collection settings from a bookie's configuration file, and files that are not a configuration."""
 
 from __future__ import annotations
 

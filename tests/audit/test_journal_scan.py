@@ -1,4 +1,4 @@
-"""Which bookies would not start, because they cannot replay their journals."""
+"""Bookies that would not start because they cannot replay their journals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def lost(older: int, newer: int) -> JournalTail:
 
 
 def test_missing_journal_file_of_the_last_mark_refuses_the_start() -> None:
-    """4.17.2: whether it was killed or stopped, and whatever other files are there."""
+    """In 4.17.2 this holds after a kill and after a stop, whatever other files exist."""
     for tail in (lost(1, 0), lost(0, 1), lost(3, 2)):
         [(name, refusal)] = replay_refusals({"bk1": tail, "bk2": WHOLE}, ()).items()
         assert (name, refusal.error, refusal.fault) == ("bk1", "java.io.IOException", "journal-gone")
@@ -34,7 +34,7 @@ def test_refusal_is_uncertain_for_a_running_bookie_with_newer_journal_files() ->
 
 
 def test_copy_without_journal_files_gives_no_certain_refusal() -> None:
-    """Journals are large, and often left out of a copy."""
+    """Journals are large, and copies often omit them."""
     for running in (set[str](), {"bk1", "bk2"}):
         assert replay_refusals({"bk1": lost(0, 0), "bk2": lost(0, 0)}, running) == {}
         assert replay_refusals({"bk1": lost(0, 0), "bk2": WHOLE}, running)["bk1"].certain is False
@@ -108,7 +108,7 @@ def test_index_date_states_which_file_time_it_is_based_on() -> None:
 
 
 def test_index_older_than_its_mark_is_dated_by_the_index_log() -> None:
-    """Copied an hour before the marks and journals beside it, or put back from a copy."""
+    """The index was copied an hour before the marks and journals beside it, or restored from a copy."""
     written = CLOCK - 3_600_000
     whole, unread = JournalTail(None, CLOCK - 1_000, CLOCK - 2_000, 1), JournalTail("damaged", 0, None)
     bound = DatedIndex(written, TimeBasis.INDEX_LOG)

@@ -1,4 +1,4 @@
-"""Runs of one cluster that lie side by side do not overlap; the lock ends with its process."""
+"""Runs of a cluster with the same parent directory do not overlap; the lock ends with its process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOLD = (
 
 @contextmanager
 def other_process(out: Path, metadata: str = CLUSTER) -> Iterator[subprocess.Popen[str]]:
-    """Another process in the middle of a run."""
+    """Yield another process in the middle of a run."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, metadata, str(out)],
         stdin=subprocess.PIPE,
@@ -116,7 +116,7 @@ def test_unwritable_run_directory_is_reported_with_its_path(tmp_path: Path) -> N
 def test_lock_file_that_is_deleted_while_locking_is_created_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when old runs and idle locks are pruned at the moment at which a run begins."""
+    """This happens if old runs and idle locks are pruned at the moment when a run begins."""
     path = lock_file(CLUSTER, str(tmp_path / "run"))
     assert path is not None
     lock, times = lock_module._try_lock, []
@@ -136,7 +136,7 @@ def test_lock_file_that_is_deleted_while_locking_is_created_again(
 def test_lock_file_that_cannot_be_reopened_is_closed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A number that is closed twice may by then be another thread's file."""
+    """A file descriptor that is closed twice may by then belong to another thread's file."""
     path = lock_file(CLUSTER, str(tmp_path / "runs" / "run"))
     assert path is not None
     lock, close, closed = lock_module._try_lock, os.close, []

@@ -1,4 +1,4 @@
-"""A scan of a cluster that only some may read: what it lands, and what it tells nobody."""
+"""A scan of a cluster that needs credentials: the tables that it writes, and the secrets that it keeps."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ T1, T2 = list(range(10, 15)), list(range(15, 20))
 
 
 class Hazard:
-    """One hazard cluster, unpacked, and runs of it in one directory."""
+    """One hazard cluster, unpacked, with its runs in one directory."""
 
     def __init__(self, root: Path, spark: SparkSession, name: str, *, has_east: bool = True) -> None:
         extract(HAZARDS / f"{name}.tar.gz", root / name)
@@ -53,7 +53,7 @@ class Hazard:
         return f"pulsar:dump://{self.dump}" + (f"?root={chroot}" if chroot else "")
 
     def second_store(self) -> str:
-        """The store of the second Pulsar in a dump of its own, at the top as the first one's."""
+        """Return the store of the second Pulsar, in its own dump and at the top like the first one's."""
         head, *nodes, _ = self.dump.read_text("utf-8").splitlines()
         rows = [json.loads(node) for node in nodes]
         of_east = [row for row in rows if row["path"].startswith("/east/managed-ledgers")]
@@ -85,7 +85,7 @@ def planned_deletions(run: FinishedRun) -> list[str]:
 
 
 def owner_holds(run: FinishedRun) -> list[list[str]]:
-    """What holds forbid of all that rests on the absence of owners."""
+    """Return the action kinds that each hold on the absence of owners forbids."""
     return [
         row["forbids"] for row in run.table("holds") if (row["object"], row["key"]) == ("source", "owners")
     ]
@@ -137,7 +137,7 @@ def test_owner_stores_are_joined_and_a_missing_store_is_reported(spark: SparkSes
 
 
 def test_store_named_twice_does_not_replace_another_store(spark: SparkSession, tmp_path: Path) -> None:
-    """Both Pulsars keep their lists at the top of a store of their own: their chroots do not differ."""
+    """Each Pulsar keeps its lists at the top of its own store, so their chroots do not differ."""
     first, second = (Hazard(tmp_path, spark, name) for name in ("tp1", "tp2"))
     pair = [first.store(), first.second_store()]
     joined = first.audit("1", pair, pair)

@@ -1,4 +1,4 @@
-"""Where owners are looked for, and what is said where there are none."""
+"""The places where an audit looks for owners, and its messages if there are none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from auditor.sources.owners.applications import NONE_VALUE
 def scan(
     owners: str | None = None, *, empty: bool = False, sibling: bool | str = False, refused: str | None = None
 ) -> Owners:
-    """A scan of a store that has an application's tree beside its root, has not, or does not say."""
+    """Scan a store: its root has an application's tree beside it, has none, or cannot be checked for one."""
 
     def has_sibling(name: str) -> bool:
         if isinstance(sibling, str):

@@ -1,4 +1,4 @@
-"""What the configurations of brokers and of AutoRecovery say differently."""
+"""Differences between the configurations of brokers and of AutoRecovery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver reads indexes and journals only if that is short work, which it finds without reading them."""
+"""The driver reads indexes and journals only if that is quick. It estimates the time without reading them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _read(part: int) -> Iterator[pa.RecordBatch]:
 
 @pytest.fixture
 def is_short(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Whether the driver reads a table of a cost if it may take some seconds."""
+    """Return a function: whether the driver reads a table of a cost if it may take that many seconds."""
 
     def reads(cost: ReadCost, seconds: float) -> bool:
         monkeypatch.setattr(execution, "DRIVER_SECONDS", seconds)

@@ -1,4 +1,4 @@
-"""An interrupted run is taken up while what it read of a running store is fresh, and begun anew later."""
+"""An interrupted run resumes while its data of a running store is fresh, and starts anew later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IDENTITY = {"metadata": "as asked"}
 
 
 def interrupted_run(below: Path, **ages_s: float) -> RunDirectory:
-    """A run directory with these tables, whole since so many seconds, and one that is not."""
+    """Return a run directory with tables that were finished so many seconds ago, and an unfinished one."""
     run = RunDirectory(str(below / "run"))
     run.write_json(MANIFEST, {"identity": IDENTITY, "scan_time": 5})
     now_s = time.time()

@@ -1,4 +1,4 @@
-"""Java is started for a small audit where what was saved is small, or what runs says so."""
+"""Java is started for a small audit if saved metadata is small, or if a running store reports few ledgers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_missing_dump_is_not_small() -> None:
 
 
 class RunningStore:
-    """A store that runs, as far as it is asked for its layout."""
+    """A stub of a running store that is sufficient to choose its layout."""
 
     nodes = ClusterNodes({}, 0, "0x1")
 
@@ -58,7 +58,7 @@ class RunningStore:
 def test_running_store_is_small_up_to_max_small_ledgers(
     ledgers: int | None, is_small: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None: it breaks off while it counts."""
+    """None stands for a store that fails during the count."""
     store = RunningStore()
 
     def count(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:

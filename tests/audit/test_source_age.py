@@ -1,4 +1,4 @@
-"""Which collections are too old, or of the future, to prove that a bookie lacks anything."""
+"""Collections that are too old, or dated in the future, to prove that a bookie lacks data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOUR = 3_600_000
 
 
 def bookies(*made_times: int | None) -> Any:
-    """Bookies a, b ...: each with an index in a collection that was made at this time; None: in none."""
+    """Return bookies a, b ..., each with an index in a collection of this time; None: in no collection."""
     names = "abcdefgh"[: len(made_times)]
     manifests = [
         (f"/collected/{name}", SimpleNamespace(id=f"id-{name}", made=time))

@@ -21,7 +21,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 
 
 def output_types(stage: Stage) -> dict[str, Any]:
-    """The type of each value that a stage gives."""
+    """Return the type of each output of a stage."""
     product = get_type_hints(stage.function)["return"]
     if len(stage.outputs) == 1:
         return {stage.outputs[0]: product}
@@ -59,14 +59,14 @@ def test_each_output_is_read_by_a_later_stage() -> None:
 
 
 def test_architecture_page_has_the_table_of_stages() -> None:
-    """To renew it: python -m auditor.audit.audit_stages."""
+    """Run `python -m auditor.audit.audit_stages` to renew the table."""
     page = PAGE.read_text("utf-8")
     assert with_stages(page, STAGES) == page
     assert all(f"| `{stage}` |" in page for stage in AuditStage)
 
 
 class RecordedProgress(SilentProgress):
-    """Progress that keeps what it is told."""
+    """Progress that records its stages and notes."""
 
     def __init__(self) -> None:
         self.stages: list[str] = []
@@ -143,5 +143,5 @@ def test_an_unknown_stage_is_wrong_usage_before_anything_is_read() -> None:
 
 
 def test_stop_after_is_not_an_audit_option() -> None:
-    """Else it would be in the run's identity, and the command without it would not continue the run."""
+    """As an option it would be in the run's identity. The command without it would not continue the run."""
     assert "stop_after" not in option_types()

@@ -40,7 +40,7 @@ def audit(root: Path, out: str, *flags: str) -> Result:
 
 
 class Stop(NamedTuple):
-    """How one command ended, and which paths of `MADE_BY` its run then had."""
+    """The result of one command, and the paths of `MADE_BY` that its run then had."""
 
     result: Result
     made: set[str]
@@ -55,7 +55,7 @@ class Stops(NamedTuple):
 
 @pytest.fixture(scope="module")
 def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stops:
-    """A cluster with a lost copy: audited in one go, and stage by stage in another directory."""
+    """Audit a cluster with a lost copy in one go, and stage by stage in another directory."""
     cluster = Cluster()
     bookies = [cluster.bookie(f"bk{number}.example:3181") for number in (1, 2, 3)]
     for ledger in range(5):
@@ -75,7 +75,7 @@ def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> St
 
 
 def first_table_mtime(run: Path) -> float:
-    """When the first table of a run was written."""
+    """Return the time at which the first table of a run was written."""
     return max(path.stat().st_mtime for path in (run / "tables" / "ledgers").iterdir())
 
 

@@ -1,4 +1,4 @@
-"""From tables to the numbers of a report."""
+"""The numbers of a report, computed from the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run directory: claimed once, resumed by the same question, never written over."""
+"""A run directory is claimed once, resumed only by an audit of the same sources, and never overwritten."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_run_that_fails_with_tables_is_resumed(tmp_path: Path) -> None:
 
 
 def _delete_directory(run: RunDirectory, error: Exception | None) -> None:
-    """Take the directory away, write a table as an audit that has not noticed yet, and fail, or go on."""
+    """Delete the directory, write a table as an unaware audit does, and raise ``error`` or continue."""
     files, path = run.locate("")
     files.delete_dir(path)
     run.write_table("tables/t", pa.table({"ledger_id": [1]}))
@@ -83,7 +83,7 @@ def _delete_directory(run: RunDirectory, error: Exception | None) -> None:
 
 
 def test_run_fails_if_its_directory_is_deleted_and_the_next_run_starts_anew(tmp_path: Path) -> None:
-    """No run ends as whole of which the first tables are gone, whatever error is the first."""
+    """No run ends as complete if its first tables are gone, whichever error comes first."""
     for error in (None, OSError("no such file"), ValueError("Path does not exist")):
         run = RunDirectory(str(tmp_path / "run"))
         with pytest.raises(RunError, match="was deleted while"), run.claim_directory({"metadata": "a"}):

@@ -1,4 +1,4 @@
-"""Tables of a few rows: say what matters, the rest is that of a healthy cluster.
+"""Tables of a few rows. A test gives the columns that matter; the rest is that of a healthy cluster.
 
 tables(spark, bookies=[{"bookie_id": "bk1"}], ledgers=[ledger(7, "bk1", "bk2")])
 """
@@ -48,7 +48,7 @@ BLANKS = (
 
 
 def _schema(name: str) -> StructType | str:
-    """The published columns of a table that checks ask; marks and locks have a scope there, which is 0."""
+    """Return the published columns of a table that checks read. Marks and locks also get a scope (0)."""
     if name in _DERIVED:
         return _DERIVED[name]
     if name in ("marks", "locks"):
@@ -114,7 +114,7 @@ _DEFAULT_ROWS: dict[str, Row] = {
 
 
 def facts(**overrides: Any) -> ClusterFacts:
-    """A saved ZooKeeper store, scanned at NOW."""
+    """Return the facts of a saved ZooKeeper store, scanned at `NOW_MS`."""
     defaults = {
         "instance_id": INSTANCE, "scan_time": NOW_MS, "live": False, "layout": "flat", "two_scans": False,
     }  # fmt: skip
@@ -122,7 +122,7 @@ def facts(**overrides: Any) -> ClusterFacts:
 
 
 def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Sequence[Row]) -> Tables:
-    """Tables with these rows, columns not said being the usual ones or null; all other tables are empty."""
+    """Return tables with these rows; omitted columns have defaults or null. All other tables are empty."""
     names = sorted(DEFAULT_TABLES | {*rows})
     frames = {name: frame(spark, name, rows.get(name, ())) for name in names}
     cluster = cluster or facts()
@@ -138,7 +138,7 @@ def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Seq
 
 
 def frame(spark: SparkSession, name: str, rows: Sequence[Row]) -> DataFrame:
-    """One of the tables, with these rows."""
+    """Return one of the tables, with these rows."""
     empty = _empty(spark, name)
     if not rows:
         return empty
@@ -146,7 +146,7 @@ def frame(spark: SparkSession, name: str, rows: Sequence[Row]) -> DataFrame:
 
 
 def _local(spark: SparkSession, rows: Sequence[dict[str, Any]], schema: StructType) -> DataFrame:
-    """Rows that Spark has at hand, by way of Arrow: it plans their queries in half the time of an RDD's."""
+    """Return a frame of Arrow rows: Spark plans its queries in half the time that an RDD's queries need."""
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema)), schema)
 
 
@@ -166,13 +166,13 @@ def _empty(spark: SparkSession, name: str) -> DataFrame:
 
 
 def ledger(ledger_id: int, *members: str, depends: bool = True, **overrides: Any) -> Row:
-    """A ledger with these members, each of which has entries of it."""
+    """Return a ledger with these members, each of which has entries of it."""
     replicas = [(member, b"", depends) for member in members]
     return {"ledger_id": ledger_id, "path": f"/ledgers/L{ledger_id}", "replicas": replicas, **overrides}
 
 
 def entries(bookie_id: str, *groups: tuple[int, int, int, int]) -> tuple[str, bytes, int]:
-    """Entries of one bookie, as the tables keep them."""
+    """Return entries of one bookie in the form of the tables."""
     count = sum(
         size * ((last - first) // period + 1 if period else 1) for first, last, size, period in groups
     )
@@ -180,14 +180,14 @@ def entries(bookie_id: str, *groups: tuple[int, int, int, int]) -> tuple[str, by
 
 
 def packed(*groups: tuple[int, int, int, int]) -> Row:
-    """Entries of a ledger, as the tables keep them."""
+    """Return entries of a ledger in the form of the tables."""
     _, value, count = entries("", *groups)
     return {"groups": value, "count": count}
 
 
 @dataclass(frozen=True)
 class ParsedFinding:
-    """One finding, its evidence parsed."""
+    """A finding with parsed evidence."""
 
     scope_id: int | None
     ledger_id: int | None
@@ -205,7 +205,7 @@ class ParsedFinding:
 
 
 def find(check_id: str, cluster_tables: Tables) -> list[ParsedFinding]:
-    """What a check says of the tables, by ledger and bookie; run once."""
+    """Run a check once on the tables; return its findings, sorted by ledger and bookie."""
     findings = [
         ParsedFinding(
             row["scope_id"],
@@ -237,5 +237,5 @@ def _rows(check: Check, cluster_tables: Tables) -> Sequence[Any]:
 
 
 def places(findings: Sequence[ParsedFinding]) -> list[tuple[int | None, str | None]]:
-    """Ledger and bookie of each finding."""
+    """Return the ledger and bookie of each finding."""
     return [finding.where for finding in findings]

@@ -1,4 +1,4 @@
-"""A renamed bookie whose ledgers name its old id: its own collector would delete them."""
+"""Ledgers that name a renamed bookie's old id: the bookie's own collector would delete them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DUE = entries("old", (0, 9, 1, 3))[1]
 
 
 def cluster(spark: SparkSession, ids: Sequence[int], *, groups: bytes = DUE, **columns: Any) -> Tables:
-    """Ledgers that name "old" and lie on "new". What is said is of old; what ``new`` says, of new."""
+    """Return ledgers that name old and are on new. ``columns`` are those of old, ``new`` those of new."""
     new = columns.pop("new", {})
     pair_columns = columns.pop("each", {})
     replicas = [("old", DUE, True), ("other", entries("other", (1, 8, 1, 3))[1], True)]

@@ -1,4 +1,4 @@
-"""Ids that are one bookie: told once, and only where ledgers are stranded under one of them."""
+"""Several ids of one bookie: reported once, and only if ledgers are stranded under one of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def one_bookie(
     extra_bookies: dict[str, Row] | None = None,
     **rows: Any,
 ) -> Tables:
-    """Two ids of one identity, and ``extra_bookies`` of it; a third bookie is another."""
+    """Return two ids and ``extra_bookies`` with one identity, and a third bookie with another identity."""
     bookies = {OLD: DOWN | dict(old or {}), NEW: dict(new or {}), **(extra_bookies or {})}
     identity_of = dict.fromkeys(bookies, min(bookies)) | {THIRD: THIRD}
     bookies[THIRD] = {}
@@ -154,7 +154,7 @@ LESS = entries("", (0, 6, 1, 3))[1]
 
 
 def on_disk(groups: bytes) -> dict[str, Any]:
-    """One ledger that names the old id, and lies on the new one's disk."""
+    """Return a ledger that names the old id and is on the new one's disk."""
     pair: Row = {"scope_id": 0, "ledger_id": 7, "bookie_id": NEW}
     return {
         "ledgers": [{**ledger(7), "replicas": [(OLD, DUE, True), (THIRD, DUE, True)]}],

@@ -1,4 +1,4 @@
-"""Bookie ids that the server refuses, and those that only BP-41 would."""
+"""Bookie ids that the server refuses, and ids that only BP-41 would refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bookies by what knows them: ensembles, cookies, registrations."""
+"""Bookies by their sources: ensembles, cookies and registrations."""
 
 from __future__ import annotations
 

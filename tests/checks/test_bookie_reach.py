@@ -70,5 +70,5 @@ def test_ledgers_on_unregistered_bookies_are_counted(spark: SparkSession) -> Non
     assert (read.unknown, read.evidence["depending"], read.evidence["replicas"]) == ([], 3, 4)
     assert "its data was read" in read.message
     assert (unread.where, unread.unknown) == ((None, "down-unread"), ["down-unread"])
-    assert "undecided" in unread.message
+    assert "could not be checked" in unread.message
     assert places(find("bookie-down", cluster_tables)) == [(None, "down"), (None, "idle")]

@@ -1,4 +1,4 @@
-"""Metadata that parses and says what may not be: each rule has its id."""
+"""Metadata that parses but breaks a rule: each rule has its own id."""
 
 from __future__ import annotations
 

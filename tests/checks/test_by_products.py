@@ -1,4 +1,4 @@
-"""What is left behind in numbers: one finding per bookie, and what is not sure counts apart."""
+"""Counts of leftover entries: one finding per bookie, with uncertain entries counted separately."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def test_every_page_names_a_command_and_its_risk(each: Check) -> None:
 
 @every_check
 def test_first_command_of_a_manual_page_changes_nothing(each: Check) -> None:
-    """A person who types the first command of a page has changed nothing."""
+    """An operator who runs only the first command of a page changes nothing."""
     assert each.commands[0].risk_level in ("none", "load")
 
 
@@ -228,7 +228,7 @@ def test_manual_page_commands_are_valid_shell_commands(each: Check) -> None:
 
 
 def assert_shell_accepts(name: str, *words: str) -> None:
-    """The shell takes these words; a command that is spelled wrong is worse than none."""
+    """Assert that the shell accepts these words; a misspelled command is worse than none."""
     flags, valued, arguments = SHELL[name]
     flag_names = {option_name for spec in flags.split() for option_name in re.split("[|/]", spec)}
     valued_names = {option_name for spec in valued.split() for option_name in spec.rstrip("!").split("|")}
@@ -294,7 +294,7 @@ def test_repeated_text_of_a_shared_command_is_refused() -> None:
 
 def test_check_with_a_duplicate_section_is_refused() -> None:
     def sure(tables: object) -> None:
-        """It says twice how sure it is."""
+        """State its confidence twice."""
 
     sure.__doc__ = f"{ALL_CHECKS[0].finder.__doc__}\n    How sure:\n        Suspect.\n"
     with pytest.raises(TypeError, match="sure: repeats headings: How sure"):
@@ -303,7 +303,7 @@ def test_check_with_a_duplicate_section_is_refused() -> None:
 
 def test_a_check_without_a_section_cannot_be_made() -> None:
     def unfinished(tables: object) -> None:
-        """It leaves sections out.
+        """Omit required sections.
 
         What it finds:
             Something.
@@ -315,7 +315,7 @@ def test_a_check_without_a_section_cannot_be_made() -> None:
 
 def test_a_check_with_a_command_of_unknown_risk_cannot_be_made() -> None:
     def risky(tables: object) -> None:
-        """It tells no risk."""
+        """Have a command without its risk."""
 
     risky.__doc__ = (CHECK_BY_ID["mark-missing"].finder.__doc__ or "").replace("Risk:", "Note:")
     with pytest.raises(TypeError, match="no command with its risk: `bookkeeper shell triggeraudit"):

@@ -1,4 +1,4 @@
-"""The choice of checks: what flags and a file say together, and what is refused."""
+"""The choice of checks by flags and a settings file, and the choices that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cookies against the store: their name, their text, their cluster."""
+"""Cookies compared with the store: their name, their text and their cluster."""
 
 from __future__ import annotations
 

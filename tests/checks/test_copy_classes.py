@@ -169,7 +169,7 @@ def test_causes_reported_per_bookie_get_no_finding_per_ledger(spark: SparkSessio
 
 
 def test_index_without_journal_entries_gets_one_finding_per_bookie(spark: SparkSession) -> None:
-    """440 ledgers of bookies with journalWriteData=false were 440 findings."""
+    """440 ledgers of bookies with journalWriteData=false once gave 440 findings."""
     no_data = "the journal has master keys and no entries: journalWriteData=false"
     ledgers = range(1, 7)
     cluster_tables = tables(

@@ -1,4 +1,4 @@
-"""Entries that their digests refute, and copies that differ: from what was read of them to the findings."""
+"""Findings of entries with wrong digests and of copies that differ, from the rows that were read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TYPES = {1: "CRC32C", 2: "CRC32", 3: "MAC", 4: "DUMMY", 5: None, 6: "CRC32C", 7:
 
 
 def read(bookie: str, ledger_id: int | None, entry: int = 0, payload: int = 111, **overrides: Any) -> Row:
-    """A copy that matches under no type; its payload has this checksum whatever the type is."""
+    """Return a copy that matches no digest type. Its payload has this checksum under every type."""
     row: dict[str, Any] = dict.fromkeys(WHOLE_ENTRIES.names)
     row |= {"bookie_id": bookie, "scope_id": 0, "ledger_id": ledger_id, "entry_id": entry, "entry_bytes": 100}
     row |= {"crc32_right": False, "crc32c_right": False, "header_bytes": 32, "entries": 1}
@@ -123,7 +123,7 @@ def test_differing_copies_get_one_finding_per_ledger_with_their_bookies(known: T
 
 
 def key(bookie: str, ledger_id: int, tag: int | None, right: bool | None = None, **overrides: Any) -> Row:
-    """A copy that is right, of a ledger whose master key in the index has this tag."""
+    """Return a correct copy of a ledger whose master key in the index has this tag."""
     return read(bookie, ledger_id, **{**CRC32C, **overrides}, key_tag=tag, key_right=right)
 
 

@@ -1,4 +1,4 @@
-"""A directory that holds another bookie's ledgers, whatever its cookie says."""
+"""A directory with another bookie's ledgers, whatever its cookie states."""
 
 from __future__ import annotations
 

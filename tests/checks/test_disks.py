@@ -1,4 +1,4 @@
-"""Disks: without VERSION, at odds with each other or the store, in two places; and what a start would say."""
+"""Disks without VERSION, in conflict with each other or the store, or in two places; and refused starts."""
 
 from __future__ import annotations
 

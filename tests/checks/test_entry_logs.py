@@ -1,4 +1,4 @@
-"""Entry logs that collection deletes, and those that a few bytes keep."""
+"""Entry logs that garbage collection deletes, and entry logs that a few needed bytes keep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEADERS = {"class": SpaceClass.HEADERS_AND_MAPS.value, "bytes": 1024}
 
 
 def log_tables(spark: SparkSession, *logs: tuple[int, list[Row]], **other_rows: Any) -> Tables:
-    """Logs of bk1: each an id and rows of the table space, beside 1,024 bytes of header."""
+    """Return logs of bk1: each has an id, rows of the table space, and a header of 1,024 bytes."""
     rows = [
         {"bookie_id": "bk1", "directory": "/l", "path": f"/l/current/{log_id:x}.log", "log_id": log_id}
         | {"kind": "log", "estimated": False, "remains": False, "scope_id": 0, **row}
@@ -119,7 +119,7 @@ def cached(log_id: int, **overrides: Any) -> Row:
 
 
 def test_wrong_cached_metadata_of_a_log_is_critical(spark: SparkSession) -> None:
-    """It has other bytes of log 1; of log 2 it forgot ledger 9, which lives, and ledger 7, which is gone."""
+    """The cache has other bytes of log 1. Of log 2 it lacks ledger 9, which is live, and deleted ledger 7."""
     cluster_tables = log_tables(
         spark, (1, [live(9, 1000)]), (2, [live(9, 60), garbage(7, 500)]), (3, [live(9, 5)])
     )
@@ -172,7 +172,7 @@ def test_logs_without_bytes_have_no_finding(spark: SparkSession) -> None:
 
 
 def test_missing_logs_of_a_bookie_without_any_log_are_suspect(spark: SparkSession) -> None:
-    """Its logs were left out of a copy, perhaps; one log that is gone among others is lost."""
+    """A copy may omit all logs of a bookie, but a single log that is missing among others is lost."""
     points = [
         {"bookie_id": bookie, "scope_id": 0, "ledger_id": 7, "log_id": 3, "probe": "missing", "entries": 2}
         for bookie in ("bk1", "bk2")
@@ -201,9 +201,9 @@ def misplaced(bookie: str, **overrides: Any) -> Row:
 def test_missing_log_is_confirmed_by_a_second_reading_or_a_stopped_bookie(
     spark: SparkSession,
 ) -> None:
-    """up: seen for the first time; seen: by an earlier run too; down: not registered beside a live store.
+    """up: seen for the first time; seen: also by an earlier run; down: not registered in a live store.
 
-    agreed: index and list of logs were read twice; once: they were read once, as of a collection.
+    agreed: the index and the list of logs were read twice; once: they were read once, as in a collection.
     """
     bookies = ("up", "seen", "down", "agreed", "once")
     cluster_tables = tables(

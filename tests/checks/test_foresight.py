@@ -1,4 +1,4 @@
-"""What collectors do next, and what they should have done: the three checks of the tables of foresight."""
+"""Collections that come next, and those that are overdue: the three checks of the forecast tables."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_logs_that_compaction_skipped_for_two_intervals_are_reported(spark: Spar
 
 
 def test_compaction_suspended_by_a_full_disk_is_reported_as_such(spark: SparkSession) -> None:
-    """What it would free is said all the same."""
+    """The finding still has the bytes that compaction would free."""
     [finding] = find(
         "compaction-stopped",
         logs(spark, {"minor_since": NOW_MS - 3 * HOUR, "frees": 0, "full_disk": "full"}),
@@ -152,8 +152,10 @@ BYTES: Row = {
 
 
 def test_collected_log_with_a_ledger_missing_from_the_index_is_critical(spark: SparkSession) -> None:
-    """Ledger 1 in a log that is deleted, 2 in one that is rewritten, 3 in one that stays, 4 in one whose
-    compaction a full disk suspends; 5 is indexed, and 6 is gone from the metadata."""
+    """Ledger 1 is in a log that is deleted, 2 in one that is rewritten, 3 in one that stays.
+
+    A full disk suspends compaction of ledger 4's log. Ledger 5 is indexed, and 6 is gone from the metadata.
+    """
     space = [
         {**BYTES, "ledger_id": ledger, "path": f"/l/{path}.log", **overrides}
         for ledger, path, overrides in (
@@ -187,7 +189,7 @@ def test_collected_log_with_a_ledger_missing_from_the_index_is_critical(spark: S
 def test_deleted_log_with_entries_missing_from_every_index_is_critical(
     spark: SparkSession, groups: bytes | None, confidence: str
 ) -> None:
-    """Of ledger 1 the bookie has nothing else; 2 it lists, so that its collector keeps the log; 3 stays.
+    """The bookie has nothing else of ledger 1. It lists 2, so its collector keeps the log. 3's log stays.
 
     A log that was not read for the entries may have others.
     """

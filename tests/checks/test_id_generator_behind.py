@@ -1,4 +1,4 @@
-"""When an id generator would give out ids that are in use."""
+"""Id generators that would issue ids that are in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bookies that serve what their index lacks."""
+"""Bookies that serve entries that their index lacks."""
 
 from __future__ import annotations
 

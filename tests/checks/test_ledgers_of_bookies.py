@@ -1,4 +1,4 @@
-"""Ledgers that a bookie on DbLedgerStorage refuses or does not find: one finding a bookie."""
+"""Ledgers that a bookie on DbLedgerStorage refuses or does not find: one finding per bookie."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def rows(state: str, *ledgers: int, path: str | None = None, **overrides: Any) -
 
 
 def due_ledger(number: int, *members: str, **overrides: Any) -> Any:
-    """A ledger of which every member should have an entry."""
+    """Return a ledger of which every member should have an entry."""
     replicas = [(member, entries(member, ONE_ENTRY)[1], True) for member in members]
     return {**ledger(number, **overrides), "replicas": replicas}
 
@@ -50,7 +50,7 @@ def test_ledgers_in_limbo_get_one_finding_per_bookie(spark: SparkSession) -> Non
 
 
 def test_limbo_ledgers_of_a_partially_read_bookie_are_reported(spark: SparkSession) -> None:
-    """The flag that a check is due leaves all that a bookie lacks unknown."""
+    """The flag for a due integrity check makes all data that the bookie lacks unknown."""
     cluster_tables = tables(
         spark,
         ledgers=[due_ledger(1, "bk1", "bk2")],
@@ -88,7 +88,7 @@ def test_swapped_directories_get_one_finding_that_says_so(spark: SparkSession) -
 
 
 def test_misplaced_ledgers_of_one_directory_are_not_called_a_swap(spark: SparkSession) -> None:
-    """One directory was made two: those that belong in the new one are not found."""
+    """One directory became two, and the bookie does not find the ledgers that belong in the new one."""
     cluster_tables = tables(
         spark,
         ledgers=[due_ledger(number, "bk1") for number in range(6)],

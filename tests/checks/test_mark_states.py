@@ -1,4 +1,4 @@
-"""Marks: stale, stuck, of deleted ledgers and of empty ones; every mark is one of them, or none."""
+"""Marks that are stale, stuck, or of deleted or empty ledgers. Each mark has at most one of these states."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OLD = NOW_MS - 25 * HOUR
 
 
 def with_stale_marks(spark: SparkSession, **rows: Any) -> Tables:
-    """The tables with that of stale marks, as an audit makes it of the others."""
+    """Return the tables and the table of stale marks, which is computed from them as in an audit."""
     cluster_tables = tables(spark, **rows)
     stale = stale_marks(
         cluster_tables.marks, cluster_tables.verdicts, cluster_tables.ledgers, cluster_tables.bookies

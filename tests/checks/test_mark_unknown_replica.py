@@ -1,4 +1,4 @@
-"""Bookie ids that only marks know."""
+"""Bookie ids that occur only in marks."""
 
 from __future__ import annotations
 

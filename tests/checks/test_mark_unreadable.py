@@ -1,4 +1,4 @@
-"""Marks and locks that cannot be read, or lie where no worker looks."""
+"""Marks and locks that cannot be read, or are where no replication worker looks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a bookie's metadata is in doubt."""
+"""The conditions under which a bookie's metadata is suspect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ledgers without metadata, and when they are not believed."""
+"""Ledgers without metadata, and the conditions that make such a finding suspect."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_copy_outside_the_ensembles_is_over_replicated(spark: SparkSession) -> N
 
 
 def in_flight(spark: SparkSession, repair: RepairState) -> dict[int | None, tuple[str, list[str]]]:
-    """Confidence, and the bookies in the evidence, of each finding."""
+    """Return the confidence of each ledger's finding, and the bookies in its evidence."""
     cluster_tables = tables(
         spark,
         facts(repair=repair),
@@ -66,7 +66,7 @@ def test_copies_in_flight_are_one_finding_per_ledger(spark: SparkSession) -> Non
 def test_unlocked_copy_in_flight_is_suspect_where_no_worker_runs(
     spark: SparkSession, repair: RepairState
 ) -> None:
-    """A lock of its own is a worker at work on this ledger."""
+    """If a ledger has a lock of its own, a worker is copying it."""
     assert {ledger: sure for ledger, (sure, _) in in_flight(spark, repair).items()} == {
         5: "suspect",
         6: "confirmed",

@@ -1,4 +1,4 @@
-"""Checks of owners: each finds the rows of its fault, says whose they are, and leaves all others alone."""
+"""Each check of owners reports the rows with its fault and their owner, and no other rows."""
 
 from __future__ import annotations
 

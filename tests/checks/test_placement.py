@@ -1,4 +1,4 @@
-"""What findings of placement say, and what they leave alone."""
+"""Findings of placement, and the cases without a finding."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_violation_explained_by_an_unwritable_bookie_is_a_note(spark: SparkSessi
 
 
 def test_ensemble_shapes_that_a_zone_policy_refuses_get_one_finding(spark: SparkSession) -> None:
-    """141 of 141 ledgers with a write quorum below the minimum were 141 findings."""
+    """141 of 141 ledgers with a write quorum below the minimum once gave 141 findings."""
     shapes = {1: (3, 3), 2: (3, 2), 3: (3, 2), 4: (2, 2), 5: (5, 3), 6: (6, 3)}
     cluster_tables = tables(
         spark,
@@ -127,7 +127,7 @@ def test_segments_with_copies_in_too_few_domains_are_at_risk(
 def placed(
     spark: SparkSession, *rows: Row, settings: PlacementSettings | None = RACK, **overrides: Any
 ) -> Tables:
-    """Bookies at these locations, all of them writable; ``overrides`` are facts."""
+    """Return writable bookies at these locations; ``overrides`` are facts of the cluster."""
     bookies = [{"bookie_id": row["bookie_id"]} for row in rows]
     location_rows = [{"given": row.get("location"), **row} for row in rows]
     return tables(

@@ -1,4 +1,4 @@
-"""What a replication worker leaves in the queue: locks without a mark, directories without marks."""
+"""Leftovers of replication workers in the queue: locks without a mark, directories without marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registrations: where clients look for a bookie, and ids that nobody can be found by."""
+"""Registrations: the addresses that clients use, and ids under which they cannot find a bookie."""
 
 from __future__ import annotations
 

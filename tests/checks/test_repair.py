@@ -1,4 +1,4 @@
-"""Whether anything repairs ledgers: one finding for the cluster each, with how many ledgers wait."""
+"""Repair that does not work: one finding per cause for the cluster, with the number of waiting ledgers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ BOOKIES = tuple({"bookie_id": f"bk{number}", "named": True} for number in range(
 
 
 def findings(id: str, **state: Any) -> list[tuple[str, str, str]]:
-    """Severity, confidence and message of each finding of a cluster that is healthy but for ``state``."""
+    """Return severity, confidence and message of findings of a cluster that is healthy except ``state``."""
     return findings_among(BOOKIES, id, **state)
 
 
 def findings_among(bookies: tuple[Row, ...], id: str, **state: Any) -> list[tuple[str, str, str]]:
-    """The same of a cluster with these bookies."""
+    """Return the same for a cluster with these bookies."""
     check = CHECK_BY_ID[id]
     assert isinstance(check, RosterCheck)
     rows = [{"has_cookie": True, "registered": "writable", **row} for row in bookies]

@@ -1,4 +1,4 @@
-"""Findings say of which scope a ledger is, and never join two ledgers of one id."""
+"""Findings name the scope of their ledger, and never merge two ledgers with the same id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks use their constants: a finding appears or goes where the constant says so."""
+"""Checks use their constants: the value of a constant decides if there is a finding."""
 
 from __future__ import annotations
 

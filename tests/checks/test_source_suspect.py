@@ -1,4 +1,4 @@
-"""Bookies whose data is of another time or cluster than the metadata."""
+"""Bookies whose data is from another time or cluster than the metadata."""
 
 from __future__ import annotations
 

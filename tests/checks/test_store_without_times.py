@@ -1,4 +1,4 @@
-"""etcd keeps no times and no marks: what is not kept is never a finding, and breaks nothing."""
+"""etcd keeps no times and no marks. Their absence causes no finding and no error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are none of a bookie's: one finding per bookie."""
+"""Files that do not belong to a bookie: one finding per bookie."""
 
 from __future__ import annotations
 

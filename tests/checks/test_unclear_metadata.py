@@ -1,4 +1,4 @@
-"""Metadata that cannot be decoded, and znodes that are no ledger's."""
+"""Metadata that cannot be decoded, and znodes that belong to no ledger."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_ledgers_in_a_tree_of_another_layout_get_one_finding_that_says_so_first(
 
 
 def test_ledgers_of_another_tree_that_bookies_list_are_an_error_and_not_critical(spark: SparkSession) -> None:
-    """The hierarchical layout has two trees; which ids belong to which, only its readers heed."""
+    """The hierarchical layout has two trees. Only its readers check which ids belong to which tree."""
     rows = [*(misplaced_row(number, listed=True) for number in (1, 2)), *ROWS[3:4]]
     cluster_tables = tables(
         spark, facts(wrong_tree_reason=DISAGREE), ledgers=[*rows, {**ROWS[2], "damage": None}]

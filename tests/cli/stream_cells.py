@@ -1,9 +1,9 @@
-"""Run commands with streams whose reader leaves, each in a fork of one process that has loaded them.
+"""Run commands whose streams lose their reader, each in a fork of one process that has loaded them.
 
-    python -m tests.cli.stream_cells PLACE      prints JSON: for each command and cell what came of it
+    python -m tests.cli.stream_cells PLACE      prints JSON: the outcome of each command and cell
 
-Audits are replaced by one that names its stages and copies a run that was made before. All else is real:
-arguments, streams, the files that a command writes.
+A substitute for audits names its stages and copies a run that was made before. All else is real:
+arguments, streams, and the files that a command writes.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ CASES: dict[str, tuple[str, ...]] = {
 def functions(
     group: click.Group = main, words: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Callable[..., Any] | None]]:
-    """All commands of the program, with those of groups, and the function of each."""
+    """Yield all commands of the program, including those of groups, with the function of each."""
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
         assert command is not None
@@ -105,7 +105,7 @@ def functions(
 
 
 def known_row(finding: Finding, finished: int) -> dict[str, Any]:
-    """The row of the table changes that later runs compare a finding with."""
+    """Return the row of the table changes that later runs compare a finding with."""
     facts = {"severity": str(finding.severity), "confidence": str(finding.confidence), "missing": 0}
     known_columns = {f"known_{name}": value for name, value in facts.items()}
     row = change_row(finding, finished, "new", trouble=finding.fingerprint)
@@ -146,7 +146,7 @@ def prepare(place: Path) -> None:
 
 @contextmanager
 def replaced_audits(place: Path) -> Iterator[None]:
-    """Let commands that need Spark or a server take what was made before, stage by stage."""
+    """Let commands that need Spark or a server use results that were made before, stage by stage."""
     import pytest
 
     from auditor.demo.sample import DemoResult
@@ -198,9 +198,9 @@ def replaced_audits(place: Path) -> Iterator[None]:
 
 
 def call(arguments: Sequence[str], keep: dict[int, int | None], closed: Sequence[int]) -> dict[str, Any]:
-    """Fork and run a command; of each stream as many bytes are read as ``keep`` says, then it is left.
+    """Fork and run a command; read as many bytes of each stream as ``keep`` has, then close the reader.
 
-    ``None`` reads all of it. ``closed`` streams are no descriptors at all.
+    None in ``keep`` reads all bytes. Streams in ``closed`` have no file descriptor.
     """
     pipes = {number: os.pipe() for number in (1, 2)}
     for _, writer in pipes.values():
@@ -260,13 +260,13 @@ def _run(arguments: Sequence[str]) -> None:
 
 
 def bytes_to_read(moment: str, size: int) -> int | None:
-    """How many bytes of an output of some size are read before the reader leaves; None: all."""
+    """Return how many bytes of an output of this size are read before the reader leaves. None reads all."""
     bytes_of: dict[str, int | None] = {"closed": None, "start": 0, "midway": size // 2}
     return bytes_of.get(moment, max(size - 1, 0))
 
 
 def matrix(place: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Every call with every stream left at every moment: the names of both, and what came of it."""
+    """Yield every call with every stream left at every moment: names of call and cell, and the outcome."""
     whole: dict[int, int | None] = {1: None, 2: None}
     for name, arguments in CASES.items():
 

@@ -1,8 +1,8 @@
 """Run commands at a terminal, each in a fork of one process that has loaded them.
 
-    python -m tests.cli.terminal_cells PLACE COLUMNS      prints JSON: for each call what standard output got
+    python -m tests.cli.terminal_cells PLACE COLUMNS      prints JSON: the standard output of each call
 
-The calls are those of `tests.cli.stream_cells`, and its audits.
+The calls and the substitute for audits are those of `tests.cli.stream_cells`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def run_at_terminal(arguments: Sequence[str], columns: int) -> str:
-    """Run a command in a fork whose standard output is a terminal of so many columns; what it shows there."""
+    """Run a command in a fork whose standard output is a terminal of this width; return its output."""
     child, terminal = pty.fork()
     if child == 0:
         fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -43,7 +43,7 @@ def run_at_terminal(arguments: Sequence[str], columns: int) -> str:
 
 
 def main(place: Path, columns: int) -> None:
-    """Print what every call shows."""
+    """Print the output of every call."""
     prepare(place)
     (place / "new").mkdir()
     os.chdir(place)

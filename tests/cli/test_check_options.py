@@ -1,4 +1,4 @@
-"""The options that choose checks: one line and exit code 2 for what is wrong, and a page of settings."""
+"""The options that choose checks: one line and exit code 2 for a wrong one, and a page of settings."""
 
 from __future__ import annotations
 

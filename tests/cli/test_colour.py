@@ -13,7 +13,7 @@ from tests.reports.samples import report
 
 
 class Terminal:
-    """Standard output that is one."""
+    """Standard output that is a terminal."""
 
     def isatty(self) -> bool:
         return True

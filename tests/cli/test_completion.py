@@ -1,4 +1,4 @@
-"""Completion in a real bash: a person types, presses Tab, and sees what the shell makes of it."""
+"""Completion in a real bash: the test types, presses Tab, and reads the screen."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Bash:
             os.execve(bash, [bash, "--norc", "--noprofile", "-i"], environment)
 
     def type(self, keys: str, until: str) -> str:
-        """Press keys, and wait for what matches ``until`` to stand on the screen after them."""
+        """Press keys; return the screen after them once it matches ``until``."""
         os.write(self._terminal, keys.encode())
         screen, end = "", time.monotonic() + LIMIT_S
         while not re.search(until, screen):
@@ -56,7 +56,7 @@ class Bash:
         self.type(f"{line}; echo d''one\n", "done\n")
 
     def complete(self, begun: str, until: str) -> str:
-        """Type, press Tab, and give the line up again."""
+        """Type, press Tab and discard the line; return the screen."""
         screen = self.type(f"{begun}\t", until)
         self.run("\x05\x15:")  # to the end of the line, and all of it away
         return screen
@@ -86,7 +86,7 @@ def bash(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bash]:
 
 
 def startup_lines() -> list[str]:
-    """What the documents tell a user of bash to put into the startup file."""
+    """Return the lines that the documents tell bash users to put into the startup file."""
     section = GETTING_STARTED.read_text("utf-8").partition("## Completion")[2].partition("\n## ")[0]
     lines = [line.strip().partition("  #")[0] for line in section.splitlines() if line.startswith("    ")]
     return [line for line in lines if "zsh" not in line and "fish" not in line]

@@ -1,4 +1,4 @@
-"""What comes with the program can be shown and found, from a checkout and from a wheel."""
+"""The files that come with the program can be shown and found, from a checkout and from a wheel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of which a part is damaged, missing or another program's: one sentence with the way out, and 5."""
+"""A run with a damaged, missing or foreign part: one sentence with the way out, and exit code 5."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def failed_commands(
     damage: Callable[[Path], object],
     commands: tuple[tuple[str, ...], ...] = COMMANDS,
 ) -> Iterator[tuple[str, ...]]:
-    """Commands that end with 5; no command may end with a traceback, or with more than one line."""
+    """Yield the commands that exit with 5; no command may print a traceback or more than one line."""
     runs = tmp_path / "runs"
     shutil.copytree(whole, runs)
     damage(runs / "run")
@@ -163,7 +163,7 @@ def first_part(run: Path, below: str) -> Path:
 
 
 def flip_byte(run: Path) -> None:
-    """Damage the last byte of the messages: checksums are of pages, and not of their headers."""
+    """Damage the last byte of the messages: checksums cover pages, but not page headers."""
     part = first_part(run, "findings")
     row_group = pq.read_metadata(part).row_group(0)
     columns = [row_group.column(number) for number in range(row_group.num_columns)]

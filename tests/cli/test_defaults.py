@@ -1,4 +1,4 @@
-"""Defaults from the environment and from a file with named clusters; flags go before both."""
+"""Defaults from the environment and from a file with named clusters; flags override both."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def bkaudit(*arguments: str) -> Result:
 
 
 def audit_call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[str, tuple[str, ...], str, int]:
-    """metadata, bookies, the directory of the run, and the samples of an audit that these start."""
+    """Return metadata, bookies, runs' directory and samples of the audit that these arguments start."""
     audits: list[Any] = []
 
     def run(self: Any, *_: Any) -> None:

@@ -1,4 +1,4 @@
-"""``bkaudit demo``: it ends with a screen, says that its time is ahead, and how far it is as known."""
+"""``bkaudit demo`` ends with one screen, notes that its time is ahead, and names unexpected results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FINDINGS = tuple(
 
 @pytest.fixture
 def run_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """The command, with a run of very many findings in the place of the audit."""
+    """Return the command, with a run of very many findings instead of the audit."""
 
     def run(*options: str, not_found: Any = ()) -> Result:
         def show(out: str, *_: object) -> DemoResult:

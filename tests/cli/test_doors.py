@@ -31,7 +31,7 @@ def bkaudit(*arguments: str, input: bytes | None = None) -> Result:
 
 
 class AuditStub:
-    """Stands for an audit that gives a report, or fails."""
+    """A stub of an audit that returns a report or fails."""
 
     def __init__(self, outcome: Report | Exception) -> None:
         self.outcome = outcome

@@ -1,6 +1,6 @@
-"""``bkaudit dump``: an audit of what it saves finds what an audit of the running store finds.
+"""``bkaudit dump``: an audit of a dump has the same findings as an audit of the running store.
 
-Of etcd, field by field: `tests.sources.metadata.dump.test_save`.
+`tests.sources.metadata.dump.test_save` compares dumps of etcd field by field.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How commands end that cannot do their work: one line and an exit code, and what goes on afterwards."""
+"""The end of commands that cannot do their work: one line, an exit code, and a way to continue."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_gateway_log_of_an_interruption_is_not_shown() -> None:
 
 
 def test_ctrl_c_before_and_after_a_command_exits_as_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """click's own answer is "Aborted!" and exit code 1, which says that findings were found."""
+    """click itself would print "Aborted!" and exit with 1, which is the code for findings."""
 
     def interrupt(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
@@ -266,7 +266,7 @@ def interrupted_run(name: str, metadata: str, age_s: float, **options: Any) -> P
 
 
 def out_of(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
-    """The run directory that an audit is to make."""
+    """Return the run directory that an audit would create."""
     directories: list[str] = []
 
     def run(self: Any, *_: Any) -> None:
@@ -302,7 +302,7 @@ def test_run_that_is_too_old_or_has_other_options_is_not_resumed(monkeypatch: py
 
 
 def test_java_uses_the_temporary_directory_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a pod whose root is read-only there is no other place."""
+    """A pod with a read-only root has no other writable place."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with _scratch_parent() as option:
         [place] = tmp_path.iterdir()

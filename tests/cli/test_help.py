@@ -1,4 +1,4 @@
-"""Help: -h, examples that the commands take, forms of URIs, options that mean something; and completion."""
+"""Help: -h, examples that the commands accept, forms of URIs, and options with an effect; and completion."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bkaudit(*arguments: str) -> Result:
 
 
 def all_commands() -> dict[str, click.Command]:
-    """Every command and group by its words."""
+    """Return every command and group by its words."""
     commands: dict[str, click.Command] = {}
     for name in COMMAND_HELP_TEXTS:
         command = main.get_command(program_context(), name)
@@ -147,7 +147,7 @@ def test_spark_options_are_refused_without_spark() -> None:
 
 
 def options_read_from(command: str) -> set[str]:
-    """Options of audits that are read in a module which a command comes to."""
+    """Return the audit options that are read in any module that a command reaches."""
     visited, pending = {"auditor.cli.options", "auditor.model.options"}, [command]
     options: set[str] = set()
     while pending:
@@ -161,7 +161,7 @@ def options_read_from(command: str) -> set[str]:
 
 @cache
 def imports_and_options(module: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The project's modules that one imports where it runs, and the options that it reads."""
+    """Return the project modules that a module imports at run time, and the options that it reads."""
     file = ROOT / f"{module.replace('.', '/')}.py"
     if not file.exists():
         file = ROOT / module.replace(".", "/") / "__init__.py"
@@ -229,7 +229,7 @@ def test_a_shell_completes_runs_checks_forms_and_bookies(
 
 @pytest.mark.parametrize("words", LEAF_COMMANDS)
 def test_shell_completes_every_file_run_or_listed_name(words: str) -> None:
-    """But URIs, addresses, moments, amounts, ids of ledgers and names of topics, which nothing lists."""
+    """URIs, addresses, times, amounts, ledger ids and topic names are exempt, because nothing lists them."""
     free = {"URI", "URI URI", "TIME", "MASTER", "SIZE", "SOURCE", "COPY", "HEX", "HOST:PORT"}
     for parameter in LEAF_COMMANDS[words].params:
         plain = isinstance(parameter.type, click.types.StringParamType) and not getattr(

@@ -1,4 +1,4 @@
-"""An interrupt ends a command also if it arrives where Python loses it."""
+"""An interrupt ends a command even if it arrives where Python loses it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ except BaseException:
 
 @pytest.fixture
 def own_handler() -> Iterator[None]:
-    """Python's handler, whichever an earlier test's session has left, and that one afterwards."""
+    """Install Python's own SIGINT handler for a test; restore the previous handler afterwards."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, handler)
@@ -46,7 +46,7 @@ def lose_in_finalizer() -> None:
 
 
 class InterruptedFinalizer:
-    """An object in whose finalizer an interrupt arrives."""
+    """An object whose finalizer receives an interrupt."""
 
     def __del__(self) -> None:
         signal.raise_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""``bkaudit ledger`` on a dump that was cut: what is not in it may have been, and that is said."""
+"""``bkaudit ledger`` on a truncated dump: it reports that missing ledgers may have been in the store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BOOKIES = ("a:3181", "b:3181", "c:3181")
 
 @pytest.fixture
 def lines(tmp_path: Path) -> list[bytes]:
-    """A whole dump: its first line promises a last one."""
+    """Return the lines of a complete dump. The first line announces an end line."""
     cluster = Cluster(layout="flat")
     for number in (1, 2, 3):
         cluster.ledger(number, {0: BOOKIES}, (3, 2), 10)

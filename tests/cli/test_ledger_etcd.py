@@ -1,4 +1,4 @@
-"""``bkaudit ledger`` on etcd, running and saved: every scope, and the same words whatever keeps the keys."""
+"""``bkaudit ledger`` on etcd, running and saved: every scope, and the same output for every store."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ PASSWORD = "pass-9917"
 
 
 def extra_keys() -> list[tuple[str, bytes]]:
-    """Keys that no released BookKeeper writes, below the corpus's scope."""
+    """Return keys below the corpus's scope that no released BookKeeper writes."""
     good = [(f"{SCOPE}/{etcd.to_path(ledger)}", V1) for ledger in SCOPED]
     return [*good, (f"{SCOPE}/{etcd.to_path(DAMAGED)}", b"\xff"), *((path, b"") for path in ODD)]
 
 
 def saved_lines(server: Etcd) -> str:
-    """All keys of a server as a dump."""
+    """Return all keys of a server as a dump."""
     with grpc.insecure_channel(server.host) as channel:
         request = etcdrpc.RangeRequest(key=b"/", range_end=b"0")
         key_values = etcdrpc.KVStub(channel).Range(request).kvs
@@ -60,7 +60,7 @@ def saved_lines(server: Etcd) -> str:
 
 @pytest.fixture(scope="module")
 def uris(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The corpus and what `extra_keys` adds, running, as a snapshot and as a dump."""
+    """Yield the URIs of the corpus with `extra_keys`: a running server, a snapshot and a dump."""
     work = tmp_path_factory.mktemp("ledgers")
     with running(work / "server", saved=True) as server:
         server.load(extra_keys())
@@ -77,18 +77,18 @@ STORES = pytest.mark.parametrize("kind", ["live", "snapshot", "dump"])
 
 
 def corpus_ledgers() -> dict[str, Any]:
-    """What Java said of the ledgers that it did not delete, by id."""
+    """Return Java's results for the ledgers that it did not delete, by id."""
     return {id_: answer for id_, answer in oracle()["ledgers"].items() if "decoded" in answer}
 
 
 def list_ledgers(uri: str, *options: str) -> tuple[int, list[dict[str, Any]], str]:
-    """Exit code, ledgers, and what was said besides."""
+    """Return the exit code, the ledgers and the standard error of a listing."""
     outcome = bkaudit("ledger", "list", "--metadata", uri, *options)
     return outcome.exit_code, [json.loads(line) for line in outcome.stdout.splitlines()], outcome.stderr
 
 
 def is_of_corpus(shown: dict[str, Any], answer: dict[str, Any]) -> bool:
-    """Whether a ledger is as Java decoded it."""
+    """Return whether a ledger is shown as Java decoded it."""
     java, metadata = answer["decoded"], shown["metadata"]
     return (
         shown["path"] == answer["key"]
@@ -207,7 +207,7 @@ def test_ledger_cut_off_from_a_dump_is_a_read_error_and_not_missing(tmp_path: Pa
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An etcd in which auditor may read below the corpus's scope, and nobody else."""
+    """Yield the URI of an etcd in which only the user auditor may read below the corpus's scope."""
     with running(tmp_path_factory.mktemp("locked"), saved=True) as server:
         server.ctl("role", "add", "auditor")
         server.ctl("role", "grant-permission", "auditor", "read", "--prefix=true", f"{SCOPE}/")

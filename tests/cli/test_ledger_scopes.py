@@ -40,7 +40,7 @@ def cluster() -> Cluster:
 
 @pytest.fixture(scope="module")
 def uris(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """One tree as a dump, as logs without a snapshot of it, as a snapshot, and served."""
+    """Yield the URIs of one tree: a dump, logs without a snapshot, a snapshot, and a running server."""
     with stored(cluster(), tmp_path_factory.mktemp("scopes"), *KINDS) as stores:
         yield stores
 

@@ -1,4 +1,4 @@
-"""``bkaudit ledger`` on a real ZooKeeper and on its files says what it says on the dump of the same tree."""
+"""``bkaudit ledger`` prints the same for a real ZooKeeper, for its files and for a dump of the same tree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRET = "hunter2-hunter2"
 
 @pytest.fixture(scope="module")
 def uris(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
-    """The same tree, as a dump, as a server's files, and served."""
+    """Yield the URIs of one tree: a dump, a server's files, and a running server."""
     work = tmp_path_factory.mktemp("ledger")
     dump = work / "metadata.jsonl"
     dump.write_bytes(gzip.decompress((DATA / "metadata.jsonl.gz").read_bytes()))

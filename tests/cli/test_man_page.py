@@ -20,14 +20,14 @@ PAGE = ROOT / "docs" / "bkaudit.1"
 
 
 def plain(page: str) -> str:
-    """The text of a page without what roff reads as its own."""
+    """Return the text of a page without roff's escapes."""
     for escaped, char in ((r"\-", "-"), (r"\(aq", "'"), (r"\(ga", "`"), (r"\(dq", '"'), (r"\e", "\\")):
         page = page.replace(escaped, char)
     return page
 
 
 def test_help_prints_the_installed_manual_page() -> None:
-    """To renew it: python -m auditor.cli.man_page."""
+    """Run `python -m auditor.cli.man_page` to renew the page."""
     printed = CliRunner().invoke(main, ["help", "--man"], prog_name="bkaudit")
     assert (printed.exit_code, printed.stdout) == (0, PAGE.read_text("utf-8"))
 

@@ -1,4 +1,4 @@
-"""At a terminal of 60 columns no text of a command is wider, but for commands to copy."""
+"""At a terminal of 60 columns no text of a command is wider, except commands to copy."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def wide_lines(text: str) -> list[str]:
-    """Lines that are too wide, but for commands and for a label with one long word beside it."""
+    """Return the lines that are too wide, except commands and a label with one long word beside it."""
     return [
         line
         for line in text.splitlines()

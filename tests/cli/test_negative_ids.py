@@ -1,4 +1,4 @@
-"""Ledger ids below 0: etcd has a key for them, ZooKeeper no place; none is taken for an option."""
+"""Ledger ids below 0: etcd has keys for them, ZooKeeper has no path; none is parsed as an option."""
 
 from __future__ import annotations
 

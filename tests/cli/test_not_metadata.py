@@ -1,4 +1,4 @@
-"""Metadata of which nothing can be read: what opens it ends with 4, at once, and says what it seems to be."""
+"""Unreadable metadata: commands exit with 4 before any work, and report what the data seems to be."""
 
 from __future__ import annotations
 

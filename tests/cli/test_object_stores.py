@@ -1,4 +1,4 @@
-"""A wrong key, missing rights and a missing bucket, wherever a user names a place: exit code 4, and why."""
+"""A wrong key, missing rights or a missing bucket wherever a user names a place: exit code 4, and why."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Environment = dict[str, str]
 
 
 class Store(NamedTuple):
-    """A store with a finished run below ``run``, what users there have in their environment, and a corpus."""
+    """A store with a finished run below ``run``, the environment variables of its users, and a corpus."""
 
     run: str
     users: dict[str, Environment]
@@ -50,7 +50,7 @@ WORDS = {
 def call(
     store: Store, user: str, monkeypatch: pytest.MonkeyPatch, command: str, place: str, out: Path
 ) -> Result:
-    """One of the commands that take a place, as this user."""
+    """Run one of the commands that take a place, as this user."""
     for name, value in store.users[user].items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(object_stores, "_checked_buckets", set())

@@ -1,4 +1,4 @@
-"""Where reports go: standard output, the run directory, files of one's own."""
+"""Destinations of reports: standard output, the run directory, and files of the user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.runs.test_gather_html import tables_of
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A finished run with four findings."""
+    """Return a finished run with four findings."""
     run = tmp_path / "run"
     write(run / "findings" / "part-00000.parquet", LOST, BELOW, HOSTILE, ORPHAN)
     write_tables(run, tables_of(LOST, BELOW), sorted(set(TABLES) - {"changes"}))

@@ -1,4 +1,4 @@
-"""Progress: a bar for a person, lines for a log, nothing for who wants none."""
+"""Progress: a bar for a person, lines for a log, and nothing on request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_log_progress_prints_stage_tasks_and_time_every_period() -> None:
 def test_log_progress_reaches_standard_error_while_output_is_redirected(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """So it is while Spark starts, which may take a minute."""
+    """The output is redirected while Spark starts, which may take a minute."""
     monkeypatch.setattr(sys, "stderr", os.fdopen(2, "w", closefd=False))
     monkeypatch.setattr(LogProgress.__init__, "__defaults__", (0.01,))
     with progress_module.shown_progress() as progress, _redirect_output(tmp_path / "spark.log"):

@@ -1,4 +1,4 @@
-"""``bkaudit prune``: what goes, what never does, and that nothing does without --yes."""
+"""``bkaudit prune``: the runs that it removes or always keeps. Without --yes it removes none."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_only_reported_runs_are_removed_and_only_with_yes(runs: Path) -> None:
     finally:
         os.close(descriptor)
     assert done.stdout.splitlines()[-1].endswith("and 1 lock removed")
-    assert ".bkaudit-held.lock is locked" in done.stderr
+    assert ".bkaudit-held.lock has been locked since" in done.stderr
     assert before - names(runs) == {"run-2", "run-3", "run-4", ".bkaudit-idle.lock"}
 
 

@@ -1,4 +1,4 @@
-"""``bkaudit report``: what a pipe gets, what a terminal gets, and findings that were chosen."""
+"""``bkaudit report``: output for a pipe, output for a terminal, and selected findings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TOPICS: list[dict[str, object]] = [{"tenant": "a", "namespace": "b", "topic": "d
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with five findings, of which one is suppressed and one new."""
+    """Return a run with five findings, of which one is suppressed and one is new."""
     path = (
         tmp_path_factory.mktemp("report")
         / "a long directory name that is never broken, whatever it costs"
@@ -63,7 +63,7 @@ def bkaudit(*arguments: object) -> Result:
 
 
 def heads(outcome: Result) -> list[str]:
-    """SEVERITY, check and object of each line of a finding."""
+    """Return SEVERITY, check and object of each line of a finding."""
     assert outcome.exit_code == 0, outcome.stderr
     above = outcome.stdout.split("\ncluster ")[0].split("\n\n")[0]
     return [line.split(":")[0] for line in above.splitlines() if not line.endswith("shows them")]
@@ -161,7 +161,7 @@ def terminal_output(monkeypatch: pytest.MonkeyPatch, run: Path, *options: str) -
             return True
 
         def flush(self) -> None:
-            """Nothing is held."""
+            """Do nothing, because this stream has no buffer."""
 
         def write(self, part: str) -> int:
             shown.append(part)
@@ -196,7 +196,7 @@ def test_terminal_gets_one_screen_and_findings_on_request(
 
 @pytest.fixture(scope="module")
 def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with six findings: one cause explains four of them, and one of the others is suppressed."""
+    """Return a run with six findings: one cause explains four, and one of the others is suppressed."""
     path = tmp_path_factory.mktemp("grouped") / "run"
     unread = [replace(UNREAD, bookie_id=f"bk-{n}", fingerprint=f"{n:016x}", cause=1) for n in range(10, 14)]
     findings = (FINDINGS[0], *unread, FINDINGS[3])
@@ -220,7 +220,7 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fingerprints(outcome: Result) -> int:
-    """How many findings there are in the JSON lines that a command printed."""
+    """Return the number of findings in the JSON lines that a command printed."""
     assert outcome.exit_code == 0, outcome.stderr
     return len({json.loads(line)["fingerprint"] for line in outcome.stdout.splitlines()})
 

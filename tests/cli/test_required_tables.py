@@ -1,4 +1,4 @@
-"""A run without a table that a command's answer rests on: exit code 5, and the table's name."""
+"""A run without a table that a command needs: exit code 5, and the table's name."""
 
 from __future__ import annotations
 

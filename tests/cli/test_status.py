@@ -1,4 +1,4 @@
-"""``bkaudit status``: one line, an exit code, and nothing heavy loaded for them."""
+"""``bkaudit status``: one line, an exit code, and no import of heavy modules."""
 
 from __future__ import annotations
 

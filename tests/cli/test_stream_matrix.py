@@ -1,4 +1,4 @@
-"""Every command with every standard stream left at every moment: the same work, the same exit code."""
+"""Every command does the same work with the same exit code, at whatever moment a stream loses its reader."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ def test_closed_stream_changes_neither_work_nor_exit_code(
 
 
 def plain(text: str) -> str:
-    """A text without the times and durations in it."""
+    """Return a text without its times and durations."""
     return VARYING.sub("TIME", text)

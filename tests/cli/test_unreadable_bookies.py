@@ -1,4 +1,4 @@
-"""``--bookies`` that this user may not read: exit code 4, with the path and the system's words."""
+"""``--bookies`` that this user may not read: exit code 4, with the path and the system's error text."""
 
 from __future__ import annotations
 

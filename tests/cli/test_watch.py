@@ -33,7 +33,7 @@ def watch(*arguments: str | Path) -> Result:
 
 
 def end_after_third_run(runs: Path) -> threading.Thread:
-    """Tells this process to end once a third run has a table."""
+    """Start a thread that ends this process once a third run has a table."""
 
     def tell() -> None:
         deadline = time.monotonic() + ROUND_S

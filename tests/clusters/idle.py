@@ -1,4 +1,4 @@
-"""A healthy cluster in which nothing happens by itself, and one audit of it: for tests of a single thing."""
+"""A healthy cluster without activity of its own, and audits of it, for tests of a single effect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class IdleClusterRun(FinishedRun):
     exit_code: int
 
     def copy_findings(self) -> list[tuple[str, int, str]]:
-        """What it says of copies: id, ledger, confidence."""
+        """Return the id, ledger and confidence of each finding about copies."""
         return [
             (row["id"], row["ledger_id"], row["confidence"]) for id in COPIES for row in self.findings_of(id)
         ]
@@ -40,7 +40,7 @@ class IdleClusterRun(FinishedRun):
 
 
 class ProgressHook(SilentProgress):
-    """Progress that does something once, when a table begins."""
+    """Progress that runs an action once, when a table begins."""
 
     def __init__(self, table: str, deed: Callable[[], None]) -> None:
         self._table = table
@@ -57,9 +57,9 @@ class ProgressHook(SilentProgress):
 def idle_cluster(
     root: Path, storage: str, bookies: int = 3, auditor: bool = True, **bookie_options: Any
 ) -> Iterator[tuple[Bookies, Store]]:
-    """So many bookies of one process, on a ZooKeeper of their own; they flush when they are told to.
+    """Yield bookies in one process on their own ZooKeeper, and its store; they flush only on request.
 
-    No AutoRecovery runs. With ``auditor`` there is its vote, without which a cluster is not healthy.
+    No AutoRecovery runs. ``auditor`` adds an auditor's vote, without which a cluster is not healthy.
     """
     with (
         EmbeddedZooKeeper(root / "zookeeper") as server,
@@ -72,7 +72,7 @@ def idle_cluster(
 
 
 def vote_for(store: Store, bookie: str) -> None:
-    """Leave the vote of an auditor as AutoRecovery of that bookie does; it ends with the session."""
+    """Create an auditor's vote as AutoRecovery of that bookie does. The vote ends with the session."""
     path, value = f"{ROOT}/underreplication/auditorelection/V_", f'bookieId: "{bookie}"\n'
     store.client.create(path, value.encode(), ephemeral=True, sequence=True, makepath=True)
 

@@ -1,11 +1,11 @@
-"""A living cluster: each bookie in a process of its own, AutoRecovery and garbage collection at work.
+"""A living cluster: each bookie in its own process, with AutoRecovery and garbage collection at work.
 
     with living_cluster(root, "SortedLedgerStorage") as cluster:
         cluster.load(seed=7)
         cluster.kill(cluster.ids[0])
         cluster.start(cluster.ids[0])
 
-A process is ended by its own handle and no other. What is slow is a bookie's entry log: `slow_sync.c`.
+Only a process's own handle is used to end it. `slow_sync.c` slows the entry logs of a bookie.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ IDLE_SETTINGS: dict[str, str | int] = {"zkTimeout": SESSION_MS}
 
 
 class LivingBookies(Bookies):
-    """Bookies that are processes; `LivingHarness` is their client."""
+    """Bookies that run as processes; `LivingHarness` is their client."""
 
     MAIN = "LivingHarness"
     JAVA = tuple(sorted(DIRECTORY.glob("java/*.java")))
@@ -108,16 +108,16 @@ class LivingBookies(Bookies):
         super().__exit__(kind, error, trace)
 
     def settings(self, settings: Mapping[str, str | int]) -> None:
-        """What goes over the harness's own configuration of bookies that are started from now on."""
+        """Override the harness's own configuration for bookies that are started from now on."""
         self._config["settings"] = dict(settings)
 
     def upgrade(self, release: str) -> None:
-        """Let bookies that are started from now on be of another release."""
+        """Use another release for bookies that are started from now on."""
         self._jars = classpath(self.driver, self.JAVA, release)
         self._class_cache = KeptClasses("LivingBookie", self._jars)
 
     def without_index_directories(self) -> None:
-        """Take indexDirectories out of the configuration of bookies that are started from now on."""
+        """Remove indexDirectories from the configuration of bookies that are started from now on."""
         self._config["index_apart"] = False
 
     def launch(self, bookie: str) -> None:
@@ -148,14 +148,14 @@ class LivingBookies(Bookies):
             raise RuntimeError(f"{bookie} does not start; see {self.log(bookie)}")
 
     def start(self, *bookies: str) -> None:
-        """Start bookies that are down, side by side, and wait until they serve."""
+        """Start bookies that are down, in parallel, and wait until they serve."""
         for bookie in bookies:
             self.launch(bookie)
         for bookie in bookies:
             self.wait(bookie)
 
     def stop(self, *bookies: str) -> None:
-        """Stop bookies as an operator does, side by side: each flushes first."""
+        """Stop bookies in parallel, as an operator does: each flushes first."""
         processes = [self._running.pop(bookie) for bookie in bookies]
         for process in processes:
             assert process.stdin is not None
@@ -170,7 +170,7 @@ class LivingBookies(Bookies):
                 _close(process)
 
     def kill(self, bookie: str) -> None:
-        """``kill -9``; nothing where it is down."""
+        """Kill a bookie with ``kill -9``. Do nothing if it is down."""
         process = self._running.pop(bookie, None)
         if process is None:
             return
@@ -179,16 +179,16 @@ class LivingBookies(Bookies):
         _close(process)
 
     def freeze(self, bookie: str) -> None:
-        """SIGSTOP: nothing is answered, no connection is closed."""
+        """Send SIGSTOP: the bookie answers no request and closes no connection."""
         self._running[bookie].send_signal(signal.SIGSTOP)
 
     def thaw(self, bookie: str) -> None:
         self._running[bookie].send_signal(signal.SIGCONT)
 
     def slow(self, bookie: str, seconds: float) -> None:
-        """Let each sync of the bookie's entry logs take so long; 0: as fast as the disk is.
+        """Make each sync of the bookie's entry logs take this many seconds. 0 restores the speed of the disk.
 
-        A sync that waits already goes on at once: only those that begin later are slow.
+        A sync that is already waiting continues at once. Only syncs that begin later are slow.
         """
         path = self._slowness(bookie)
         if seconds:
@@ -199,33 +199,33 @@ class LivingBookies(Bookies):
             path.unlink(missing_ok=True)
 
     def running(self, bookie: str) -> bool:
-        """Whether the process is there and has not ended by itself."""
+        """Return whether the process exists and has not ended by itself."""
         return bookie in self._running and self._running[bookie].poll() is None
 
     def log(self, bookie: str) -> Path:
         return self.root / f"{bookie.replace(':', '_')}.log"
 
     def error_lines(self, bookie: str) -> int:
-        """How many ERROR lines about listings of entries are in a bookie's log: of what an audit asked."""
+        """Return the number of ERROR lines in a bookie's log about the entry listings that audits request."""
         text = self.log(bookie).read_text(errors="replace")
         return len(re.findall(r"(?m)^.*\bERROR\b.*GetListOfEntries", text))
 
     def load(self, seed: int, *, threads: int = 2, ledgers: int = 120, pause_ms: int = 400) -> None:
-        """Let writers work until `end_load`; each keeps at most so many closed ledgers."""
+        """Start writers that work until `end_load`. Each keeps at most ``ledgers`` closed ledgers."""
         self._do("load", seed=seed, threads=threads, ledgers=ledgers, pause_ms=pause_ms)
 
     def end_load(self) -> dict[str, int]:
-        """End the load; what was done, in counts."""
+        """End the load; return counts of its work."""
         counts: dict[str, int] = self._do("rest")
         return counts
 
     def fail_over(
         self, seed: int, ledgers: int, quorums: tuple[int, int, int] = (3, 2, 2), in_flight: int = 50
     ) -> list[dict[str, int]]:
-        """Write so many ledgers, and let another client take each over while entries are under way.
+        """Write this many ledgers; another client takes each over while entries are in flight.
 
-        ``quorums`` are ensemble size, write quorum and ack quorum. Of each: ``ledger``, the last entry that
-        its writer was told is safe (``acknowledged``), and its ``last`` by its metadata.
+        ``quorums`` are ensemble size, write quorum and ack quorum. Returns each ``ledger`` with the
+        last entry acknowledged to its writer (``acknowledged``) and its ``last`` entry by its metadata.
         """
         names = ("ensemble", "write_quorum", "ack_quorum")
         quorum_sizes = dict(zip(names, quorums, strict=True))
@@ -235,20 +235,20 @@ class LivingBookies(Bookies):
         return done
 
     def heads(self, ledger: int, entries: Sequence[int]) -> dict[str, list[int]]:
-        """The last add confirmed that each bookie's copy of some entries carries; -2 without a copy."""
+        """Return the last add confirmed in each bookie's copy of some entries; -2 without a copy."""
         heads: dict[str, list[int]] = self._do(
             "heads", ledger=ledger, entries=list(entries), bookies=list(self.ids)
         )
         return heads
 
     def read(self, ledgers: Mapping[int, int], bookies: Sequence[str] = ()) -> dict[int, dict[str, str]]:
-        """Read entries 0 to the last given of each ledger from every bookie: `LivingHarness`'s letters."""
+        """Read each ledger's entries 0 to its given last from all bookies; return `LivingHarness` letters."""
         last_entries = {str(ledger): last for ledger, last in ledgers.items()}
         answers = self._do("read", ledgers=last_entries, bookies=list(bookies or self.ids))
         return {int(ledger): letters for ledger, letters in answers.items()}
 
     def index_files(self, bookie: str, ledger: int) -> list[Path]:
-        """A ledger's index file on a bookie, where it has one."""
+        """Return a ledger's index file on a bookie, or no file if there is none."""
         return list(self.place(bookie).glob(f"*/current/*/*/{ledger:x}.idx"))
 
     def _slowness(self, bookie: str) -> Path:
@@ -267,9 +267,9 @@ def living_cluster(
     release: str = RELEASE,
     jars: Sequence[Path] = (),
 ) -> Iterator[LivingBookies]:
-    """A new cluster on a ZooKeeper or an etcd of its own, all bookies started.
+    """Yield a new cluster on its own ZooKeeper or etcd, with all bookies started.
 
-    ``jars`` are those of another ZooKeeper than pyspark's.
+    ``jars`` has the jars of a ZooKeeper other than pyspark's.
     """
     options = {
         "flush_interval_s": flush_interval_s,
@@ -288,7 +288,7 @@ def living_cluster(
 
 
 def slow_sync(root: Path) -> Path:
-    """The library that makes a disk slow, compiled once per cluster. Skips where there is no compiler."""
+    """Return the library that slows a disk, compiled once per cluster. Skip the test without a compiler."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("needs cc")
@@ -301,7 +301,7 @@ def slow_sync(root: Path) -> Path:
 
 
 def wait_until(holds: Any, what: str, limit_s: float = 90.0) -> None:
-    """Wait until ``holds()`` is true; ``what`` it is stands in the error."""
+    """Wait until ``holds()`` is true. ``what`` describes the condition in the error."""
     deadline = time.monotonic() + limit_s
     while not holds():
         if time.monotonic() > deadline:

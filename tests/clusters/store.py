@@ -1,4 +1,4 @@
-"""The store of a living cluster, looked at in the plainest way, and damaged on purpose."""
+"""The store of a living cluster, read in the simplest way, and damaged on purpose."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MARK = re.compile(r"/ledgers/underreplication/ledgers/.*/urL(\d{10})")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the store had at one moment, or within the seconds of its reading.
+    """The content of the store at one moment, or within the seconds of its reading.
 
-    ``versions``: of every ledger; ``ledgers``: those that can be decoded.
+    ``versions`` has every ledger. ``ledgers`` has those that can be decoded.
     """
 
     versions: dict[int, tuple[int, int]]
@@ -36,12 +36,12 @@ class Snapshot:
     registered: frozenset[str]
 
     def closed(self) -> dict[int, int]:
-        """The last entry of each closed ledger."""
+        """Return the last entry of each closed ledger."""
         return {id: ledger.last for id, ledger in self.ledgers.items() if ledger.last is not None}
 
 
 class Store:
-    """A hierarchical ZooKeeper store; a context manager."""
+    """A hierarchical ZooKeeper store, as a context manager."""
 
     def __init__(self, hosts: str) -> None:
         self.uri = f"zk+hierarchical://{hosts}/ledgers"
@@ -75,7 +75,7 @@ class Store:
         return Snapshot(versions, ledgers, frozenset(marks), self.registered())
 
     def registered(self) -> frozenset[str]:
-        """Bookies that are registered as writable or read-only."""
+        """Return the bookies that are registered as writable or read-only."""
         names = set(self._children(f"{ROOT}/available"))
         return frozenset(names - {"readonly"} | set(self._children(f"{ROOT}/available/readonly")))
 
@@ -83,7 +83,7 @@ class Store:
         self.client.delete(path)
 
     def put(self, path: str, value: bytes) -> None:
-        """Put another value where there is one."""
+        """Replace the value of an existing znode."""
         self.client.set(path, value)
 
     @staticmethod
@@ -113,7 +113,7 @@ class Store:
 
 
 def edit_metadata(store: Store, ledger: int, edit: Callable[[LedgerMetadataFormat], None]) -> None:
-    """Change a ledger's metadata of format 3, as whoever has the store's client can."""
+    """Change a ledger's metadata of format 3, as anyone with the store's client can."""
     data, status = store.client.get(store.path(ledger))
     assert data.startswith(_HEADER)
     size, start, shift = 0, len(_HEADER), 0
@@ -132,7 +132,7 @@ def edit_metadata(store: Store, ledger: int, edit: Callable[[LedgerMetadataForma
 
 
 class EtcdStore:
-    """The same on etcd, which keeps no marks of what is to be replicated."""
+    """The same store on etcd, which keeps no marks of under-replicated ledgers."""
 
     def __init__(self, member: Etcd) -> None:
         self._member = member
@@ -145,7 +145,7 @@ class EtcdStore:
         return Snapshot(versions, ledgers, frozenset(), self.registered())
 
     def registered(self) -> frozenset[str]:
-        """Bookies that are registered as writable or read-only."""
+        """Return the bookies that are registered as writable or read-only."""
         return frozenset(
             row.key.decode().rpartition("/")[2]
             for kind in ("writable", "readonly")
@@ -164,7 +164,7 @@ class EtcdStore:
 
     @staticmethod
     def path(ledger: int) -> str:
-        """A UUID: 64 bits of scope and 64 of id."""
+        """Return the key of a ledger: a UUID with 64 bits of scope and 64 bits of id."""
         return f"{SCOPE}/ledgers/{UUID(int=ledger)}"
 
 
@@ -173,7 +173,7 @@ def _id(key: bytes) -> int:
 
 
 def _read(id: int, value: bytes) -> dict[int, PlainLedger]:
-    """A ledger by its id; nothing where its metadata was damaged on purpose."""
+    """Return a ledger by its id, or nothing if its metadata was damaged on purpose."""
     try:
         return {id: read_metadata(value)}
     except (ValueError, KeyError, IndexError, StopIteration):

@@ -1,4 +1,4 @@
-"""A question leaves an ERROR with a stack trace in a bookie's log for each ledger that it lacks: few."""
+"""A listing request for a missing ledger logs an ERROR with a stack trace on the bookie; audits cause few."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record with a wrong size in an entry log: the real collector deletes live ledgers, as was foretold."""
+"""A record with a wrong size in an entry log: the real collector deletes live ledgers, as forecast."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def enlarge(size: bytes) -> bytes:
 
 
 def danger_finding(run: IdleClusterRun) -> tuple[str, dict[str, Any]]:
-    """How sure the one finding is, and its evidence."""
+    """Return the confidence of the one finding, and its evidence."""
     [finding] = run.findings_of("gc-would-delete-live")
     return finding["confidence"], json.loads(finding["evidence"])
 
@@ -56,9 +56,9 @@ def hidden_entries(run: IdleClusterRun) -> dict[int, int]:
 
 
 def indexed_behind(run: IdleClusterRun) -> dict[int, int]:
-    """Entries that the index has in the first log, of ledgers that were written after the damaged one.
+    """Return the entries that the index has in the first log, of ledgers written after the damaged one.
 
-    The start has replayed the last ones into a new log, and the index has them there.
+    The start has replayed the last ones into a new log, and the index refers to that log for them.
     """
     rows = [row for row in run.table("locations") if row["log_id"] == 0 and row["ledger_id"] > DAMAGED]
     return {row["ledger_id"]: row["entries"] for row in rows}

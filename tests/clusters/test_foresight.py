@@ -1,4 +1,4 @@
-"""What a real collector deletes and rewrites is what was foretold: by ledger, by log, to the byte."""
+"""A real collector deletes and rewrites what the audit forecast: by ledger, by log, and to the byte."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def entry_bytes(logs: list[Path]) -> Counter[int]:
 
 
 def read_again(place: Path) -> list[dict[str, Any]]:
-    """The entry logs of a bookie with one ledger directory, and what its collector remembers of them."""
+    """Read the entry logs of a bookie with one ledger directory, and its collector's cached metadata."""
     [log] = {path.parents[1] for path in place.rglob("current/*.log")}
     index_directory = IndexDirectory.from_version(str(log), Path(log, "current", "VERSION").read_bytes())
     part = LogPart(None, None, index_directory.path, index_directory.version_sha256)

@@ -1,4 +1,4 @@
-"""An entry log that indexes refer to is gone: on one bookie, then on all; the bookies serve none of it."""
+"""An entry log that indexes refer to is missing on one bookie, then on all. None serves its entries."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def remove_first_log(bookies: Bookies, *names: str) -> None:
 
 
 def classes(run: IdleClusterRun, id: str) -> dict[int, tuple[str, int]]:
-    """The findings of an id: how sure each is, and how many entries it names."""
+    """Return the confidence of each finding of a check, and its number of entries, by ledger."""
     counts = {row["ledger_id"]: row["class_entries"]["count"] for row in run.table("judged")}
     return {row["ledger_id"]: (row["confidence"], counts[row["ledger_id"]]) for row in run.findings_of(id)}
 
 
 def wholly_gone(run: IdleClusterRun, bookies: int) -> dict[int, tuple[str, int]]:
-    """Ledgers of which so many bookies have every entry in the log that is gone, as `classes` has them.
+    """Return ledgers of which this many bookies have all entries in the missing log, as `classes` does.
 
-    A start may have replayed the entries of others into a newer log.
+    A start may have replayed the entries of other ledgers into a newer log.
     """
     rows = [row["ledger_id"] for row in run.table("gone_entries") if row["entries"] == ENTRIES]
     expected = {ledger: ("confirmed", ENTRIES) for ledger in EARLY if rows.count(ledger) == bookies}

@@ -1,4 +1,4 @@
-"""Bookies that give each ledger an entry log of its own: several logs are written to at a time."""
+"""Bookies that give each ledger its own entry log, and so write to several logs at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DELETED = (*FLUSHED, *UNFLUSHED, *UNMAPPED)
 
 
 def deletable_logs(run: IdleClusterRun) -> set[str]:
-    """The logs that the next collection deletes."""
+    """Return the logs that the next collection deletes."""
     return {Path(row["path"]).name for row in run.table("log_foresight") if row["action"] == "delete"}
 
 
@@ -57,7 +57,7 @@ def test_log_skipped_by_a_collection_is_not_confirmed_for_the_next(
             return {log.name for log in bookies.place(bookie).rglob("current/*.log")}
 
         def mapped() -> set[str]:
-            """The logs to which the bookie has written their map."""
+            """Return the logs to which the bookie has written their ledgers map."""
             results = [(log.name, read_contents(str(log))) for log in bookies.place(bookie).rglob("*.log")]
             return {name for name, contents in results if contents.map_bytes}
 
@@ -83,7 +83,7 @@ def test_log_skipped_by_a_collection_is_not_confirmed_for_the_next(
             results += [run_audit("after", settings_path), run_audit("later", settings_path)]
 
     def names(ledgers: tuple[int, ...]) -> set[str]:
-        """The logs of ledgers, each with an id that is one less than that of its ledger."""
+        """Return the logs of ledgers. The id of a log is one less than that of its ledger."""
         return {f"{ledger - 1:x}.log" for ledger in ledgers}
 
     assert (len(flushed), len(unflushed)) == (len(CLOSED) + 1 - OPEN_LOGS, len(LATER))

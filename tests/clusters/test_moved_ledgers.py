@@ -1,7 +1,7 @@
-"""What moved between the two scans of an audit has no confirmed finding of any group.
+"""Ledgers that move between the two scans of an audit get no confirmed finding of any group.
 
-One cluster has four ledgers for each case; an audit is disturbed at each of the stages, and then some ledgers
-move and others are deleted.
+One cluster has four ledgers for each case. The test disturbs an audit at each of the stages: it moves some
+ledgers and then deletes others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ENTRIES = 12
 
 
 class Ledgers(NamedTuple):
-    """The ledgers of a case; of the steady one nothing is done."""
+    """The ledgers of a case. The steady one is not changed."""
 
     extra: int
     stale: int
@@ -31,7 +31,7 @@ class Ledgers(NamedTuple):
 
 
 def _write(bookies: Bookies, cases: list[Ledgers]) -> None:
-    """Copies where metadata do not have them: as they lie before AutoRecovery writes where it put them."""
+    """Write copies that the metadata do not name, as they are before AutoRecovery records their new place."""
     a, b, c, d = bookies.ids
     for case in cases:
         for ledger in (case.extra, case.steady):
@@ -52,7 +52,7 @@ def _write(bookies: Bookies, cases: list[Ledgers]) -> None:
 
 
 def _move(bookies: Bookies, store: Store, case: Ledgers) -> None:
-    """Every ledger but the steady one gets a new version; one of them a new member."""
+    """Give every ledger except the steady one a new version, and one of them a new member."""
     *_, c, d = bookies.ids
     for ledger in (case.extra, case.stale, case.surplus):
         data, _ = store.client.get(store.path(ledger))
@@ -75,7 +75,7 @@ CASES: dict[tuple[str, Deed], Ledgers] = {
 
 @pytest.fixture(scope="module")
 def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, IdleClusterRun]:
-    """One audit a stage, during which the ledgers of the stage's cases are moved and deleted."""
+    """Return one audit per stage, during which the ledgers of the stage's cases are moved and deleted."""
     root, finished = tmp_path_factory.mktemp("moved"), {}
     with idle_cluster(root, "SortedLedgerStorage", bookies=4) as (bookies, store):
         _write(bookies, list(CASES.values()))

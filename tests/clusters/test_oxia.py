@@ -1,6 +1,6 @@
 """Real bookies whose metadata is in a real Oxia with TLS and tokens, with Pulsar's driver.
 
-It is read, dumped, compared and audited by the commands of docs/secured.md.
+The commands of docs/secured.md read, dump, compare and audit it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "secured.md"
 
 
 class OxiaCluster(NamedTuple):
-    """A cluster of three bookies; of a ledger the third lacks entries 5 to 8.
+    """A cluster of three bookies. The third lacks entries 5 to 8 of one ledger.
 
     In the brokers' namespace a topic names all ledgers and one that was deleted.
     """
@@ -99,7 +99,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OxiaCluster]:
 
 @pytest.fixture
 def place(cluster: OxiaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with the files that the page names, and what it exports in the environment."""
+    """Return a directory with the files that the page names, and set the environment that it exports."""
     folder = cluster.secured.folder
     for name, file in (("ca", "ca.pem"), ("client", "auditor.pem"), ("client_key", "auditor.key")):
         shutil.copy(getattr(cluster.secured.files, name), folder / file)
@@ -123,14 +123,14 @@ def place(cluster: OxiaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def block(info: str) -> list[str]:
-    """The lines of a block of the page's section."""
+    """Return the lines of a block in the page's section."""
     section = PAGE.read_text("utf-8").partition(SECTION)[2].partition("\n## ")[0]
     [lines] = [lines for fence, lines in blocks(section) if fence == info]
     return lines
 
 
 def page_commands(cluster: OxiaCluster, place: Path) -> dict[str, list[str]]:
-    """The words of the page's commands, with the cluster's places in the place of the page's, by command."""
+    """Return the words of each command on the page, with the page's places replaced by the cluster's."""
     places = {
         "oxia1:6648": cluster.oxia.host,
         "/mnt/bookies": str(cluster.bookies.directory),

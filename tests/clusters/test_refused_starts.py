@@ -1,4 +1,4 @@
-"""Bookies that refuse to start, and what an audit says of them before and after."""
+"""Bookies that refuse to start, and the findings of an audit before and after."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEDGERS, ENTRIES = 4, 6
 
 
 def damage_journal(cluster: LivingBookies, bookie: str, damage: bytes) -> int:
-    """Write over the beginning of a record in the middle of a stopped bookie's journal; returns its byte."""
+    """Overwrite the beginning of a record in the middle of a stopped bookie's journal; return its offset."""
     [path] = (cluster.place(bookie) / "journal/current").glob("*.txn")
     data = bytearray(path.read_bytes())
     offset, records = 512, []
@@ -44,7 +44,7 @@ def damage_journal(cluster: LivingBookies, bookie: str, damage: bytes) -> int:
 
 
 def starts(cluster: LivingBookies, bookie: str) -> bool:
-    """Start a bookie; whether it then serves."""
+    """Start a bookie; return whether it then serves."""
     with suppress(RuntimeError):
         cluster.start(bookie)
         return True
@@ -152,7 +152,7 @@ def test_bookies_with_damaged_databases_are_forbidden_to_start(
 
 
 def with_index_directories(cookie: str) -> str:
-    """A cookie of 4.14 as 4.16 and later write it: layout 5, and the index directories besides."""
+    """Return a cookie of 4.14 as 4.16 and later write it: with layout 5 and the index directories."""
     directories = re.search(r'ledgerDirs: "(1.t.*)"', cookie)
     assert directories is not None
     indexes = directories[1].replace("ledgers0", "index0")

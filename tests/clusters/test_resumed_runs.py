@@ -1,4 +1,4 @@
-"""An audit that was broken off and is given again: old tables are read again, and the report says so."""
+"""An audit that was interrupted and is run again: it reads old tables again, and the report says so."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESUME_WITHIN_S = 3.0
 
 
 class KilledError(Exception):
-    """Stands for the end of the process."""
+    """An error that stands for the end of the process."""
 
 
 def _killed() -> None:
@@ -29,7 +29,7 @@ def _killed() -> None:
 def test_resumed_run_reports_a_copy_lost_since_the_interrupted_run(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A run broke off before a ledger lost a copy, and goes on after it; a fresh one: `test_resumption`."""
+    """A run stops before a ledger loses a copy and resumes after it; `test_resumption` has a fresh run."""
     with idle_cluster(tmp_path, "InterleavedLedgerStorage", bookies=2) as (bookies, store):
         a, b = bookies.ids
         for ledger in (DAMAGED_LEDGER, INTACT_LEDGER):

@@ -1,4 +1,4 @@
-"""A flush that takes long: the index is as old as its beginning, whatever the mark's file says of its end."""
+"""A slow flush: the index is as old as the flush's beginning, whatever end time the mark's file has."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _marks(cluster: LivingBookies) -> dict[str, int]:
 
 
 def _let_one_flush_end(cluster: LivingBookies, bookie: str) -> None:
-    """The flush that waits ends, and the one that follows at once waits in its place."""
+    """Let the waiting flush end; the next flush begins at once and waits in its place."""
     mark = _mark(cluster, bookie).stat().st_mtime_ns
     for _ in range(SYNCS_OF_A_FLUSH):
         cluster.slow(bookie, SLOW_S)

@@ -1,5 +1,7 @@
-"""bbolt databases and etcd's changes in them, written by hand; what real servers write is held against the
-reader by other tests."""
+"""Handwritten bbolt databases, and etcd's changes in them.
+
+Other tests compare the reader with files that real servers write.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class _File:
         return number
 
     def tree(self, pairs: Pairs, flag: int = 0) -> int:
-        """The page of the root of a tree that holds these, in this order."""
+        """Return the root page of a tree that has these pairs in this order."""
         parts: list[list[tuple[bytes, bytes]]] = [[]]
         size = 16
         for key, value in pairs:
@@ -79,7 +81,7 @@ def database(
     inline: Sequence[bytes] = (),
     hashed: bool = True,
 ) -> bytes:
-    """A database with these top-level buckets; those named in ``inline`` lie within their parent's leaf."""
+    """Return a database with these top-level buckets; those in ``inline`` are within their parent's leaf."""
     file = _File(page_size, per_branch)
     values = []
     for name, pairs in sorted(buckets.items()):
@@ -102,7 +104,7 @@ def revision(main: int, sub: int = 0, deleted: bool = False) -> bytes:
 
 
 class History:
-    """A store's changes one after another, and its state in the end."""
+    """The successive changes of a store, and its final state."""
 
     def __init__(self) -> None:
         self.pairs: list[tuple[bytes, bytes]] = []
@@ -110,7 +112,7 @@ class History:
         self.main = 1
 
     def change(self, *changes: tuple[bytes, bytes | None], lease: int = 0) -> None:
-        """One transaction; None deletes."""
+        """Apply one transaction. None deletes a key."""
         self.main += 1
         for sub, (key, value) in enumerate(changes):
             before = self.state.get(key)
@@ -131,5 +133,5 @@ class History:
             self.pairs.append((revision(self.main, sub, value is None), record.SerializeToString()))
 
     def database(self, **options: object) -> bytes:
-        """The file that a server with this history would keep."""
+        """Return the file that a server with this history would keep."""
         return database({b"key": self.pairs, b"meta": [(b"consistent_index", bytes(8))]}, **options)  # type: ignore[arg-type]

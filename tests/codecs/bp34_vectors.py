@@ -1,4 +1,4 @@
-"""What the classes of bookkeeper-server 4.17.2 make of availability and striping."""
+"""Results of the bookkeeper-server 4.17.2 classes for availability and striping."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _load() -> dict[str, Any]:
 
 
 def vectors(part: str) -> list[dict[str, Any]]:
-    """One part: "availability", "availabilityDecode" or "striping"."""
+    """Return one part of the vectors: "availability", "availabilityDecode" or "striping"."""
     cases: list[dict[str, Any]] = _load()[part]
     return cases
 
@@ -31,7 +31,7 @@ def bytes_of(vector: dict[str, Any]) -> bytes:
 
 
 def entries_of(vector: dict[str, Any]) -> list[int]:
-    """The ids that were put in, in their order; ``pattern`` is a list of [start, stop, step]."""
+    """Return the encoded entry ids in their order; ``pattern`` is a list of [start, stop, step]."""
     if "pattern" in vector:
         return [entry for span in vector["pattern"] for entry in range(*span)]
     entries: list[int] = vector["entries"]

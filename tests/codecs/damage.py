@@ -1,4 +1,4 @@
-"""What a decoder makes of bytes that may be broken."""
+"""Helpers for tests that give a decoder damaged bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from auditor.errors import DecodeError, RuleError
 
 
 def refusal(decode: Callable[[bytes], object], data: bytes) -> DecodeError | RuleError[object] | None:
-    """The typed error with which ``decode`` refuses ``data``, None if it takes them; others escape."""
+    """Return the typed error that ``decode`` raises for ``data``, or None; other exceptions propagate."""
     try:
         decode(data)
     except (DecodeError, RuleError) as error:
@@ -17,5 +17,5 @@ def refusal(decode: Callable[[bytes], object], data: bytes) -> DecodeError | Rul
 
 
 def points_within(error: DecodeError | RuleError[object] | None, data: bytes) -> bool:
-    """Whether an error, if there is one and it is about bytes, points into them."""
+    """Return whether the offset of an error lies within ``data``; True if there is no error or no offset."""
     return not isinstance(error, DecodeError) or 0 <= error.offset <= len(data)

@@ -1,4 +1,4 @@
-"""Entry logs, written plainly: what the tests of codec, source and space read."""
+"""Entry logs, built by simple code for the tests of codec, source and space."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def header(map_offset: int = 0, ledgers: int = 0, version: int = 1) -> bytes:
 
 
 def record(ledger: int, entry: int, payload: int = 0) -> bytes:
-    """An entry as the servers write it, with zeros for what follows its ids."""
+    """Return an entry as the servers write it, with zeros after its ids."""
     return struct.pack(">iqq", 16 + payload, ledger, entry) + bytes(payload)
 
 
 def scoped(scope: int, ledger: int, entry: int, payload: int = 0) -> bytes:
-    """An entry of BP-35, without a digest."""
+    """Return an entry of BP-35, without a digest."""
     return struct.pack(">iBqqqqq", 41 + payload, 0xA4, scope, ledger, entry, -1, 0) + bytes(payload)
 
 
@@ -29,7 +29,7 @@ def ledgers_map(ledgers: Sequence[tuple[int, int]]) -> bytes:
 
 
 def sums(entries: Sequence[Entry]) -> dict[int, int]:
-    """Bytes per ledger, as a map has them."""
+    """Return the bytes of each ledger, as a ledgers map has them."""
     bytes_by_ledger: dict[int, int] = {}
     for ledger, _, payload in entries:
         bytes_by_ledger[ledger] = bytes_by_ledger.get(ledger, 0) + 20 + payload
@@ -37,7 +37,7 @@ def sums(entries: Sequence[Entry]) -> dict[int, int]:
 
 
 def log(entries: Sequence[Entry], closed: bool = True, map_sums: dict[int, int] | None = None) -> bytes:
-    """A log; ``map_sums`` is what its map has, where that is not the truth."""
+    """Return an entry log; ``map_sums`` replaces the true contents of its ledgers map."""
     body = b"".join(record(*entry) for entry in entries)
     if not closed:
         return header() + body
@@ -46,7 +46,7 @@ def log(entries: Sequence[Entry], closed: bool = True, map_sums: dict[int, int] 
 
 
 def direct_log(flushes: Sequence[Sequence[Entry]], closed: bool = True) -> bytes:
-    """A log of the direct logger: each flush is filled up to a block of 4096 bytes."""
+    """Return a log of the direct logger: it pads each flush to a block of 4096 bytes."""
     data = struct.pack(">iq", 3068, -1).ljust(3072, b"\0")
     for entries in flushes:
         data += b"".join(record(*entry) for entry in entries)

@@ -1,4 +1,4 @@
-"""Journal files, written plainly: what the tests of codec and source read."""
+"""Journal files, built by simple code for the tests of codec and source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MASTER_KEY, FENCE, EXPLICIT_LAC = -0x1000, -0x2000, -0x8000
 
 
 def header(version: int = 6) -> bytes:
-    """What a file of a version begins with."""
+    """Return the header of a journal file of this version."""
     if version == 1:
         return b""
     return (b"BKLG" + struct.pack(">i", version)).ljust(512 if version >= 5 else 8, b"\0")
@@ -24,7 +24,7 @@ def padding(length: int) -> bytes:
 
 
 def journal(records: Iterable[tuple[int, int]], version: int = 6, spare: int = 4096) -> bytes:
-    """A file with these records, each flushed by itself where the version pads, and zeros behind."""
+    """Return a file with these records, one flush per record where the version pads, and zeros at the end."""
     data = bytearray(header(version))
     for ledger, entry in records:
         data += record(ledger, entry)

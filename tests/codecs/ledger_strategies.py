@@ -1,4 +1,4 @@
-"""Ledger metadata of every shape, as messages, and broken bytes."""
+"""Hypothesis strategies: ledger metadata of every shape, as messages, and damaged bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ messages = st.builds(
 
 @st.composite
 def mutations(draw: st.DrawFn, golden: bytes) -> bytes:
-    """Golden bytes cut, flipped in a bit, or with a piece replaced by something else."""
+    """Draw golden bytes that are cut, have a flipped bit, or have a piece replaced or inserted."""
     start = draw(st.integers(0, max(0, len(golden) - 1)))
     kind = draw(st.sampled_from(["cut", "flip", "replace", "insert"]))
     if kind == "cut":

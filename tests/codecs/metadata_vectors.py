@@ -1,4 +1,4 @@
-"""What the classes of bookkeeper-server 4.17.2 make of metadata, paths, cookies, ids and layouts."""
+"""Results of the bookkeeper-server 4.17.2 classes for metadata, paths, cookies, ids and layouts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _load() -> dict[str, Any]:
 
 
 def vectors(part: str) -> list[Vector]:
-    """One part: metadata, metadataCorrupt, paths, cookies, bookieIds, socketAddresses or layouts."""
+    """Return one part: metadata, metadataCorrupt, paths, cookies, bookieIds, socketAddresses or layouts."""
     cases: list[Vector] = _load()[part]
     return cases
 
@@ -34,12 +34,12 @@ def bytes_of(vector: Vector) -> bytes:
 
 
 def expected(decoded: Vector) -> Vector:
-    """What Java read, but the password, which nothing here keeps, and the id, which the bytes do not say."""
+    """Return the values that Java read, without the password (never kept) and the id (not in the bytes)."""
     return {key: value for key, value in decoded.items() if key not in ("password", "ledgerId")}
 
 
 def described(metadata: LedgerMetadata) -> Vector:
-    """Our value in the words of the vectors."""
+    """Return decoded metadata with the field names of the vectors."""
     return {
         "metadataFormatVersion": metadata.format_version,
         "ensembleSize": metadata.ensemble_size,
@@ -64,7 +64,7 @@ def described(metadata: LedgerMetadata) -> Vector:
 
 
 def corpus_ledgers(corpus: str) -> list[tuple[str, bytes, int, Vector]]:
-    """Every ledger of a corpus: path below the root, bytes, the store's ctime, what Java decoded."""
+    """Return every ledger of a corpus: path below the root, bytes, the store's ctime, and Java's decoding."""
     oracle = json.loads(gzip.decompress((_CORPORA / corpus / "oracle.json.gz").read_bytes()))
     lines = gzip.decompress((_CORPORA / corpus / "metadata.jsonl.gz").read_bytes()).splitlines()
     nodes = {node["path"].removeprefix("/ledgers/"): node for node in map(json.loads, lines)}

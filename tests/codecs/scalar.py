@@ -1,4 +1,4 @@
-"""A plain greedy encoder and other slow truths that the array code is compared with."""
+"""A simple greedy encoder and other slow reference functions to compare the array code with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LONGEST = 2**31 - 1
 
 
 def greedy(runs: Iterable[tuple[int, int]]) -> list[Group]:
-    """Fold ascending (start, size) runs, one at a time, the way the proposal tells it."""
+    """Fold ascending (start, size) runs, one at a time, as the proposal describes."""
     joined: list[list[int]] = []
     for start, size in runs:
         if joined and joined[-1][0] + joined[-1][1] == start:

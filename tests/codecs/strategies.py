@@ -1,4 +1,4 @@
-"""Sets of entries as Hypothesis draws them: regular and ragged runs, small and beyond int32."""
+"""Hypothesis strategies for sets of entries: regular and ragged runs, small and beyond int32."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ gaps = st.one_of(st.integers(0, 4), st.sampled_from([LONGEST - 2, LONGEST - 1, L
 
 @st.composite
 def ragged_groups(draw: st.DrawFn, max_groups: int = 8) -> list[Group]:
-    """Ascending groups of one set, not folded: they may touch, repeat each other's pattern, be huge."""
+    """Draw ascending, unfolded groups of one set: they may touch, repeat a pattern or be very large."""
     first = draw(st.one_of(st.integers(0, 5), st.just(2**40)))
     groups: list[Group] = []
     for _ in range(draw(st.integers(0, max_groups))):

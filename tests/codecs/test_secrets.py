@@ -1,4 +1,4 @@
-"""A ledger's password goes into no value, no error and no column."""
+"""A ledger's password never appears in a value, an error or a column."""
 
 from __future__ import annotations
 

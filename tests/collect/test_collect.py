@@ -1,4 +1,4 @@
-"""Collecting real bookies' directories, and what is said of those that are not all there."""
+"""Collections of real bookies' directories, and messages about incomplete directories."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rows_of(collection: str | Path, table: str) -> list[dict[str, Any]]:
 
 
 def read_on_disk(root: Path) -> list[dict[str, Any]]:
-    """What the bookies' own ids have in the directories below ``root``, as an audit would read it."""
+    """Return the index rows of the bookies below ``root``, by cookie bookie id, as an audit reads them."""
     places = find_places([str(root)])
     cookie_ids = {row.cookie_bookie_id for row in attribute_directories(places, set(), {}, None).directories}
     bookies = attribute_directories(places, {bookie for bookie in cookie_ids if bookie}, {}, None).bookies
@@ -55,7 +55,7 @@ def read_on_disk(root: Path) -> list[dict[str, Any]]:
 
 
 def sorted_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sorted, without stamps: files have them only some time after they were written."""
+    """Return the rows sorted and without stamps: a file gets a stamp only some time after it was written."""
     return sorted(({name: row[name] for name in row if name != "stamp"} for row in rows), key=repr)
 
 

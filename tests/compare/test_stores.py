@@ -1,4 +1,4 @@
-"""Two stores compared: copies that are whole, copies that were spoiled in one way each, and real servers."""
+"""Comparison of two stores: whole copies, copies with one difference of each kind, and real servers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Record = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
-    """All znodes of the corpus, as lines of a dump."""
+    """Return all znodes of the corpus, as lines of a dump."""
     dump = zookeeper_dump(tmp_path_factory.mktemp("whole") / "dump.jsonl")
     return [json.loads(line) for line in dump.read_text("utf-8").splitlines()]
 
@@ -71,7 +71,7 @@ def ledger_path(id: int) -> str:
 
 
 def spoil(lines: list[Record]) -> tuple[list[Record], set[tuple[StoreItem, CopyState, str]]]:
-    """A copy with each kind of difference once, and what they are."""
+    """Return a copy with one difference of each kind, and the set of these differences."""
     by_path = {line["path"]: dict(line) for line in lines}
     cookie = next(path for path in sorted(by_path) if path.startswith("/ledgers/cookies/"))
     schema = next(path for path in sorted(by_path) if path.startswith("/schemas/") and by_path[path]["data"])
@@ -147,7 +147,7 @@ def test_exactly_the_planted_differences_are_found(
 
 
 def _longer(value: bytes) -> bytes:
-    """Metadata of version 3 with one more field of protobuf at its end."""
+    """Append one more protobuf field to metadata of version 3."""
     start = value.index(b"\n") + 1
     size, shift, position = 0, 0, start
     while True:
@@ -237,7 +237,7 @@ def test_compare_command_prints_text_json_and_jsonl(
 
 @contextmanager
 def servers(folder: Path) -> Iterator[tuple[str, str, Etcd]]:
-    """A cluster in a real ZooKeeper, and the same in a real etcd as BookKeeper keeps it there."""
+    """Yield a cluster in a real ZooKeeper, and the same in a real etcd as BookKeeper keeps it there."""
     keys = {"/bk/layout": b"2\norg.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory:0"}
     for record in records("interleaved-hier"):
         path, data = record["path"].removeprefix("/ledgers/"), base64.b64decode(record["data"])
@@ -257,7 +257,7 @@ def servers(folder: Path) -> Iterator[tuple[str, str, Etcd]]:
 
 
 class ActBetweenReads(SilentProgress):
-    """Does something when the first look at both stores is over."""
+    """A progress display that calls a function after the first read of both stores."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         self._act = act

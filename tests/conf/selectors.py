@@ -1,4 +1,4 @@
-"""Which samples a PromQL text asks for, and whether a report's metrics have them."""
+"""Selectors of a PromQL text, and a check that a report's metrics have samples for them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _VARIABLE = "$cluster"
 
 
 def metrics(text: str) -> set[str]:
-    """The names of the metrics that a text speaks of."""
+    """Return the names of the metrics in a text."""
     return {name for name, _ in _SELECTOR.findall(text)}
 
 
 def unanswered(text: str) -> list[str]:
-    """Selectors of the text that no sample of a report matches.
+    """Return the selectors of the text that no sample of a report matches.
 
     >>> unanswered('sum(bkaudit_findings{severity="critcal"}) / bkaudit_ledgers')
     ['bkaudit_findings{severity="critcal"}']

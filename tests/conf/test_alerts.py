@@ -1,4 +1,4 @@
-"""The alerting rules that the project ships, held to Prometheus's own tool."""
+"""The alerting rules that the project ships, checked with Prometheus's own tool."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_every_alert_has_a_case_in_which_it_fires() -> None:
 
 
 def runbooks() -> dict[str, str]:
-    """The runbook of each alert."""
+    """Return the runbook URL of each alert."""
     rules = [rule for group in yaml.safe_load(ALERTS.read_text("utf-8"))["groups"] for rule in group["rules"]]
     return {rule["alert"]: rule["annotations"]["runbook_url"] for rule in rules}
 

@@ -1,4 +1,4 @@
-"""What the chart makes of realistic values, held to Helm and to Kubernetes' schemas."""
+"""The chart rendered with realistic values, checked with Helm and the Kubernetes schemas."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Manifests = dict[tuple[str, str], Any]
 
 @cache
 def render(name: str) -> Manifests:
-    """What the chart makes of a file of values, by kind and name."""
+    """Return the manifests that the chart renders from a values file, by kind and name."""
     outcome = helm.template("eu", CHART, [VALUES / f"{name}.yaml"])
     assert outcome.returncode == 0, outcome.stderr
     manifests = [manifest for manifest in yaml.safe_load_all(outcome.stdout) if manifest]
@@ -39,7 +39,7 @@ def render(name: str) -> Manifests:
 
 
 def helm_error(tmp_path: Path, text: str) -> str:
-    """What Helm says against values."""
+    """Return Helm's error message for these values."""
     (tmp_path / "values.yaml").write_text(text)
     outcome = helm.template("eu", CHART, [VALUES / "two_nodes.yaml", tmp_path / "values.yaml"])
     assert outcome.returncode != 0
@@ -47,7 +47,7 @@ def helm_error(tmp_path: Path, text: str) -> str:
 
 
 def pods(manifests: Manifests) -> dict[str, Any]:
-    """The specification of each pod, by the object that makes it."""
+    """Return the specification of each pod, by the object that creates it."""
     pod_specs = {}
     for (kind, name), manifest in manifests.items():
         spec = manifest.get("spec", {})
@@ -58,7 +58,7 @@ def pods(manifests: Manifests) -> dict[str, Any]:
 
 
 def claims_of(pod: Any) -> dict[str, str]:
-    """The claims of a pod's volumes, by the volume."""
+    """Return the persistent volume claims of a pod, by volume."""
     return {
         volume["name"]: volume["persistentVolumeClaim"]["claimName"]
         for volume in pod["volumes"]
@@ -67,7 +67,7 @@ def claims_of(pod: Any) -> dict[str, str]:
 
 
 def sources(manifests: Manifests) -> dict[str, list[str]]:
-    """What each audit reads of the bookies, by its pod."""
+    """Return the bookie sources that each audit reads, by its pod."""
     sources_by_pod = {}
     for name, pod in pods(manifests).items():
         [container] = pod["containers"]
@@ -247,7 +247,7 @@ def test_invalid_values_are_refused(tmp_path: Path) -> None:
 
 
 def forbid_unknown_fields(schema: Any) -> Any:
-    """A schema of Kubernetes as its API server holds objects to it: no field but those that it names."""
+    """Return a Kubernetes schema that, like the API server, allows only the fields that it names."""
     if isinstance(schema, list):
         return [forbid_unknown_fields(subschema) for subschema in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Collectors beside bookies, as systemd and Kubernetes read them themselves."""
+"""Collectors beside bookies: systemd and Kubernetes themselves read their units and manifests."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ OLD_S = 4 * 86400
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
-    """A bookie's host: directories, the command, and collections of four days ago, its own and of others."""
+    """Return a bookie's host: directories, the command, and four-day-old collections, its own and others'."""
     own_collection = f"{os.uname().nodename}-20260101T000000Z"
     for name in ("mnt", "bin", *(f"lib/bkaudit/{name}" for name in (own_collection, *other_collections()))):
         (tmp_path / name).mkdir(parents=True)
@@ -93,12 +93,12 @@ def host(tmp_path: Path) -> Path:
 
 
 def other_collections() -> tuple[str, ...]:
-    """Old collections of other hosts, one of which has a name that begins as this host's."""
+    """Return old collections of other hosts; one name begins like a name of this host's collections."""
     return "other-1", f"{os.uname().nodename}-2-20260101T000000Z"
 
 
 def assert_collected(collections: Path, name: str) -> None:
-    """One collection of this host, with ledgers in it; its old one has gone, and those of others have not."""
+    """Assert one new collection of this host with ledgers, its old one deleted, and those of others kept."""
     names = {directory.name for directory in collections.iterdir() if directory.is_dir()}
     [new_collection] = names - {*other_collections()}
     assert names == {new_collection, *other_collections()}
@@ -174,7 +174,7 @@ if can_run_systemd():  # which takes root, so that it is not everywhere a test
 
 
 def accounts(host: Path) -> Path:
-    """The machine's accounts and bookkeeper's, who owns what the host has, and may read the program."""
+    """Write the machine's accounts plus bookkeeper, which owns the host's files and may read the program."""
     readable = all(place.stat().st_mode & 0o001 for place in CONF.parents)
     number = NOBODY if readable else CONF.stat().st_uid
     make_reachable(host)

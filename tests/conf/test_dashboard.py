@@ -31,7 +31,7 @@ def queries() -> list[str]:
 
 
 def changed_fields(original: Any, converted: Any, path: str = "") -> Iterator[str]:
-    """Where a value is not what it was."""
+    """Yield the paths of the values that the conversion changed."""
     if isinstance(original, dict) and isinstance(converted, dict):
         for key, value in original.items():
             yield from changed_fields(value, converted.get(key), f"{path}.{key}")
@@ -43,7 +43,7 @@ def changed_fields(original: Any, converted: Any, path: str = "") -> Iterator[st
 
 
 def through_grafana(value: Any) -> Any:
-    """Through Grafana's types and back: they keep what they know."""
+    """Convert a value to Grafana's types and back: they keep only the fields that they know."""
     plugins.register_default_plugins()
     return json.loads(json.dumps(Dashboard.from_json(value), cls=JSONEncoder))
 

@@ -1,4 +1,4 @@
-"""What installs the program: the image, the chart, the units. They call what there is, as it is."""
+"""The image, the chart and the units: they use existing commands, files and settings correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who reads the metrics: a real node_exporter from a directory, a real pushgateway from the CronJob's pod."""
+"""Metrics readers: a real node_exporter on a directory, a real pushgateway fed by the CronJob's pod."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLUSTER = "zk://h1:2181;h2:2181/ledgers"
 
 @contextmanager
 def serving(program: str, *arguments: str) -> Iterator[str]:
-    """A program that serves ``/metrics`` on a free port, for as long as the block runs; its address."""
+    """Yield the address of a program that serves ``/metrics`` on a free port until the block ends."""
     if shutil.which(program) is None:
         pytest.skip(f"needs {program}")
     address = f"127.0.0.1:{free_port()}"
@@ -75,7 +75,7 @@ def test_node_exporter_serves_every_sample(tmp_path: Path) -> None:
 
 @pytest.fixture
 def script(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
-    """The pod's command in a directory of its own, with a bkaudit that writes metrics and ends with 1."""
+    """Return the pod's command in its own directory, with a bkaudit that writes metrics and exits with 1."""
     manifests = yaml.safe_load_all((CONF / "kubernetes-cronjob.yaml").read_text())
     [cron] = [manifest for manifest in manifests if manifest["kind"] == "CronJob"]
     [container] = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
@@ -151,7 +151,7 @@ def test_audit_gets_sigterm_when_its_pod_ends(script: tuple[list[str], dict[str,
 def test_pod_ended_right_at_its_start_exits(
     script: tuple[list[str], dict[str, str]],
 ) -> None:
-    """The shell is told before it knows whom to tell."""
+    """The shell gets SIGTERM before it knows the process id of the audit."""
     (*shell, text), environment = script
     bkaudit = Path(environment["PATH"].partition(":")[0], "bkaudit")
     bkaudit.write_text("#!/bin/sh\nwhile :; do sleep 0.1; done\n")

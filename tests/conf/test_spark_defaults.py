@@ -1,4 +1,4 @@
-"""spark-defaults.conf: an audit that is submitted has the settings of one at a terminal."""
+"""spark-defaults.conf: a submitted audit has the same settings as an audit from a terminal."""
 
 from __future__ import annotations
 

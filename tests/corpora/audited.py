@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 
 class FindingKey(NamedTuple):
-    """A finding, as far as tables of expectations go."""
+    """The fields of a finding that tables of expectations have."""
 
     id: str
     ledger: int | None
@@ -37,7 +37,7 @@ class FindingKey(NamedTuple):
 
 
 class TableKeepingAudit(Audit):
-    """An audit that lets tests see what its checks were asked of."""
+    """An audit that keeps the tables that its checks queried, so that tests can read them."""
 
     tables: Tables
 
@@ -79,7 +79,7 @@ class FinishedRun:
 
 @dataclass(frozen=True)
 class RunWithTables(FinishedRun):
-    """A finished run, and what its checks were asked of."""
+    """A finished run, and the tables that its checks queried."""
 
     tables: Tables
 
@@ -99,14 +99,14 @@ def audit(
 
 
 def entries(groups: bytes) -> frozenset[int]:
-    """A table's 24-byte groups, expanded."""
+    """Return the entries in a table's 24-byte groups."""
     from struct import iter_unpack
 
     return frozenset(groups_entries(list(iter_unpack(">qqii", groups))))
 
 
 def missing(finding: Row) -> dict[str, frozenset[int]]:
-    """A finding's missing entries by bookie; its counts are held to the groups."""
+    """Return a finding's missing entries by bookie, and assert that its counts match the groups."""
     entries_by_bookie = {}
     for part in finding["missing"]:
         entries_by_bookie[part["bookie_id"]] = entries(part["groups"])
@@ -116,7 +116,7 @@ def missing(finding: Row) -> dict[str, frozenset[int]]:
 
 
 def in_class(finding: Row) -> frozenset[int]:
-    """The entries that give a finding's ledger its class; their count is held to the groups."""
+    """Return the entries that give a finding's ledger its class; their count must match the groups."""
     listed = json.loads(finding["evidence"])["class_entries"]
     class_entries = frozenset(groups_entries([tuple(group) for group in listed["groups"]]))
     assert len(class_entries) == listed["count"]
@@ -124,7 +124,7 @@ def in_class(finding: Row) -> frozenset[int]:
 
 
 def extra_of(audited: FinishedRun, column: str) -> dict[tuple[int, str], set[int]]:
-    """What a column of the table judged says of held entries, by ledger and bookie."""
+    """Return the held entries in a column of the ``judged`` table, by ledger and bookie."""
     return {
         (row["ledger_id"], extra["bookie_id"]): set(entries(extra["groups"]))
         for row in audited.table("judged")
@@ -135,7 +135,7 @@ def extra_of(audited: FinishedRun, column: str) -> dict[tuple[int, str], set[int
 def assert_extra(
     audited: FinishedRun, id: str, column: str, expected: Mapping[tuple[int, str], set[int]]
 ) -> None:
-    """The table has exactly these entries, and the findings, one per bookie, count them."""
+    """Assert that the table has exactly these entries, and that the findings, one per bookie, count them."""
     assert extra_of(audited, column) == expected
     counts: dict[str, tuple[int, int]] = {}
     for (_, bookie), extra in expected.items():

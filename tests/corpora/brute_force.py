@@ -1,7 +1,7 @@
-"""What is true of a cluster, found the slow way: every entry of every ledger, one by one.
+"""The true state of a cluster, found the slow way: every entry of every ledger, one by one.
 
 The rule of striping is the definition itself: entry e goes to the members (e + w) mod E, w = 0 .. Qw - 1.
-Nothing of the product is imported here.
+This module imports nothing from the product.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GREATEST = 2**63 - 1
 
 @dataclass(frozen=True)
 class Verdict:
-    """What replication comes to. ``unknown``: bookies whose copies could not be looked at, and how many."""
+    """A ledger's replication. ``unknown``: bookies whose copies could not be checked, with the entries."""
 
     state: str
     name: str
@@ -53,7 +53,7 @@ class Verdict:
 
 @dataclass
 class World:
-    """A cluster: the metadata that could be read, and what the bookies that could be read hold."""
+    """A cluster: its readable metadata, and the entries that its readable bookies hold."""
 
     ledgers: dict[int, PlainLedger]
     undecodable: set[int]
@@ -81,7 +81,7 @@ class World:
         return index.entries if index else frozenset()
 
     def knows(self, ledger: int, bookie: str) -> bool:
-        """Whether an entry that is not held is known to be absent."""
+        """Return whether an entry that the bookie does not hold is known to be absent."""
         index = self.indexes.get((ledger, bookie))
         return bookie in self.read and (index is None or index.readable)
 
@@ -91,7 +91,7 @@ def write_set(ledger: PlainLedger, ensemble: tuple[str, ...], entry: int) -> lis
 
 
 def segment_ranges(ledger: PlainLedger) -> Iterator[tuple[range | None, tuple[str, ...], bool]]:
-    """The entries of each segment (None: the end is not known), its ensemble, and whether it is the last."""
+    """Yield each segment's entries (None: the end is not known), its ensemble, and whether it is the last."""
     for index, (first, ensemble) in enumerate(ledger.segments):
         last = index == len(ledger.segments) - 1
         if last:
@@ -104,14 +104,14 @@ def segment_ranges(ledger: PlainLedger) -> Iterator[tuple[range | None, tuple[st
 
 
 def has_judged_entries(ledger: PlainLedger) -> bool:
-    """Whether the ledger is closed, or has entries that its writer surely sends no more."""
+    """Return whether the ledger is closed, or has entries that its writer certainly sends no more."""
     if ledger.last is not None:
         return True
     return ledger.segments[-1][0] - ledger.write_quorum > ledger.segments[0][0]
 
 
 def ledger_coverage(world: World) -> dict[str, int]:
-    """What a report counts of ledgers."""
+    """Return the ledger counts of a report."""
     judged = [ledger for ledger, plain in world.ledgers.items() if has_judged_entries(plain)]
     verdicts = [judge(world, ledger) for ledger in judged]
     return {
@@ -122,7 +122,7 @@ def ledger_coverage(world: World) -> dict[str, int]:
 
 
 def class_of(ledger: PlainLedger, m: int) -> str:
-    """The class of a ledger whose worst entry lacks m copies; only a closed ledger can have lost an entry."""
+    """Return the class of a ledger whose worst entry lacks m copies; only a closed one can lose an entry."""
     copies, closed = ledger.write_quorum - m, ledger.state == "CLOSED"
     if m == 0:
         return "healthy" if closed else "not-closed"
@@ -180,7 +180,7 @@ def _frozen(entries: Mapping[str, set[int]]) -> dict[str, frozenset[int]]:
 
 
 def undecided(world: World, ledger_id: int) -> bool:
-    """Whether an index that cannot be read, on a bookie that was read, hides a worse class."""
+    """Return whether an unreadable index, on a bookie that was read, hides a worse class."""
     verdict = judge(world, ledger_id)
     return verdict.name != verdict.potential and bool(verdict.unknown.keys() & world.read)
 
@@ -190,11 +190,11 @@ def members(ledger: PlainLedger) -> set[str]:
 
 
 def deleted_by_overflow(world: World) -> set[tuple[int, str]]:
-    """Ledgers that collectors delete and must not, by bookie, since the store has the id 2^63 - 1.
+    """Return ledgers that collectors wrongly delete, by bookie, because the store has the id 2^63 - 1.
 
-    The collector compares up to the last id of each listed range, and goes on at the next one: behind the
-    greatest long that is the least, and with nothing left in the listing all that the bookie has goes. It
-    asks its index for ids below 2^63 - 1 (ScanAndCompareGarbageCollector.gc).
+    The collector compares ids up to the last id of each listed range, and continues with the next one. After
+    the greatest long, the next id is the least long. The listing is then empty, so the collector deletes all
+    data of the bookie. It asks its index for ids below 2^63 - 1 (ScanAndCompareGarbageCollector.gc).
     """
     if GREATEST not in world.ledgers.keys() | world.undecodable:
         return set()
@@ -207,7 +207,7 @@ def deleted_by_overflow(world: World) -> set[tuple[int, str]]:
 
 
 def orphans(world: World) -> set[tuple[int, str]]:
-    """Ledgers on a bookie that no metadata record knows, decodable or not."""
+    """Return ledgers on a bookie that have no metadata record, whether decodable or not."""
     return {
         (ledger, bookie)
         for (ledger, bookie), index in world.indexes.items()
@@ -216,7 +216,7 @@ def orphans(world: World) -> set[tuple[int, str]]:
 
 
 def foreign(world: World) -> set[tuple[int, str]]:
-    """Ledgers on a bookie that is in none of their ensembles."""
+    """Return ledgers on a bookie that is in none of their ensembles."""
     return {
         (ledger, bookie)
         for (ledger, bookie), index in world.indexes.items()
@@ -225,7 +225,7 @@ def foreign(world: World) -> set[tuple[int, str]]:
 
 
 def past_end(world: World) -> dict[tuple[int, str], set[int]]:
-    """Of a closed ledger, the run of entries behind its end that an ack quorum of their write sets holds."""
+    """Return the run of entries after a closed ledger's end that an ack quorum of their write sets holds."""
     entries_by_copy: dict[tuple[int, str], set[int]] = defaultdict(set)
     for ledger_id, ledger in world.ledgers.items():
         if ledger.last is None or ledger_id in world.own_close:
@@ -244,14 +244,14 @@ def past_end(world: World) -> dict[tuple[int, str], set[int]]:
 
 
 def stale(world: World) -> dict[tuple[int, str], set[int]]:
-    """Entries that a member holds of a segment that it is not in."""
+    """Return the entries that a member holds from a segment whose ensemble does not contain it."""
     return _extra(world, stale=True)
 
 
 def surplus(world: World) -> dict[tuple[int, str], set[int]]:
-    """Entries that a member holds beyond the end of a closed ledger, or not striped to it in its segment.
+    """Return a member's entries beyond the end of a closed ledger, or not striped to it in their segment.
 
-    Those of `past_end` are none.
+    The result excludes the entries of `past_end`.
     """
     tails = past_end(world)
     extras = {pair: extra - tails.get(pair, set()) for pair, extra in _extra(world, stale=False).items()}
@@ -279,7 +279,7 @@ def _extra(world: World, stale: bool) -> dict[tuple[int, str], set[int]]:
 
 
 def assert_classes(world: World, rows: Mapping[int, Mapping[str, Any]]) -> None:
-    """Hold an audit's verdicts, by ledger, to what is true."""
+    """Assert that an audit's verdicts, by ledger, equal the true ones."""
     assert set(rows) == set(world.ledgers)
     for ledger, row in rows.items():
         verdict = judge(world, ledger)

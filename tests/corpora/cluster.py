@@ -1,8 +1,8 @@
 """Small clusters for the audits' tests: described in Python, written as a dump and bookie directories.
 
-`tests.corpora.generator` writes the same cluster to every store and every storage. Every write says the
-same on every run: NOW is the newest time of a znode, so ages count from it; bookies were flushed an hour
-later, and index files are a day old. A test that is about clocks moves them.
+`tests.corpora.generator` writes the same cluster to every store and every storage. Every run writes the
+same bytes and times. NOW is the newest time of a znode, so ages count from it. Bookies were flushed an hour
+later, and index files are a day old. Tests of clocks change these times.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Ledger = int | LedgerId
 
 
 def ledger_path(layout: str, ledger: Ledger) -> str:
-    """Where a layout keeps a ledger, below its root; other scopes lie beside."""
+    """Return a ledger's path in a layout, below its root; other scopes have a tree beside it."""
     if isinstance(ledger, LedgerId):
         name = ledger.qualified_name
         return "/".join(
@@ -63,7 +63,7 @@ def index_path(ledger: Ledger) -> str:
 
 
 def index_bytes(entries: Iterable[int], page: int = 1024) -> bytes:
-    """An index file of version 1 that holds ``entries``, in whole pages."""
+    """Return an index file of version 1 that holds ``entries``, in whole pages."""
     sorted_entries = sorted(entries)
     header = (b"BKLE" + struct.pack(">ii", 1, 4) + b"key!" + struct.pack(">ii", 0, 0)).ljust(1024, b"\0")
     if not sorted_entries:
@@ -88,7 +88,7 @@ def _sized(number: int, data: bytes) -> bytes:
 
 
 def metadata_bytes(ledger: PlainLedger, digest: int = 3, password: bytes = b"secret!") -> bytes:
-    """A ledger's metadata in format 3."""
+    """Return a ledger's metadata in format 3."""
     last = -1 if ledger.last is None else ledger.last
     body = b"".join(
         _varint(number << 3) + _varint(value)
@@ -116,7 +116,7 @@ def cookie_bytes(host: str, name: str, ledgers: Sequence[str], instance: str | N
 
 
 def striped(ledger: PlainLedger, written: int | None = None) -> dict[str, set[int]]:
-    """What each bookie of a ledger holds when nothing is wrong; ``written``: entries of an open ledger."""
+    """Return the entries of each bookie when nothing is wrong; ``written``: entries of an open ledger."""
     entries_by_bookie: dict[str, set[int]] = {b: set() for _, ensemble in ledger.segments for b in ensemble}
     for entries, ensemble, _ in segment_ranges(ledger):
         for entry in range(ledger.segments[-1][0], written or 0) if entries is None else entries:
@@ -127,7 +127,7 @@ def striped(ledger: PlainLedger, written: int | None = None) -> dict[str, set[in
 
 @dataclass
 class Cluster:
-    """A cluster to be written; methods add to it, :meth:`write` lays it out."""
+    """A cluster under construction: methods add to it, and :meth:`write` writes it to disk."""
 
     layout: str = "hierarchical"
     instance: str | None = INSTANCE
@@ -164,7 +164,7 @@ class Cluster:
         }
 
     def record(self, ledger: Ledger, data: bytes, *, time: int = NOW_MS - 7 * DAY) -> None:
-        """A ledger's metadata at its place, byte for byte."""
+        """Add a ledger's metadata at its path, byte for byte."""
         path = f"/ledgers/{ledger_path(self.layout, ledger)}"
         self.ledgers[path] = ledger
         self.node(path, data, time=time)
@@ -178,8 +178,10 @@ class Cluster:
         on_disk: Mapping[str, bytes] | None = None,
         disk: bool = True,
     ) -> str:
-        """A bookie with its directories. ``cookie``: b"" is the right one, None is none at all;
-        ``on_disk``: other VERSION files, by directory."""
+        """Add a bookie with its directories.
+
+        ``cookie``: b"" is the correct one, None is none. ``on_disk``: other VERSION files, by directory.
+        """
         name = bookie.replace(":", "_")
         right = cookie_bytes(bookie, name, self.ledger_dirs, self.instance)
         if cookie is not None:
@@ -209,7 +211,7 @@ class Cluster:
         time: int = NOW_MS - 7 * DAY,
         path: str | None = None,
     ) -> PlainLedger:
-        """A ledger and its copies: all that is striped, but ``without``, and ``extra`` besides."""
+        """Add a ledger and its copies: all striped entries except ``without``, and ``extra`` in addition."""
         size = len(next(iter(segments.values()))) if ensemble_size is None else ensemble_size
         pairs = tuple((first, tuple(ensemble)) for first, ensemble in segments.items())
         plain = PlainLedger(state, size, *quorums, last, pairs)
@@ -225,13 +227,13 @@ class Cluster:
         return plain
 
     def hold(self, ledger: Ledger, bookie: str, entries: Iterable[int]) -> None:
-        """Entries on a bookie's disk; a bookie without a disk holds nothing."""
+        """Add entries to a bookie's disk; a bookie without a disk holds nothing."""
         disk = f"{bookie.replace(':', '_')}/{self.ledger_dirs[0]}/current/VERSION"
         if disk in self.files and (entry_set := set(entries)):
             self.copies.setdefault((ledger, bookie), set()).update(entry_set)
 
     def index(self, ledger: Ledger, bookie: str, data: bytes) -> None:
-        """An index file, byte for byte."""
+        """Add an index file, byte for byte."""
         self.copies.pop((ledger, bookie), None)
         self.files[self._index_file(ledger, bookie)] = data
 
@@ -239,7 +241,7 @@ class Cluster:
         return f"{bookie.replace(':', '_')}/{self.directory(ledger, bookie)}/current/{index_path(ledger)}"
 
     def directory(self, ledger: Ledger, bookie: str) -> str:
-        """The ledger directory of a bookie that a ledger's id chooses, or the next one if it was misled."""
+        """Return the bookie's ledger directory that the ledger id selects, or the next one if misled."""
         id = ledger.id if isinstance(ledger, LedgerId) else ledger
         return self.ledger_dirs[(id + ((ledger, bookie) in self.misled)) % len(self.ledger_dirs)]
 
@@ -253,25 +255,25 @@ class Cluster:
         self.node(path, b'bookieId: "worker.example"\n', time=NOW_MS - age, owner=2)
 
     def empty_directories(self, count: int) -> None:
-        """Of the replication queue, as workers leave them that stop while they clean up."""
+        """Add empty directories to the replication queue, as workers that stop during cleanup leave them."""
         for number in range(count):
             self.node(f"/ledgers/underreplication/ledgers/0000/0000/000f/{number:04x}")
 
     def write(self, root: Path) -> Path:
-        """Lay it out: ``root/metadata.jsonl`` and ``root/bookies``. Returns ``root``."""
+        """Write ``root/metadata.jsonl`` and ``root/bookies``, and return ``root``."""
         root.mkdir(parents=True, exist_ok=True)
         self.write_dump(root / "metadata.jsonl")
         self.write_indexes(root / "bookies")
         return root
 
     def write_dump(self, file: Path) -> None:
-        """Sorted by path, with a last line: without it a dump that ends among the cookies may be cut."""
+        """Write a dump sorted by path. Without its end line, a dump that ends in cookies may be cut."""
         rows = sorted(self.znodes.values(), key=lambda row: str(row["path"]))
         end = {"end": {"nodes": len(rows)}}
         file.write_text("".join(json.dumps(row) + "\n" for row in [*rows, end]))
 
     def write_indexes(self, root: Path) -> None:
-        """The bookies' directories, with index files."""
+        """Write the bookies' directories, with index files."""
         indexes = {self._index_file(*copy): index_bytes(entries) for copy, entries in self.copies.items()}
         write_files(root, self.files | indexes)
         set_clocks(root, NOW_MS)
@@ -286,7 +288,7 @@ def write_files(root: Path, files: Mapping[str, bytes]) -> None:
 
 
 def set_clocks(bookies: Path, now_ms: int) -> None:
-    """Flushed an hour after ``now_ms``, and every index file written a day before it (ms).
+    """Set flush times to an hour after ``now_ms`` (ms), and times of index files to a day before it.
 
     RocksDB writes to its logs at a flush, too.
     """

@@ -1,7 +1,7 @@
-"""One layout and one audit of each corpus for all tests of all processes (`tests.corpora.shared`).
+"""Fixtures that unpack and audit each corpus once for all tests of all processes (`tests.corpora.shared`).
 
-A fixture with parameters is given up when a test wants another parameter, and beside each other files are run
-one by one: so what they share is kept by fixtures that have none.
+pytest discards a fixture with parameters when a test requests another parameter. Parallel processes run the
+files one by one. So fixtures without parameters keep the objects that files share.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ CORPORA = (
 
 @pytest.fixture(scope="session")
 def corpora(tmp_path_factory: pytest.TempPathFactory) -> Corpora:
-    """Every corpus, for whoever only reads it."""
+    """Return every corpus, for tests that only read it."""
     return Corpora(shared_root(tmp_path_factory))
 
 
 @pytest.fixture(scope="session")
 def runs(corpora: Corpora, spark: SparkSession) -> Runs:
-    """Audits of them, likewise."""
+    """Return audits of the corpora, for tests that only read them."""
     return Runs(corpora, spark)
 
 
 @pytest.fixture(scope="session")
 def asked_of(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], RunWithTables]:
-    """What an audit of a corpus's dump and bookies finds, and what its checks were asked of."""
+    """Return a function that audits a corpus's dump and bookies and keeps the tables of its checks."""
     return lambda name: runs.with_tables(name, lambda: tmp_path_factory.mktemp(name))
 
 
@@ -51,11 +51,11 @@ def corpus(request: pytest.FixtureRequest, corpora: Corpora) -> Corpus:
 
 @pytest.fixture(scope="session")
 def audited(corpus: Corpus, runs: Runs) -> FinishedRun:
-    """The corpus's dump and its bookies, audited."""
+    """Return the audit of the corpus's dump and its bookies."""
     return runs.get(corpus.name)
 
 
 @pytest.fixture(scope="session")
 def asked(corpus: Corpus, asked_of: Callable[[str], RunWithTables]) -> RunWithTables:
-    """The same, and what its checks were asked of."""
+    """Return the same audit, with the tables that its checks queried."""
     return asked_of(corpus.name)

@@ -1,6 +1,6 @@
-"""The corpora of real clusters, laid out to be audited.
+"""The corpora of real clusters, unpacked for audits.
 
-The bookies' clocks are set: no tar or git keeps the times of the files, and an index that is older than a
+This module sets the bookies' file times, because neither tar nor git keeps them. An index older than a
 ledger's last change, or newer than the scan, rightly makes findings suspect.
 """
 
@@ -51,31 +51,31 @@ class Corpus:
 
     @property
     def snapshot(self) -> Path:
-        """What etcdctl saved."""
+        """Return the snapshot file that etcdctl saved."""
         return self.root / "etcd-snapshot.db"
 
     def world(self) -> World:
         return World.from_files(self.dump, self.bookies)
 
     def exact(self, ledger: int) -> str:
-        """The class that the server's check gives with exact look-ups, marked or not."""
+        """Return the class that the server's check gives with exact look-ups, marked or not."""
         answers = self.oracle["auditor"]["replicasCheck"]["perLedger"][str(ledger)]
         exact = answers.get("exactWereItNotMarked", answers["exact"])
         return CLASSES[(answers["stock"] if exact == "as stock" else exact)["verdict"]]
 
     def stock(self, ledger: int) -> str:
-        """The class that the server's check gives as it is."""
+        """Return the class that the unmodified server's check gives."""
         return CLASSES[self.oracle["auditor"]["replicasCheck"]["perLedger"][str(ledger)]["stock"]["verdict"]]
 
 
 def unpack(name: str, root: Path) -> Corpus:
-    """Lay a corpus out below ``root``."""
+    """Unpack a corpus below ``root`` and return it."""
     lay_out(name, root)
     return open_corpus(name, root)
 
 
 def lay_out(name: str, root: Path) -> None:
-    """Make a corpus's files below ``root``, with their times."""
+    """Write a corpus's files below ``root``, with their times."""
     data = DATA / name
     root.mkdir(parents=True, exist_ok=True)
     (root / "metadata.jsonl").write_bytes(gzip.decompress((data / "metadata.jsonl.gz").read_bytes()))
@@ -91,13 +91,13 @@ def lay_out(name: str, root: Path) -> None:
 
 
 def open_corpus(name: str, root: Path) -> Corpus:
-    """The corpus that was laid out there."""
+    """Return the corpus that `lay_out` wrote to ``root``."""
     oracle = json.loads(gzip.decompress((DATA / name / "oracle.json.gz").read_bytes()))
     return Corpus(name, root, oracle, _newest(name, root))
 
 
 def _newest(name: str, root: Path) -> int:
-    """The newest time in the dump, in ms; etcd's has none."""
+    """Return the newest time in the dump, in ms, or a fixed time for etcd, whose dump has none."""
     if name == "etcd":
         return NOW_MS
     znodes = read_dump(root / "metadata.jsonl").values()

@@ -1,7 +1,7 @@
-"""What an audit should find of every fault that was made in the corpora, from what their READMEs say of it.
+"""The findings that an audit should give for every fault in the corpora, according to their READMEs.
 
-One row a fault: the findings that it gives, or why it gives none (also where it gives some). Written by hand;
-the tests hold it to the list of faults, to the brute force, and to the audit.
+Each row is a fault: its findings, or why it gives none (also where it gives some). The rows are handwritten.
+The tests compare them with the list of faults, the brute force, and the audit.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ OF_CLUSTER = {
 
 @dataclass(frozen=True)
 class Fault:
-    """A row: the fault's kind and what it was done to, its findings, and what needs saying."""
+    """A fault: its kind, its subject, its findings, and an explanation where one is needed."""
 
     kind: str
     subject: Subject
@@ -91,7 +91,7 @@ def _find(id: str, ledger: int | None = None, bookie: str | None = None, confide
 
 
 def _ghost(bookie: str) -> tuple[FindingKey, ...]:
-    """A bookie that is in ensembles, and has neither cookie nor registration nor disk."""
+    """Return the findings of a bookie in ensembles that has neither cookie nor registration nor disk."""
     ids = ("ghost-bookie", "bookie-unread", "on-unregistered-bookie", "mark-missing")
     return tuple(_find(id, bookie=bookie) for id in ids)
 
@@ -103,7 +103,7 @@ def _orphans(ledger: int, *bookies: str) -> tuple[FindingKey, ...]:
 
 
 def _past_end(ledger: int, *bookies: str) -> tuple[FindingKey, ...]:
-    """Both hold the entry behind the end, an ack quorum; of what is left, each has a finding."""
+    """Return a finding for the entry after the end (in an ack quorum), and one per bookie for the rest."""
     surplus_findings = tuple(_find("surplus-entries", bookie=bookie) for bookie in bookies)
     return (_find("entries-past-end", ledger, confidence="suspect"), *surplus_findings)
 

@@ -1,4 +1,4 @@
-"""One small cluster, written to any metadata store and any storage of bookies, scoped ledgers and all.
+"""One small cluster, written to any metadata store and any bookie storage, scoped ledgers included.
 
     cluster = Cluster(layout="longhierarchical")                    describe it (tests.corpora.cluster)
     cluster.bookie(A)
@@ -8,9 +8,9 @@
         bookies = on_disk(cluster, folder / "bookies", "rocksdb")   write its bookies
         audit(spark, uris["zk-live"], bookies, ...)
 
-A cluster has the same ledgers wherever it is written; what a place cannot hold (marks in etcd, an index file
-in RocksDB) is an error, so that no test compares less than it says. Everything here is spelled out again,
-without the product's modules of keys: what both do wrong in the same way nobody would see.
+A cluster has the same ledgers wherever it is written. Data that a place cannot hold (marks in etcd, an index
+file in RocksDB) is an error. So no test compares less than it states. This module repeats the formats
+without the product's key modules: no test would see an error that both share.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ _MASK = (1 << 64) - 1
 
 @contextmanager
 def stored(cluster: Cluster, folder: Path, *kinds: str) -> Iterator[dict[str, str]]:
-    """The cluster's metadata in stores of these kinds of `STORES`: their URIs, until the block ends.
+    """Yield the URIs of the cluster's metadata in stores of these kinds of `STORES`, until the block ends.
 
-    Servers run while the block does, and only those that are asked for. Saved files have the cluster's time.
+    Only the requested servers run, and only while the block does. Saved files have the cluster's time.
     """
     assert set(kinds) <= set(STORES), kinds
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def stored(cluster: Cluster, folder: Path, *kinds: str) -> Iterator[dict[str, st
 
 @contextmanager
 def _in_zookeeper(cluster: Cluster, folder: Path) -> Iterator[dict[str, str]]:
-    """A running server, what it wrote before it wrote any snapshot, and the snapshot that it began with."""
+    """Yield the URIs of a running server, of its logs before any snapshot, and of its first snapshot."""
     with EmbeddedZooKeeper(folder / "zookeeper") as server:
         server.load(
             Znode(path, base64.b64decode(str(row["data"])), 0, 0, 0, 0, 0, int(str(row["ephemeralOwner"])))
@@ -107,7 +107,7 @@ def _in_zookeeper(cluster: Cluster, folder: Path) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def _in_oxia(cluster: Cluster, folder: Path) -> Iterator[str]:
-    """A running server with two shards: what has an owner in ZooKeeper has a session."""
+    """Yield the URI of a running server with two shards; nodes with an owner in ZooKeeper have a session."""
     with oxia.running(folder / "oxia", shards=2) as server:
         sessions = server.open_sessions()
         for is_ephemeral in (False, True):
@@ -118,7 +118,7 @@ def _in_oxia(cluster: Cluster, folder: Path) -> Iterator[str]:
 
 
 def etcd_keys(cluster: Cluster) -> dict[str, bytes]:
-    """What etcd's driver would keep of the cluster: a ledger's key is its 128 bits, written as a UUID."""
+    """Return the keys that etcd's driver would store: a ledger's key is its 128 bits, as a UUID."""
     keys = {ROOT + name: b"" for name in _ETCD_EMPTY}
     inner = {parent for path in cluster.ledgers for parent in map(str, Path(path).parents)}
     for path, row in cluster.znodes.items():
@@ -136,7 +136,7 @@ def etcd_keys(cluster: Cluster) -> dict[str, bytes]:
 
 
 def _is_registration(key: str) -> bool:
-    """Whether a key has a lease."""
+    """Return whether a key has a lease."""
     return key.startswith((f"{ROOT}/bookies/writable/", f"{ROOT}/bookies/readonly/"))
 
 
@@ -168,7 +168,7 @@ def _saved_etcd(keys: dict[str, bytes], folder: Path) -> dict[str, str]:
 
 
 def on_disk(cluster: Cluster, root: Path, storage: str = "index") -> Path:
-    """The cluster's bookies with a storage of `STORAGES`, one directory a bookie; returns ``root``."""
+    """Write the bookies with a storage of `STORAGES`, one directory per bookie, and return ``root``."""
     assert storage in STORAGES, storage
     if storage == "index":
         cluster.write_indexes(root)
@@ -184,7 +184,7 @@ def on_disk(cluster: Cluster, root: Path, storage: str = "index") -> Path:
 
 
 def _write_databases(cluster: Cluster, current: Path, bookie: str, directory: str) -> None:
-    """The two databases of scope 0, and the one of all other scopes where there is anything to be in it."""
+    """Write the two databases of scope 0, and the one of all other scopes unless it would be empty."""
     locations, ledgers, scoped = {}, {}, {}
     for (ledger, holder), entries in cluster.copies.items():
         if holder.replace(":", "_") != bookie:
@@ -204,6 +204,6 @@ def _write_databases(cluster: Cluster, current: Path, bookie: str, directory: st
 
 
 def qualified(ledger: Ledger) -> str:
-    """A ledger's 128 bits, scope first, as 32 hexadecimal digits."""
+    """Return a ledger's 128 bits, scope first, as 32 hexadecimal digits."""
     scope, id = (ledger.scope, ledger.id) if isinstance(ledger, LedgerId) else (0, ledger)
     return f"{(scope & _MASK) << 64 | id & _MASK:032x}"

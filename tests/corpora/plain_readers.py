@@ -1,7 +1,7 @@
-"""The plainest readers of what a cluster wrote, for the brute force alone.
+"""The simplest readers of a cluster's files, for the brute force alone.
 
-They share no code with the product, know no more of the formats than the corpora hold, and raise whatever
-Python raises on anything else. One value at a time, one entry at a time: nothing is fast, all of it short.
+They share no code with the product, and know only the formats in the corpora. On anything else they raise
+whatever Python raises. They read one value and one entry at a time: the code is short, but not fast.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STATES = {1: "OPEN", 2: "IN_RECOVERY", 3: "CLOSED"}
 
 @dataclass(frozen=True)
 class PlainLedger:
-    """A ledger's metadata, as far as replication goes; ``last`` is None while the ledger is not closed."""
+    """A ledger's metadata that replication needs; ``last`` is None while the ledger is not closed."""
 
     state: str
     ensemble_size: int
@@ -126,7 +126,7 @@ def _fields(data: bytes) -> list[tuple[int, Any]]:
 
 
 def read_availability(data: bytes) -> frozenset[int]:
-    """The entries of a BP-34 value, as a server writes it or as the proposal folds it."""
+    """Return the entries of a BP-34 value, as a server writes it or as the proposal folds it."""
     count = struct.unpack_from(">i", data, 4)[0]
     entries: set[int] = set()
     for offset in range(64, 64 + 24 * count, 24):
@@ -144,9 +144,9 @@ def groups_entries(groups: list[tuple[int, int, int, int]]) -> set[int]:
 
 @dataclass(frozen=True)
 class PlainIndex:
-    """One ledger on one bookie. ``readable`` False: ``entries`` are held, of others nothing is known.
+    """One ledger on one bookie. ``readable`` False: it holds ``entries``, and other entries are unknown.
 
-    ``served`` False: entries of it are on the disk, and the bookie does not know the ledger.
+    ``served`` False: the disk has entries of the ledger, but the bookie does not know the ledger.
     """
 
     entries: frozenset[int]
@@ -169,9 +169,9 @@ def read_index(path: Path) -> PlainIndex:
 
 
 def read_indexes(bookies: Path) -> dict[tuple[int, str], PlainIndex]:
-    """Every index below ``bookies``, by ledger and bookie: files, or RocksDB.
+    """Return every index below ``bookies``, by ledger and bookie: files, or RocksDB.
 
-    A directory is named like its bookie, which file indexes go by; RocksDB's go by the cookie beside them.
+    A directory has its bookie's name, which identifies index files. RocksDB's use the cookie beside them.
     """
     indexes: dict[tuple[int, str], PlainIndex] = {}
     for path in sorted(bookies.glob("*/*/current/*/*/*.idx")):
@@ -194,12 +194,12 @@ def read_indexes(bookies: Path) -> dict[tuple[int, str], PlainIndex]:
 
 
 def bookie_of(directory: str) -> str:
-    """The bookie that a corpus's directory is named after: "127.0.101.1_3181", "bk-a.rack1"."""
+    """Return the bookie that a corpus directory is named after: "127.0.101.1_3181", "bk-a.rack1"."""
     return directory.replace("_", ":")
 
 
 def read_rocksdb(path: Path) -> dict[bytes, Any]:
-    """Every key of a database, from a copy: RocksDB itself writes beside what it reads."""
+    """Return every key and value of a database, from a copy: RocksDB writes beside the files it reads."""
     from rocksdict import AccessType, Options, Rdict
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -212,7 +212,7 @@ def read_rocksdb(path: Path) -> dict[bytes, Any]:
 
 
 def read_dump(path: Path) -> dict[str, dict[str, Any]]:
-    """The znodes of a metadata.jsonl by path; ``data`` decoded."""
+    """Return the znodes of a metadata.jsonl by path, with ``data`` decoded."""
     text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     znodes = {}
     for line in text.decode().splitlines():

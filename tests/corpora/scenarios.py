@@ -1,10 +1,10 @@
 """The scenarios of ``replicas-check-tests`` as clusters.
 
-A scenario is metadata and what each bookie answers. Entries become an index file; an empty answer a file that
-is only a header; no ledger (-7, or a bookie not named) no file; any other error an index file that cannot be
-read. An audit costs seconds, so the scenarios of one layout share a cluster, out of each other's
-way: the first two digits of their bookies' ids and the millions of their ledgers' ids differ. The scenario of
-ids at the layout's edges keeps its own.
+A scenario is metadata and the answer of each bookie. Entries become an index file, and an empty answer a
+file with only a header. No ledger (-7, or a bookie not named) becomes no file, and any other error an
+unreadable index file. An audit takes seconds, so the scenarios of one layout share a cluster without overlap.
+The first two digits of their bookies' ids and the millions of their ledgers' ids differ. The scenario of
+ids at the layout's edges keeps its own ledger ids.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_LEDGER = -7
 
 @dataclass(frozen=True)
 class Case:
-    """A ledger of a scenario under the ids of the shared cluster."""
+    """A ledger of a scenario, with its ids in the shared cluster."""
 
     scenario: str
     ledger: int
@@ -38,7 +38,7 @@ class Case:
 
     @property
     def exact(self) -> str | None:
-        """The server's verdict with exact look-ups: None where it could not read the metadata."""
+        """Return the server's verdict with exact look-ups, or None where it could not read the metadata."""
         exact = self.verdicts.get("exact")
         answer = self.verdicts["stock"] if exact == "as stock" else exact
         return str(answer["verdict"]) if answer else None
@@ -79,7 +79,7 @@ def _own_bookie(bookie: str, number: int) -> str:
 
 
 def build(scenarios: list[dict[str, Any]], layout: str) -> Cluster:
-    """One cluster of all scenarios with this layout."""
+    """Return one cluster of all scenarios with this layout."""
     cluster = Cluster(layout)
     for number, scenario in enumerate(scenarios):
         if scenario["layout"] == layout:

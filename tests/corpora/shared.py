@@ -1,7 +1,7 @@
-"""What all processes of one run of the tests share: corpora laid out, and finished audits of them.
+"""Resources that all processes of one test run share: unpacked corpora, and finished audits of them.
 
-Each is made once, by the process that wants it first; who comes meanwhile waits for it. They are there to be
-read: a test that changes one takes a copy, or lays out a corpus of its own.
+The first process that needs a resource makes it, and the others wait for it. Tests only read them: a test
+that changes one takes a copy, or unpacks a corpus of its own.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ SOURCES: dict[str, tuple[str, Callable[[Corpus], str]]] = {
 
 
 def shared_root(factory: pytest.TempPathFactory) -> Path:
-    """A directory that the processes of this run have in common."""
+    """Return a directory that the processes of this run share."""
     base = factory.getbasetemp()
     return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
 
 
 def make_once(root: Path, name: str, make: Callable[[Path], object]) -> Path:
-    """The directory of this name below ``root``; ``make`` fills it, where no process has yet."""
+    """Return the directory of this name below ``root``; ``make`` fills it, if no process has yet."""
     place, done_mark = root / name, root / f"{name}.whole"
     root.mkdir(exist_ok=True)
     with (root / f"{name}.lock").open("a") as lock:
@@ -55,7 +55,7 @@ def make_once(root: Path, name: str, make: Callable[[Path], object]) -> Path:
 
 
 class Corpora:
-    """The corpora by name, each as it is."""
+    """The unmodified corpora, by name."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -79,9 +79,9 @@ class Runs:
         return FinishedRun(open_run(place / "run").report, place / "run")
 
     def with_tables(self, name: str, otherwise: Callable[[], Path]) -> RunWithTables:
-        """An audit with its tables, which only the process has that made it.
+        """Return an audit with its tables, which only the process that made the audit has.
 
-        If another one has made it, it is made once more, in the directory that ``otherwise`` gives.
+        If another process made the audit, repeat it in the directory that ``otherwise`` returns.
         """
         self.get(name)
         if name not in self._runs_with_tables:

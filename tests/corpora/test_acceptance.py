@@ -1,4 +1,4 @@
-"""A loss that somebody accepts, from the first audit to the deletion of its ledger."""
+"""A loss that an operator accepts, from the first audit to the deletion of its ledger."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOSSY_LEDGER = 4
 
 
 def cluster(missing_entries: tuple[int, ...], deleted: bool = False) -> Cluster:
-    """Three bookies and ten ledgers; one has lost these entries, or is deleted."""
+    """Return three bookies and ten ledgers; one ledger has lost ``missing_entries``, or is deleted."""
     new_cluster = Cluster()
     for bookie in (A, B, C):
         new_cluster.bookie(bookie)
@@ -40,7 +40,7 @@ def cluster(missing_entries: tuple[int, ...], deleted: bool = False) -> Cluster:
 def nights(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, tuple[Result, FinishedRun]]:
-    """Audits of the cluster, one after the other."""
+    """Return successive audits of the cluster, by name."""
     home = tmp_path_factory.mktemp("acceptance")
     first_root, larger_root, deleted_root = (
         cluster(*arguments).write(home / name)

@@ -38,7 +38,7 @@ UNUSUAL = {
 
 @pytest.fixture
 def application(spark: SparkSession, runs: Runs) -> Iterator[SparkSession]:
-    """The session of this process, with unusual settings that the audit to compare with did not have."""
+    """Yield the session of this process, with unusual settings that the reference audit did not have."""
     runs.get(CORPUS)
     session = running_session()
     assert session is not None
@@ -59,7 +59,7 @@ def root_level(session: SparkSession) -> str:
 
 
 def state(session: SparkSession) -> Settings:
-    """What an audit could change of a session: settings, views, log level, and who makes frames of RDDs."""
+    """Return what an audit could change: settings, views, log level, and the session of RDD frames."""
     rows = session.sparkContext.parallelize([(1,)]).toDF(["number"])
     return {
         "settings": {row["key"]: row["value"] for row in session.sql("SET").collect()},
@@ -71,7 +71,7 @@ def state(session: SparkSession) -> Settings:
 
 
 def states_while(session: SparkSession, work: Callable[[], object]) -> tuple[Any, list[Settings]]:
-    """Do some work in a second thread, and look at the session again and again until it is done."""
+    """Run ``work`` in a second thread; return its result and the session's states until it ended."""
     with ThreadPoolExecutor(1) as pool:
         result: Future[Any] = pool.submit(work)
         states = []

@@ -1,4 +1,4 @@
-"""The table that a check is of: without its rows there is nothing to find, so that nobody asks."""
+"""The table that a check queries: without its rows the check finds nothing, so the audit skips the query."""
 
 from __future__ import annotations
 

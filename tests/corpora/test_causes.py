@@ -1,4 +1,4 @@
-"""Causes of real clusters' findings: those that the faults which were planted make, and no others."""
+"""Causes of real clusters' findings: those of the planted faults, and no others."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def report_of(audited: FinishedRun) -> Report:
 
 
 def planted(corpus: Corpus) -> set[tuple[str, tuple[str, ...]]]:
-    """The causes that a corpus's list of faults says there are, and that are certain.
+    """Return the certain causes according to a corpus's list of faults.
 
-    A bookie that was renamed is only suspected where its disks are swapped: neither id is a cause then.
+    A renamed bookie is only suspected where its disks are swapped: neither id is a cause then.
     """
     causes: set[tuple[str, tuple[str, ...]]] = set()
     for fault in corpus.oracle["faults"]:

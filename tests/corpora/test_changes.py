@@ -1,4 +1,4 @@
-"""A live cluster that changes while it is audited: between the first look at its metadata and the second."""
+"""A live cluster that changes during its audit, between the first and the second scan of its metadata."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMPLETE_LEDGER = PlainLedger("CLOSED", 3, 3, 2, 9, ((0, (A, B, C)),))
 
 
 class ChangeBetweenScans(SilentProgress):
-    """Does something when the second scan is about to begin."""
+    """A progress display that changes the cluster just before the second scan."""
 
     def __init__(self, hosts: str) -> None:
         self.hosts = hosts

@@ -1,4 +1,4 @@
-"""Audits without all checks: not run is never clean, and what a check could forbid is refused."""
+"""Audits without some checks: a skipped check is never clean, and actions it could forbid are refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLASSES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """A cluster with a lost entry, one that lacks a copy, and a ledger that has been open for 40 days."""
+    """Write a cluster with a lost entry, a ledger that lacks a copy, and one open for 40 days."""
     place = tmp_path_factory.mktemp("choice")
     cluster = Cluster()
     for name in (A, B, C):
@@ -56,14 +56,14 @@ def run(spark: SparkSession, sources: tuple[str, Path], tmp_path: Path) -> Any:
 def audited_once(
     spark: SparkSession, sources: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The audit with all checks and constants as they are."""
+    """Return the audit with all checks and unmodified constants."""
     metadata, bookies = sources
     return audit(spark, metadata, bookies, tmp_path_factory.mktemp("once") / "a").out
 
 
 @pytest.fixture
 def whole(audited_once: Path, tmp_path: Path) -> FinishedRun:
-    """That audit as ``a``, the run before those of a test."""
+    """Return that audit as run ``a``, the run before those of a test."""
     out = Path(shutil.copytree(audited_once, tmp_path / "a"))
     return FinishedRun(open_run(out).report, out)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def collect_each_bookie(corpus: Corpus, root: Path) -> Path:
-    """One collection a bookie, as each would make its own."""
+    """Write one collection per bookie, as each bookie would make its own."""
     for bookie in sorted(corpus.bookies.iterdir()):
         host_directory = root / "hosts" / bookie.name
         host_directory.mkdir(parents=True)
@@ -31,21 +31,21 @@ def collect_each_bookie(corpus: Corpus, root: Path) -> Path:
 
 
 def _without_paths(rows: list[Row]) -> list[Row]:
-    """Findings but for where the disks lay, which is another place for each way."""
+    """Return findings without evidence and message, in which disk paths differ between the ways."""
     return [{**row, "evidence": None, "message": None} for row in rows]
 
 
 def _by_ledger(rows: list[Row]) -> list[Row]:
-    """The rows of verdicts, which lie in any order."""
+    """Return the rows of verdicts, which have no fixed order, sorted by ledger."""
     return sorted(rows, key=lambda row: (row["scope_id"], row["ledger_id"]))
 
 
 def assert_equal_to_disks(
     collected: FinishedRun, audited: FinishedRun, but: Collection[str] = (), ledgers: Collection[int] = ()
 ) -> None:
-    """What was found in collections is what was found on the disks.
+    """Assert that an audit of collections has the results of the audit of the disks.
 
-    ``but`` for findings of these checks, and for what is said of these ``ledgers``, of scope 0.
+    ``but`` excludes findings of these checks, and ``ledgers`` all results for these ledgers of scope 0.
     """
     runs = (collected, audited)
     collected_rows, disk_rows = (
@@ -65,7 +65,7 @@ def assert_equal_to_disks(
 def test_collected_tables_give_the_findings_of_the_disks(
     name: str, runs: Runs, corpora: Corpora, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Of either kind of index one; flat-v1 with its entry logs: `tests.corpora.test_space`."""
+    """One corpus for each kind of index; `tests.corpora.test_space` covers flat-v1 with its entry logs."""
     corpus = corpora.get(name)
     collections = collect_each_bookie(corpus, tmp_path)
     collected = audit(spark, f"dump://{corpus.dump}", collections, tmp_path / "run")
@@ -75,7 +75,7 @@ def test_collected_tables_give_the_findings_of_the_disks(
 def test_damaged_collection_makes_its_bookie_unknown_and_adds_no_missing_copy(
     runs: Runs, corpora: Corpora, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Of dbledger-long, in which disks of two bookies lie in each other's place."""
+    """The corpus is dbledger-long, in which two bookies have swapped disks."""
     audited, corpus = runs.get("dbledger-long"), corpora.get("dbledger-long")
     collections = collect_each_bookie(corpus, tmp_path)
     directories = sorted(collections.iterdir())

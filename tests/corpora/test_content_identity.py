@@ -1,4 +1,4 @@
-"""Swapped disks are found by their ledgers, where cookies say nothing of it."""
+"""Swapped disks: the audit finds them by their ledgers where cookies do not show the swap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ A, B = "bk-a.rack1", "bk-b.rack1"
 def test_swapped_disks_are_found_by_content_without_cookie_evidence(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    """Of one the disk's VERSION is that of the disk beside, so that the bookie starts; the other has none."""
+    """One disk has the VERSION of the disk beside it, so that the bookie starts; the other disk has none."""
     corpus = unpack("dbledger-long", tmp_path / "corpus")
     (corpus.bookies / A / "ledgers1/current/VERSION").unlink()
     disks = corpus.bookies / B

@@ -1,4 +1,4 @@
-"""Dumps that are cut: nothing is confirmed of them that is not so of the whole."""
+"""Cut dumps: an audit of one confirms nothing that the audit of the whole dump does not confirm."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTE = "the dump may be cut"
 
 
 class AuditOutput(NamedTuple):
-    """An audit's findings by fingerprint, its report, and what ``explain run`` says of it."""
+    """An audit's findings by fingerprint, its report, and the output of ``explain run``."""
 
     findings: dict[str, Row]
     report: dict[str, Any]
@@ -51,7 +51,7 @@ def lines(corpus: Corpus) -> list[str]:
 def audit_lines(
     corpus: Corpus, dump: Path, text: list[str], torn: int = 0, packed: str | None = None
 ) -> AuditOutput:
-    """Of a dump with these lines, the last ``torn`` bytes of it left out, packed as ``packed`` says."""
+    """Audit a dump of these lines, without its last ``torn`` bytes, compressed with codec ``packed``."""
     dump_bytes = "".join(f"{line}\n" for line in text).encode()
     dump_bytes = dump_bytes[: len(dump_bytes) - torn]
     dump.write_bytes(pa.Codec(packed).compress(dump_bytes, asbytes=True) if packed else dump_bytes)
@@ -71,13 +71,13 @@ def read_output(out: str, screen: str) -> AuditOutput:
 
 @pytest.fixture(scope="module")
 def whole(runs: Runs) -> AuditOutput:
-    """The corpus as it is: its dump does not say how it ends, and is taken for whole."""
+    """Return the unmodified corpus: its dump has no end line, and the audit takes it as whole."""
     out = str(runs.get("flat-v1").out)
     return read_output(out, CliRunner().invoke(main, ["report", out]).stdout)
 
 
 def end_of(text: list[str], beginning: str) -> int:
-    """How many lines there are up to the last whose path begins so."""
+    """Return the number of lines up to the last one whose path starts with ``beginning``."""
     return max(
         number for number, line in enumerate(text, 1) if json.loads(line)["path"].startswith(beginning)
     )
@@ -86,7 +86,7 @@ def end_of(text: list[str], beginning: str) -> int:
 def test_dump_frame_changes_no_finding_and_removes_the_cut_notice(
     corpus: Corpus, whole: AuditOutput, work: Path
 ) -> None:
-    """A packed dump is read alike."""
+    """The dump is also compressed, and reads the same."""
     text = lines(corpus)
     end = json.dumps({"end": {"nodes": len(text)}})
     framed = audit_lines(corpus, work / "framed", [BEGIN, *text, end], packed="zstd")
@@ -100,7 +100,7 @@ def test_dump_frame_changes_no_finding_and_removes_the_cut_notice(
 def test_cut_framed_dump_confirms_nothing_beyond_the_full_dump(
     corpus: Corpus, whole: AuditOutput, work: Path
 ) -> None:
-    """The last line but one is gone, too; of a cut anywhere: `tests.sources.metadata.dump.test_frame`."""
+    """The last line but one is gone, too; a cut anywhere: `tests.sources.metadata.dump.test_frame`."""
     cut = audit_lines(corpus, work / "framed-cut", [BEGIN, *lines(corpus)[:-1]])
     assert cut.confirmed() <= whole.confirmed()
     assert cut.report["run"]["in_doubt"]["ids"] is None
@@ -135,7 +135,7 @@ def test_dump_cut_before_or_among_the_bookies_confirms_nothing_beyond_the_full_d
 
 
 def _no_bookie_is_a_ghost(cut: AuditOutput) -> None:
-    """Of a dump with neither registrations nor cookies nothing is said of bookies, and why is said."""
+    """Assert that a dump with no registrations or cookies gives no bookie findings, and says why."""
     identity = {"ghost-bookie", "bookie-down", "cookie-missing", "cookie-unused", "on-unregistered-bookie"}
     assert not identity & cut.report["counts"].keys()
     reason = "the dump has no LAYOUT and no available and no cookies; it may be cut off"

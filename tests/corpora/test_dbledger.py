@@ -1,4 +1,4 @@
-"""DbLedgerStorage's indexes, read plainly: what a Java scan of the databases found; two swapped disks."""
+"""DbLedgerStorage's indexes, read plainly: equal to a Java scan of the databases; two swapped disks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_plain_reader_matches_the_java_scan(dbledger: Corpus) -> None:
 def test_reading_swapped_disks_by_place_makes_healthy_ledgers_unhealthy(
     dbledger: Corpus, tmp_path: Path
 ) -> None:
-    """What is missing on the two was made so besides; had the data gone by place, most would look lost."""
+    """The two disks' missing entries are other planted faults; read by place, most data would look lost."""
     world = dbledger.world()
     at_place = unpack("dbledger-long", tmp_path / "at-place")
     for bookie in SWAPPED:

@@ -1,8 +1,8 @@
-"""A cluster on etcd: what its Java code, a brute force over single entries and the list of its faults say.
+"""A cluster on etcd: the audit agrees with its Java code, a brute force over entries, and the fault list.
 
-It is read from a running etcd, from the snapshot that etcdctl saved, and from a dump, with equal findings.
-etcd keeps neither times nor marks, so nothing may rest on them. The server's own checks do not run there: the
-brute force stands for them.
+The audit reads a running etcd, the snapshot that etcdctl saved, and a dump, with equal findings. etcd keeps
+neither times nor marks, so no result may depend on them. The server's own checks do not run there: the brute
+force replaces them.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def test_orphans_equal_the_deletions_of_each_collector(corpus: Corpus, audited: 
 def test_collector_forecast_matches_the_collectors_of_the_server(
     corpus: Corpus, audited: FinishedRun
 ) -> None:
-    """The driver's listing ends before the id 2^63 - 1; these bookies' storage does not count it either."""
+    """The driver's listing ends before the id 2^63 - 1; these bookies' storage omits that id too."""
     actual: dict[str, list[int]] = {bookie: [] for bookie in corpus.oracle["garbageCollector"]}
     for row in audited.table("gc_foresight"):
         assert (row["action"], row["cause"], row["verdict"]) == ("delete", "not-listed", "right")

@@ -1,4 +1,4 @@
-"""The whole command, from its flags to its exit code: 0, 3, 1 and 5 are earned, not assumed."""
+"""The whole command, from its flags to its exit code: audits end with 0, 3, 1 and 5."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def bkaudit(root: Path, out: str, *flags: str) -> Result:
-    """The command in this process: it takes the session that the tests have."""
+    """Run the command in this process, with the Spark session of the tests."""
     sources = ["--metadata", f"dump://{root}/metadata.jsonl", "--bookies", str(root / "bookies")]
     return CliRunner().invoke(main, ["audit", *sources, "--out", str(root / out), *flags])
 
@@ -38,7 +38,7 @@ def cluster(broken: int = 0) -> Cluster:
 
 
 class Night(NamedTuple):
-    """What one audit ended with, and its run."""
+    """The result of one audit's command, and its run."""
 
     ended: Result
     run: FinishedRun
@@ -46,7 +46,7 @@ class Night(NamedTuple):
 
 @pytest.fixture(scope="module")
 def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Night]:
-    """One cluster: clean, with a directory gone, with that accepted, and with a copy lost besides."""
+    """Return audits of a cluster: clean, without a directory, with that accepted, and with a lost copy."""
     root = cluster().write(tmp_path_factory.mktemp("nights"))
     bookies = root / "bookies"
     accepted = root / "accepted.toml"

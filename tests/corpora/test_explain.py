@@ -1,4 +1,4 @@
-"""Ledgers and bookies of a real run, told to a person."""
+"""Explanations of a real run's ledgers and bookies, as a person reads them."""
 
 from __future__ import annotations
 

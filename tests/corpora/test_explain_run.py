@@ -1,4 +1,4 @@
-"""A real run, told to whoever has to act on it."""
+"""The explanation of a real run for the operator who has to act on it."""
 
 from __future__ import annotations
 

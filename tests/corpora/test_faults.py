@@ -1,4 +1,4 @@
-"""Every fault of the corpora is found as it should be, and nothing else is found."""
+"""The audit finds every fault of the corpora as expected, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What audits of real clusters' data found, in every form: each has all of it, and follows its schema."""
+"""Findings of real clusters' data in every output form: each form is complete and follows its schema."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCHEMAS = Path(__file__).parents[2] / "schemas"
 
 @pytest.fixture(scope="module")
 def forms(audited: FinishedRun, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The file of each form."""
+    """Return the file of each form."""
     where = tmp_path_factory.mktemp("forms")
     file_by_form = {name: where / f"report.{form.ending}" for name, form in FORMS.items()}
     options = [option for name, file in file_by_form.items() for option in ("--format", f"{name}={file}")]

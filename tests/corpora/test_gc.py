@@ -1,4 +1,4 @@
-"""What each bookie's collector would delete, held to what the server's own classes deleted of the corpora."""
+"""The deletions forecast for each bookie's collector, compared with those of the server's own classes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def oracle_deletions(corpus: Corpus, run_name: str) -> LedgersByBookie:
 
 
 def foresight_with(audit_run: RunWithTables, **settings: bool) -> list[dict[str, object]]:
-    """The table as collectors with other settings make it."""
+    """Return the garbage collection forecast for collectors with other settings."""
     tables = audit_run.tables
     collector = CollectorInputs(
         CollectorSettings(**settings),  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A cluster in which bookies were renamed, and one in which everything only looks like it: both are one."""
+"""One cluster with renamed bookies, and with bookies that only look renamed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ A, B, C, D = (f"{name}.example:3181" for name in "abcd")
 
 @dataclass
 class Identities:
-    """The cluster as it grows, and what its audit should say of ids that are gone."""
+    """A cluster under construction, and the audit results expected for ids that are gone."""
 
     cluster: Cluster = field(default_factory=Cluster)
     aliases: dict[str, tuple[str, str]] = field(default_factory=dict)  # old id: the new one, how sure
@@ -31,7 +31,7 @@ class Identities:
     ledgers: int = 0
 
     def bookie(self, bookie: str, host: str, port: int, disks: str | None = None) -> str:
-        """A bookie that answers there; ``disks``: what its cookies call its directories."""
+        """Add a bookie that answers at this address; ``disks``: the directory name in its cookies."""
         name = disks or bookie.replace(":", "_")
         cookie = cookie_bytes(bookie, name, ["ledgers0"], self.cluster.instance)
         on_disk = {"journal": cookie, "ledgers0": cookie}
@@ -42,14 +42,14 @@ class Identities:
         return bookie
 
     def add_down_bookie(self, bookie: str, disks: str | None = None) -> str:
-        """A bookie with a cookie, and nothing else."""
+        """Add a bookie with a cookie, and nothing else."""
         cookie = cookie_bytes(bookie, disks or bookie.replace(":", "_"), ["ledgers0"], self.cluster.instance)
         return self.cluster.bookie(bookie, cookie=cookie, registered=None, disk=False)
 
     def add_ledgers(
         self, bookie: str, number: int, *, on: str | None = None, other_members: Sequence[str] = (A, B)
     ) -> None:
-        """So many ledgers that name it; its copies lie on the disks of ``on``."""
+        """Add ``number`` ledgers that name the bookie; its copies are on the disks of ``on``."""
         for _ in range(number):
             self.ledgers += 1
             ledger = self.cluster.ledger(self.ledgers, {0: [bookie, *other_members]}, (2, 2), 29)
@@ -58,7 +58,7 @@ class Identities:
 
 
 def renamed(world: Identities) -> None:
-    """Under an id of its own now, at its old address and on its old disks."""
+    """Add a bookie that now has an id of its own, at its old address and on its old disks."""
     old = world.add_down_bookie("10.1.0.1:3181", "disks-1")
     new = world.bookie("bk-1", "10.1.0.1", 3181, "disks-1")
     world.add_ledgers(old, 6, on=new)
@@ -67,7 +67,7 @@ def renamed(world: Identities) -> None:
 
 
 def renamed_elsewhere(world: Identities) -> None:
-    """A container with a new name, on another machine; only its ledgers know it."""
+    """Add a container with a new name, on another machine; only its ledgers identify it."""
     new = world.bookie("pod-c3d4:3181", "pod-c3d4", 3181)
     world.add_ledgers("pod-a1b2:3181", 6, on=new)
     world.aliases["pod-a1b2:3181"] = new, "confirmed"
@@ -75,7 +75,7 @@ def renamed_elsewhere(world: Identities) -> None:
 
 
 def in_small_letters(world: Identities) -> None:
-    """Its host's name is spelled in another way; one ledger is too few to be sure."""
+    """Add a bookie whose host name is now in small letters; one ledger is too few to be sure."""
     new = world.bookie("bk3.example:3181", "10.1.0.3", 3181)
     world.add_ledgers("BK3.example:3181", 1, on=new)
     world.aliases["BK3.example:3181"] = new, "suspect"
@@ -83,46 +83,46 @@ def in_small_letters(world: Identities) -> None:
 
 
 def set_up_anew(world: Identities) -> None:
-    """The machine of a dead bookie got a new one, with the same address and the same empty directories."""
+    """Add a new bookie on the machine of a dead one, with the same address and the same empty directories."""
     world.add_ledgers(world.add_down_bookie("10.1.0.4:3181", "disks-4"), 2)
     world.bookie("bk-4", "10.1.0.4", 3181, "disks-4")
 
 
 def on_one_host(world: Identities) -> None:
-    """One of three bookies of a machine is down."""
+    """Add three bookies on one machine, one of which is down."""
     for port in (3182, 3183):
         world.bookie(f"host5.example:{port}", "10.1.0.5", port)
     world.add_ledgers(world.add_down_bookie("host5.example:3181"), 2)
 
 
 def behind_one_address(world: Identities) -> None:
-    """Three bookies behind a proxy, which was a bookie's address once."""
+    """Add three bookies behind a proxy with an address that was a bookie's once."""
     for name in ("nat-a", "nat-b", "nat-c"):
         world.bookie(name, "10.1.0.6", 3181)
     world.add_ledgers(world.add_down_bookie("10.1.0.6:3181"), 2)
 
 
 def in_two_namespaces(world: Identities) -> None:
-    """Pods of one name; one is down, and its short name is both's."""
+    """Add pods with one name in two namespaces; one is down, and both have the same short name."""
     world.bookie("bookie-0.bk.ns1.svc:3181", "10.1.0.7", 3181)
     world.add_ledgers(world.add_down_bookie("bookie-0.bk.ns2.svc:3181"), 2)
     world.add_ledgers("bookie-0:3181", 2)
 
 
 def in_containers(world: Identities) -> None:
-    """Everyone calls himself localhost."""
+    """Add containers that all have the host name localhost."""
     world.bookie("box-1", "localhost", 3181)
     world.add_ledgers("localhost:3181", 2)
 
 
 def address_given_away(world: Identities) -> None:
-    """A living bookie moved to the address of a dead one, with which it had written many ledgers."""
+    """Add a live bookie that moved to a dead bookie's address; the two had written many ledgers together."""
     world.bookie("bk-8", "10.1.0.8", 3181)
     world.add_ledgers("10.1.0.8:3181", 3, other_members=("bk-8", A))
 
 
 def back_from_the_dead(world: Identities) -> None:
-    """Its ledgers were given to another, which is gone now and had more: no rename, and the same danger."""
+    """Add a bookie whose ledgers went to another, now gone, with more ledgers: no rename, the same danger."""
     returned_id = world.bookie("back.example:3181", "10.1.0.9", 3181)
     successor = world.add_down_bookie("successor.example:3181")
     world.add_ledgers(successor, 5, on=returned_id)
@@ -131,9 +131,9 @@ def back_from_the_dead(world: Identities) -> None:
 
 
 def decommissioned(world: Identities) -> None:
-    """Its ledgers were copied, its cookie is gone, and its machine came back under another id.
+    """Add a bookie with copied ledgers and no cookie; its machine came back under another id.
 
-    A mark still names it, so that it is known, and an id of the new bookie as far as anybody can tell.
+    A mark still names the old id, so the audit knows it. It looks like an id of the new bookie.
     """
     world.bookie("bk-10", "10.1.0.10", 3181)
     world.cluster.mark(1, "10.1.0.10:3181")

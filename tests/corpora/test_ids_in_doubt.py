@@ -1,4 +1,4 @@
-"""What leaves ids unknown, as an operator sees it: no orphan is dropped, and the first screen says why."""
+"""Unknown ledger ids as an operator sees them: no orphan is dropped, and the first screen says why."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CORPORA = ("interleaved-hier", "flat-v1")
 
 
 def with_lines(corpus: Corpus, path: Path, add: list[Line]) -> Path:
-    """The corpus's dump with more znodes."""
+    """Write the corpus's dump with more znodes."""
     lines = [json.loads(line) for line in corpus.dump.read_text().splitlines()]
     path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, *add]))
     return path
@@ -38,7 +38,7 @@ def znode(path: str, data: str = "") -> Line:
 
 
 def audited(corpus: Corpus, dump: Path) -> tuple[str, dict[str, Any], dict[tuple[str, str], Line]]:
-    """First screen, report, and orphans by ledger and bookie, of an audit of a damaged dump."""
+    """Audit a damaged dump; return the first screen, the report, and orphans by ledger and bookie."""
     out = dump.with_name(f"run-{dump.stem}")
     sources = ["--metadata", f"dump://{dump}", "--bookies", str(corpus.bookies), "--out", str(out)]
     ran = CliRunner().invoke(main, ["audit", *sources])
@@ -47,7 +47,7 @@ def audited(corpus: Corpus, dump: Path) -> tuple[str, dict[str, Any], dict[tuple
 
 
 def read_run(out: Path, screen: str) -> tuple[str, dict[str, Any], dict[tuple[str, str], Line]]:
-    """The same of a run that is there."""
+    """Return the same three values for an existing run."""
     lines = CliRunner().invoke(main, ["report", str(out), "--format", "jsonl"]).stdout.splitlines()
     rows = [json.loads(line) for line in lines]
     orphans = {(row["ledger_id"], row["bookie_id"]): row for row in rows if row["id"] == "orphan-ledger"}
@@ -64,7 +64,7 @@ def confidences(orphans: dict[tuple[str, str], Line]) -> dict[tuple[str, str], s
 
 
 class Misnamed(NamedTuple):
-    """Of flat-v1 with a name that no ledger can have, one out of its place, and an unreadable record."""
+    """An audit of flat-v1 with a name that no ledger can have, and a misplaced and an unreadable record."""
 
     screen: str
     report: dict[str, Any]
@@ -76,7 +76,7 @@ class Misnamed(NamedTuple):
 
 @pytest.fixture(scope="module")
 def whole(runs: Runs) -> Orphans:
-    """The orphans of the corpora as they are."""
+    """Return the orphans of the unmodified corpora."""
     orphans = {}
     for name in CORPORA:
         out = runs.get(name).out
@@ -145,7 +145,7 @@ def test_a_record_that_cannot_be_read_puts_all_ids_below_it_in_doubt(
 def test_wrong_layout_znode_makes_every_orphan_suspect(
     corpora: Corpora, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """All ledgers but the few that are beyond 31 bits lie in the short tree."""
+    """The short tree has all ledgers except the few with ids beyond 31 bits."""
     corpus = corpora.get("interleaved-hier")
     lines = [json.loads(line) for line in corpus.dump.read_text().splitlines()]
     [layout] = [line for line in lines if line["path"] == "/ledgers/LAYOUT"]

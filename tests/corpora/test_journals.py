@@ -1,4 +1,4 @@
-"""What bookies have in their journals only, by their files: killed ones, and a mark that was written late."""
+"""Entries that only the journals have, from the bookies' files: killed bookies, and a late journal mark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LATE = 4_000_000_000  # s, after any time in the corpus
 
 @pytest.fixture
 def idle(tmp_path: Path) -> Path:
-    """Three real bookies (4.17.2, Interleaved) that were killed while idle; files keep their times."""
+    """Unpack three real bookies (4.17.2, Interleaved) that were killed while idle, with their file times."""
     with tarfile.open(IDLE) as archive:
         archive.extractall(tmp_path, filter="data")
     return tmp_path / "idle-interleaved"
@@ -38,7 +38,7 @@ def audited(spark: SparkSession, root: Path, bookies: Path, out: Path, **options
 
 
 def entries_before_kill(root: Path) -> dict[tuple[int, str], frozenset[int]]:
-    """What a plain read found on each bookie, by ledger and bookie."""
+    """Return the entries that a plain read found, by ledger and bookie."""
     truth: dict[str, Any] = json.loads((root / "truth.json").read_text())
     entries_by_copy = {}
     for ledger, ledger_truth in truth.items():
@@ -76,7 +76,7 @@ def test_killed_bookies_whose_entries_are_all_in_their_journals_are_healthy(
 def test_late_mark_without_journal_leaves_losses_suspect_until_the_index_is_newer(
     spark: SparkSession, idle: Path, tmp_path: Path
 ) -> None:
-    """A flush of many seconds: lastMark is written when it ends, and points at where it began."""
+    """A flush takes many seconds: the bookie writes lastMark at its end, with the position of its start."""
     first_starts = {}
     for file in list(idle.rglob("*.txn")):
         place = file.parents[2]

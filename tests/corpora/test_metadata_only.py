@@ -1,4 +1,4 @@
-"""An audit without --bookies: what the metadata says and nothing else, with one word of what is unknown."""
+"""An audit without --bookies: it reports only metadata findings, and briefly states what is unknown."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def findings(out: Path) -> list[Line]:
 
 
 def grades_by_fingerprint(rows: list[Line]) -> dict[str, tuple[str, str, str]]:
-    """What does not depend on what was read of a bookie."""
+    """Return the columns of each finding that do not depend on the bookies' data."""
     return {row["fingerprint"]: (row["id"], row["severity"], row["confidence"]) for row in rows}
 
 

@@ -1,8 +1,8 @@
-"""What BookKeeper itself says of the corpora, a brute force over single entries, and the audit: all agree.
+"""BookKeeper's own answers for the corpora, a brute force over single entries, and the audit all agree.
 
-The server's replicas check is compared in its exact form (every entry looked up). It passes over marked
-ledgers, so for those of ``replicas-check-tests`` the brute force alone decides; the other corpora asked it
-again without the marks.
+The tests use the exact form of the server's replicas check (every entry looked up). The check skips marked
+ledgers, so only the brute force decides those of ``replicas-check-tests``. For the other corpora the check
+ran again without the marks.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def test_stock_server_check_differs_only_on_listed_ledgers_for_listed_reasons(co
 
 
 def test_unreadable_index_leaves_ledger_healthy_and_its_bookie_unknown(corpus: Corpus) -> None:
-    """Unknown here: never a loss, whatever the server made of them."""
+    """Copies in an unreadable index are unknown, never lost, whatever the server concluded."""
     world = corpus.world()
     for ledger, bookie in UNREADABLE[corpus.name]:
         verdict = judge(world, ledger)
@@ -183,7 +183,7 @@ def test_orphans_are_the_ledgers_that_the_collector_would_delete(
 def test_over_replicated_ledgers_are_extra_gc_deletions_or_not_closed(
     corpus: Corpus, audited: FinishedRun
 ) -> None:
-    """The collector leaves ledgers alone that are not closed; none of these is marked or locked."""
+    """The collector skips ledgers that are not closed; none of these ledgers is marked or locked."""
     world = corpus.world()
     copies = {(row["ledger_id"], row["bookie_id"]) for row in audited.findings_of("over-replicated-ledger")}
     server_deletions = {

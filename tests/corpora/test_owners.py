@@ -1,6 +1,6 @@
-"""Owners of the ledgers of a real Pulsar: the faults that were planted are found, all of them and no others.
+"""Owners of the ledgers of a real Pulsar: the audit finds all planted faults, and no others.
 
-Pulsar's own view, and what a check should say of each ledger, is the corpus's oracle.
+The corpus's oracle has Pulsar's own view, and the expected result for each ledger.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ GROUP BY ALL
 
 @pytest.fixture(scope="session")
 def owned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RunWithTables:
-    """The corpus, audited with no grace: all of it was made within two minutes."""
+    """Return an audit of the corpus without grace: all of it was made within two minutes."""
     root = tmp_path_factory.mktemp("pulsar")
     shutil.copytree(DATA / "zookeeper", root / "zookeeper")
     extract(DATA / "bookies.tar.gz", root)
@@ -86,7 +86,7 @@ def expected_faults() -> set[tuple[str, int | None, str | None]]:
 
 
 def owner_faults(rows: list[dict[str, Any]]) -> set[tuple[str, int | None, str | None]]:
-    """Findings about owners: id, ledger, and the path of one that is about none."""
+    """Return the findings about owners: id, ledger, and the path if there is no ledger."""
     return {
         (
             row["id"],
@@ -103,7 +103,7 @@ def test_owner_findings_are_exactly_the_planted_faults(owned: RunWithTables) -> 
 
 
 def test_audit_of_a_broker_is_complete_and_has_no_unexpected_check_ids(owned: RunWithTables) -> None:
-    """But for ledgers whose metadata was removed; names of its bookies stand for one machine's addresses."""
+    """Exceptions: ledgers whose metadata was removed, and bookie names for one machine's addresses."""
     ledger_lists = json.loads((DATA / "ledgers.json").read_text())
     assert {row["ledger_id"] for row in owned.table("ledgers")} - {None} == {*ledger_lists["with_metadata"]}
     assert {row["ledger_id"] for row in owned.findings_of("orphan-ledger")} <= {
@@ -174,7 +174,7 @@ def test_every_finding_about_an_owned_ledger_names_its_owner(owned: RunWithTable
 
 
 def test_log_with_owner_named_ledgers_is_neither_reclaimable_nor_pinned(owned: RunWithTables) -> None:
-    """Each bookie has one log, and in it bytes of ledgers whose metadata is gone and that an owner names."""
+    """Each bookie has one log, with bytes of ledgers whose metadata is gone and that an owner names."""
     holders = {row["bookie_id"] for row in owned.table("space") if row["class"] == "owner-named"}
     assert holders == {f"bookie-{number}.example:3181" for number in range(3)}
     assert owned.findings_of("entry-log-pinned") == []

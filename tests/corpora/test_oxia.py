@@ -52,7 +52,7 @@ CHECKS = {
 
 
 class StoreAudits(NamedTuple):
-    """The tree's audits in both stores, and how `compare` ended."""
+    """The tree's audits in both stores, and the exit code and differences of `compare`."""
 
     zookeeper: FinishedRun
     oxia: FinishedRun
@@ -76,7 +76,7 @@ def both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Store
 
 
 def tree() -> Cluster:
-    """The cluster of `tests.corpora.test_synthetic` without its many ledgers, and more of the store's own."""
+    """Return the cluster of `tests.corpora.test_synthetic` without its many ledgers, plus store nodes."""
     odd = Oddities()
     cluster = odd.cluster
     for bookie in BOOKIES:
@@ -97,7 +97,7 @@ def tree() -> Cluster:
 
 
 def comparable(audited: FinishedRun) -> list[Row]:
-    """All findings in their order, without what is a store's own."""
+    """Return all findings in order, without the values that differ between stores."""
     return [
         row
         | {

@@ -1,4 +1,4 @@
-"""An audit and where bookies stand: what it was told, what it wrote, and what a reader of the run gets."""
+"""An audit and the bookies' locations: its input, its output, and the results for a reader of the run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def audit(
 
 
 def with_bookies(corpus: Corpus, path: Path, value: bytes, **ledgers: bytes) -> Path:
-    """The corpus's dump with Pulsar's key, as a broker that shares the store writes it; and other ledgers."""
+    """Write the corpus's dump with other ledgers and Pulsar's key, as a broker that shares the store does."""
     numbers = dict.fromkeys(("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner"), 0)
     nodes = {"/bookies": value, **{f"/ledgers/{name}": data for name, data in ledgers.items()}}
     lines = [
@@ -59,7 +59,7 @@ def with_bookies(corpus: Corpus, path: Path, value: bytes, **ledgers: bytes) -> 
 
 
 def ledger_with_config(bookie: str) -> bytes:
-    """A ledger's metadata with a placement policy of its own."""
+    """Return the metadata of a ledger that has its own placement policy."""
     config = json.dumps((PULSAR / "isolated.json").read_text("utf-8"))
     return (
         "BookieMetadataFormatVersion\t2\nquorumSize: 1\nensembleSize: 1\nlength: 0\nstate: OPEN\n"

@@ -1,4 +1,4 @@
-"""A Pulsar cluster whose metadata lie in etcd at ZooKeeper's paths is what it was in ZooKeeper."""
+"""A Pulsar cluster with its metadata in etcd at ZooKeeper's paths is audited as in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_pulsar_etcd_store_and_owner_findings_match_zookeeper(spark: SparkSessio
 
 
 def dump(key_listing: dict[str, list[dict[str, str]]], folder: Path) -> Path:
-    """What etcdctl prints of all keys, as `conf/etcd_dump.py` makes a dump of it."""
+    """Write etcdctl's listing of all keys as a dump, like `conf/etcd_dump.py`."""
     records = [
         {
             "path": base64.b64decode(kv["key"]).decode(), "key": kv["key"], "data": kv.get("value", ""),

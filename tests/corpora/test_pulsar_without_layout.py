@@ -1,4 +1,4 @@
-"""Stores of Pulsar have no LAYOUT znode: nothing is in doubt for that, and no message names it."""
+"""Pulsar's stores have no LAYOUT znode: this makes nothing unconfirmed, and no message names it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATH = re.compile(r"(?<![\w:/.])/[\w/<>%.-]+")
 
 @dataclass(frozen=True)
 class Dump:
-    """A dump of a real Pulsar's store, in lines."""
+    """The dump of a real Pulsar's store, as lines."""
 
     file: Path
     lines: list[str]
@@ -46,7 +46,7 @@ class Dump:
         return self.write([line for line in self.lines if not line.startswith(places)])
 
     def damage(self, index: int) -> Dump:
-        """Write the file again with a record of which neither path nor value can be read."""
+        """Write the file again with a record whose path and value cannot be read."""
         return self.write([*self.lines[:index], self.lines[index][:20], *self.lines[index + 1 :]])
 
     def write(self, lines: list[str]) -> Dump:

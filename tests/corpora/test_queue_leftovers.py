@@ -1,4 +1,4 @@
-"""What is left in the replication queue, as every kind of ZooKeeper store shows it."""
+"""Leftovers in the replication queue, as every kind of ZooKeeper store shows them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EMPTY = {f"/ledgers/underreplication/ledgers/0000/0000/000f/{number:04x}" for nu
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Four marked ledgers, of which one has no entry, two locks, and directories without a mark."""
+    """Yield stores of four marked ledgers (one without entries), two locks, and unmarked directories."""
     cluster = Cluster()
     for bookie in (A, B):
         cluster.bookie(bookie)

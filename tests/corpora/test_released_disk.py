@@ -1,4 +1,4 @@
-"""A disk that is gone, before and after its ledgers were copied to other bookies."""
+"""A missing disk, before and after its ledgers were copied to other bookies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ A, B, C, D = (f"bk{letter}.example:3181" for letter in "abcd")
 
 
 def cluster(member: str, missing: dict[str, list[int]] | None = None) -> Cluster:
-    """Four bookies, one of which may have been replaced by another in all ledgers."""
+    """Return four bookies; another bookie may have replaced one of them in all ledgers."""
     new_cluster = Cluster(ledger_dirs=("ledgers0", "ledgers1"))
     for bookie in (A, B, C, D):
         new_cluster.bookie(bookie)

@@ -1,4 +1,4 @@
-"""The published tables are those that a run lands, column by column."""
+"""The published tables equal those that a run writes, column by column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scenarios of BookKeeper's replicas check, as clusters on disk, audited a layout at a time."""
+"""The scenarios of BookKeeper's replicas check, as clusters on disk, one audit per layout."""
 
 from __future__ import annotations
 

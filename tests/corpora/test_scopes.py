@@ -1,8 +1,8 @@
 """Ledgers of several scopes in one cluster: the faults of each are found as if the others were not there.
 
-The same faults are made three times: in scope 0 of one cluster, the twin, and in two scopes of a second,
-mixed one. There every id that has a fault in one scope is that of a healthy ledger in all others, and the
-faults of one scope have negative ids. So a join that took two ledgers of one id for the same would show.
+The same faults exist three times: in scope 0 of the twin cluster, and in two of the mixed cluster.
+In the mixed one, every id with a fault in one scope belongs to a healthy ledger in all others. The faults of
+one scope have negative ids. So the tests fail if a join confuses two ledgers of one id.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AFTER_ANY_READING = "2200-01-01T00:00:00Z"
 
 
 def faults(cluster: Cluster, ledger_of: Callable[[int], Ledger]) -> None:
-    """One ledger of each kind; ``ledger_of`` says which ledger a number is."""
+    """Add one ledger of each kind; ``ledger_of`` returns the ledger of a number."""
     three, two = {0: [A, B, C]}, {0: [A, B, C], 10: [A, B, D]}
     cluster.ledger(ledger_of(1), three, (3, 2), 9)
     cluster.ledger(ledger_of(2), three, (3, 2), 9, without={B: [4]})
@@ -53,14 +53,14 @@ def faults(cluster: Cluster, ledger_of: Callable[[int], Ledger]) -> None:
 
 
 def spoiled_files(cluster: Cluster, ledger_of: Callable[[int], Ledger]) -> None:
-    """What index files can suffer besides."""
+    """Add the faults that only index files can have."""
     for number, data in ((12, b"spoiled"), (13, index_bytes(range(10))[:1029])):
         cluster.ledger(ledger_of(number), {0: [A, B, C]}, (3, 2), 9)
         cluster.index(ledger_of(number), C, data)
 
 
 def misled_rows(cluster: Cluster, ledger_of: Callable[[int], Ledger]) -> None:
-    """What DbLedgerStorage can: a ledger in a directory in which its bookie does not look for it."""
+    """Add a fault of DbLedgerStorage: ledgers in a directory in which their bookie does not look."""
     for number in (12, 13):
         cluster.ledger(ledger_of(number), {0: [A, B, C]}, (3, 2), 9)
         cluster.misled.add((ledger_of(number), C))
@@ -70,7 +70,7 @@ Fault = Callable[[Cluster, Callable[[int], Ledger]], None]
 
 
 def clusters(*fault_makers: Fault) -> tuple[Cluster, Cluster]:
-    """The twin, and the mixed cluster."""
+    """Return the twin and the mixed cluster."""
     twin, mixed = base_cluster(), base_cluster()
     for fault in fault_makers:
         fault(twin, lambda number: number)
@@ -122,7 +122,7 @@ def scope_findings(run: FinishedRun, scope: int, sign: int = 1) -> list[Scopeles
 
 
 class Pair(NamedTuple):
-    """The runs over both clusters, and the mixed one's metadata, wherever it is."""
+    """The runs over both clusters, and the mixed cluster's metadata in each store."""
 
     twin: FinishedRun
     mixed: FinishedRun
@@ -132,7 +132,7 @@ class Pair(NamedTuple):
 
 @pytest.fixture(scope="module")
 def in_files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """ZooKeeper's dump, and index files. Ledger 5 of scope 0 is locked: a copy of it may be in flight."""
+    """Audit ZooKeeper's dump and index files. Ledger 5 of scope 0 is locked: a copy may be in progress."""
     twin, mixed = clusters(faults, spoiled_files)
     mixed.lock(5)
     runs = []
@@ -144,7 +144,7 @@ def in_files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="module")
 def in_databases(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """etcd and RocksDB: the twin saved and on its disks, the mixed one running and in collected tables."""
+    """Yield audits on etcd and RocksDB: the twin saved and on disks, the mixed one live and collected."""
     twin, mixed = clusters(faults, misled_rows)
     work = tmp_path_factory.mktemp("databases")
     collect([str(on_disk(mixed, work / "mixed", "rocksdb"))], str(work / "collected"))
@@ -198,7 +198,7 @@ def test_each_scope_has_the_findings_of_its_twin_in_scope_0(
 
 
 def extra(run: FinishedRun, scope: int, sign: int = 1) -> dict[tuple[str, int, str], frozenset[int]]:
-    """What bookies hold besides, of the ledgers of a scope: by column of judged, ledger and bookie."""
+    """Return the extra entries of a scope's ledgers on bookies, by column of judged, ledger and bookie."""
     return {
         (column, sign * row["ledger_id"], replica["bookie_id"]): entries(replica["groups"])
         for row in run.table("judged")

@@ -1,4 +1,4 @@
-"""What processes of tests share is made by one of them, and never seen half made."""
+"""Resources that test processes share: one process makes each, and no process sees one half made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bkaudit simulate`` of real audits: every bookie and every pair of them, against entry by entry."""
+"""``bkaudit simulate`` of real audits: every bookie and every pair, compared with a count by entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audits against an earlier run: the findings of a full one, and a word on what was not read again."""
+"""Audits against an earlier run: the findings of a full audit, and a notice about data not read again."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _drop_bookkeeping(row: Row) -> Row:
 
 
 def assert_same(first: FinishedRun, second: FinishedRun) -> None:
-    """Findings, what is said of the cluster, and the tables that findings are made from."""
+    """Assert equal findings, equal cluster results, and equal tables that findings are made from."""
     assert first.findings() == second.findings()
     assert (first.report.verdict, first.report.counts) == (second.report.verdict, second.report.counts)
     assert (first.report.coverage, first.report.findings) == (second.report.coverage, second.report.findings)
@@ -109,7 +109,7 @@ def test_audit_since_an_earlier_run_equals_a_full_run(runs: Runs) -> None:
 
 
 def test_metadata_changes_are_found_with_reused_indexes(runs: Runs) -> None:
-    """Of these ledgers every index is taken from the earlier run."""
+    """The audit takes every index of these ledgers from the earlier run."""
     findings = {(row["id"], row["ledger_id"], row["bookie_id"]) for row in runs.since.findings()}
     assert {("orphan-ledger", DELETED, bookie) for bookie in (A, B, C)} <= findings
     assert {("entry-lost", NEW, None), ("entries-past-end", SHORTER, None)} <= findings
@@ -118,7 +118,7 @@ def test_metadata_changes_are_found_with_reused_indexes(runs: Runs) -> None:
 
 
 def test_lost_bookie_and_other_options_still_equal_a_full_run(spark: SparkSession, runs: Runs) -> None:
-    """The disks of one bookie are gone; the others' are cut into other tasks, and read with threads."""
+    """One bookie's disks are gone; the others are split into other tasks, and read with threads."""
     disks = runs.home / "cluster/bookies" / C.replace(":", "_")
     away = disks.rename(runs.home / "away")
     options = {"grace": 0.0, "parts_per_core": 1, "threads": 3}
@@ -148,7 +148,7 @@ def test_report_counts_reused_and_reread_indexes(runs: Runs) -> None:
 
 
 def test_journals_are_reread_while_unchanged_indexes_are_reused(spark: SparkSession, tmp_path: Path) -> None:
-    """Real bookies that were killed while idle: all is in their journals, and a little in an index of one."""
+    """Real bookies that were killed while idle: their journals have everything, one index has a little."""
     with tarfile.open(IDLE) as archive:
         archive.extractall(tmp_path, filter="data")
     root = tmp_path / "idle-interleaved"

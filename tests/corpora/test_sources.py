@@ -1,4 +1,4 @@
-"""What each source of an audit covers: the table sources, and data of another time or cluster."""
+"""The coverage of each source of an audit: the table sources, and data of another time or cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose each byte of real bookies' entry logs is, held to a plain read of the files; and what was spoiled."""
+"""The owner of each byte in real bookies' entry logs, compared with a plain read; and planted damage."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def current(corpus: Corpus, number: int) -> Path:
 
 
 def sizes(data: bytes) -> Counter[int]:
-    """Bytes per ledger."""
+    """Return the bytes of each ledger."""
     bytes_by_ledger: Counter[int] = Counter()
     for _, size, _, ledger, _ in scan_one_by_one(data):
         bytes_by_ledger[ledger] += size
@@ -51,7 +51,7 @@ def sizes(data: bytes) -> Counter[int]:
 
 
 def close(log: Path, without: int | None = None) -> None:
-    """Give a log that was left open its map, but for one ledger."""
+    """Add the ledgers map to a log that was left open, except for one ledger."""
     data = log.read_bytes()
     pairs = [(ledger, size) for ledger, size in sizes(data).items() if ledger != without]
     header = struct.pack(">4siqi", b"BKLO", 1, len(data), len(pairs))
@@ -59,7 +59,7 @@ def close(log: Path, without: int | None = None) -> None:
 
 
 def point_elsewhere(index: Path) -> None:
-    """Have the index say that the ledger's first entry lies where its log has another ledger's."""
+    """Point the index entry of the ledger's first entry at an entry of another ledger in its log."""
     data = bytearray(index.read_bytes())
     slots = struct.unpack(f">{(len(data) - 1024) // 8}q", data[1024:])
     place = next(number for number, location in enumerate(slots) if location)
@@ -73,7 +73,7 @@ def point_elsewhere(index: Path) -> None:
 
 
 def with_logs(name: str, root: Path) -> Corpus:
-    """A corpus and the entry logs of its bookies."""
+    """Unpack a corpus and the entry logs of its bookies."""
     corpus = unpack(name, root / name)
     with tarfile.open(DATA / name / "entry-logs.tar.gz") as archive:
         archive.extractall(corpus.root, filter="data")
@@ -82,7 +82,7 @@ def with_logs(name: str, root: Path) -> Corpus:
 
 @pytest.fixture(scope="module")
 def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    """flat-v1 with a fault on each bookie: a map, a log that is gone, a log that was cut, an index."""
+    """Return flat-v1 with a fault on each bookie: a map, a missing log, a cut log, an index."""
     corpus = with_logs("flat-v1", tmp_path_factory.mktemp("space"))
     close(current(corpus, 1) / "1.log")
     lacking = sizes((current(corpus, 1) / "0.log").read_bytes()).most_common(1)[0][0]
@@ -104,7 +104,7 @@ def found(spoiled: Corpus, spark: SparkSession) -> RunWithTables:
 
 
 def configuration(corpus: Corpus) -> str:
-    """Compaction rewrites nearly every log that has something to free, within an hour, on any disk."""
+    """Write settings: within an hour, compaction rewrites nearly every log with garbage, on any disk."""
     file = corpus.root / "bk_server.conf"
     settings = (
         *("minorCompactionThreshold=0.9", "majorCompactionThreshold=0.99"),
@@ -259,13 +259,13 @@ def test_orphan_and_over_replicated_bytes_agree_with_those_checks(found: RunWith
 
 
 def deep(spark: SparkSession, corpus: Corpus, **options: Any) -> RunWithTables:
-    """An audit that holds every entry to its digest."""
+    """Run an audit that checks the digest of every entry."""
     dump, run = f"dump://{corpus.dump}", corpus.root / "space"
     return audit(spark, dump, corpus.bookies, run, entry_logs=True, deep=True, digest_percent=100, **options)
 
 
 def as_on_disk(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of any order, with the paths that a host's own directories have."""
+    """Return rows in a fixed order, with the paths that a host's own directories have."""
     relative_rows = [
         {key: value.partition("#")[2] if key in ("directory", "path") and "#" in str(value) else value
          for key, value in row.items() if key != "seen"}
@@ -284,7 +284,7 @@ def unread_key(row: dict[str, Any]) -> tuple[str, int]:
 def hold_space(
     direct: list[dict[str, Any]], collected: list[dict[str, Any]], unread: set[tuple[str, int]]
 ) -> None:
-    """The same bytes; those of ``unread`` ledgers in logs may be not-indexed, or superseded after all."""
+    """Assert the same bytes; in logs, ``unread`` ledgers' bytes may be not-indexed or superseded instead."""
     read_rows = [[row for row in rows if unread_key(row) not in unread] for rows in (direct, collected)]
     assert read_rows[0] == read_rows[1]
     sizes: list[Counter[tuple[str, int]]] = [Counter(), Counter()]
@@ -298,11 +298,11 @@ def hold_space(
 
 
 def hold_to(direct: RunWithTables, collected: RunWithTables) -> None:
-    """The findings and tables of an audit of collections are those of the audit of the directories.
+    """Assert that audits of collections and of the directories have the same findings and tables.
 
-    A collection has no entries. Where an index lacks some of a ledger, all bytes in a log that the index has
-    nothing of the ledger in may be these, and the log is not offered. Nor can index and list of logs be read
-    again: entries in a log that is not there are unknown of a bookie that runs.
+    A collection has no entries. An entry of a ledger that an index lacks may be in any log. So the audit
+    offers no log with bytes of such a ledger if the index names no entry there. It also cannot
+    read the index and the list of logs again. So on a running bookie, entries in a missing log are unknown.
     """
     gone_ledgers = {row["ledger_id"] for row in collected.table("gone_entries")}
     assert gone_ledgers == {row["ledger_id"] for row in direct.table("gone_entries")}
@@ -353,7 +353,7 @@ def test_audit_of_collected_index_files_and_logs_equals_audit_of_the_disks(
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    """dbledger-long as it is: a log space for each ledger directory, two directories swapped."""
+    """Return dbledger-long unmodified: a log space for each ledger directory, two directories swapped."""
     return with_logs("dbledger-long", tmp_path_factory.mktemp("space"))
 
 
@@ -395,7 +395,7 @@ def test_every_entry_that_real_clients_wrote_matches_its_digest(databases: RunWi
 def test_collected_databases_and_logs_have_the_same_space_as_the_disks(
     real: Corpus, databases: RunWithTables, spark: SparkSession
 ) -> None:
-    """One collection a bookie, the last of them without entry logs: of its disks nothing else is said."""
+    """Each bookie has one collection, the last without entry logs; all else about its disks is unreported."""
     places = sorted(real.bookies.iterdir())
     for place in places:
         host_directory = real.root / "hosts" / place.name
@@ -427,7 +427,7 @@ def test_collected_databases_and_logs_have_the_same_space_as_the_disks(
 
 
 def differing(corpus: Corpus) -> set[int]:
-    """Ledgers of which members have different payloads as one entry, by a plain read of all logs."""
+    """Return ledgers with different payloads of one entry on members, by a plain read of all logs."""
     payloads: dict[tuple[int, int], set[bytes]] = {}
     for log in corpus.bookies.glob("*/*/current/*.log"):
         data, cookie = log.read_bytes(), log.with_name("VERSION").read_text()
@@ -445,14 +445,14 @@ def differing(corpus: Corpus) -> set[int]:
 def test_replica_mismatch_findings_equal_a_plain_read_of_the_logs(
     real: Corpus, databases: RunWithTables
 ) -> None:
-    """The ledgers that were not written by a client, but by hand, each copy with a payload of its own."""
+    """These ledgers were written by hand, not by a client, each copy with its own payload."""
     ledger_ids = {row["ledger_id"] for row in databases.findings_of("replica-mismatch")}
     assert ledger_ids == differing(real)
     assert ledger_ids
 
 
 def rewrite(corpus: Corpus, row: dict[str, Any], digest_too: bool) -> None:
-    """Turn the last byte of an entry's payload, and write the digest anew where that is asked for."""
+    """Change the last byte of an entry's payload, and write the digest again if ``digest_too`` is set."""
     place = corpus.bookies / row["bookie_id"].replace(":", "_") / f"ledgers{row['logger']}"
     log = place / "current" / f"{row['log_id']:x}.log"
     data, start = bytearray(log.read_bytes()), row["entry_offset"]
@@ -481,7 +481,7 @@ def change_key(corpus: Corpus, row: dict[str, Any]) -> None:
 
 
 def secrets_in(out: Path) -> list[bytes]:
-    """Password, keys and their tags that the files of a run have, in any spelling."""
+    """Return the password, keys and key tags that the files of a run contain, in any encoding."""
     tags = [blake2b(secret, key=TAG_KEY, digest_size=8).digest() for secret in (KEY, OTHER_KEY)]
     spelt = [
         word

@@ -1,4 +1,4 @@
-"""What each bookie's next start would say, against what the server said of the same disks."""
+"""The expected result of each bookie's next start, compared with the server's answer on the same disks."""
 
 from __future__ import annotations
 

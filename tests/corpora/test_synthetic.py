@@ -1,4 +1,4 @@
-"""Findings that no corpus has a case of, and things that must not be findings: one small cluster of all.
+"""Findings that no corpus has, and conditions that must not be findings, in one small cluster.
 
 Every call below adds one thing to the cluster, with the findings that it gives.
 """
@@ -36,7 +36,7 @@ OTHER_CLUSTER = "99999999-8888-7777-6666-555555555555"
 
 @dataclass
 class Oddities:
-    """The cluster, and what should be found in it."""
+    """A cluster, and the findings expected in it."""
 
     cluster: Cluster = field(default_factory=Cluster)
     expected: list[FindingKey] = field(default_factory=list)
@@ -238,7 +238,7 @@ def identity(odd: Oddities) -> None:
 
 
 def suspicion(odd: Oddities) -> None:
-    """Where metadata may have been lost, and not the need for the ledgers: their orphans are suspect."""
+    """Add bookies whose metadata may be lost while the ledgers are still needed: orphans are suspect."""
     cluster = odd.cluster
 
     def orphan(bookie: str, ledgers: range) -> None:

@@ -1,8 +1,8 @@
 """One cluster read in three ways: from a running ZooKeeper, from that server's files, and from a dump.
 
-The findings and the tables are the same, but for what names the source. The server runs on a copy of the
-files that the corpus's own ZooKeeper wrote, with its bookies' sessions still open. Its files are read with
-the query plans of a large cluster, the others with those of a small one.
+The findings and the tables are the same, except for the name of the source. The server runs on a copy of the
+files that the corpus's own ZooKeeper wrote. Its bookies' sessions are still open. The audit of the files uses
+the query plans of a large cluster, the others those of a small one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ThreeWays(NamedTuple):
 
 @pytest.fixture(scope="module")
 def corpus(corpora: Corpora) -> Corpus:
-    """The one with findings of most checks; of other layouts: `tests.sources.metadata`, `tests.live`."""
+    """Return the corpus with findings of most checks; others: `tests.sources.metadata`, `tests.live`."""
     return corpora.get("dbledger-long")
 
 
@@ -83,17 +83,17 @@ def three_ways(
 
 
 def _without_full_directories(rows: list[Row]) -> list[Row]:
-    """The rows of a table without directories of marks that other rows lie in.
+    """Return the rows of a table without mark directories that contain other rows.
 
-    A dump is read in parts, as many as Spark has cores, and a directory leaves a row in a part that has
-    nothing of what lies in it (`auditor.tables.marks.empty_directories` takes it out).
+    Spark reads a dump in as many parts as it has cores. A directory gives a row in each part that has none of
+    its contents (`auditor.tables.marks.empty_directories` removes it).
     """
     full = {str(directory) for row in rows if row.get("path") for directory in Path(row["path"]).parents}
     return [row for row in rows if row.get("kind") != "directory" or row["path"] not in full]
 
 
 def _difference(first: list[Row], second: list[Row], without: set[str]) -> list[str]:
-    """The rows that only one of two tables has, ``-`` before those of the first, without some columns."""
+    """Return the rows that only one table has, with ``-`` for the first, ignoring some columns."""
     counts = [
         Counter(repr(sorted(pair for pair in row.items() if pair[0] not in without)) for row in rows)
         for rows in (first, second)

@@ -1,4 +1,4 @@
-"""Runs of one cluster, one after the other: what is new, what is fixed, and what only was not looked at."""
+"""Successive runs of one cluster: new findings, fixed findings, and findings that were not checked again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ until = 2999-12-31
 
 
 def _cluster(later: bool) -> Cluster:
-    """What each ledger lacks, before and after."""
+    """Return the cluster with the missing entries of each ledger, before or after the change."""
     cluster = Cluster()
     for bookie in (A, B, C, D):
         cluster.bookie(bookie)

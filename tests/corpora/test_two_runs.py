@@ -1,4 +1,4 @@
-"""The same cluster audited again: what the next run confirms with a newer index, and what it leaves."""
+"""A second audit of the same cluster: findings that a newer index confirms, and findings that it leaves."""
 
 from __future__ import annotations
 

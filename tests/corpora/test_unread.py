@@ -1,4 +1,4 @@
-"""What could not be read is unknown: never lost, never fine."""
+"""Data that could not be read is unknown: never lost, and never healthy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class UnreadCorpus(NamedTuple):
-    """A corpus some of whose bookies cannot be read, audited."""
+    """An audited corpus in which some bookies cannot be read."""
 
     world: World
     run: FinishedRun
@@ -36,7 +36,7 @@ def _replace_by_file(path: Path) -> None:
 
 
 def _dangle(path: Path) -> None:
-    """As a mount point looks whose disk is gone."""
+    """Replace a directory by a dangling link, like a mount point without its disk."""
     shutil.rmtree(path)
     path.symlink_to(path.parent / "unmounted")
 

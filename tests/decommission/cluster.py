@@ -1,4 +1,4 @@
-"""Real bookies in racks with AutoRecovery at work, and what the server does when one of them is taken out."""
+"""Real bookies in racks with AutoRecovery running, and the server's behavior when one is decommissioned."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS: dict[str, str | int] = {
 
 
 class RackedBookies(Bookies):
-    """Bookies of one process, each with an address and a rack of its own."""
+    """Bookies in one process, each with its own address and rack."""
 
     MAIN = "DecommissionHarness"
     JAVA = tuple(sorted(DIRECTORY.glob("java/*.java")))
@@ -40,23 +40,23 @@ class RackedBookies(Bookies):
         self._config["racks"] = dict(zip(hosts, racks, strict=True))
 
     def read_all(self, ledger: int) -> dict[str, Any]:
-        """What a client gets of a ledger: ``last``, ``entries``; or ``failed``, the error of opening it."""
+        """Return a client's read of a ledger: ``last`` and ``entries``, or ``failed``, its open error."""
         result: dict[str, Any] = self._do("read_all", ledger=ledger)
         return result
 
     def creates(self, ledger: int, ensemble_size: int, write_quorum: int, ack_quorum: int) -> bool:
-        """Whether a client can make a ledger of this shape and write to it; it is deleted again."""
+        """Return whether a client can create and write a ledger of this shape, then delete the ledger."""
         shape = {"ensemble_size": ensemble_size, "write_quorum": write_quorum, "ack_quorum": ack_quorum}
         can_create: bool = self._do("creates", ledger=ledger, **shape)
         return can_create
 
     def decommission(self, bookie: str, limit_s: float) -> str:
-        """How ``decommissionbookie`` ends: done, not done, waiting (still, after so long), or its error."""
+        """Run ``decommissionbookie``; return done, not done, waiting (at the time limit), or its error."""
         end: str = self._do("decommission", bookie=bookie, limit_s=round(limit_s))
         return end
 
     def recover(self, bookie: str, ledger: int) -> None:
-        """``recover BOOKIE -l LEDGER``: copy a ledger's entries off a bookie that may be running."""
+        """Run ``recover BOOKIE -l LEDGER``: copy a ledger's entries off a bookie that may be running."""
         self._do("recover", bookie=bookie, ledger=ledger)
 
 
@@ -64,7 +64,7 @@ class RackedBookies(Bookies):
 def racked_cluster(
     root: Path, racks: Sequence[str], settings: Mapping[str, str | int] | None = None
 ) -> Iterator[tuple[RackedBookies, Store]]:
-    """A new cluster with a bookie for each rack."""
+    """Yield a new cluster with a bookie for each rack."""
     with (
         EmbeddedZooKeeper(root / "zookeeper", tick_time_ms=TICK_MS) as server,
         Store(server.hosts) as store,

@@ -1,4 +1,4 @@
-"""A rack burns in a living cluster: what ``bkaudit simulate`` forecast, and what is left of its ledgers."""
+"""The loss of a rack in a live cluster: the forecast of ``bkaudit simulate``, and the ledgers afterwards."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class FireResult:
-    """The forecast as JSON; after the fire, by number, what a client reads of each ledger; what each bookie
-    that is left holds; by shape, whether ledgers can be made."""
+    """The forecast as JSON, and the cluster after the fire.
+
+    ``read``: by ledger number. ``holdings``: by remaining bookie. ``creates``: by shape, if clients can.
+    """
 
     forecast: Mapping[str, Any]
     read: Mapping[int, Mapping[str, Any]]
@@ -53,14 +55,14 @@ class FireResult:
     creates: Mapping[Shape, bool]
 
     def outcome(self, number: int, case: Case) -> str:
-        """What became of a ledger."""
+        """Return the outcome of a ledger."""
         if case.open:
             return UNRECOVERABLE if "failed" in self.read[number] else RECOVERABLE
         fates = self.fates(number, case)
         return next((fate for fate in (LOST, BELOW_ACK, BELOW_WRITE) if fate in fates), WHOLE)
 
     def fates(self, number: int, case: Case) -> list[str]:
-        """What became of each entry of a closed ledger, by reads and by the copies that are left."""
+        """Return the outcome of each entry of a closed ledger, by reads and by the remaining copies."""
         outcomes = []
         for entry in range(case.entries):
             copies = sum(entry in ledgers.get(number, ()) for ledgers in self.holdings.values())
@@ -70,14 +72,14 @@ class FireResult:
         return outcomes
 
     def forecast_of(self, number: int) -> str | None:
-        """What was said of a ledger; None where it was not named."""
+        """Return the forecast for a ledger, or None if the forecast does not name it."""
         fates = {row["ledger_id"]: row["fate"] for row in self.forecast["ledgers"]}
         fate: str | None = fates.get(str(number))
         return fate
 
 
 def burn(bookies: RackedBookies, ids: Mapping[str, str], run: Path) -> FireResult:
-    """Ask the run what the fire will cost, stop the bookies of the rack, and look."""
+    """Simulate the loss of the rack from the run, then stop its bookies and read the ledgers."""
     result = bkaudit("simulate", str(run), "--lose", "rack", RACK.strip("/"), "--format", "json")
     assert result.exit_code == 0, result.output
     forecast = json.loads(result.stdout)

@@ -1,4 +1,4 @@
-"""Scenarios on real bookies, side by side: what was forecast of each, and what then was."""
+"""Scenarios on real bookies, side by side: the forecast for each, and the actual result."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ MOVE_S = 60
 
 @dataclass(frozen=True)
 class ScenarioResult:
-    """What was forecast, and what then was: by case the metadata and how many new entries each bookie has.
+    """The forecast, and the actual result: by case, its metadata and the new entries of each bookie.
 
-    ``cookies`` are the letters of bookies with a cookie; ``ends`` how the command ended for each that went.
+    ``cookies``: letters of bookies with a cookie. ``ends``: how the command ended for each bookie that left.
     """
 
     scenario: Scenario
@@ -46,12 +46,12 @@ class ScenarioResult:
     burnt: FireResult | None
 
     def names(self, case: Case) -> set[str]:
-        """The letters of the bookies that its ensembles name afterwards."""
+        """Return the letters of the bookies that the case's ensembles name afterwards."""
         letter = {id: letter for letter, id in self.bookies.items()}
         return {letter[id] for _, ensemble in self.ledgers[case.name].segments for id in ensemble}
 
     def forecast_of(self, case: Case) -> str:
-        """What was said of it: the cause that keeps it, or that nothing does."""
+        """Return the forecast cause that keeps the ledger, or `MOVED` if nothing keeps it."""
         number = self.scenario.cases.index(case) + 1
         for blocker in self.forecast.together.blockers:
             if any(sample.ledger_id == str(number) for sample in blocker.samples):
@@ -60,7 +60,7 @@ class ScenarioResult:
 
 
 def run_scenarios(root: Path, audit: Audit, chosen: Mapping[str, Scenario]) -> dict[str, ScenarioResult]:
-    """Let every scenario happen; the clusters start one after the other, and so do the audits."""
+    """Run every scenario; the clusters start one after the other, and so do the audits."""
     starting, auditing = Lock(), Lock()
 
     def run_scenario(name: str, scenario: Scenario) -> ScenarioResult:
@@ -149,7 +149,7 @@ def _take_out(
 
 
 def _await_moves(scenario: Scenario, store: Store, bookies: set[str]) -> None:
-    """Until no ledger that moves names a bookie that is gone, or it has taken too long."""
+    """Wait until no ledger that moves names a bookie that is gone, or until the time limit."""
     moving = [ledger for ledger, case in enumerate(scenario.cases, 1) if case.outcome in (MOVED, RENAMED)]
     end = time.monotonic() + MOVE_S
     while time.monotonic() < end:
@@ -160,6 +160,6 @@ def _await_moves(scenario: Scenario, store: Store, bookies: set[str]) -> None:
 
 
 def _copy_off(bookies: RackedBookies, bookie: str, ledger: int) -> None:
-    """What a forecast says is the way out of a ledger with one copy: copy it while the bookie runs."""
+    """Copy a ledger with one copy while its bookie runs, as the forecast recommends."""
     bookies.start(bookie)
     bookies.recover(bookie, ledger)

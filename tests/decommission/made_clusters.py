@@ -1,4 +1,4 @@
-"""Finished runs of small clusters, for a rehearsal."""
+"""Finished runs of small clusters, for a decommissioning rehearsal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run_of(
 
 
 def reopen_run(directory: str | Path) -> RunReader:
-    """A run whose holds are asked at the time of its scan, whenever the test runs."""
+    """Return a run that evaluates its holds at its scan time, whenever the test runs."""
     run = RunReader(directory)
     run.holds.now = run.report.run.scan_time
     return run
@@ -45,7 +45,7 @@ def reopen_run(directory: str | Path) -> RunReader:
 def tables_of(
     ledgers: Sequence[Ledger], modes: Mapping[str, str | None], unread: set[str]
 ) -> dict[str, list[dict[str, Any]]]:
-    """What a run of these ledgers says of them and of their bookies."""
+    """Return the tables of a run for these ledgers and their bookies."""
     return {
         "cluster": [
             {"fact": "auditor", "value": "elsewhere:3181"},

@@ -1,4 +1,4 @@
-"""What the Auditor and a worker make of one ledger, entry by entry: the plain truth of a rehearsal."""
+"""The work of the Auditor and a worker on one ledger, entry by entry: the reference for a rehearsal."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.simulate.small_clusters import Ledger
 
 @dataclass(frozen=True)
 class Outcome:
-    """``waits``: the command waits for the ledger; ``cause`` is the first that keeps it.
+    """The outcome for a ledger. ``waits``: the command waits for it. ``cause``: the first that keeps it.
 
-    ``needed`` and ``copied`` are copies of a ledger that moves; ``doubtful`` says that it may not.
+    ``needed`` and ``copied`` count copies of a ledger that moves. ``doubtful``: it may not move.
     """
 
     named: bool
@@ -25,7 +25,7 @@ class Outcome:
 
 
 def judge(ledger: Ledger, names: set[str], absent: set[str], spares: set[str], unread: set[str]) -> Outcome:
-    """One ledger, once the bookies ``names`` are stopped beside those that are absent."""
+    """Return the outcome for one ledger after the bookies ``names`` stop, beside those that are absent."""
     outcome = _judge(ledger, names, names | absent, spares, unread)
     if outcome.cause and absent and _judge(ledger, names, names, spares, unread).cause is None:
         return Outcome(outcome.named, outcome.waits, Cause.ABSENT, False, 0, 0)

@@ -1,6 +1,6 @@
-"""Clusters whose ledgers are each a case of their own, and what ``decommissionbookie`` makes of them.
+"""Clusters in which each ledger is a case of its own, and the result of ``decommissionbookie`` for each.
 
-A letter stands for a bookie: x goes, y is down already, z goes with x; others stay.
+A letter stands for a bookie: x is decommissioned, y is already down, z goes with x; others stay.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENFORCED = "enforceMinNumRacksPerWriteQuorum"
 
 @dataclass(frozen=True)
 class Case:
-    """A ledger: its ensemble in letters, its quorums, its entries; ``lacks`` go from its second member.
+    """A ledger: its ensemble in letters, quorums and entries; its second member does not hold ``lacks``.
 
     ``outcome`` is `MOVED`, `RENAMED` (it has no entry there), or the cause that keeps it.
     """
@@ -37,7 +37,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A cluster: its racks by letter, its ledgers, who goes and who is down."""
+    """A cluster: its racks by letter, its ledgers, and the bookies that leave or are down."""
 
     racks: Mapping[str, str]
     cases: tuple[Case, ...]

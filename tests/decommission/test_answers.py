@@ -1,4 +1,4 @@
-"""What a rehearsal answers: exit codes, causes of the whole cluster, topics, text of 80 columns, JSON."""
+"""Answers of a rehearsal: exit codes, causes of the whole cluster, topics, text of 80 columns, JSON."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ONLY = ledger(2, "abc", 1, 1)
 
 @pytest.fixture
 def said(tmp_path: Path) -> Rehearse:
-    """Rehearse on a run of these ledgers."""
+    """Return a function that rehearses decommissioning on a run of given ledgers."""
 
     def rehearsed(*ledgers: Ledger, asked: str = "a", unread: str = "", **tables: Any) -> Rehearsal:
         modes = ALL_WRITE | tables.pop("modes", {})
@@ -130,7 +130,7 @@ def test_blocking_ledger_is_reported_with_its_cause(blocked: Ledger, cause: Caus
 
 
 def test_segments_without_entries_do_not_block_decommissioning(said: Rehearse) -> None:
-    """bookkeeper #3220: empty ledgers, and short ones that have nothing there."""
+    """bookkeeper #3220: empty ledgers, and short ledgers that have no entry on the bookie."""
     empty, short = ledger(3, "abc", 3, 2, last=-1), ledger(4, "bca", 2, 2, last=0)
     rehearsal = said(PLAIN, empty, short, ledger(5, "abcdefgh", 3, 2, last=-1))
     work = rehearsal.together.work
@@ -140,7 +140,7 @@ def test_segments_without_entries_do_not_block_decommissioning(said: Rehearse) -
 
 
 def test_printed_command_has_the_bookieid_flag_and_is_absent_when_blocked(said: Rehearse) -> None:
-    """pulsar #21607: an id without the flag is ignored, and the local bookie goes."""
+    """Without the flag the command ignores the id and decommissions the local bookie (pulsar #21607)."""
     assert decommission_text(said(PLAIN)).endswith("bookkeeper shell decommissionbookie -bookieid a")
     assert "decommissionbookie" not in decommission_text(said(ledger(3, "a", 1, 1)))
 
@@ -214,7 +214,7 @@ HIDDEN = {"ids": "100", "reasons": ["/ledgers/00: not listed"]}
 
 
 def test_undecidable_ledger_counts_once_and_hidden_ids_are_reported(said: Rehearse, tmp_path: Path) -> None:
-    """The same number in both commands: a znode that is no ledger's and a gap are no ledgers."""
+    """Both commands count the same ledgers. Gaps and znodes that stand for no ledger do not count."""
     calm = said(PLAIN)
     assert (calm.answer, calm.together.doubts) == (Answer.NOW, ())
     rows: list[dict[str, Any]] = [
@@ -253,7 +253,7 @@ def test_blocker_takes_precedence_over_unknown_copies(said: Rehearse) -> None:
 
 
 def placed(policy: Policy, racks: str, **settings: Any) -> dict[str, Any]:
-    """Facts and table of a placement: a letter's rack is the digit at its place, a blank for none."""
+    """Return facts and table of a placement. Digit N of ``racks`` is bookie N's rack; a blank is no rack."""
     rows: list[dict[str, Any]] = [
         {"bookie_id": name, "location": None if rack == " " else f"/r{rack}", "groups": [], "origin": "racks"}
         for name, rack in zip(BOOKIES, racks, strict=True)

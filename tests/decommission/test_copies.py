@@ -1,4 +1,4 @@
-"""The closed forms against a worker that goes entry by entry, as the server's classes do."""
+"""Closed-form copy counts compared with a worker that goes entry by entry, as the server's classes do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def window(entry: int, size: int, quorum: int) -> list[int]:
 
 
 def copied(first: int, last: int, size: int, quorum: int, gone_flags: tuple[bool, ...]) -> int:
-    """`LedgerFragmentReplicator`: batches of the fragment, each from its first to its last stored entry."""
+    """Count copies as `LedgerFragmentReplicator` does: per batch, from first to last stored entry."""
     total = 0
     for start in range(first, last + 1, BATCH_ENTRIES):
         batch = range(start, min(start + BATCH_ENTRIES, last + 1))

@@ -1,4 +1,4 @@
-"""What the gate says of a decommissioning: no answer is `now` while a hold forbids it."""
+"""The gate's effect on decommissioning: the answer is never `now` while a hold forbids it."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_certain_blocker_comes_before_a_missing_earlier_run(tmp_path: Path) -> N
     outcome = rehearse(reopen_run(tmp_path), ["a"])
     assert (outcome.answer, causes(outcome)) == (Answer.NEVER, [Cause.ONLY_COPY, Cause.NO_EARLIER_RUN])
     assert decommission_text(outcome).startswith(
-        "decommission a: refused. 1 ledger; no other bookie of the ensemble"
+        "decommission a: refused. 1 ledger; some entries are on no other bookie of the\nensemble"
     )
 
 

@@ -1,6 +1,6 @@
-"""The rehearsal held to what ``decommissionbookie`` of 4.17.2, its Auditor and its workers then do.
+"""Forecasts compared with the actions of ``decommissionbookie`` 4.17.2, its Auditor and its workers.
 
-| cluster | what it is |
+| cluster | setup |
 | --- | --- |
 | mixed | one bookie is down already: ledgers that move and ledgers that cannot, side by side |
 | clean | everything moves, and the command ends; a ledger is deleted meanwhile |
@@ -9,7 +9,7 @@
 | racks enforced | a spare in the wrong rack |
 | switched off | AutoRecovery is disabled; a ledger with one copy is copied off while the bookie runs |
 
-In the last a rack burns before, as ``bkaudit simulate`` forecast it: every entry is read by a client then.
+In the last cluster a rack burns first, as ``bkaudit simulate`` forecast. A client then reads every entry.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rehearsal against the plain worker, on runs of small clusters."""
+"""Decommissioning forecasts compared with the plain worker, on runs of small clusters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def number_ledgers(samples: list[Ledger]) -> list[Ledger]:
 
 @pytest.fixture(scope="module")
 def drawn_run(tmp_path_factory: pytest.TempPathFactory) -> RunReader:
-    """Each example writes the tables that it is about."""
+    """Return an empty run. Each example of a property writes the tables that it needs."""
     return run_of(tmp_path_factory.mktemp("drawn-run"), [], dict.fromkeys(BOOKIES), set())
 
 

@@ -1,4 +1,4 @@
-"""The sample cluster is laid out by every Python that the program promises."""
+"""The sample cluster can be unpacked by every Python version that the program supports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WRITTEN = 1_795_000_000_000
 def test_sample_is_extracted_by_a_python_without_tar_filters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They came with 3.11.4; Debian 12 has 3.11.2."""
+    """Python has tar filters since 3.11.4; Debian 12 has 3.11.2."""
     whole = tarfile.TarFile.extractall
 
     def without_filter(archive: tarfile.TarFile, path: str, members: None = None) -> None:

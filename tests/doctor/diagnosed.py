@@ -1,4 +1,4 @@
-"""A diagnosis of an audit whose sources are given as texts, as on the command line."""
+"""Diagnoses of audits, with sources given as texts, as on the command line."""
 
 from __future__ import annotations
 

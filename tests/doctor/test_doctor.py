@@ -1,4 +1,4 @@
-"""The diagnosis before a first run, of saved clusters: what is there, and what will not be seen."""
+"""Diagnoses of saved clusters before a first run: which data exists, and which an audit will not see."""
 
 from __future__ import annotations
 
@@ -340,7 +340,7 @@ def test_text_and_json_have_the_same_exit_code_and_bad_sources_give_2(corpus: Co
 
 
 def remove_registrations(dump: Path, *names: str) -> None:
-    """Take the registrations of these bookies out of a dump."""
+    """Remove the registrations of these bookies from a dump."""
     lines = dump.read_text("utf-8").splitlines()
     paths = {f"/ledgers/available/{name}" for name in names}
     dump.write_text("".join(f"{text}\n" for text in lines if json.loads(text).get("path") not in paths))

@@ -1,4 +1,4 @@
-"""The diagnosis of running stores: a real ZooKeeper and a real etcd, asked little and politely."""
+"""Diagnoses of running stores, a real ZooKeeper and a real etcd, with few and considerate requests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def line(diagnosis: Diagnosis, name: str) -> AnswerLine:
 
 
 def store_exit_code(diagnosis: Diagnosis) -> int:
-    """The exit code that comes from the store alone."""
+    """Return the exit code that the answers about the store alone give."""
     return Diagnosis(tuple(answer for answer in diagnosis.lines if answer.topic == "store"), ()).exit_code
 
 

@@ -1,4 +1,4 @@
-"""What `doctor` says of journals: which are there from their marks on, and what lies below the marks."""
+"""Answers of `doctor` about journals: which files exist from the marks on, and which lie below the marks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MARK = 0x1A1FC8020C3
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A bookie that runs: its mark points into its second journal file of three."""
+    """Return the directory of a running bookie. Its mark points into the second of three journal files."""
     place = tmp_path / "bookies/bk-a_3181"
     ledgers = make_directory(place / "ledgers0", cookie(A, ["/data/ledgers0"])) / "current"
     (ledgers / "lastMark").write_bytes(struct.pack(">qq", MARK, 512))

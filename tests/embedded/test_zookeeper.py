@@ -1,4 +1,4 @@
-"""The embedded server is a real one: started, filled, stopped, started again."""
+"""The embedded ZooKeeper is a real server: it is started, filled, stopped and started again."""
 
 import socket
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Finished runs by hand, as far as comparing goes: a report, and the tables changes, verdicts and bookies."""
+"""Handwritten runs for comparisons: a report and the tables changes, verdicts and bookies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def row(
     scope: int | None = None,
     **columns: Any,
 ) -> Row:
-    """A row of the table changes, as a first run has it."""
+    """Return a row of the table changes, as a first run has it."""
     scope = 0 if scope is None and ledger is not None else scope
     subject = (INSTANCE, scope, ledger, bookie)
     severity = SEVERITIES.get(id, "note")
@@ -71,12 +71,13 @@ def write_run(
     unread_records: Collection[str] = (),
     **changes: Any,
 ) -> Report:
-    """Write a run: ``classes`` are ledger, class and potential class; ``bookies`` ids and how far read.
+    """Write a run and return its report.
 
-    ``changes`` are of the report's run, and ``instance_id`` of its cluster; ``files`` is how many Parquet
-    files the rows go to; ``logs`` says whether it read entry logs, and
-    ``unread_logs`` of which bookies it could not read one. ``unread_records`` are bookies with a copy of a
-    ledger whose record could not be decoded.
+    ``classes`` are ledger, class and potential class. ``bookies`` are ids and how far each was read.
+    ``changes`` replace fields of the report. Its ``run`` replaces fields of the report's run, and its
+    ``instance_id`` is the cluster's. The rows go to ``files`` Parquet files. ``logs``: it read entry logs.
+    ``unread_logs``: bookies with an entry log that the run could not read. ``unread_records``: bookies with a
+    copy of a ledger that has an undecodable record.
     """
     rows = list(rows)
     unread = tuple(name for name, read in bookies if read != "read")

@@ -1,4 +1,4 @@
-"""What names a finding so that it is known again in the next run, worked out beside Spark."""
+"""A finding's fingerprint, which identifies it in the next run, computed without Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import hashlib
 def fingerprint(
     id: str, instance_id: str | None, scope_id: int | None, ledger_id: int | None, bookie_id: str | None
 ) -> str:
-    """16 hex digits of SHA-256 over all of them, joined by NUL, an absent one as the empty string.
+    """Return 16 hex digits of SHA-256 over all values, joined by NUL. None counts as the empty string.
 
     >>> fingerprint("orphan-ledger", "a77a8e0d", 0, 36, "bk1:3181")
     'a2b8aa759ab37bdf'

@@ -1,4 +1,4 @@
-"""Data lost or about to be deleted is accepted one finding at a time, for a week, with its exact entries."""
+"""Data lost or about to be deleted is accepted for one finding, for a week, and for its exact entries."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def changes(spark: SparkSession) -> DataFrame:
 def accepted_and_refused(
     changes: DataFrame, *entries: SuppressionEntry, baselines: dict[str, DataFrame] | None = None
 ) -> tuple[set[str], dict[int, int], list[str]]:
-    """The fingerprints that the entries accept; the counts and the sentences of what they cannot accept."""
+    """Return the fingerprints that the entries accept, and the counts and sentences of their refusals."""
     frames = baselines or {}
     rows = apply_suppressions(changes, entries, frames, DIGESTS, TODAY)
     accepted = {finding["fingerprint"] for finding in rows.collect() if finding["suppression"] is not None}

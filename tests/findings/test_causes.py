@@ -1,4 +1,4 @@
-"""Causes: what proves them, what follows from them, and what they leave alone."""
+"""Causes of findings: their evidence, the findings that follow from them, and the findings that do not."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_data_gone_claim_needs_nearly_every_replica_to_lack_entries() -> None:
 
 
 def disks(*ledgers: int) -> dict[str, list[dict[str, Any]]]:
-    """Directories of A that hold so many ledgers each."""
+    """Return the tables of A's directories. Each argument is the number of ledgers in one directory."""
     paths = [f"/d{place}" for place in range(len(ledgers))]
     return {
         "starts": [
@@ -254,7 +254,7 @@ def test_finding_without_a_bookie_gives_no_claim(row: dict[str, Any]) -> None:
 
 
 def test_disk_lost_claim_counts_confirmed_losses_by_ledger_id(spark: SparkSession) -> None:
-    """Only of bookies with a nearly empty directory; what is suspected only is not counted."""
+    """The claim counts only losses of bookies with a nearly empty directory, and no suspected losses."""
     lacking = [
         *((ledger, "confirmed", [A, B]) for ledger in range(1, 24, 2)),
         *((ledger, "suspect", [A]) for ledger in range(25, 41, 2)), (2, "confirmed", [A]),

@@ -1,4 +1,4 @@
-"""The table changes: what Spark says inside an audit is what `bkaudit diff` says of the finished runs."""
+"""The table changes of an audit, made by Spark, equals the output of `bkaudit diff` on the finished runs."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_spark_and_diff_give_the_same_changes(
 
 
 def test_suspect_loss_that_is_now_confirmed_is_worse_only_once(spark: SparkSession, tmp_path: Path) -> None:
-    """What is known and what is found (id, missing, confidence); the change, and what is known after it."""
+    """Cases: known and found (id, missing, confidence), the change, and the known confidence afterwards."""
     cases = [
         (("entry-lost", 2, "suspect"), ("entry-lost", 2, "confirmed"), "worse", "confirmed"),
         (("entry-lost", 2, "unknown"), ("entry-lost", 2, "confirmed"), "worse", "confirmed"),
@@ -228,7 +228,7 @@ def test_first_matching_suppression_entry_names_the_reason(spark: SparkSession) 
 def test_confirmed_milder_finding_of_a_partial_run_keeps_the_known_severity(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """An entry was perhaps lost. One of its bookies is unread now: the entry is below ack quorum for sure."""
+    """A suspect lost entry is surely below ack quorum now, while one of its bookies is unread."""
     write_run(tmp_path / "old", [row("entry-lost", 7, missing=3, confidence="suspect")])
     write_run(tmp_path / "seen", [], classes=[(7, "below-ack-quorum", "entry-lost")])
     coverage = RunCoverage(
@@ -255,7 +255,7 @@ INPUTS = {"live": True, "witness_asked": True, "entry_logs": True}
 def changes_to(
     tmp_path: Path, facts: dict[str, Any], old_given: dict[str, Any] = INPUTS, **options: Any
 ) -> dict[str, str]:
-    """Changes by check, from a run with three findings to one without any that was ``facts`` these inputs."""
+    """Return changes by check, from a run with three findings to one with none that has inputs ``facts``."""
     older = [finding | options.get("old", {}) for finding in INPUT_FINDINGS]
     write_run(tmp_path / "old", older, run=old_given)
     manifest = {"known_inputs": options["inputs"]} if "inputs" in options else {}
@@ -285,7 +285,7 @@ def test_findings_whose_input_was_not_given_are_unseen_instead_of_fixed(
 
 @pytest.mark.parametrize(("change", "expected"), [("unseen", "unseen"), ("same", "fixed")])
 def test_unseen_finding_stays_unseen_without_its_input(change: str, expected: str, tmp_path: Path) -> None:
-    """The old run read no entry logs either. What it found itself does not rest on them."""
+    """The old run read no entry logs either, so a finding that it made itself does not depend on them."""
     less = INPUTS | {"entry_logs": False}
     known_inputs = {"entry_logs": 1, "answers": 1, "owner_stores": 0}
     changes = changes_to(tmp_path, less, less, inputs=known_inputs, old={"change": change})

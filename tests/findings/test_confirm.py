@@ -1,4 +1,4 @@
-"""One rule of confirmation for every check: what did not stand still between the scans is not confirmed."""
+"""One rule of confirmation for all checks: objects that changed between the scans are not confirmed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FINDING = "id string, confidence string, scope_id long, ledger_id long, bookie_
 
 
 def findings(spark: SparkSession, confidence: str) -> DataFrame:
-    """Every check finds something of each ledger, and of a bookie as a whole."""
+    """Return a finding of every check for each ledger, and one for a bookie as a whole."""
     rows = [
         (check.id, confidence, None if ledger is None else 0, ledger, "bk1")
         for check in ALL_CHECKS

@@ -1,4 +1,4 @@
-"""Owners in the evidence of findings: of the one ledger, of the ledgers that a sample names, of none."""
+"""Owners in the evidence of findings: of a finding's ledger, of its sample's ledgers, or none."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ OWNED = [
 
 
 def evidence(spark: SparkSession, *findings: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the evidence of findings becomes, one per bookie, or of the ledger that ``findings`` names."""
+    """Return each finding's evidence with owners added. ``of`` is its ledger; else it is of a bookie."""
     rows = [
         {
             "id": f"made-up-{number}",

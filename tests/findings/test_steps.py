@@ -1,4 +1,4 @@
-"""Steps: what was found, by check and urgency, in order."""
+"""Next steps: the findings by check and urgency, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The suppressions file: read strictly, and never for longer than it says."""
+"""The suppressions file is parsed strictly, and no suppression lasts longer than it states."""
 
 from __future__ import annotations
 

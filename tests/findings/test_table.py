@@ -1,4 +1,4 @@
-"""What is known to find nothing is not asked, and the table of findings has its columns all the same."""
+"""Checks that cannot find anything are not run, and the findings table still has its columns."""
 
 from __future__ import annotations
 

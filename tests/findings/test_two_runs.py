@@ -1,4 +1,4 @@
-"""What two runs of a live store confirm, and what a second look leaves as suspect as it was."""
+"""Suspect findings of a live store: a second run confirms some, and leaves others suspect."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def finding(
     missing: dict[str, bytes] | None = None,
     **evidence: Any,
 ) -> Row:
-    """A finding of one of the three classes, as the checks give it."""
+    """Return a finding of one of the three classes, as the checks return it."""
     details = {
         "doubts": [doubt.text for doubt in reasons],
         "lasting_doubts": [doubt.text for doubt in reasons if not doubt.is_transient],
@@ -68,7 +68,7 @@ def judge(
     old_rows: list[Row],
     times: dict[str, int | None] | None = None,
 ) -> dict[int, Row]:
-    """The findings of this run by ledger, once the earlier ones have been looked at; evidence parsed."""
+    """Return this run's findings by ledger, after comparison with the earlier ones; evidence is parsed."""
     bookies = spark.createDataFrame(
         list((TIMES if times is None else times).items()), "bookie_id string, index_time long"
     )

@@ -1,8 +1,8 @@
-"""Made clusters in which advice can destroy data (tests/data/hazards), laid out and audited.
+"""Artificial clusters in which wrong advice can destroy data (tests/data/hazards), unpacked and audited.
 
-Each archive has a metadata dump and the directories of bookies; a program that shares no code with this one
-wrote them. Each is audited once per run of the tests, and a second time where a test wants that: what deletes
-for good needs a second run, and the first run's holds reach the second.
+Each archive has a metadata dump and the directories of bookies. A program that shares no code with this one
+wrote them. Each case is audited once per test run, and a second time if a test needs it. An action that
+deletes for good needs a second run, and the first run's holds carry over to the second.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class HazardCase:
-    """A case as it is laid out: the URI of its metadata, and the directory of its bookies."""
+    """An unpacked case: its name, the URI of its metadata, and the directory of its bookies."""
 
     name: str
     metadata: str
@@ -44,7 +44,7 @@ class HazardCase:
 
     @property
     def options(self) -> AuditOptions:
-        """What its audits are asked."""
+        """Return the options of the case's audits."""
         return AuditOptions(**OPTIONS.get(self.name, {}))
 
 
@@ -55,12 +55,12 @@ def lay_out(name: str, place: Path) -> None:
 
 
 def case_at(name: str, place: Path) -> HazardCase:
-    """A case that was unpacked there."""
+    """Return the case that was unpacked into a directory."""
     return HazardCase(name, f"dump://{place / name / 'metadata.jsonl'}", str(place / name / "bookies"))
 
 
 class Hazards:
-    """The cases and their audits, shared by all processes of this run of the tests."""
+    """The hazard cases and their audits, shared by all processes of a test run."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         self._root = root
@@ -72,11 +72,11 @@ class Hazards:
         return case_at(name, place)
 
     def run(self, name: str, number: int = 1) -> RunReader:
-        """The first or second audit of a case, opened an hour after its scan."""
+        """Return the first or second audit of a case, opened as of one hour after its scan."""
         return open_after_scan(self.run_path(name, number))
 
     def run_path(self, name: str, number: int = 1) -> Path:
-        """The directory of the first or second audit of a case."""
+        """Return the directory of the first or second audit of a case."""
         case = self.case(name)
         if number > 1:
             self.run_path(name, number - 1)
@@ -89,7 +89,7 @@ class Hazards:
 
 
 def open_after_scan(path: Path | str) -> RunReader:
-    """A finished run whose holds are asked an hour after its scan, whenever the test runs."""
+    """Open a finished run, with its holds as of one hour after its scan, whenever the test runs."""
     run = RunReader(path)
     run.holds.now = run.report.run.scan_time + HOUR_MS
     return run

@@ -16,5 +16,5 @@ __all__ = ["corpora", "hazards", "runs"]
 
 @pytest.fixture(scope="session")
 def hazards(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Hazards:
-    """The hazard cases and their audits."""
+    """Return the hazard cases and their audits."""
     return Hazards(shared_root(tmp_path_factory), spark)

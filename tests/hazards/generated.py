@@ -1,6 +1,6 @@
-"""Generated clusters with one to three faults each, many of them side by side in one store.
+"""Generated clusters with one to three faults each, many of them in one store.
 
-Each group has bookies and ledgers of its own, so that one audit judges as many clusters as there are groups.
+Each group has its own bookies and ledgers, so that one audit covers as many clusters as there are groups.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LAST_ENTRY = 9
 
 @dataclass
 class Group:
-    """One cluster of a store: how its bookies and ledgers are written, unless a fault changes that."""
+    """One cluster of a store: how its bookies and ledgers are written. Faults change its fields."""
 
     number: int
     choice: random.Random
@@ -190,7 +190,7 @@ FAULTS: tuple[Callable[[Group], None], ...] = (
 
 
 def generated_store(seed: int, groups: int) -> tuple[Cluster, list[Group]]:
-    """A store with so many clusters, each with one to three faults, and what was done to each."""
+    """Return a store of ``groups`` clusters with one to three faults each, and the groups themselves."""
     choice = random.Random(seed)
     cluster = Cluster()
     all_groups = []
@@ -205,9 +205,10 @@ def generated_store(seed: int, groups: int) -> tuple[Cluster, list[Group]]:
 
 
 def hold_by_records(cluster: Cluster, number: int) -> dict[int, str]:
-    """Add two clusters from this number on; return ledgers whose records alone show why a bookie is held.
+    """Add two clusters from ``number`` on; return each ledger that causes a hold, and the held bookie.
 
-    One ledger has its last copy outside its ensembles. The other is open, and a member has no copy of it.
+    The records alone show why the bookie is held. One ledger has its last copy outside its ensembles.
+    The other is open, and a member has no copy of it.
     """
     elsewhere, opened = Group(number, random.Random(number)), Group(number + 1, random.Random(number))
     last_copy_elsewhere(elsewhere)
@@ -223,7 +224,7 @@ def hold_by_records(cluster: Cluster, number: int) -> dict[int, str]:
 
 
 def make_unreadable(cluster: Cluster, group: Group) -> str:
-    """Make a part of a written group unreadable, and return which: nothing is mended by that."""
+    """Make a part of a written group unreadable, which repairs nothing, and return a text that names it."""
     bookie = group.random_bookie()
     ledger = group.choice.choice([*{*group.ledgers} - group.without_metadata] or group.ledgers)
     members = sorted(name for id, name in cluster.copies if id == ledger)

@@ -1,6 +1,6 @@
-"""Every instruction that a run gives, by whichever part; and what may not be among them.
+"""All instructions that any part of the program gives for a run, and the rules for them.
 
-No hold forbids an instruction that is printed, and no two of one run contradict each other.
+No hold forbids a printed instruction, and no two instructions of a run contradict each other.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MAX_REHEARSED_BOOKIES = 40
 
 @dataclass(frozen=True)
 class Instruction:
-    """What is to be done to which objects, and which part of the program says so.
+    """An action on objects, and the part of the program that recommends it.
 
-    ``ordered`` is an order of two actions: copy first, then stop.
+    If ``ordered`` is true, it is an order of two actions: copy first, then stop.
     """
 
     kind: ActionKind
@@ -39,7 +39,7 @@ class Instruction:
 
 
 def instructions_of(run: RunReader) -> list[Instruction]:
-    """All instructions of a run, of its list of actions, its plan, and the answers for its bookies."""
+    """Return all instructions of a run: from its action list, its plan, and the answers for its bookies."""
     return [*_listed(run), *_planned(run), *_decommissioned(run)]
 
 
@@ -96,7 +96,7 @@ To start a bookie that is down and to take it out for good are two ways that bot
 
 
 def problems_of(run: RunReader) -> list[str]:
-    """What is wrong with the instructions of a run, in words; none is right."""
+    """Return descriptions of the problems with a run's instructions; a correct run has none."""
     instructions = instructions_of(run)
     return [*_forbidden(run, instructions), *_contradicting(instructions)]
 
@@ -124,7 +124,7 @@ def _contradicting(instructions: Iterable[Instruction]) -> Iterator[str]:
 
 
 def forbidden_by(run: RunReader) -> set[tuple[str, str, ActionKind]]:
-    """Return what the holds of a run forbid: the object, its key, and the kind of action."""
+    """Return the actions that a run's holds forbid: the object, its key, and the kind of action."""
     holds = [hold for holds in run.holds.holds_by_key.values() for hold in holds]
     holds += [hold for kind in ActionKind for hold in run.holds.iterate_ledger_holds(kind)]
     return {(str(hold.object), hold.key, kind) for hold in holds for kind in hold.forbids}

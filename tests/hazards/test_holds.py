@@ -1,4 +1,4 @@
-"""What each hazard case holds, and that holds survive into the next run."""
+"""The holds of each hazard case, which also survive into the next run."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_hold_on_an_alias_is_carried_over_after_the_alias_stopped(
 def test_run_without_entry_logs_carries_over_the_holds_based_on_entry_logs(
     hazards: Hazards, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A start would have the collector delete the bytes of ledger 30, which no index lists."""
+    """A started bookie's garbage collector would delete the bytes of ledger 30, which no index lists."""
     case = hazards.case("h11")
     shutil.copytree(hazards.run("h11").path, tmp_path / "1")
     Audit(case.metadata, [case.bookies], str(tmp_path / "2")).run(spark)

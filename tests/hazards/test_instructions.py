@@ -1,4 +1,4 @@
-"""What the program prints over each hazard case: no instruction that a hold forbids."""
+"""The program's output for each hazard case has no instruction that a hold forbids."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WRITES = re.compile(
 
 
 def command_output(monkeypatch: pytest.MonkeyPatch, run: RunReader, *command: str) -> str:
-    """What a command of the program prints an hour after the scan of a run."""
+    """Return the output of a command of the program, run as of one hour after a run's scan."""
     now_ms = run.report.run.scan_time + HOUR_MS
     monkeypatch.setattr("auditor.runs.reader.now_ms", lambda: now_ms)
     result = CliRunner().invoke(main, [*command, "--run", run.path])

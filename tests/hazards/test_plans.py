@@ -1,4 +1,4 @@
-"""What a plan of each hazard case must say, and must never say: the column "must" of the cases."""
+"""Required and forbidden content of a plan for each hazard case: the column "must" of the cases."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The losses that were carried out on real bookies end in refusals: one cluster of 4.17.2 with all of them.
+"""The gate refuses actions that lost data on real bookies: one cluster of 4.17.2 has all these cases.
 
-A letter stands for a bookie. The audit is made twice, because what deletes for good needs two runs.
+A letter stands for a bookie. The cluster is audited twice, because an action that deletes for good needs two
+runs.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ TOPIC = "public/default/persistent/kept"
 def real(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[RunReader, Mapping[str, str]]:
-    """The second audit of the cluster, and the ids of its bookies by letter."""
+    """Return the second audit of the cluster, and the ids of its bookies by letter."""
     root = tmp_path_factory.mktemp("real")
     with operated_cluster(root, len(LETTERS)) as (bookies, store):
         ids = dict(zip(LETTERS, bookies.ids, strict=True))
@@ -62,7 +63,7 @@ def real(
 
 
 def refused(run: RunReader, kind: ActionKind, *objects: ActionObject) -> set[str]:
-    """The reasons for which the gate refuses an action."""
+    """Return the reasons for which the gate refuses an action."""
     answer = permit(run, kind, objects)
     assert isinstance(answer, Refused)
     assert answer.holds

@@ -1,4 +1,4 @@
-"""Made clusters in which nothing repairs, or nobody can read: ``tests/data/hazards``."""
+"""Artificial clusters (``tests/data/hazards``) that nothing repairs, or that nobody can read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def repair_findings(run: FinishedRun) -> set[tuple[str, int | None, str, str]]:
 
 
 def lines_of_ledgers_with_a_member_down(run: FinishedRun) -> list[str]:
-    """What explain ledger calls them; each says who is down, and none is called healthy."""
+    """Return first lines of `explain ledger`; each explanation names who is down, none says healthy."""
     reader, calls = RunReader(run.out), []
     down = {row["bookie_id"] for row in run.table("bookies") if row["registered"] is None}
     for row in run.table("ledgers"):

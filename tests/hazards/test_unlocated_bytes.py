@@ -1,7 +1,7 @@
-"""Bytes that may be the last of an entry: an index lacks them, or an owner still names their ledger.
+"""Bytes that may be the last of an entry: an index lacks them, or an owner still references their ledger.
 
-h11 and h2 are made clusters (tests/data/hazards). The databases of dbledger-long lose the index of one ledger
-as a whole and some locations of another.
+h11 and h2 are artificial clusters (tests/data/hazards). The databases of dbledger-long lack the index of one
+ledger completely, and some locations of another.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ NOT_OFFERED = ("entry-log-reclaimable", "entry-log-pinned")
 
 @pytest.fixture(scope="module")
 def h11(hazards: Hazards) -> FinishedRun:
-    """The .idx file of ledger 30 is gone at both members, and their logs have its bytes."""
+    """Return h11's run: both members lack ledger 30's .idx file, and their logs have its bytes."""
     return audited(hazards.run("h11"))
 
 
 @pytest.fixture(scope="module")
 def h2(hazards: Hazards) -> FinishedRun:
-    """The metadata of eight ledgers is gone. A topic names them, and their logs hold nothing else."""
+    """Return h2's run: eight ledgers lack metadata, a topic names them, and their logs have nothing else."""
     return audited(hazards.run("h2"))
 
 
@@ -55,7 +55,7 @@ def audited(run: RunReader) -> FinishedRun:
 
 
 def bytes_of(run: FinishedRun, ledger: int) -> dict[tuple[str, str], int]:
-    """By bookie and class."""
+    """Return a ledger's bytes by bookie and class."""
     sizes: dict[tuple[str, str], int] = {}
     for row in run.table("space"):
         if row["ledger_id"] == ledger:
@@ -65,7 +65,7 @@ def bytes_of(run: FinishedRun, ledger: int) -> dict[tuple[str, str], int]:
 
 
 def assert_nothing_reclaimable(run: FinishedRun, bookies: set[str]) -> None:
-    """No finding, step or figure counts a byte of these bookies' logs as reclaimable."""
+    """Assert that no finding, step or gauge counts a byte of these bookies' logs as reclaimable."""
     assert [
         row["bookie_id"] for id in NOT_OFFERED for row in run.findings_of(id) if row["bookie_id"] in bookies
     ] == []
@@ -117,7 +117,7 @@ def test_bytes_of_owner_named_ledgers_are_not_reclaimable(h2: FinishedRun) -> No
 
 
 def copy_without_index(hazards: Hazards, place: Path) -> str:
-    """h2 with logs as young as a copy makes them, and no index file of a ledger that only the topic names."""
+    """Copy h2 without index files of a ledger that only the topic names. The logs get new mtimes."""
     case = hazards.case("h2")
     shutil.copytree(Path(case.bookies).parent, place / "h2", copy_function=shutil.copyfile)
     for file in (place / "h2" / "bookies").rglob("*.idx"):
@@ -171,7 +171,7 @@ def databases(real: Corpus, spark: SparkSession) -> FinishedRun:
 
 
 def in_logs(corpus: Corpus, ledger: int, entry_ids: range | tuple[int, ...]) -> dict[tuple[str, int], int]:
-    """Bytes of these entries by log and entry, by a plain read of all logs."""
+    """Return the bytes of these entries by log and entry, by a plain read of all logs."""
     return {
         (str(log), entry): size
         for log in corpus.bookies.glob("*/*/current/*.log")
@@ -214,9 +214,9 @@ def test_entries_that_databases_lack_are_lost_and_recoverable(databases: Finishe
 
 
 def test_the_plan_rebuilds_the_index_while_the_bookie_is_stopped(h11: FinishedRun) -> None:
-    """Databases: `tests.plan.test_damaged_indexes`.
+    """For databases see `tests.plan.test_damaged_indexes`.
 
-    Both bookies need it, and together they alone serve other ledgers: the second one waits for the first.
+    Both bookies need a rebuild, and they alone serve some other ledgers. So the second waits for the first.
     """
     plan = make_plan(open_after_scan(h11.out))
     steps = [step for step in plan.steps if step.kind is ActionKind.REBUILD_INDEX]

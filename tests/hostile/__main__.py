@@ -1,10 +1,10 @@
 """The hostile trial: ``python -m tests.hostile --minutes 60 --seed 7``.
 
-Each round takes a command with sensible arguments, and one or two faults: of its inputs, its outputs, the
-servers that it asks, its streams, or a signal. A wrong end is a line with the seed that makes it again; a
-summary by command and kind of fault ends the trial. The exit code is 1 where anything was wrong.
+Each round runs a command with sensible arguments and one or two faults. A fault affects its inputs, its
+outputs, its servers or its streams, or is a signal. A wrong outcome is printed as a line with the seed that
+reproduces it. A summary by command and kind of fault follows. The exit code is 1 if an outcome was wrong.
 
-Started as root, it gives root's rights up, because nothing is forbidden to root.
+If started as root, the trial drops root's privileges, because root may do everything.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SMALL_BYTES = 128 * 1024
 
 
 def main() -> int:
-    """Prepare the machine, and play in a process that has loaded what makes files fail."""
+    """Prepare the machine, and run the trial in a process that has loaded the fault library."""
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--seed", type=int, default=7, help="of the first round; each later one has the next")
@@ -81,7 +81,7 @@ def main() -> int:
 
 
 def _mount(mounts: ExitStack, root: Path) -> None:
-    """Mount a file system without room and one that cannot be written, where this process may."""
+    """Mount a tiny file system and one to be made read-only, if this process has the permission."""
     for name in (_SMALL, _READ_ONLY):
         place = root / name
         place.mkdir(exist_ok=True)
@@ -97,7 +97,7 @@ def _remount(place: Path) -> None:
 
 
 def _play(root: Path, chosen: argparse.Namespace) -> int:
-    """Make everything that calls read, and play."""
+    """Create all data that the calls read, and run the rounds."""
     from auditor.embedded.zookeeper import EmbeddedZooKeeper
     from tests.hostile.faults import Bench
     from tests.hostile.ground import TrialData, load_zookeeper, make_files, make_runs
@@ -147,10 +147,10 @@ def _play(root: Path, chosen: argparse.Namespace) -> int:
 
 
 def make_in_child(work: object) -> None:
-    """Do something in a fork, so that this process has no threads and no connections of it.
+    """Run a function in a forked child, so that this process gets no threads or connections from it.
 
     Raises:
-        RuntimeError: it failed; its traceback is on standard error.
+        RuntimeError: the function failed. Its traceback is on standard error.
     """
     assert callable(work)
     child = os.fork()
@@ -168,7 +168,7 @@ def make_in_child(work: object) -> None:
 
 
 def say(line: str) -> None:
-    """Print a line with the time."""
+    """Print a line with the UTC time."""
     print(time.strftime("%H:%M:%S", time.gmtime()), line, flush=True)
 
 

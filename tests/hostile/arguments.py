@@ -1,7 +1,7 @@
-"""Calls of every command, drawn from what click knows of it: a new command or option needs no line here.
+"""Calls of all commands, drawn from click's parameters, so that a new command or option needs no line here.
 
-A parameter is filled by its name. An option whose name nothing here knows is drawn by its type, or left out.
-An argument that nothing knows fails the trial.
+An option's or argument's name decides its value. An option with an unknown name gets a value by its type, or
+is left out. An argument with an unknown name fails the trial.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ EXCLUDED = {"master", "driver_memory", "listen", "rack_script", "start_spark", "
 
 @dataclass(frozen=True)
 class Input:
-    """Something that a call reads.
+    """An input that a call reads.
 
     Args:
-        name: Where it lies, relative to the directory of the call.
+        name: Its path, relative to the directory of the call.
         kind: ``run``, ``runs``, ``metadata``, ``bookies``, ``collected``, ``plan``, ``text`` or ``decode``.
         copied: The original that has to be copied for it.
     """
@@ -46,11 +46,11 @@ class Call:
     """A call of a command.
 
     Args:
-        command: The words that name it; a job is the path of its file.
+        command: The words that name it; for a job, the path of its file.
         words: All arguments after the program's name.
-        inputs: What it reads.
-        outputs: What it makes, relative to the directory of the call.
-        servers: Kinds of servers that it asks: ``zookeeper`` or ``etcd``.
+        inputs: The inputs that it reads.
+        outputs: The files and directories that it writes, relative to the directory of the call.
+        servers: The kinds of servers that it contacts: ``zookeeper`` or ``etcd``.
     """
 
     command: tuple[str, ...]
@@ -61,17 +61,17 @@ class Call:
 
     @property
     def name(self) -> str:
-        """The command as a key of the summary."""
+        """Return the command as a key of the summary."""
         return " ".join(self.command)
 
     @property
     def is_slow(self) -> bool:
-        """Whether it has work for Spark."""
+        """Return whether the command has work for Spark."""
         return self.command[0] in SPARK or self.command[0].startswith("jobs/")
 
 
 def commands() -> dict[tuple[str, ...], click.Command]:
-    """Every command and subcommand, and every job, by the words that name it."""
+    """Return all commands, subcommands and jobs, by the words that name them."""
     by_words = dict(_below(main, program_context(), ()))
     for job in sorted((ROOT / "jobs").glob("*.py")):
         by_words[f"jobs/{job.name}",] = by_words[job.stem,]
@@ -91,12 +91,12 @@ def _below(
 
 
 def draw(trial_data: TrialData, words: tuple[str, ...], random: Random) -> Call:
-    """A call of a command with arguments that make sense."""
+    """Return a call of a command with sensible arguments."""
     return _Drawer(trial_data, words, random).call()
 
 
 class _Drawer:
-    """Draws the arguments of one call."""
+    """A generator of the arguments of one call."""
 
     def __init__(self, trial_data: TrialData, words: tuple[str, ...], random: Random) -> None:
         self._trial_data, self._random = trial_data, random
@@ -112,7 +112,7 @@ class _Drawer:
         return self._trial_data.sources[self._random.choice(names)]
 
     def call(self) -> Call:
-        """All arguments: those that must be, those that the command is for, and now and then another."""
+        """Return a call with required arguments, the command's usual ones, and sometimes another."""
         words: list[str] = []
         options = [param for param in self._command.params if isinstance(param, click.Option)]
         names = {option.name for option in options}
@@ -161,7 +161,7 @@ class _Drawer:
         return None
 
     def _read(self, name: str, kind: str, copied: str | None = None) -> str:
-        """The path of an input, which the call now has."""
+        """Add an input to the call, and return the input's path."""
         self._call.inputs.append(Input(name, kind, copied or name))
         return str(self._trial_data.place / name)
 

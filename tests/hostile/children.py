@@ -1,6 +1,6 @@
-"""One call in a process of its own: a fork of this one, which has loaded everything, or a new Python.
+"""One call in its own process: a fork of this one, with all modules loaded, or a new Python process.
 
-Streams are pipes whose reader leaves after some bytes, closed descriptors, or /dev/full.
+Its streams are pipes that the reader closes after some bytes, closed descriptors, or /dev/full.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ NEW_PYTHON = "from auditor.cli import main; main(prog_name='bkaudit')"
 
 @dataclass(frozen=True)
 class Streams:
-    """What becomes of standard output and standard error.
+    """The state of standard output and standard error.
 
     Args:
-        byte_limits: Number of bytes that are read of a stream before its reader leaves. Other streams are
-            read to their end.
-        closed: Descriptors that are not there at all.
+        byte_limits: Number of bytes of a stream that the reader reads before it closes the pipe. It reads
+            other streams to their end.
+        closed: Descriptors that are closed.
         full: Descriptors that are /dev/full.
     """
 
@@ -54,7 +54,7 @@ class Streams:
 
 @dataclass(frozen=True)
 class SignalEvent:
-    """A signal, and when it comes, in seconds after the start."""
+    """A signal, and its time in seconds after the start."""
 
     number: int
     after_s: float
@@ -62,7 +62,7 @@ class SignalEvent:
 
 @dataclass
 class Outcome:
-    """What came of a call."""
+    """The outcome of a call: exit code, output, duration in seconds, and the files that it wrote."""
 
     code: int
     stdout: str
@@ -86,10 +86,10 @@ def run(
         words: The arguments; the first one is the path of a job, or the name of a command.
         place: The working directory of the call.
         streams: None: both are read to their end.
-        event: A signal that it gets.
-        spark: The place of a running Spark (`tests.servers.shared_spark`), which the call takes for its own;
-            None: the call is a new Python process, which starts its own.
-        limit_s: A call that takes longer is killed, and its code is `HUNG`.
+        event: A signal that the call receives.
+        spark: The directory of a running Spark (`tests.servers.shared_spark`), which the call uses.
+            None: the call is a new Python process, which starts its own Spark.
+        limit_s: Seconds after which the call is killed. Its code is then `HUNG`.
     """
     streams = streams or Streams()
     pipes = {number: os.pipe() for number in (1, 2)}
@@ -121,7 +121,7 @@ def run(
 
 
 def _set_streams(pipes: dict[int, tuple[int, int]], streams: Streams) -> None:
-    """In the child: put the ends of the pipes where they belong."""
+    """Connect the child's standard streams to the pipes. Runs in the child."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
@@ -146,7 +146,7 @@ def _new_python(words: Sequence[str]) -> None:
 
 
 def _end(words: Sequence[str], spark: Path) -> None:
-    """In the child: run the command as the program does, and end the process as Python does."""
+    """Run the command as the program does, and exit as Python does. Runs in the child."""
     for number, name in ((1, "stdout"), (2, "stderr")):
         try:
             os.fstat(number)
@@ -172,7 +172,7 @@ def _end(words: Sequence[str], spark: Path) -> None:
 
 
 def preload() -> None:
-    """Load every module that a command may load, so that forks have it."""
+    """Import every module that a command may import, so that forks have it."""
     for module in pkgutil.walk_packages(auditor.__path__, "auditor."):
         if not module.name.startswith("auditor.jobs.") or module.name == "auditor.jobs.job":
             importlib.import_module(module.name)
@@ -181,7 +181,7 @@ def preload() -> None:
 
 
 def _command(words: Sequence[str], spark: Path) -> None:
-    """Run a command or a job; a session that it asks for is one of the running Spark."""
+    """Run a command or a job. A Spark session that it requests belongs to the running Spark."""
     from pyspark.sql import SparkSession
 
     import auditor.jobs.job
@@ -216,7 +216,7 @@ def _read(
     event: SignalEvent | None,
     deadline: float,
 ) -> dict[int, bytes]:
-    """Read both streams as far as their readers do, until they end; kill what does not end in time."""
+    """Read both streams as far as their readers do, until they end; kill a child at the deadline."""
     read = {1: b"", 2: b""}
     began = time.monotonic()
     with selectors.DefaultSelector() as selector:
@@ -266,10 +266,10 @@ _VARYING = re.compile(
 
 
 def plain(text: str) -> str:
-    """A text without what two calls do not share."""
+    """Return a text without the parts that vary between two calls."""
     return _VARYING.sub("VARYING", text)
 
 
 def files_below(place: Path) -> list[str]:
-    """The files that a call made, without the random parts of their names."""
+    """Return the files that a call wrote, without the random parts of their names."""
     return sorted({plain(str(path.relative_to(place))) for path in place.rglob("*") if path.is_file()})

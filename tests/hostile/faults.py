@@ -1,6 +1,6 @@
 """Faults of a call: of its inputs, its outputs, its servers, its streams, and signals.
 
-A fault is made in the directory of the call, or for the time of the call. It says which exit codes it allows.
+A fault changes the directory of the call, or lasts as long as the call. It states the exit codes it allows.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ UNCHECKED_TEXT = {"text", "plan", "decode", "bookies"}
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong.
+    """A fault, and the outcomes that it allows.
 
     Args:
         kind: A key of the summary.
-        text: All of it, in words.
-        names: Strings of which the error has to have one.
-        codes: The exit codes that it must end with; None: it may also end as if nothing had happened, with
-            the same output, and after damage that nothing can see with another one.
-        is_visible: Damage that the program can see: a command that ends with 0 has to have the same output.
-        apply: Makes the fault for the time of the call.
-        fired: Whether the fault came about; else the call must end as if nothing had happened.
+        text: The full description.
+        names: The error must contain at least one of these strings.
+        codes: The call must end with one of these exit codes. None: it may also end as if nothing had
+            happened, with the same output. After invisible damage the output may also differ.
+        is_visible: The program can see the damage. A command that ends with 0 must have the same output.
+        apply: Causes the fault for the duration of the call.
+        fired: Whether the fault occurred. If not, the call must end as if nothing had happened.
     """
 
     kind: str
@@ -54,14 +54,14 @@ class Fault:
 
 @dataclass
 class Bench:
-    """What faults are made with.
+    """The tools that cause faults.
 
     Args:
         place: The directory of the call.
         files: The file system that fails.
         servers: Ports that fail.
-        small: A file system with next to no room, if there is one.
-        read_only: A file system that cannot be written, if there is one.
+        small: A file system with almost no space, or None if there is none.
+        read_only: A read-only file system, or None if there is none.
     """
 
     place: Path
@@ -72,7 +72,7 @@ class Bench:
 
 
 def draw_fault(bench: Bench, call: Call, random: Random) -> Fault | None:
-    """A fault of what the call reads, writes or asks; None where it does none of it."""
+    """Return a fault of an input, output or server of the call, or None if it has none of these."""
     makers: list[Callable[[Bench, Call, Random], Fault]] = []
     if call.inputs:
         makers += [damaged_input, damaged_input, failing_input]
@@ -87,7 +87,7 @@ def draw_fault(bench: Bench, call: Call, random: Random) -> Fault | None:
 
 
 def damaged_input(bench: Bench, call: Call, random: Random) -> Fault:
-    """Damage an input, or a file or directory of one."""
+    """Return a fault that damages an input, or a file or directory of one."""
     source = random.choice(call.inputs)
     top = bench.place / source.name
     victim = _victim(top, random)
@@ -127,7 +127,7 @@ _NO_CONTENT = ("_SUCCESS", "LOCK", "LOG", "IDENTITY", "zookeeper.log", "spark.lo
 
 
 def _is_needed(call: Call, source: Input) -> bool:
-    """Whether a command cannot do its work without an input as a whole."""
+    """Return whether a command needs an input to do its work at all."""
     if "--cluster" in call.words and source.name in ("healthy/metadata.jsonl", "runs"):
         return False  # what a flag names goes before
     if source.name == "conf.toml":
@@ -136,7 +136,7 @@ def _is_needed(call: Call, source: Input) -> bool:
 
 
 def _names(bench: Bench, source: Input, victim: Path) -> tuple[str, ...]:
-    """What the error may call the object: the file, one of its directories, or the bookie."""
+    """Return the names that the error may give the object: the file, a directory of it, or the bookie."""
     paths = [str(victim)]
     top = bench.place / source.name
     while victim not in (top, bench.place):
@@ -146,7 +146,7 @@ def _names(bench: Bench, source: Input, victim: Path) -> tuple[str, ...]:
 
 
 def _victim(top: Path, random: Random) -> Path:
-    """The input itself, or something below it."""
+    """Return the input itself, or a file or directory below it."""
     if not top.is_dir() or random.random() < 0.2:
         return top
     entries = sorted(top.rglob("*"))
@@ -217,7 +217,7 @@ _DIRECTORY_DAMAGES: dict[str, Callable[[Path, Random], object]] = {
 
 
 def failing_input(bench: Bench, call: Call, random: Random) -> Fault:
-    """Let system calls on an input fail, all from one on."""
+    """Return a fault: system calls on an input fail, all of them after a number of successes."""
     source = random.choice(call.inputs)
     top = bench.place / source.name
     victim = _victim(top, random)
@@ -240,7 +240,7 @@ def failing_input(bench: Bench, call: Call, random: Random) -> Fault:
 
 
 def failing_output(bench: Bench, call: Call, random: Random) -> Fault:
-    """Let system calls on what the call makes fail, all from one on."""
+    """Return a fault: system calls on an output fail, all of them after a number of successes."""
     name = random.choice(call.outputs)
     kinds = random.choice((("change",), ("write",), ("sync",), ("close",), ("write", "change", "sync")))
     number = random.choice(WRITES)
@@ -259,7 +259,7 @@ def failing_output(bench: Bench, call: Call, random: Random) -> Fault:
 
 
 def bad_output(bench: Bench, call: Call, random: Random) -> Fault:
-    """Put something where the call is to make something."""
+    """Return a fault that puts an obstacle at the path of an output."""
     name = random.choice(call.outputs)
     path = bench.place / name
     is_directory = name in ("new/out", "new/runs") and call.command[0] != "encode"  # which writes a file
@@ -319,7 +319,7 @@ def _link(path: Path, target: Path) -> None:
 
 
 def failing_server(bench: Bench, call: Call, random: Random) -> Fault:
-    """Let the port of a server do something else than its server, at once or after some bytes."""
+    """Return a fault: a server's port misbehaves, at once or after a number of bytes."""
     server = random.choice(call.servers)
     mode = random.choice([*MODES])
     after = random.choice((0, 0, 0, 100, 2_000, 20_000))

@@ -1,7 +1,7 @@
-"""A file system that fails below one path, for this process and for all that it starts.
+"""A file system that fails below one path, for this process and for all processes that it starts.
 
-`faulty_files.c` is loaded before all else into every process. What fails is written into a file that all of
-them map, so that it changes between two calls, and what failed is read from it afterwards.
+Every process loads `faulty_files.c` before all other libraries. A mapped file tells all of them which calls
+to fail, so that this can change between two calls. Afterwards the file shows how many calls failed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ CALLS = {"open": 1, "read": 2, "write": 4, "sync": 8, "stat": 16, "list": 32, "c
 
 
 def compiler() -> str | None:
-    """The C compiler, if there is one."""
+    """Return the path of a C compiler, or None if there is none."""
     return shutil.which("cc") or shutil.which("gcc")
 
 
 def build(place: Path) -> dict[str, str]:
-    """Build the library in a directory; returns what the environment of a process is to have."""
+    """Build the library in a directory; return the environment variables that load it into a process."""
     library, rule = place / "faulty_files.so", place / "rule"
     tool = compiler()
     assert tool is not None, "no C compiler: apt-get install gcc"
@@ -40,7 +40,7 @@ def build(place: Path) -> dict[str, str]:
 
 
 class FaultyFiles:
-    """The rule of the file that the environment names."""
+    """The rule for failing calls, in the file that an environment variable names."""
 
     def __init__(self) -> None:
         with Path(os.environ[VARIABLE]).open("r+b") as file:
@@ -48,13 +48,13 @@ class FaultyFiles:
 
     @contextmanager
     def failing(self, path: Path, error: int, calls: int, skip: int) -> Iterator[None]:
-        """Let calls below a path fail while the block runs.
+        """Make calls below a path fail while the block runs.
 
         Args:
             path: A file or a directory, absolute and without links.
-            error: The number of the error.
-            calls: Which kinds, a sum of `CALLS`.
-            skip: How many of them succeed before all others fail.
+            error: The errno.
+            calls: The kinds of calls that fail, a sum of `CALLS`.
+            skip: Number of calls that succeed before all others fail.
         """
         self._rule[: _LAYOUT.size] = _LAYOUT.pack(1, error, calls, skip, 0, 0, str(path).encode())
         try:
@@ -63,5 +63,5 @@ class FaultyFiles:
             self._rule[:4] = struct.pack("=i", 0)
 
     def fired(self) -> int:
-        """How many calls have failed since the last rule was made."""
+        """Return how many calls have failed since the last rule was set."""
         return int(_LAYOUT.unpack(self._rule[: _LAYOUT.size])[5])

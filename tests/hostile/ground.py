@@ -1,6 +1,6 @@
-"""What the commands of a trial read: small clusters in every form, their runs, and files of options.
+"""Inputs of a trial's commands: small clusters in every form, their runs, and option files.
 
-All of it is made once. Each call works on a copy at the same path, so that its output can be compared.
+They are created once. Each call works on a copy at the same path, so that its output can be compared.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Source:
     """Metadata and bookies of one cluster.
 
     Args:
-        uri: With ``{place}`` for the directory of a call.
-        metadata: The file or directory that the URI names; None for a running store.
+        uri: The metadata URI, with ``{place}`` for the directory of a call.
+        metadata: The file or directory that the URI names. None for a running store.
         bookies: The names of the bookies' sources, relative to that directory.
-        ledger: A ledger of it.
-        is_healthy: An audit ends with 0.
+        ledger: A ledger of the cluster.
+        is_healthy: Whether an audit ends with 0.
     """
 
     uri: str
@@ -49,34 +49,34 @@ class Source:
 
 @dataclass
 class TrialData:
-    """The directory with everything, and where its clusters are."""
+    """The directory of all inputs, and the clusters in it."""
 
     root: Path
     sources: dict[str, Source] = field(default_factory=dict)
 
     @property
     def originals(self) -> Path:
-        """What is copied for a call."""
+        """Return the directory with the originals that are copied for a call."""
         return self.root / "originals"
 
     @property
     def place(self) -> Path:
-        """The directory of the call that runs."""
+        """Return the directory of the current call."""
         return self.root / "place"
 
     def add_run_sources(self) -> None:
-        """Add clusters whose bookies are what `make_runs` made, or lie in several places."""
+        """Add clusters with a collection from `make_runs` as bookies, or with bookies in several places."""
         healthy = self.sources["healthy"]
         self.sources["collected"] = replace(healthy, bookies=("collected",))
         self.sources["inventory"] = replace(healthy, bookies=("inventory.toml",))
 
     def add_live_source(self, port: int) -> None:
-        """Add a running store (`load_zookeeper`), which is reached by a port that can fail."""
+        """Add a running store (`load_zookeeper`), reached by a port that can fail."""
         uri = f"zk://127.0.0.1:{port}/ledgers"
         self.sources["live"] = replace(self.sources["healthy"], uri=uri, metadata=None)
 
     def lay_out(self, names: Iterable[str]) -> None:
-        """Begin a call: the named originals, and nothing else."""
+        """Create the directory of a call, with copies of the named originals and nothing else."""
         clear(self.place)
         (self.place / "new").mkdir(parents=True)
         unique_names = {*names}
@@ -92,7 +92,7 @@ class TrialData:
 
 
 def clear(place: Path) -> None:
-    """Remove a directory, also where a fault has left parts of it without permissions."""
+    """Remove a directory, even if a fault left parts of it without permissions."""
     for directory, _, __ in os.walk(place):
         Path(directory).chmod(0o755)
         for path in Path(directory).iterdir():
@@ -102,7 +102,7 @@ def clear(place: Path) -> None:
 
 
 def healthy_cluster() -> Cluster:
-    """Three bookies with four ledgers that lack nothing."""
+    """Return a cluster of three bookies and four ledgers without missing data."""
     cluster = Cluster()
     for bookie in BOOKIES:
         cluster.bookie(bookie)
@@ -112,7 +112,7 @@ def healthy_cluster() -> Cluster:
 
 
 def make_files(trial_data: TrialData) -> None:
-    """Write all that needs no audit."""
+    """Write all inputs that need no audit."""
     files = trial_data.originals
     files.mkdir(parents=True)
     healthy = healthy_cluster()
@@ -178,7 +178,7 @@ def _directory(bookie: str) -> str:
 
 
 def first_ledger(uri: str) -> str:
-    """The id of the ledger that a store lists first."""
+    """Return the id of the ledger that a store lists first."""
     from click.testing import CliRunner
 
     from auditor.cli import main
@@ -189,7 +189,7 @@ def first_ledger(uri: str) -> str:
 
 
 def make_runs(trial_data: TrialData, spark: SparkSession) -> None:
-    """Audit the clusters, and make what commands read of runs: a plan and a collection."""
+    """Audit the clusters, and create the inputs that commands read beside runs: a plan and a collection."""
     from click.testing import CliRunner
 
     from auditor import Audit

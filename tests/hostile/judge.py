@@ -1,11 +1,11 @@
-"""What must be true of a call that something went wrong with.
+"""Rules for the outcome of a call with a fault, a disturbed stream or a signal.
 
-1. No exit code 70, no traceback, no hang, whatever happened.
-2. A stream changes nothing: the exit code is that of the call without it. Only standard output that cannot be
-   written for another reason than a reader that left is an error, 4.
-3. A fault that no command can do without (`Fault.codes`) gives one of its codes.
-4. After any other fault that the program can see, 0 is allowed with the output of the undisturbed call, or if
-   the damaged object is named on standard error.
+1. There is never an exit code 70, a traceback or a hang.
+2. A stream changes nothing: the exit code is that of the call without it. The only exception is standard
+   output that fails for another reason than a reader that left: this is exit code 4.
+3. After a fault that no command can tolerate, the exit code is one of `Fault.codes`.
+4. After any other fault that the program can see, 0 is allowed in two cases. The output is that of the
+   undisturbed call, or standard error names the damaged object.
 5. An error is one line that names the object.
 """
 
@@ -23,7 +23,7 @@ _NOTICE = re.compile(r"^(Usage|Try|Error|Warning): |^bkaudit: |^$|^\s")
 
 
 def general(outcome: Outcome, signals: tuple[int, ...] = ()) -> list[str]:
-    """What must be true of every call."""
+    """Return problems that no call may have, whatever happened."""
     wrong = []
     texts = outcome.stdout + outcome.stderr
     if outcome.code == HUNG:
@@ -38,7 +38,7 @@ def general(outcome: Outcome, signals: tuple[int, ...] = ()) -> list[str]:
 
 
 def of_fault(undisturbed: Outcome, outcome: Outcome, fault: Fault) -> list[str]:
-    """What must be true of a call with a fault."""
+    """Return problems of a call with a fault."""
     wrong = general(outcome)
     if wrong:
         return wrong
@@ -60,7 +60,7 @@ def of_fault(undisturbed: Outcome, outcome: Outcome, fault: Fault) -> list[str]:
 
 
 def error_line(outcome: Outcome, fault: Fault, is_named: bool) -> list[str]:
-    """What must be true of the error, of a command that ended with one."""
+    """Return problems of the error line of a command that ended with an error."""
     lines = [line for line in outcome.stderr.splitlines() if line]
     errors = [line for line in lines if line.startswith(("bkaudit: ", "Error: "))]
     if not errors:
@@ -77,7 +77,7 @@ def error_line(outcome: Outcome, fault: Fault, is_named: bool) -> list[str]:
 
 
 def of_streams(expected: Outcome, outcome: Outcome, streams: Streams) -> list[str]:
-    """What must be true of a call whose streams were left: the code of the same call with whole streams."""
+    """Return problems of a call with disturbed streams: its exit code must be that with whole streams."""
     wrong = general(outcome)
     code = expected.code
     if 1 in streams.full and expected.stdout and code != 2:
@@ -88,9 +88,9 @@ def of_streams(expected: Outcome, outcome: Outcome, streams: Streams) -> list[st
 
 
 def of_signal(expected: Outcome, outcome: Outcome, number: int, command: str) -> list[str]:
-    """What must be true of a call that got a signal: it ended by it, or had ended before.
+    """Return problems of a call that received a signal: it must end by the signal, or have ended before.
 
-    It is how a person ends ``watch``, which then ends with 0.
+    A person ends ``watch`` by a signal, so ``watch`` may then end with 0.
     """
     allowed = (-number, 128 + number, *([0] if command == "watch" else []))
     wrong = general(outcome, allowed)
@@ -100,5 +100,5 @@ def of_signal(expected: Outcome, outcome: Outcome, number: int, command: str) ->
 
 
 def is_same(first: Outcome, second: Outcome) -> bool:
-    """Whether two calls printed and made the same."""
+    """Return whether two calls have the same exit code, standard output and files."""
     return (first.code, plain(first.stdout), first.files) == (second.code, plain(second.stdout), second.files)

@@ -1,7 +1,7 @@
-"""Ports in front of servers: they pass everything on, or fail as a mode says, from some byte on.
+"""Ports in front of servers: they forward all bytes, or fail in some mode after a number of bytes.
 
-They run in a process of their own (``python -m tests.hostile.servers FILE NAME=HOST:PORT ...``), because the
-process of the trial forks, and its threads would not come along. FILE has the mode, which all threads map.
+They run in their own process: ``python -m tests.hostile.servers FILE NAME=HOST:PORT ...``. The process of the
+trial forks, and a fork would not have their threads. All threads map FILE, which has the mode.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LAYOUT = struct.Struct("=4i")
 
 
 class FaultyServers:
-    """The ports, seen from the trial."""
+    """The ports, as the process of the trial sees them."""
 
     def __init__(self, place: Path, targets: dict[str, str]) -> None:
         self._names = [*targets]
@@ -43,12 +43,12 @@ class FaultyServers:
             self._control = mmap.mmap(file.fileno(), 4096)
 
     def port(self, name: str) -> int:
-        """The port in front of a server."""
+        """Return the port in front of a server."""
         return self._ports[self._names.index(name)]
 
     @contextmanager
     def failing(self, name: str, mode: str, after: int) -> Iterator[None]:
-        """Let a port fail while the block runs, in each connection after so many bytes of its server."""
+        """Make a port fail while the block runs, in each connection after ``after`` bytes of its server."""
         self._control[: _LAYOUT.size] = _LAYOUT.pack(self._names.index(name), MODES.index(mode), after, 0)
         time.sleep(5 * POLL_S)  # until a dead port is one
         try:
@@ -59,17 +59,17 @@ class FaultyServers:
             time.sleep(5 * POLL_S)
 
     def fired(self) -> int:
-        """How many connections have failed in the last block."""
+        """Return how many connections have failed in the last block."""
         return int(_LAYOUT.unpack(self._control[: _LAYOUT.size])[3])
 
     def end(self) -> None:
-        """End the process."""
+        """Kill the process of the ports."""
         self._process.kill()
         self._process.wait()
 
 
 class _Port:
-    """One port, and the thread of each of its connections."""
+    """One port, with one thread per connection."""
 
     def __init__(self, number: int, target: tuple[str, int], control: mmap.mmap) -> None:
         self._number, self._target, self._control = number, target, control
@@ -77,7 +77,7 @@ class _Port:
         print(self._socket.getsockname()[1], flush=True)
 
     def serve(self) -> None:
-        """Take connections without end, but while the port is dead."""
+        """Accept connections forever, except while the port is dead."""
         place = self._socket.getsockname()
         while True:
             self._socket.settimeout(POLL_S)
@@ -142,7 +142,7 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Serve all ports; print them first."""
+    """Print the ports, then serve all of them."""
     with Path(arguments[0]).open("r+b") as file:
         control = mmap.mmap(file.fileno(), 4096)
     ports = []

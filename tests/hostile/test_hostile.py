@@ -1,4 +1,4 @@
-"""The hostile trial in its short form; every command is among its calls, and its judge sees what is wrong."""
+"""The hostile trial in its short form: it draws every command, and its judge reports wrong outcomes."""
 
 from __future__ import annotations
 

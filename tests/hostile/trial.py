@@ -1,4 +1,4 @@
-"""Rounds of the trial: a call, and the same with a fault, a stream that is left, or a signal."""
+"""Rounds of the trial: a call, and the same call with a fault, a disturbed stream or a signal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PERIOD_S = 60.0
 
 @dataclass
 class WrongOutcome:
-    """A call that did not end as it must."""
+    """A call that did not end as it must, with the seed of its round."""
 
     seed: int
     text: str
@@ -38,7 +38,7 @@ class WrongOutcome:
 
 @dataclass
 class Totals:
-    """The sums of a trial: calls by command and kind of fault, exit codes, and what went wrong."""
+    """The totals of a trial: calls by command and kind of fault, exit codes, and wrong outcomes."""
 
     cells: Counter[tuple[str, str]] = field(default_factory=Counter)
     codes: Counter[int] = field(default_factory=Counter)
@@ -48,7 +48,7 @@ class Totals:
     wrong: list[WrongOutcome] = field(default_factory=list)
 
     def text(self) -> str:
-        """The sums, by command and by kind of fault."""
+        """Return the totals, by command and by kind of fault."""
         lines = []
         for command in sorted({command for command, _ in self.cells}):
             kinds = {kind: count for (name, kind), count in self.cells.items() if name == command}
@@ -65,7 +65,7 @@ class Totals:
 
 @dataclass
 class Trial:
-    """What all rounds share."""
+    """The state that all rounds of a trial share."""
 
     trial_data: TrialData
     bench: Bench
@@ -79,7 +79,7 @@ class Trial:
     outcomes: dict[tuple[str, ...], Outcome] = field(default_factory=dict)
 
     def play(self, seed: int) -> None:
-        """One round: everything about it follows from its number."""
+        """Play one round. The seed determines everything about it."""
         random = Random(seed)
         names = sorted(commands())
         slow = [name for name in names if Call(name).is_slow]
@@ -119,7 +119,7 @@ class Trial:
     def _disturb(
         self, call: Call, seed: int, fault: Fault | None, expected: Outcome, random: Random, is_new: bool
     ) -> None:
-        """The same call again, with streams that are left, or a signal."""
+        """Repeat a call with disturbed streams or a signal."""
         label = f"{fault.text}, " if fault is not None else ""
         if fault is None and random.random() < 0.3:
             number = random.choice(SIGNALS)
@@ -175,7 +175,7 @@ class Trial:
 
 
 def draw_streams(expected: Outcome, random: Random) -> tuple[Streams, str]:
-    """Streams that are left, and their name in the summary."""
+    """Return disturbed streams, and their name in the summary."""
     numbers = random.choice(((1,), (2,), (1, 2)))
     label = {(1,): "stdout", (2,): "stderr", (1, 2): "both"}[numbers]
     moment = random.choice(("closed", "start", "midway", "end", "full"))
@@ -190,7 +190,7 @@ def draw_streams(expected: Outcome, random: Random) -> tuple[Streams, str]:
 
 
 def play_rounds(trial: Trial, seed: int, deadline: float, most: int) -> Totals:
-    """Play rounds until the time is over, each with the next seed."""
+    """Play rounds until the deadline, or until ``most`` are played, each with the next seed."""
     reported_s = time.monotonic()
     while time.monotonic() < deadline and trial.totals.rounds < most:
         trial.play(seed)

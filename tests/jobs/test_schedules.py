@@ -1,4 +1,4 @@
-"""The examples of conf/ for schedulers: valid, safe, and true to the exit codes."""
+"""The scheduler examples in conf/ are valid and safe, and handle the exit codes correctly."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class FailedError(Exception):
 
 @pytest.fixture
 def dag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """conf/airflow_dag.py, imported with as much of Airflow as it uses."""
+    """Return conf/airflow_dag.py, imported with stubs of the parts of Airflow that it uses."""
     task_settings: list[dict[str, Any]] = []
 
     def decorator(**settings: Any) -> Any:

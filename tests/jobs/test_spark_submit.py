@@ -1,4 +1,4 @@
-"""The jobs under a real spark-submit, the package shipped as a zip."""
+"""The jobs run under a real spark-submit, with the package shipped as a zip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of the etcd driver: each both ways, as the driver itself makes them."""
+"""Keys of the etcd metadata driver, in both directions, as the driver itself makes them."""
 
 from __future__ import annotations
 

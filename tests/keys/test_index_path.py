@@ -1,4 +1,4 @@
-"""Index files: where they are put, and which names are theirs; of many at once what each says alone."""
+"""Index files: their paths and names. A batch gives the same results as single reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The four layouts: each path both ways, as 4.17.2 makes them."""
+"""The four layouts: each path in both directions, as 4.17.2 makes them."""
 
 from __future__ import annotations
 

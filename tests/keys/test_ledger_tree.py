@@ -1,4 +1,4 @@
-"""What Java would list, and what a znode could stand for, for everything found below a root."""
+"""Ledgers that Java would list, and ledgers that a znode could stand for, for each path below a root."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def test_etcd_key_is_classified_as_ledger_in_its_scope(scope: int, ledger_id: in
 
 @given(LONGS)
 def test_no_ledger_of_scope_0_has_an_id_below_0(ledger_id: int) -> None:
-    """LedgerMetadataBuilder refuses it, and the driver's listing ends before its key."""
+    """LedgerMetadataBuilder refuses such an id, and the driver's listing ends before its key."""
     place = classify(ETCD, etcd.to_path(LedgerId(ledger_id)))
     assert place == (
         ClassifiedPath("ledger", ledger_id, ledger_id, ledger_id) if ledger_id >= 0 else NO_LEDGER

@@ -1,4 +1,4 @@
-"""Marks and locks: each path both ways, and what the server would not see."""
+"""Marks and locks: each path in both directions, and paths that the server would not see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths read as columns say what each says alone."""
+"""Paths read as columns give the same ids as paths read one by one."""
 
 from __future__ import annotations
 

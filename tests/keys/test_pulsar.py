@@ -1,4 +1,4 @@
-"""Paths of owners to names: every kind, names of all letters, and every path of a real broker."""
+"""Conversion of owner paths to names: every kind, names of all letters, and all paths of a real broker."""
 
 from __future__ import annotations
 

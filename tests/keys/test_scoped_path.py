@@ -1,4 +1,4 @@
-"""Paths of ledgers outside scope 0, both ways."""
+"""Paths of ledgers outside scope 0, in both directions."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Every command that looks at running clusters, in one process: what `tests.live.recorded` records.
+"""Every command that looks at running clusters, in one process, for `tests.live.recorded`.
 
     python -m tests.live.every_command URI BOOKIES SOURCE OUT ...
 
-Of each cluster BOOKIES is the directory of the bookies, SOURCE the ``--bookies`` of the audit; what commands
-make is below OUT.
+For each cluster, BOOKIES is the directory of the bookies, and SOURCE the ``--bookies`` of the audit. The
+commands write below OUT.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EXIT_CODES = (0, 1, 3)
 
 
 def commands(uri: str, bookies: str, source: str, out: str) -> list[list[str]]:
-    """What is called, in order: whatever a command makes lies below ``out``."""
+    """Return the commands in order. All their output is below ``out``."""
     run, plan = f"{out}/run", f"{out}/plan.toml"
     options = ["--metadata", uri, "--timeout", "5"]
     # Everything was flushed after the metadata was written: there is nothing to be patient about.

@@ -1,4 +1,4 @@
-"""The metadata stores of live clusters, read in the plainest way, and whether anybody wrote to them."""
+"""Plain readers of the metadata stores of live clusters, which also show whether a client wrote to them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Metadata(Protocol):
 
 @contextmanager
 def metadata_store(layout: str, root: Path) -> Iterator[Metadata]:
-    """A server of its own: etcd, Oxia, or a ZooKeeper for a cluster of this layout."""
+    """Yield a new server: etcd, Oxia, or ZooKeeper for a cluster of this layout."""
     if layout == ETCD:
         with etcd.running(root / "etcd") as member:
             yield InEtcd(member)
@@ -77,7 +77,7 @@ class InZooKeeper:
         return is_registered
 
     def writes_after(self, position: int) -> list[Any]:
-        """A session that only read leaves its beginning and its end, and no path with either."""
+        """Return writes. A read-only session's begin and end, with no path in either, do not count."""
         done = [
             operation
             for transaction in self._transactions()
@@ -101,7 +101,7 @@ class InEtcd:
         return self._member.revision()
 
     def ledgers(self) -> dict[int, bytes]:
-        """The key ends in a UUID: 64 bits of scope, 64 bits of id."""
+        """Return ledgers by id. Their keys end in a UUID: 64 bits of scope, 64 bits of id."""
         rows = self._member.read(f"{SCOPE}/ledgers/")
         return {int(row.key.decode()[-36:].replace("-", ""), 16): row.value for row in rows}
 
@@ -109,12 +109,12 @@ class InEtcd:
         return bool(self._member.ctl("get", f"{SCOPE}/bookies/writable/{bookie}", "--keys-only").strip())
 
     def writes_after(self, position: int) -> list[Any]:
-        """Every write, and nothing else, makes a revision."""
+        """Return a number per write: in etcd every write, and nothing else, makes a revision."""
         return list(range(position, self.position()))
 
 
 class InOxia:
-    """Its server writes nothing by itself: each entry of a shard's log is a client's."""
+    """An Oxia store. Its server writes nothing by itself: each entry of a shard's log is a client's."""
 
     def __init__(self, server: oxia.Oxia) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""A command and all its processes under strace: which files they wrote, what they sent to which server."""
+"""A strace of a command and all its processes: the files they wrote, and the bytes they sent to servers."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _PORT = re.compile(r"sin6?_port=htons\((\d+)\)")
 
 @dataclass(frozen=True)
 class Record:
-    """What was done.
+    """The recorded actions of a command and its processes.
 
-    ``written``: files that were opened for writing or changed, with the calls. ``sent``: of each connection,
-    its thread (an address is used again), its own address and that of the server, all bytes that were sent.
-    ``ports`` are those connected to.
+    ``written``: files that were opened for writing or changed, with the calls. ``sent``: all bytes sent on a
+    connection. Its key is the thread (addresses are reused), the connection's own address and the server's.
+    ``ports``: the ports that the processes connected to.
     """
 
     written: Mapping[str, set[str]]
@@ -44,11 +44,11 @@ class Record:
     ports: Counter[int]
 
     def sent_to(self, port: int) -> list[bytes]:
-        """What was sent to a port of this machine, connection by connection."""
+        """Return the bytes sent to a port of this machine, one item per connection."""
         return [data for (*_, peer), data in self.sent.items() if peer.endswith(f":{port}")]
 
     def outside(self, *places: str) -> dict[str, set[str]]:
-        """What was written and lies in none of the directories, nor says what a process itself is."""
+        """Return written files outside of the directories, except /proc/self, /dev/null and /dev/tty."""
         return {
             path: calls
             for path, calls in self.written.items()
@@ -58,7 +58,7 @@ class Record:
 
 
 def record(command: Sequence[str], place: Path, environment: Mapping[str, str]) -> Record:
-    """Run a command, in the new directory ``place``, until its last process has ended."""
+    """Run a command until its last process ends, and record it in the new directory ``place``."""
     if shutil.which("strace") is None:
         pytest.skip("needs strace")
     place.mkdir()

@@ -1,4 +1,4 @@
-"""What was sent to servers, request by request, read in the plainest way; a proxy that sees calls to etcd."""
+"""A plain decoder of the requests that were sent to servers, and a proxy that counts calls to etcd."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ PLAIN_READ = {1, 2}
 
 
 def zookeeper_requests(sent: bytes) -> Counter[str]:
-    """The requests of one session: after the one that opens it each has a number and a type of four bytes.
+    """Count the requests of a session, or return the four-letter word that was sent without a session.
 
-    Or the word of four letters that a server is asked without one.
+    The first request opens the session. Each later one has a number and a type, of four bytes each.
     """
     if len(sent) == 4:
         return Counter([sent.decode()])
@@ -52,7 +52,7 @@ def zookeeper_requests(sent: bytes) -> Counter[str]:
 
 
 def bookie_requests(sent: bytes) -> Counter[str]:
-    """The requests of one connection: of version 2 the first byte is 2, of version 3 a field of protobuf."""
+    """Count the requests of a connection: version 2 has first byte 2, version 3 a protobuf field."""
     return Counter(map(_bookie_request, _frames(sent)))
 
 
@@ -76,7 +76,7 @@ def _frames(sent: bytes) -> Iterator[bytes]:
 
 
 def _fields(message: bytes) -> list[tuple[int, Any]]:
-    """The numbers and values of a protobuf message that has varints and bytes alone."""
+    """Return the numbers and values of a protobuf message that has only varints and bytes."""
     fields: list[tuple[int, Any]] = []
     offset = 0
 
@@ -101,7 +101,7 @@ def _fields(message: bytes) -> list[tuple[int, Any]]:
 
 
 class _Forwarder(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
-    """Passes every call on, of whatever method, and counts it."""
+    """A handler that forwards calls of every method and counts them."""
 
     def __init__(self, channel: grpc.Channel, calls: Counter[str]) -> None:
         self._channel = channel
@@ -121,9 +121,9 @@ def _own(metadata: Any) -> list[tuple[str, str]]:
 
 @contextmanager
 def through_proxy(uri: str) -> Iterator[tuple[str, Counter[str]]]:
-    """A URI by which a running etcd is reached through a proxy, and the calls that go that way.
+    """Yield a URI that reaches a running etcd through a proxy, and the counter of the calls through it.
 
-    Of another store it is the URI itself: the system's calls show what is sent.
+    For another store, the URI is unchanged: the system calls show the requests.
     """
     parsed, calls = urlsplit(uri), Counter[str]()
     if parsed.scheme != "etcd":

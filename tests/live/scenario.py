@@ -1,10 +1,10 @@
-"""A live cluster with everything in it that an audit should see, and what is true of it.
+"""A live cluster with everything that an audit should see, and its true state.
 
-Four bookies: ``a``, ``b`` and ``c`` run, ``d`` was stopped for good. About thirty small ledgers. What the
-bookies hold is what their own storages answered; the damage that is then done to indexes is known.
+Bookies ``a``, ``b`` and ``c`` run, and ``d`` was stopped for good. There are about thirty small ledgers. The
+bookies' own storages reported their entries. The later damage to indexes is known.
 
-The ledger "ensemble change" differs from run to run: whether the entry in flight, confirmed by two of three,
-reaches a third before the bookie is replaced, is a race of BookKeeper's own.
+The ledger "ensemble change" differs from run to run. Two of three bookies have confirmed the entry in flight.
+A race in BookKeeper decides whether it reaches a third before the bookie is replaced.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNREGISTERED_LIMIT_S = 180.0
 
 
 class Kind(NamedTuple):
-    """One kind of cluster; ``first`` is the least ledger id."""
+    """One kind of cluster; ``first`` is the lowest ledger id."""
 
     storage: str
     layout: str
@@ -39,7 +39,7 @@ class Kind(NamedTuple):
         return f"{self.storage}-{self.layout}"
 
     def bookies(self, uri: str, root: Path, names: Sequence[str | None]) -> Bookies:
-        """Bookies of this kind, not started yet; on etcd their ids are their addresses."""
+        """Return bookies of this kind, not started yet. On etcd their ids are their addresses."""
         names = [None if self.layout == ETCD else name for name in names]
         return Bookies(
             uri, root, self.storage, names, ledger_dirs=self.ledger_dirs, index_apart=self.index_apart
@@ -60,7 +60,7 @@ QUORUMS = ((1, 1, 1), (2, 2, 1), (2, 2, 2), (3, 2, 2), (3, 3, 2), (4, 2, 1), (4,
 
 @dataclass
 class LiveCluster:
-    """A running cluster. ``damaged``: what indexes that were spoiled say still, by ledger and bookie."""
+    """A running cluster. ``damaged`` has the readable rest of damaged indexes, by ledger and bookie."""
 
     kind: Kind
     metadata: Metadata
@@ -71,7 +71,7 @@ class LiveCluster:
 
     @property
     def stopped(self) -> str:
-        """The bookie that does not run."""
+        """Return the id of the stopped bookie."""
         return self.bookies.ids[3]
 
     @property
@@ -79,20 +79,20 @@ class LiveCluster:
         return self.kind.storage == "DbLedgerStorage"
 
     def id(self, name: str) -> int:
-        """The ledger of this name in the scenario, a new one for a new name."""
+        """Return the id of a ledger by its name in the scenario; a new name gets a new id."""
         return self.ledgers.setdefault(name, self.kind.first + len(self.ledgers))
 
     def index_file(self, bookie: str, ledger: int) -> Path:
-        """A ledger's one .idx on a bookie."""
+        """Return the only .idx file of a ledger on a bookie."""
         [path] = self.bookies.place(bookie).glob(f"*/current/*/*/{ledger:x}.idx")
         return path
 
     def read_holdings(self) -> None:
-        """Ask the running bookies what they hold."""
+        """Read from the running bookies which entries they hold."""
         self.holdings |= self.bookies.stored_entries()
 
     def world(self) -> World:
-        """What is true, for the brute force: metadata as the store has it, holdings as the bookies said."""
+        """Return the true state, for the brute force: the store's metadata and the bookies' reports."""
         indexes = {
             (ledger, bookie): PlainIndex(entries)
             for bookie, ledgers in self.holdings.items()
@@ -104,7 +104,7 @@ class LiveCluster:
 
 @contextmanager
 def live_cluster(kind: Kind, root: Path) -> Iterator[LiveCluster]:
-    """Start it, do to it all that the scenario has, and leave it running."""
+    """Start a cluster, write and damage all ledgers of the scenario, and yield the running cluster."""
     with metadata_store(kind.layout, root) as metadata, kind.bookies(metadata.uri, root, NAMES) as bookies:
         cluster = LiveCluster(kind, metadata, bookies)
         _write_healthy_ledgers(cluster)
@@ -145,7 +145,7 @@ def _write_incomplete_ledgers(cluster: LiveCluster) -> None:
     bookies = cluster.bookies
 
     def write_without(name: str, without: dict[str, set[int]], last: int = 8) -> None:
-        """A ledger (3, 3, 2) of which some bookies never got some entries."""
+        """Write a ledger (3, 3, 2); some bookies never get some of its entries."""
         bookies.record(cluster.id(name), [a, b, c], 3, 2, last)
         for bookie in (a, b, c):
             if present := set(range(last + 1)) - without.get(bookie, set()):
@@ -189,7 +189,7 @@ def _write_ledgers_to_damage(cluster: LiveCluster) -> None:
 
 
 def _lose_entries_on_running_bookie(cluster: LiveCluster) -> None:
-    """What the bookie finds when it starts again is what it then says that it holds."""
+    """Remove entries while the bookie is stopped. After its restart it reports only the rest."""
     a, bookies = cluster.bookies.ids[0], cluster.bookies
     whole, half = cluster.id("index lost"), cluster.id("first half lost")
     bookies.stop(a)

@@ -1,4 +1,4 @@
-"""Clusters that were just made: formatted, bookies running or none at all, and nothing written."""
+"""Newly created clusters: formatted, with or without running bookies, and without any entry."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ CODES = {"nobody": 3, "directories": 0, "rpc": 0, "both": 0}
 
 
 class IdleCluster(NamedTuple):
-    """Where the metadata and the directories of a cluster with idle bookies are."""
+    """The metadata URI and the bookie directories of a cluster with idle bookies."""
 
     uri: str
     bookies: Path
 
 
 def audit(out: Path, uri: str, *sources: str, spark: SparkSession) -> int:
-    """The exit code of an audit; one that ends otherwise than by a decision prints why."""
+    """Return the exit code of an audit. If the audit reaches no decision, fail with its output."""
     bookie_options = [word for source in sources for word in ("--bookies", source)]
     arguments = ["audit", "--metadata", uri, *bookie_options, "--out", str(out), "--timeout", "5"]
     done = CliRunner().invoke(main, arguments, obj=lambda: spark)
@@ -65,7 +65,7 @@ def test_empty_bookies_are_healthy_only_if_they_are_read(
 
 
 def write_initnewcluster_znodes(hosts: str) -> None:
-    """What the command makes: containers, and nobody in them."""
+    """Write the znodes that initnewcluster creates: containers without bookies."""
     with writer(hosts) as client:
         write(client, {path: base64.b64decode(str(row["data"])) for path, row in Cluster().znodes.items()})
 

@@ -1,6 +1,6 @@
-"""A real KDC: bookies and ZooKeeper that take tickets, and commands with and without one.
+"""Bookies and ZooKeeper that accept tickets of a real KDC, and commands with and without a ticket.
 
-Commands run in processes of their own, where the Python module kerberos is.
+Commands run in separate processes, in which the Python module kerberos is available.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def cluster(
 
 @pytest.fixture(scope="module")
 def on_plain_bookies(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
-    """What an audit finds where nobody has to log in."""
+    """Return the findings of an audit of bookies that require no login."""
     root = tmp_path_factory.mktemp("plain")
     [findings] = (
         without_ports(cluster, run_audit(cluster, spark, root / "audit"))
@@ -58,7 +58,7 @@ def on_plain_bookies(spark: SparkSession, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def zookeeper(kdc: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
-    """A server of which only the auditor's ticket reads the ledgers."""
+    """Yield a server on which only the auditor's ticket may read the ledgers."""
     root = tmp_path_factory.mktemp("zookeeper")
     for principal in ("zookeeper/127.0.0.1", "auditor"):
         kdc.keytab(principal)
@@ -84,7 +84,7 @@ def bkaudit(environment: dict[str, str], *arguments: str) -> subprocess.Complete
 def access(
     cluster: Cluster, environment: dict[str, str], credentials: str | None = None
 ) -> tuple[list[str], int]:
-    """What doctor says about asking the bookies, and its exit code."""
+    """Return doctor's answers about access to the bookies, and its exit code."""
     file = cluster.security.credentials(credentials)
     arguments = ("--metadata", cluster.uri, "--bookies", "rpc:", "--credentials", file, "--format", "json")
     done = bkaudit(environment, "doctor", *arguments)

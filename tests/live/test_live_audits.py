@@ -1,4 +1,4 @@
-"""Audits of a running cluster, each way to its indexes: a brute force over what the bookies said agrees."""
+"""Audits of running clusters, by each way to their indexes, agree with a brute force over bookie reports."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 @pytest.fixture(scope="module")
 def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Kind, LiveCluster]]:
-    """One of each kind, started at once."""
+    """Yield one cluster of each kind, all started at the same time."""
     kinds = list(dict.fromkeys(kind for kind, _ in COMBINATIONS))
     with ExitStack() as running:
         managers = [live_cluster(kind, tmp_path_factory.mktemp("live")) for kind in kinds]
@@ -105,7 +105,7 @@ def audited(
 
 @pytest.fixture(scope="module")
 def world(cluster: LiveCluster, way: Way) -> World:
-    """What is true, as far as this way shows it."""
+    """Return the part of the true state that this way shows."""
     return way.sees(cluster, cluster.world())
 
 
@@ -208,7 +208,7 @@ def test_audit_reports_no_unexpected_findings(audited: FinishedRun, way: Way) ->
 def test_findings_equal_those_of_the_audit_by_disk(
     audited: FinishedRun, by_disk: FinishedRun, cluster: LiveCluster, way: Way
 ) -> None:
-    """Over the wire: those of copies and of entries too many, in ledgers that all have running bookies."""
+    """Over the wire only findings of copies and excess entries count, if all the ledger's bookies run."""
     ledgers = cluster.world().ledgers
     shown = {ledger for ledger, plain in ledgers.items() if cluster.stopped not in members(plain)}
 

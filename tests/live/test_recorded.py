@@ -1,4 +1,4 @@
-"""What would not be a read is seen: writes of files by their calls, requests by their bytes."""
+"""A record shows every action that is not a read: file writes by their calls, requests by their bytes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_file_writes_and_sent_bytes_are_recorded(tmp_path: Path) -> None:
 
 
 def frame(*numbers: int) -> bytes:
-    """A request of so many four-byte numbers."""
+    """Return a request that consists of four-byte numbers."""
     body = b"".join(number.to_bytes(4, "big", signed=True) for number in numbers)
     return len(body).to_bytes(4, "big") + body
 

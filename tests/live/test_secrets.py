@@ -1,7 +1,7 @@
-"""Whole audits with a password, a key and a login: nothing that they leave, show or are seen with has them.
+"""Whole audits with a password, a key and a login: no output, file or command line contains a secret.
 
-Searched are what is printed, every file below the directories of run, scratch, cache, logs and Spark's
-events (Parquet as its rows), and the command lines of all processes meanwhile.
+The test searches the printed output and the command lines of all processes meanwhile. It also searches all
+files below the directories of run, scratch, cache, logs and Spark's events (Parquet as rows).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ main(sys.argv[1:])
 
 
 class CommandResult(NamedTuple):
-    """What a command printed, how it ended, and the command lines that were seen meanwhile."""
+    """A command's exit code and output, and the command lines that were seen while it ran."""
 
     code: int
     printed: bytes
@@ -52,7 +52,7 @@ class CommandResult(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """A store that asks for a login and a certificate, bookies, and a credentials file."""
+    """A store that requires a login and a certificate, bookies, and a credentials file."""
 
     home: Path
     server: Etcd
@@ -79,7 +79,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 def secrets(scene: Scene) -> list[bytes]:
-    """What may be nowhere, as it is and as it is often written; of a key in PEM each line."""
+    """Return the secrets, plain and in common encodings, and each line of the PEM key."""
     lines = [line for line in scene.pem.client_key.read_bytes().splitlines() if not line.startswith(b"-")]
     keys = [master_key(LEDGERS.encode()), mac_key(LEDGERS.encode())]
     plain = [LOGIN.encode(), LEDGERS.encode(), *keys]
@@ -111,7 +111,7 @@ def call(scene: Scene, command: Sequence[str]) -> CommandResult:
 
 
 def file_content(path: Path) -> bytes:
-    """All that a file says, unpacked; nothing of one that Java takes away as it ends."""
+    """Return a file's content, with Parquet unpacked; empty for a file that Java deletes as it ends."""
     try:
         if path.suffix == ".parquet":
             return repr(pq.read_table(path).to_pylist()).encode()
@@ -121,7 +121,7 @@ def file_content(path: Path) -> bytes:
 
 
 def assert_no_secrets(scene: Scene, result: CommandResult) -> None:
-    """Nothing said, and no file, has a secret; command lines have none of those that are not a plain word."""
+    """Assert that output, files and command lines have no secret. Command lines may have a plain word."""
     all_secrets = secrets(scene)
     assert not [secret for secret in all_secrets if secret in result.printed]
     until = time.monotonic() + SPARK_END_SECONDS

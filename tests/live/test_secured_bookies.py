@@ -1,4 +1,4 @@
-"""Real bookies with TLS, roles and logins, of the oldest and the newest release, asked and audited."""
+"""Real bookies with TLS, roles and logins, of the oldest and the newest release, queried and audited."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SECURED = [(release, kind) for release in (RELEASES[0], RELEASES[-1]) for kind i
 
 @dataclass(frozen=True)
 class Cluster:
-    """Three bookies with the same ledgers and the same faults, whatever they want of their clients."""
+    """Three bookies with the same ledgers and the same faults, whatever security they require of clients."""
 
     security: Security
     bookies: Bookies
@@ -100,7 +100,7 @@ class ReadResult:
 
 
 def ask(cluster: Cluster, credentials: str | None = None, timeout_s: float = 10.0) -> ReadResult:
-    """Ask the first bookie the three questions, as one task of an audit does."""
+    """Send the first bookie the three requests, as one task of an audit does."""
     path = cluster.security.credentials(credentials)
     host, port = "127.0.0.1", cluster.bookies.ports[0]
 
@@ -271,7 +271,7 @@ def test_host_name_is_checked_on_request_and_ca_unless_disabled(cluster: Cluster
 
 
 def inventory(cluster: Cluster, root: Path) -> Path:
-    """The ledger directories of two bookies, without journals: what the witness says decides."""
+    """Return an inventory of two bookies' ledger directories. Without journals, the witness decides."""
     whole = without_journals(cluster.bookies.directory, root / "inventory.toml")
     parts = [
         part for part in whole.read_text().split("[bookies.") if part and cluster.bookies.ids[2] not in part
@@ -283,7 +283,7 @@ def inventory(cluster: Cluster, root: Path) -> Path:
 def run_audit(
     cluster: Cluster, spark: SparkSession, root: Path, credentials: str | None = None
 ) -> FinishedRun:
-    """Two bookies by disk, and the third by what it lists."""
+    """Audit two bookies by disk, and the third by its own listings."""
     root.mkdir()
     options = AuditOptions(grace=0, timeout=10, credentials=cluster.security.credentials(credentials))
     sources = [str(inventory(cluster, root)), "rpc:"]
@@ -291,7 +291,7 @@ def run_audit(
 
 
 def without_ports(cluster: Cluster, run: FinishedRun) -> list[tuple[Any, ...]]:
-    """All findings, with bookies by their number."""
+    """Return all findings, with bookies by their number."""
     number = {None: None} | {bookie: place for place, bookie in enumerate(cluster.bookies.ids)}
     return sorted(
         (
@@ -352,7 +352,7 @@ def test_audit_without_credentials_names_the_missing_sections(
 def doctor_answers(
     cluster: Cluster, sources: list[str], credentials: str | None = None
 ) -> tuple[list[AnswerLine], int]:
-    """What doctor says about asking bookies, and its exit code."""
+    """Return doctor's answers about access to bookies, and its exit code."""
     options = AuditOptions(credentials=cluster.security.credentials(credentials), timeout=10)
     diagnosis = diagnose(cluster.uri, sources, None, options)
     if credentials != "":

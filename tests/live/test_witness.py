@@ -1,7 +1,8 @@
-"""What a bookie took and did not write to its index yet, and what it says where it is asked for entries.
+"""Entries that a bookie has not written to its index yet, and its answers when it is asked for them.
 
-What is in a journal is held. What a bookie serves is held, what it lacks is lost, and nothing is fenced. One
-cluster has three bookies of each storage (`tests.live.trios`), and one audit has all of them.
+An entry in a journal is held. So is an entry that a bookie serves. An entry that it lacks is lost, and
+nothing is fenced. One cluster has three bookies of each storage (`tests.live.trios`), and one audit has all
+of them.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ every_trio = pytest.mark.parametrize("trio", range(len(TRIOS)), ids=[kind.storag
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TriosCluster]:
-    """Of each trio one ledger on their disks, others in memory alone, one that is open."""
+    """Yield a cluster. Each trio has a ledger on disk, others only in memory, and an open one."""
     with trios_cluster(tmp_path_factory.mktemp("witness")) as running:
         bookies = running.bookies
         # Acknowledged by all: a last copy that is still on its way would be missing.
@@ -86,14 +87,14 @@ def run_audit(
     reads: int = 10_000,
     journals: bool = True,
 ) -> FinishedRun:
-    """Audit by disk; without ``journals`` what is in memory alone is on no disk that the audit sees."""
+    """Audit by disk. Without ``journals``, entries that are only in memory are on no disk the audit sees."""
     return FinishedRun(audit_of(cluster, out, witness, reads, journals).run(spark), out)
 
 
 def audit_of(
     cluster: TriosCluster, out: Path, witness: YesNo = "yes", reads: int = 10_000, journals: bool = True
 ) -> Audit:
-    """The audit that `run_audit` runs."""
+    """Return the audit that `run_audit` runs."""
     options = AuditOptions(grace=0, timeout=5, witness=witness, witness_reads=reads)
     where = cluster.bookies.directory
     disks = [str(where if journals else without_journals(where, out.with_suffix(".toml")))]
@@ -109,7 +110,7 @@ def ledger_findings(run: FinishedRun) -> dict[int, tuple[str, str]]:
 
 
 class WitnessRun(NamedTuple):
-    """An audit of what is on the disks without their journals, and the cluster's traces around it."""
+    """An audit of the disks without their journals, and the cluster's traces before and after it."""
 
     run: FinishedRun
     before: Traces
@@ -118,7 +119,7 @@ class WitnessRun(NamedTuple):
 
 @pytest.fixture(scope="module")
 def asked(cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> WitnessRun:
-    """With a witness."""
+    """Run an audit of the disks without journals, with a witness."""
     before = traces(cluster)
     run = run_audit(cluster, spark, tmp_path_factory.mktemp("asked") / "run", journals=False)
     return WitnessRun(run, before, traces(cluster))
@@ -128,7 +129,7 @@ def asked(cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.T
 def unasked(
     cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> FinishedRun:
-    """Without one."""
+    """Run an audit of the disks without journals, and without a witness."""
     out = tmp_path_factory.mktemp("unasked") / "run"
     return run_audit(cluster, spark, out, witness="no", journals=False)
 
@@ -137,7 +138,7 @@ def unasked(
 def by_disk(
     cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> FinishedRun:
-    """Of the disks with their journals, without a witness."""
+    """Run an audit of the disks with their journals, without a witness."""
     return DISK.audit(cluster, spark, tmp_path_factory.mktemp("disk"), "no")
 
 
@@ -164,7 +165,7 @@ def test_run_stopped_before_and_after_the_witness_has_the_same_findings(
 
 
 def collected_of(cluster: TriosCluster, out: Path) -> dict[tuple[int, str], set[int]]:
-    """What a collection of the running bookies' disks has of each ledger, in indexes and journals."""
+    """Collect the running bookies' disks; return each copy's entries in indexes and journals."""
     collect([str(cluster.bookies.directory)], str(out))
     entries_by_copy: dict[tuple[int, str], set[int]] = {}
     for name in ("availability", "journal_tails"):
@@ -222,7 +223,7 @@ def test_unflushed_ledgers_are_suspect_without_a_witness(cluster: TriosCluster, 
 
 
 def test_suspect_findings_exit_with_3(unasked: FinishedRun) -> None:
-    """Without journals, as many clusters are saved: nothing says what came after the mark."""
+    """Many clusters are saved without journals. Nothing then shows which entries came after the mark."""
     copies = [row for id in CLASSES for row in unasked.findings_of(id)]
     assert {(row["id"], row["confidence"]) for row in copies} == {("entry-lost", "suspect")}
     assert len(copies) == len(IN_MEMORY)
@@ -288,14 +289,14 @@ def missing_copies(run: FinishedRun) -> set[tuple[str, int, str]]:
 def test_unlisted_entries_are_missing_only_if_the_bookie_does_not_serve_them(
     cluster: TriosCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A listing proves presence, not absence: it leaves out a page that is only in memory."""
+    """A listing proves presence, not absence: it omits a page that is only in memory."""
     cluster.bookies.hold(DAMAGED, lacking=True)
     run = RPC.audit(cluster, spark, tmp_path / "listed")
     assert missing_copies(run) == {("below-write-quorum", ledger, "confirmed") for ledger in DAMAGED}
 
 
 class DamagedRuns(NamedTuple):
-    """Audits after entries were lost on bookies that run, and how many errors bookies logged at the first."""
+    """Audits after running bookies lost entries, and the number of errors logged during the first."""
 
     by_disk: FinishedRun
     both: FinishedRun
@@ -309,7 +310,7 @@ class DamagedRuns(NamedTuple):
 def spoiled(
     cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> DamagedRuns:
-    """The first of each trio lost entries 0 to 3, that of the first one also an index's file beneath it."""
+    """Audit after each trio's first bookie lost entries 0 to 3, and the first one also an index file."""
     bookies = cluster.bookies
     firsts = bookies.ids[::3]
     bookies.write(MOVED + STEP * INTERLEAVED, [firsts[INTERLEAVED]], 1, 1, entries=10)
@@ -368,7 +369,7 @@ def test_lost_entries_are_confirmed_by_their_bookie(
 def test_index_removed_under_a_running_bookie_is_reported_on_the_bookie(
     cluster: TriosCluster, spoiled: DamagedRuns, way: str
 ) -> None:
-    """A listing shows what the disk lacks; it hides nothing."""
+    """A listing shows the entries that the disk's index lacks. It hides nothing."""
     run: FinishedRun = getattr(spoiled, way)
     a = cluster.bookies.trio(INTERLEAVED)[0]
     assert FLUSHED + STEP * INTERLEAVED not in ledger_findings(run)
@@ -405,7 +406,7 @@ BOOKIE_ENTRIES: dict[int, range | list[int]] = {
 def test_bookie_lists_unflushed_entries_and_db_ledger_storage_is_a_gap(
     cluster: TriosCluster, trio: int
 ) -> None:
-    """Asked over the wire; of DbLedgerStorage a bookie's silence is known for what it is."""
+    """Requests go over the wire. The silence of a bookie on DbLedgerStorage is recognised as a gap."""
     ids = cluster.bookies.trio(trio)
     groups_by_copy: dict[tuple[str, int], bytes] = {}
     for number, (ledger, numbers) in enumerate(BOOKIE_ENTRIES.items()):

@@ -1,4 +1,4 @@
-"""What an audit could have left behind: changed files of bookies, and writes to the metadata store."""
+"""Traces that an audit could have left: changed files of bookies, and writes to the metadata store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WRITTEN_ANYWAY = ("LOG",)
 class Traces:
     """All files and directories of the bookies, and the store's newest transaction.
 
-    ``files``: of a path the inode, the size, the mtime in ns, and the SHA-256 of a file.
+    ``files``: by path, the inode, the size, the mtime in ns, and the SHA-256 of a file.
     """
 
     files: dict[str, tuple[int, int, int, str]]

@@ -1,4 +1,4 @@
-"""Nine bookies of one cluster, three of each storage: each trio has its ledgers to itself."""
+"""Nine bookies of one cluster, three of each storage. Each trio has its own ledgers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST, STEP = 2**20, 100
 
 
 def for_all_trios(ledgers: Mapping[int, int], trios: tuple[int, ...] = (0, 1, 2)) -> dict[int, int]:
-    """Ledgers of the first trio and the like ones of others, with their entries."""
+    """Return ledgers of the first trio and the corresponding ones of others, with their entries."""
     return {ledger + STEP * trio: entries for trio in trios for ledger, entries in ledgers.items()}
 
 
@@ -32,11 +32,11 @@ class Trios(Bookies):
         return self.ids[3 * number : 3 * number + 3]
 
     def trio_of(self, ledger: int) -> list[str]:
-        """The trio that has a ledger."""
+        """Return the trio that has a ledger."""
         return self.trio((ledger - FIRST) // STEP)
 
     def hold(self, ledgers: Mapping[int, int], lacking: bool = False) -> None:
-        """Make closed ledgers of so many entries; ``lacking``: the third bookie never gets the last one."""
+        """Write closed ledgers of these sizes. ``lacking``: the third bookie never gets the last entry."""
         for ledger, number in ledgers.items():
             self.record(ledger, self.trio_of(ledger), 3, 2, number - 1)
             for bookie, count in zip(self.trio_of(ledger), (number, number, number - lacking), strict=True):
@@ -50,7 +50,7 @@ class TriosCluster(LiveCluster):
 
 @contextmanager
 def trios_cluster(root: Path) -> Iterator[TriosCluster]:
-    """Start it, without a ledger."""
+    """Start the cluster without ledgers, and yield it."""
     own: list[dict[str, str | int]] = [
         {"storage": kind.storage, "ledger_dirs": kind.ledger_dirs, "index_apart": kind.index_apart}
         for kind in TRIOS

@@ -1,4 +1,4 @@
-"""The ways to a bookie's index, and what each of them can see of a live cluster."""
+"""The ways to read a bookie's index, and the part of a live cluster that each of them can see."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Way:
-    """``sources`` makes the ``--bookies`` values, given a new directory that it may make.
+    """A way to read the indexes of a live cluster.
 
-    ``sees`` cuts the truth down to what can be seen this way. ``lists_ledgers`` is whether a bookie's own
-    list of ledgers is seen; a way without it asks for the ledgers of metadata. What came of it is a table.
-    ``by_commands``: the command line audits (`by_commands`).
+    ``sources`` returns the ``--bookies`` values. It may create the directory that it receives. ``sees``
+    reduces the true state to the visible part. ``lists_ledgers``: the way sees a bookie's own list of
+    ledgers. Otherwise it asks for the ledgers of the metadata. ``table`` has the results. ``by_commands``:
+    the command line audits (`by_commands`).
     """
 
     name: str
@@ -54,7 +55,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Recorded(FinishedRun):
-    """An audit among other commands, and all that their processes wrote and sent."""
+    """An audit among other commands, and everything that their processes wrote and sent."""
 
     record: Record
     calls: Counter[str]
@@ -63,7 +64,7 @@ class Recorded(FinishedRun):
     """The directory in which they were to write."""
 
     def requests(self, cluster: LiveCluster) -> dict[str, Counter[str]]:
-        """What was asked of each kind of server; whoever else was connected to is of this machine's Spark."""
+        """Count the requests to each kind of server. All other connections are of this machine's Spark."""
         store = urlsplit(cluster.metadata.uri).port
         kinds = {store: ("ZooKeeper", zookeeper_requests)}
         kinds |= dict.fromkeys(cluster.bookies.ports, ("bookies", bookie_requests))
@@ -75,10 +76,10 @@ class Recorded(FinishedRun):
 
 
 def by_commands(cluster_ways: Sequence[tuple[LiveCluster, Way]], root: Path) -> dict[Kind, Recorded]:
-    """Audits by the command line, among all commands that look at a cluster: one process that is recorded.
+    """Audit on the command line, among all commands that look at a cluster, in one recorded process.
 
-    Its commands look at one cluster after the other. Alone it takes half of its time until Spark has started
-    and its code is compiled.
+    The commands look at one cluster after the other. A process alone spends half of its time before Spark has
+    started and its code is compiled.
     """
     own = root / "own"
     scratch = own / "scratch"
@@ -113,7 +114,7 @@ def _everything(cluster: LiveCluster, world: World) -> World:
 
 
 def _rpc_answers(cluster: LiveCluster, world: World) -> World:
-    """Running bookies' answers for the ledgers whose metadata names them."""
+    """Return the answers of running bookies for the ledgers with metadata that names them."""
     running = world.read - {cluster.stopped}
     indexes = {
         (ledger, bookie): index
@@ -150,7 +151,7 @@ COMBINATIONS = [(kind, way) for kind in KINDS for way in WAYS.get(kind.name, ())
 
 
 def without_journals(directory: Path, inventory: Path) -> Path:
-    """An inventory of the ledger directories alone."""
+    """Write an inventory of the ledger directories only, and return its path."""
     lines = []
     for place in sorted(path for path in directory.iterdir() if path.is_dir()):
         lists = {

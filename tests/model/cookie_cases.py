@@ -1,9 +1,9 @@
-"""Bookies and what the classes of bookkeeper-server 4.17.2 said to their start.
+"""Bookies, and the answers of bookkeeper-server 4.17.2 to their start.
 
-``cookie-validation/vectors.json.gz``: 300 bookies of random cookies, laid out as real directories and given
-to LegacyCookieValidation (``legacy``; with allowStorageExpansion, ``expansion``) and to
-DataIntegrityCookieValidation (``integrity``; with dataIntegrityStampMissingCookies and a check that ends
-well, ``stamping``) behind ``Main.storageDirectoriesFromConf``. Their paths were below a temporary directory,
+``cookie-validation/vectors.json.gz`` has 300 bookies with random cookies, laid out as real directories. Two
+server classes checked them behind ``Main.storageDirectoriesFromConf``. LegacyCookieValidation is ``legacy``,
+or ``expansion`` with allowStorageExpansion. DataIntegrityCookieValidation is ``integrity``, or ``stamping``
+with dataIntegrityStampMissingCookies and a check that succeeds. Their paths were below a temporary directory,
 written here as /data. The corpora's oracle has both answers of LegacyCookieValidation for every bookie.
 """
 
@@ -29,7 +29,7 @@ CORPORA = ("dbledger-long", "flat-v1", "interleaved-hier")
 
 @dataclass(frozen=True)
 class Case:
-    """A bookie before its start; ``answers`` are the server's by validation: None, or error and message."""
+    """A bookie before its start. ``answers`` has, by validation, None or the server's error and message."""
 
     expected: Cookie
     stored: Cookie | UnreadableCookie | None
@@ -82,7 +82,7 @@ def _vector(row: dict[str, Any]) -> Case:
 
 @cache
 def store_of(name: str) -> tuple[str, dict[str, Cookie | UnreadableCookie], dict[str, bytes]]:
-    """A corpus's instance id, its store's cookies and its registrations' data, by id."""
+    """Return a corpus's instance id, and its store's cookies and registration data by bookie id."""
     znodes = read_dump(DATA / name / "metadata.jsonl.gz")
     cookies = {
         path.rpartition("/")[2]: read(node["data"])
@@ -99,7 +99,7 @@ def store_of(name: str) -> tuple[str, dict[str, Cookie | UnreadableCookie], dict
 
 @cache
 def versions_of(name: str) -> dict[str, dict[str, Cookie]]:
-    """By bookie and directory name, the VERSION files of a corpus."""
+    """Return the VERSION files of a corpus, by bookie and directory name."""
     versions: dict[str, dict[str, Cookie]] = {}
     with tarfile.open(DATA / name / "bookies.tar.gz") as archive:
         for member in archive:
@@ -114,7 +114,7 @@ def versions_of(name: str) -> dict[str, dict[str, Cookie]]:
 
 
 def corpus_cases(name: str) -> dict[str, Case]:
-    """A corpus's bookies by id, with the configuration that their cookies tell."""
+    """Return a corpus's bookies by id, with the configuration that their cookies imply."""
     oracle = json.loads(gzip.decompress((DATA / name / "oracle.json.gz").read_bytes()))["cookieValidation"]
     instance_id, cookies, _ = store_of(name)
     cases = {}

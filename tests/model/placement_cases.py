@@ -32,18 +32,18 @@ ODD_ZONES = ("/z4", "/z5/u/x", "/default-zone/default-upgradedomain", "/default-
 
 
 def policy_of(cluster: Cluster) -> Policy:
-    """The policy in this program's words; Pulsar's is rack-aware."""
+    """Return the policy as this program names it; Pulsar's is rack-aware."""
     return Policy.RACK if cluster.groups is not None else Policy(cluster.policy)
 
 
 def settings_of(cluster: Cluster) -> PlacementSettings:
-    """The settings as this program reads them."""
+    """Return the settings as this program reads them."""
     properties = {key: str(value).lower() for key, value in cluster.settings.items()}
     return PlacementSettings.from_properties(properties, "test", policy_of(cluster))
 
 
 def excluded_bookies(cluster: Cluster, ensemble_size: int, config: bytes | None) -> frozenset[str]:
-    """Who is left out of an ensemble of a ledger with this config of its own."""
+    """Return the bookies that may not be in an ensemble of a ledger with its own config ``config``."""
     groups = settings_of(cluster).groups
     if groups is not None and config is not None:
         own = decode(config)
@@ -52,14 +52,14 @@ def excluded_bookies(cluster: Cluster, ensemble_size: int, config: bytes | None)
 
 
 def can_make_ensemble(cluster: Cluster, shape: tuple[int, int, int]) -> bool | None:
-    """Whether this program says that an ensemble of (E, Qw, Qa) can be made."""
+    """Return this program's answer to whether an ensemble of (E, Qw, Qa) can be made."""
     locations = locations_of(cluster)
     paths = [locations.path(str(bookie)) for bookie in cluster.writable]
     return can_form_ensemble(shape, paths, settings_of(cluster))
 
 
 def locations_of(cluster: Cluster) -> Locations:
-    """Where bookies stand, and the groups that they are in."""
+    """Return the locations and the groups of the bookies."""
     groups = cluster.groups or {}
     return Locations(
         {
@@ -73,14 +73,14 @@ def locations_of(cluster: Cluster) -> Locations:
 
 
 def view_of(cluster: Cluster, bookies: Sequence[int]) -> ServerView:
-    """What the server takes each bookie to be at."""
+    """Return the server's view: the location that it assumes for each bookie."""
     names = [str(bookie) for bookie in bookies]
     writable, readonly = ([str(number) for number in part] for part in (cluster.writable, cluster.readonly))
     return ServerView.from_locations(locations_of(cluster), policy_of(cluster), names, writable, readonly)
 
 
 def verdicts_of(cluster: Cluster, ensembles: Sequence[tuple[tuple[int, ...], int]]) -> list[str]:
-    """This program's verdicts on ensembles with their write quorums, all of a shape at once."""
+    """Return this program's verdicts on ensembles with their write quorums, one batch per shape."""
     settings, names = settings_of(cluster), [str(bookie) for bookie in range(100)]
     coded = EncodedView.from_server_view(view_of(cluster, range(100)), names)
     answers: dict[int, str] = {}
@@ -101,14 +101,14 @@ def verdicts_of(cluster: Cluster, ensembles: Sequence[tuple[tuple[int, ...], int
 
 
 def candidates_of(cluster: Cluster, vacancy: Vacancy) -> str:
-    """This program's answer as the oracle words it, or "refused"."""
+    """Return this program's candidates in the format of the oracle, or "refused"."""
     bookies = {*map(int, vacancy.ensemble), *cluster.writable, *cluster.readonly}
     candidates = find_spares(vacancy, view_of(cluster, sorted(bookies)), settings_of(cluster))
     return str(sorted(map(int, candidates))) if candidates else "refused"
 
 
 def random_cluster(policy: Policy, seed: int, *, odd: bool = False) -> Cluster:
-    """Some bookies with locations, of which some are writable, read-only or gone."""
+    """Return a cluster of bookies, most with locations. A bookie is writable, read-only or gone."""
     source = random.Random(f"{policy}-{seed}")
     paths = PATHS[policy] + (ODD_ZONES if odd and policy is Policy.ZONE else ())
     locations = {bookie: source.choice(paths) for bookie in BOOKIES if source.random() < 0.9}
@@ -132,7 +132,7 @@ CLASSES = (
 
 
 def isolated_cluster(seed: int) -> Cluster:
-    """A random cluster of a rack policy with isolation groups, some of them of bookies that are gone."""
+    """Return a random cluster of a rack policy with isolation groups, some with bookies that are gone."""
     source, cluster = random.Random(f"isolated-{seed}"), random_cluster(Policy.RACK, seed)
     settings = dict(cluster.settings)
     for key, share in (("isolationBookieGroups", 0.7), ("secondaryIsolationBookieGroups", 0.6)):
@@ -146,7 +146,7 @@ def isolated_cluster(seed: int) -> Cluster:
 
 
 def random_config(source: random.Random) -> bytes | None:
-    """What a ledger says of its own groups; None: nothing."""
+    """Return a ledger's config of its own isolation groups, or None if it has none."""
     if source.random() < 0.4:
         return None
     properties: dict[str, object] = {}
@@ -186,7 +186,7 @@ def _settings(policy: Policy, source: random.Random) -> dict[str, object]:
 
 
 def random_ensembles(source: random.Random, number: int) -> list[tuple[tuple[int, ...], int]]:
-    """Ensembles of different bookies, and their write quorums."""
+    """Return ensembles of different bookies, and their write quorums."""
     ensembles: list[tuple[tuple[int, ...], int]] = []
     while len(ensembles) < number:
         size = source.randint(1, 7)

@@ -1,6 +1,6 @@
-"""The server's placement policies, 4.17.2, asked in one Java process: many questions, an answer for each.
+"""Many questions to the server's placement policies, 4.17.2, and their answers, in one Java process.
 
-Clusters with isolation groups are put to Pulsar's own policy, of 4.2.4, with the BookKeeper that it brings.
+For clusters with isolation groups, Pulsar's own policy of 4.2.4 answers, with the BookKeeper that it ships.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ LIMIT_S = 500
 
 @dataclass(frozen=True)
 class Cluster:
-    """Bookies are numbers: ``locations`` of some, ``writable`` in the order in which they joined.
+    """A cluster of numbered bookies. Some have ``locations``; ``writable`` is in the order of joining.
 
-    ``groups`` are what the policy "isolated" reads in Pulsar's mapping.
+    The policy "isolated" reads ``groups`` in Pulsar's mapping.
     """
 
     policy: str
@@ -37,7 +37,7 @@ class Cluster:
     groups: dict[str, list[int]] | None = None
 
     def lines(self) -> list[str]:
-        """What makes a policy of it."""
+        """Return the input lines that create a policy for this cluster."""
         settings = [f"{key}={str(value).lower()}" for key, value in self.settings.items()]
         if self.groups is not None:
             mapping = {
@@ -54,7 +54,7 @@ class Cluster:
 
 
 def adhere(ensemble: Sequence[int], write_quorum: int) -> str:
-    """The question for a verdict."""
+    """Return the question for a verdict on an ensemble."""
     return f"adhere {','.join(map(str, ensemble)) or '-'} {write_quorum} {write_quorum}"
 
 
@@ -66,13 +66,13 @@ def replace(
     tries: int,
     config: bytes | None = None,
 ) -> str:
-    """The question for every bookie that is chosen; ``config`` is the ledger's own."""
+    """Return the question for every replacement that is chosen. ``config`` is the ledger's own."""
     question = f"replace {','.join(map(str, ensemble))} {position} {write_quorum} {ack_quorum} {tries}"
     return question + _config(config)
 
 
 def make(ensemble: int, write_quorum: int, ack_quorum: int, tries: int, config: bytes | None = None) -> str:
-    """The question how many tries make an ensemble, and who is left out."""
+    """Return the question for how many tries make an ensemble, and which bookies are left out."""
     return f"new {ensemble} {write_quorum} {ack_quorum} {tries}{_config(config)}"
 
 
@@ -81,7 +81,7 @@ def _config(config: bytes | None) -> str:
 
 
 def ask(questions: Iterable[tuple[Cluster, Sequence[str]]], pulsar: bool = False) -> list[list[str]]:
-    """The answers to each cluster's questions; skips where Maven or a Java compiler is lacking."""
+    """Return the answers to each cluster's questions; skip the test without Maven or a Java compiler."""
     if pulsar:
         needs_java()
         sources = [SOURCE, JAVA / "IsolatedOracle.java"]

@@ -1,4 +1,4 @@
-"""Verdicts on ensembles: the reference's rows, upstream's scenarios, and the server's classes beside them."""
+"""Verdicts on ensembles, compared with the reference's rows, upstream's scenarios and server classes."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ ROWS: list[Row] = [
 
 
 def cluster_of(row: Row) -> tuple[Cluster, tuple[tuple[int, ...], int]]:
-    """A cluster with the row's ensemble as all of its bookies, but for those that are gone."""
+    """Return a cluster of the row's ensemble as its only bookies, without those that are gone."""
     _, policy, places, write_quorum, settings, _ = row
     bookies = dict(enumerate(places.split(), 1))
     readonly = [bookie for bookie, place in bookies.items() if place.endswith("ro")]

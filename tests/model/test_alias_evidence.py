@@ -1,4 +1,4 @@
-"""Names of hosts, compared without DNS."""
+"""Comparison of host names without DNS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a client looks for a bookie."""
+"""The address at which a client looks for a bookie."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ids may be one bookie."""
+"""Ids that may belong to one bookie."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cookie(id: str, disk: str = "/data", instance_id: str | None = "x") -> Cooki
 
 
 def live_at(host: str, port: int = 3181, *more_hosts: str, cookie: Cookie | None = None) -> BookieFacts:
-    """A bookie that registered there."""
+    """Return the facts of a bookie that is registered at a host and port."""
     return BookieFacts(True, (host, port), (host, *more_hosts), cookie)
 
 
@@ -373,7 +373,7 @@ def test_two_registered_bookies_that_match_a_third_stay_separate() -> None:
 
 
 def corpus(name: str) -> dict[str, BookieFacts]:
-    """All ids that a corpus's store mentions outside its ledgers, and an ensemble's unknown one."""
+    """Return facts of all ids of a corpus's store outside its ledgers, and an ensemble's unknown one."""
     _, cookies, registered = store_of(name)
     versions = versions_of(name)
     ids = {}

@@ -1,4 +1,4 @@
-"""Which directories a bookie is configured with, as its cookies tell."""
+"""The directories that a bookie is configured with, as inferred from its cookies."""
 
 from __future__ import annotations
 

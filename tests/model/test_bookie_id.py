@@ -1,4 +1,4 @@
-"""Ids as Java takes them, as the proposal has them, and as addresses."""
+"""Bookie ids as Java accepts them, as the proposal defines them, and as addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constants of checks: bounds, names, and which values are at least as careful as the defaults."""
+"""Constants of checks: bounds, names, and the values that are at least as careful as the defaults."""
 
 from __future__ import annotations
 

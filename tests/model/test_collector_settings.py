@@ -1,4 +1,4 @@
-"""Settings of a garbage collector, and those with which no bookie starts."""
+"""Settings of a garbage collector, and settings with which no bookie starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cookie's journal directories are one string with the paths in order."""
+"""A cookie stores its journal directories as one string, with the paths in order."""
 
 from __future__ import annotations
 

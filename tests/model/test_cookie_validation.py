@@ -1,4 +1,4 @@
-"""What LegacyCookieValidation says to a bookie's start."""
+"""Answers of LegacyCookieValidation to a bookie's start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Version = Cookie | UnreadableCookie | MissingVersion | None
 
 
 def directories(*versions: Version, cookie: Cookie = COOKIE) -> list[BookieDirectory]:
-    """Those of ``cookie``: /j0, /j1, /l0 and /l1."""
+    """Return the directories of ``cookie``: /j0, /j1, /l0 and /l1."""
     paths = configured_paths(cookie)
     return [
         BookieDirectory(path, role, version) for (role, path), version in zip(paths, versions, strict=True)

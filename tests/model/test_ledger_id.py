@@ -1,4 +1,4 @@
-"""Qualified names: both halves, either sign, every way to write them."""
+"""Qualified ledger names: both halves, either sign, every spelling."""
 
 from __future__ import annotations
 

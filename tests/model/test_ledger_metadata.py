@@ -1,4 +1,4 @@
-"""Every rule of ledger metadata, broken on purpose, and what breaks none."""
+"""Every rule of ledger metadata, broken on purpose, and changes that break no rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a policy makes an ensemble: held to the server's classes, which choose at random."""
+"""Whether a policy makes an ensemble, compared with the server's classes, which choose at random."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRIES = 40
 
 
 def clusters(policy: Policy, number: int) -> list[Cluster]:
-    """Random clusters; most enforce racks, of half of them all bookies are writable and stand somewhere."""
+    """Return random clusters. Most enforce racks. In half of them all bookies are writable and located."""
     random_clusters = []
     for seed in range(number):
         cluster = random_cluster(policy, seed)
@@ -57,7 +57,7 @@ def test_new_ensemble_answers_match_the_server_class(policy: Policy) -> None:
 
 
 def test_region_policy_with_enforced_racks_refuses_bookies_without_location() -> None:
-    """No regions to write, and racks enforced: both what replaces a bookie and what is new is refused."""
+    """With enforced racks and no regions to write, replacements and new ensembles are refused."""
     cluster = Cluster("region", {"enforceMinNumRacksPerWriteQuorum": True}, {1: "/a/r1"}, [1, 2])
     lax = Cluster("region", {}, {1: "/a/r1"}, [1, 2])
     questions = [make(2, 2, 2, TRIES), replace([1], 0, 1, 1, TRIES)]

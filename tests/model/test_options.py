@@ -1,4 +1,4 @@
-"""Options: one declaration, and the file that shows them all."""
+"""Options: one declaration, and the file that has them all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locations as a server keeps them, and settings as configurations give them."""
+"""Locations as a server keeps them, and placement settings as configurations define them."""
 
 from __future__ import annotations
 

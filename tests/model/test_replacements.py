@@ -1,4 +1,4 @@
-"""Who may replace a bookie: the server's choices, taken often enough to see all of them."""
+"""Bookies that may replace a bookie. The server chooses often enough to show all of its choices."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_replacement_candidates_match_the_server_class(policy: Policy) -> None:
 
 
 def test_isolation_groups_exclude_bookies_as_pulsars_policy_does() -> None:
-    """Its configuration or a ledger's own config, for new ensembles and for replacements."""
+    """Groups come from its configuration or a ledger's own config, for new ensembles and replacements."""
     source = random.Random("isolated")
     questions, cases = [], []
     for seed in range(150):

@@ -1,4 +1,4 @@
-"""A report: its JSON, its verdict, and the exit code that follows."""
+"""A report: its JSON, its verdict, and the resulting exit code."""
 
 from __future__ import annotations
 

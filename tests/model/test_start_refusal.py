@@ -1,4 +1,4 @@
-"""The directories of a bookie, and what is said of those that refuse its start."""
+"""The directories of a bookie, and the messages about directories that prevent its start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs, findings, ledgers and bookies that show themselves."""
+"""Notebook displays of runs, findings, ledgers and bookies."""
 
 from __future__ import annotations
 

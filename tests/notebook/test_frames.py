@@ -140,7 +140,7 @@ def test_stripes_have_no_more_columns_than_asked_for(tmp_path: Path) -> None:
 
 
 def striped(path: Path) -> Run:
-    """Ledger 42, of three entries on two bookies, one of which lost entry 1."""
+    """Return a run with ledger 42: three entries on two bookies. One bookie lost entry 1."""
     whole, holed = pack({0, 1, 2}), pack({0, 2})
     replicas = [{"bookie_id": name, "groups": whole, "depends": True} for name in ("bk-a", "bk-b")]
     metadata = ledger(
@@ -276,7 +276,7 @@ def test_hostile_text_is_kept_in_frames_and_escaped_in_html(tmp_path: Path) -> N
 
 
 def test_a_large_run_gives_small_frames(tmp_path: Path) -> None:
-    """Of 300,000 ledgers on as many days, and as many findings, none of them read into Python one by one."""
+    """The run has 300,000 ledgers on as many days, and as many findings. Python reads none singly."""
     count = 300_000
     run = made_run(tmp_path)
     numbers = np.arange(count)
@@ -304,7 +304,7 @@ def test_a_large_run_gives_small_frames(tmp_path: Path) -> None:
 
 
 def fill(directory: Path, **columns: pa.Array) -> None:
-    """More rows of a table, one column at once; what is not named is null."""
+    """Append rows to a table, given by column. Columns that are not given are null."""
     [part] = directory.glob("*.parquet")
     schema = pq.read_schema(part)
     count = len(next(iter(columns.values())))

@@ -34,7 +34,7 @@ PLOTS: dict[str, Callable[[Plots], Figure]] = {
 
 
 def draw_png(figure: Figure) -> bytes:
-    """Laid out and painted: much of what can go wrong goes wrong only then."""
+    """Lay out and render a figure as PNG; many errors occur only then."""
     shown, metadata = figure._repr_png_()  # type: ignore[attr-defined]
     assert shown.startswith(b"\x89PNG")
     assert metadata["alt"] == figure.get_label() != ""

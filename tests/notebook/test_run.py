@@ -1,4 +1,4 @@
-"""Finished runs, opened without Spark."""
+"""Finished runs are opened without Spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write(path: Path, *findings: Finding) -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run by hand: two files of findings, one small table."""
+    """Return the directory of a handwritten run: two files of findings, one small table."""
     write(tmp_path / "findings" / "part-00000-x.snappy.parquet", LOST, BELOW)
     # A null ledger comes first, and numbers go by size, not by their digits.
     later = [replace(ORPHAN, ledger_id=ledger_id) for ledger_id in (9, 10, 2**60)]

@@ -1,7 +1,7 @@
-"""Real bookies with AutoRecovery on which a plan's commands are typed as they are printed.
+"""Real bookies with AutoRecovery, on which a test types the commands of a plan exactly as printed.
 
-``bookkeeper shell ...`` is BookKeeper's own BookieShell, in the process of the bookies: a process of its own
-takes two seconds. What a plan has done by hand (stop, start, set) the harness does.
+``bookkeeper shell ...`` is BookKeeper's own BookieShell, in the process of the bookies, because a new process
+takes two seconds. The harness does the manual parts of a plan (stop, start, set).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SETTINGS: dict[str, str | int] = {
 
 
 class OperatedBookies(Bookies):
-    """Bookies, and an operator who types what a plan says."""
+    """Bookies, and an operator who types the commands of a plan."""
 
     MAIN = "PlanHarness"
     JAVA = (PACKAGE_DIR / "java" / "PlanHarness.java",)
@@ -53,7 +53,7 @@ class OperatedBookies(Bookies):
         self._do("configure", bookie=bookie, key=key, value=value)
 
     def do(self, step: PlanStep, *roles: CommandRole) -> list[str]:
-        """Type the commands of a step that have these roles, for each of its ledgers; what each printed."""
+        """Type a step's commands with these roles, for each of its ledgers; return the output of each."""
         printed = []
         for command in step.commands:
             if command.role in roles:
@@ -90,7 +90,7 @@ class OperatedBookies(Bookies):
         return self.shell(words, bookie, looks)
 
     def _put_back(self, places: list[str]) -> None:
-        """Exchange directories: each says in parentheses of which bookie it is."""
+        """Exchange directories. Each place names in parentheses the bookie that owns the directory."""
         moved = []
         for place in places:
             if place_match := _OF_BOOKIE.fullmatch(place):
@@ -108,10 +108,10 @@ class OperatedBookies(Bookies):
     def shell(
         self, words: list[str], bookie: str | None = None, looks: bool = False, limit_s: float | None = None
     ) -> str:
-        """What ``bookkeeper shell`` prints, with a Y to whatever it asks.
+        """Return the output of ``bookkeeper shell``, with Y as the answer to every question.
 
-        It must end well, unless it only looks: of a ledger that is gone it ends with -1. After ``limit_s`` it
-        is interrupted, as by Ctrl-C, and has not ended well.
+        The command must succeed, unless it only looks: for a ledger that is gone it ends with -1. After
+        ``limit_s`` seconds it is interrupted, as by Ctrl-C, and counts as failed.
         """
         conf = self.root / "bk_server.conf"
         lines = [f"metadataServiceUri={self._config['uri']}", "allowLoopback=true"]
@@ -131,7 +131,7 @@ class OperatedBookies(Bookies):
 
 @contextmanager
 def operated_cluster(root: Path, bookies: int) -> Iterator[tuple[OperatedBookies, Store]]:
-    """A new cluster on DbLedgerStorage."""
+    """Yield a new cluster on DbLedgerStorage, and its store."""
     with (
         EmbeddedZooKeeper(root / "zookeeper", tick_time_ms=500) as server,
         Store(server.hosts) as store,
@@ -141,7 +141,7 @@ def operated_cluster(root: Path, bookies: int) -> Iterator[tuple[OperatedBookies
 
 
 def claim(store: Store, ledger: int, topic: str) -> None:
-    """Let a ledger say, as a broker does, that it is of a topic."""
+    """Write into a ledger's metadata, as a broker does, that it belongs to a topic."""
     words = {"application": "pulsar", "component": "managed-ledger", "pulsar/managed-ledger": topic}
 
     def add(record: LedgerMetadataFormat) -> None:
@@ -152,7 +152,7 @@ def claim(store: Store, ledger: int, topic: str) -> None:
 
 
 def add_owner(store: Store, topic: str, *ledgers: int) -> None:
-    """Let a topic name ledgers, as a broker does."""
+    """Write a topic that references ledgers, as a broker does."""
     info = PulsarManagedLedgerInfo()
     for ledger in ledgers:
         info.ledgerInfo.add(ledgerId=ledger, entries=10, size=120)

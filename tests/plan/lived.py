@@ -1,6 +1,6 @@
-"""One cluster in which every kind of step is asked for, planned, typed as printed, and audited again.
+"""One cluster with every kind of step: requested, planned, typed as printed, and audited again.
 
-A letter stands for a bookie. All are on DbLedgerStorage, but for s, which is on SortedLedgerStorage.
+A letter stands for a bookie. All use DbLedgerStorage, except s, which uses SortedLedgerStorage.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OFF_D, OPEN_D, LOCATIONS = 10, 11, 12
 
 @dataclass
 class ExecutedPlan:
-    """What was planned, and what then was; ``asked`` is before that, ``after`` what the next audit says."""
+    """A plan and its results. ``asked`` is the check before it, ``after`` that of the next audit."""
 
     bookies: Mapping[str, str]
     plan: RepairPlan
@@ -62,7 +62,7 @@ class ExecutedPlan:
 
 
 def execute_plan(root: Path, audit: Audit) -> ExecutedPlan:
-    """Let all of it happen."""
+    """Run the scenario: damage a cluster, plan, type the plans, and audit; return the results."""
     with operated_cluster(root, len(LETTERS)) as (bookies, store):
         ids = dict(zip(LETTERS, bookies.ids, strict=True))
         printed: dict[ActionKind, list[str]] = {}
@@ -118,12 +118,12 @@ def execute_plan(root: Path, audit: Audit) -> ExecutedPlan:
 
 
 def is_marking(step: PlanStep) -> bool:
-    """Whether a step asks the auditor to mark ledgers."""
+    """Return whether a step asks the auditor to mark ledgers."""
     return any(command.text.endswith(" triggeraudit") for command in step.commands)
 
 
 def _sort_storage(bookies: OperatedBookies, s: str) -> None:
-    """Give a bookie that has no ledger yet the storage that sorts what it writes."""
+    """Switch a bookie that has no ledger yet to SortedLedgerStorage."""
     bookies.stop(s)
     bookies.configure(s, "ledgerStorageClass", "org.apache.bookkeeper.bookie.SortedLedgerStorage")
     for name in ("ledgers", "locations"):
@@ -148,7 +148,7 @@ def _members(store: Store, ledger: int) -> set[str]:
 
 
 def _leave_cookie(store: Store, bookie_id: str) -> bytes:
-    """Leave the cookie of a bookie that is long gone, and that no auditor of these ever knew."""
+    """Create the cookie of a bookie that is long gone, and that none of the auditors ever knew."""
     data, _ = store.client.get(f"/ledgers/cookies/{bookie_id}")
     cookie: bytes = data.replace(bookie_id.encode(), RETIRED.encode())
     store.client.create(f"/ledgers/cookies/{RETIRED}", cookie)
@@ -156,12 +156,12 @@ def _leave_cookie(store: Store, bookie_id: str) -> bytes:
 
 
 def _cookie_of(printed: str) -> str:
-    """What cookie_get prints between its two lines ---."""
+    """Return the part of cookie_get's output between its two lines ---."""
     return printed.split("---\n")[1]
 
 
 def _written(plan: RepairPlan, path: Path) -> RepairPlan:
-    """The plan as it is read back from its file, which is what people type from."""
+    """Write the plan to its file, and return it as read from there; people type from the file."""
     write_plan(plan, str(path))
     return read_plan(str(path))
 
@@ -213,7 +213,7 @@ def _damage(bookies: OperatedBookies, store: Store, ids: Mapping[str, str]) -> N
 
 
 def _without_autorecovery(bookies: OperatedBookies, store: Store, ids: Mapping[str, str]) -> bool:
-    """Start all bookies again without AutoRecovery, d with its new cookie, and stop d for good."""
+    """Restart all without AutoRecovery, d with its new cookie; stop d; return whether d had registered."""
     # Those that still have AutoRecovery would copy the ledgers of the one that is stopped, d's too.
     bookies.shell(["autorecovery", "-disable"])
     for letter in LETTERS:

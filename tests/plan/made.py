@@ -1,4 +1,4 @@
-"""Finished runs of a small cluster with chosen findings, for plans."""
+"""Finished runs of a small cluster with chosen findings, as input for plans."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def make_finding(
     scope: int | None = None,
     **evidence: Any,
 ) -> Finding:
-    """A finding with a fingerprint of its own, as urgent as its check has it."""
+    """Return a finding with its own fingerprint, and with the urgency that its check declares."""
     is_severe = id in CHECK_BY_ID and severity.at_least(CHECK_BY_ID[id].severity)
     return Finding(
         id,
@@ -54,7 +54,7 @@ def make_finding(
 def ledger(
     id: int, *ensemble: str, state: str = "CLOSED", version: int = 3, quorum: int = 2
 ) -> dict[str, Any]:
-    """A row of the table ledgers: ten entries of 12 bytes, on every bookie of its ensemble."""
+    """Return a row of the table ledgers: ten entries of 12 bytes, on every bookie of its ensemble."""
     return {
         "scope_id": 0, "ledger_id": id, "version": version, "status": "ok", "state": state,
         "ensemble_size": len(ensemble), "write_quorum": quorum, "ack_quorum": quorum,
@@ -65,7 +65,7 @@ def ledger(
 
 
 def bookie(id: str, **columns: Any) -> dict[str, Any]:
-    """A row of the table bookies: a writable one that was read."""
+    """Return a row of the table bookies: a writable bookie that was read."""
     plain = {
         "bookie_id": id, "named": True, "ledgers": 1, "depending": 1, "registered": "writable",
         "has_cookie": True, "marked": False, "found": True, "read": "read",
@@ -98,9 +98,9 @@ def run_of(
     accepted: Sequence[Finding] = (),
     **tables: Any,
 ) -> RunReader:
-    """A run of four bookies; ``bookies`` says what is different of some, or of more.
+    """Return a run of four bookies. ``bookies`` has different columns for some, or more bookies.
 
-    A suppression names the findings that are ``accepted`` besides.
+    The findings in ``accepted`` come in addition, with a suppression that names them.
     """
     ordered = sorted(
         [*findings, *accepted], key=lambda record: (record.severity.rank, record.id, record.ledger_id or 0)
@@ -140,7 +140,7 @@ def run_of(
 def hold(
     key: str, *forbids: ActionKind, reason: str = "last-known-copy", object: str = "bookie"
 ) -> dict[str, Any]:
-    """A row of the table holds; the key of a ledger is its id."""
+    """Return a row of the table holds. The key of a ledger is its id."""
     ledger = int(key) if object == "ledger" else None
     return {
         "object": object, "key": f"0/{key}" if object == "ledger" else key,
@@ -156,7 +156,7 @@ def steps_of(run: RunReader, kind: ActionKind) -> list[PlanStep]:
 
 
 def refusals_of(run: RunReader) -> dict[str, RefusedStep]:
-    """By kind and reason."""
+    """Return the steps that the plan of a run refuses, by kind and reason."""
     return {f"{refusal.kind}: {refusal.reason}": refusal for refusal in make_plan(run).refused}
 
 

@@ -1,4 +1,4 @@
-"""A plan asked again: of its own run, of newer ones, of a saved store; and the command line."""
+"""Tests of plan checks against the plan's run, newer runs and a saved store, and of the command line."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_marking_step_state_follows_the_newer_run(
 
 
 def test_hold_on_another_bookies_ledger_forbids_marking_all_ledgers(tmp_path: Path) -> None:
-    """The auditor marks the ledgers of every lost bookie, whatever the step names."""
+    """The auditor marks the ledgers of every lost bookie, not only of the bookie that the step names."""
     rows = [ledger(7, "a:1", "b:1"), ledger(8, "b:1", "c:1")]
     plan = make_plan(run_of(tmp_path / "old", [ON_LOST, FORGOTTEN], LOST, ledgers=rows))
     ledger_hold = hold("8", ActionKind.RECOVER, reason="replica-mismatch", object="ledger")
@@ -191,7 +191,7 @@ def test_deletion_is_changed_if_the_ledger_has_an_owner_again(
 
 
 def of_earlier_version(plan: RepairPlan) -> RepairPlan:
-    """The same plan as plan/1 had it, which was made without holds."""
+    """Return the same plan in the form of plan/1, which had no holds."""
     steps = (replace(step, urgency=None, fewest_copies=None) for step in plan.steps)
     return replace(plan, steps=tuple(steps))
 
@@ -225,7 +225,7 @@ def test_store_permits_no_step_of_a_plan_of_an_earlier_version(tmp_path: Path) -
 
 
 def test_earlier_plan_deletes_no_ledger_without_proof_in_a_newer_run(tmp_path: Path) -> None:
-    """Its own proof did not need every owner: the newer run has to have it."""
+    """The plan's own proof did not need every owner, so the newer run must contain that proof."""
     plan = of_earlier_version(make_plan(run_of(tmp_path / "old", [UNOWNED], ledgers=ROWS)))
     tables: Any = {
         "ledgers": ROWS, "owner_stores": [PROVED_STORE],
@@ -454,7 +454,7 @@ def test_expired_plan_is_reported_as_expired_first(tmp_path: Path, monkeypatch: 
 @pytest.mark.usefixtures("hour_later")
 @pytest.mark.parametrize("ahead", [0, 48 * HOUR])
 def test_check_of_a_plan_from_the_future_exits_with_3(ahead: int, tmp_path: Path) -> None:
-    """The clock of its run was wrong: it would expire two days from now."""
+    """A run whose clock was wrong makes a plan that would expire two days from now."""
     times = {"scan_time": NOW_MS + ahead}
     plan = make_plan(run_of(tmp_path / "old", [make_finding("metadata-suspect", None, "a:1")], {}, times))
     write_plan(plan, str(tmp_path / "plan.toml"))

@@ -1,4 +1,4 @@
-"""Indexes rebuilt on real bookies of 4.17.2: one procedure per kind of damage, typed as the plan prints it.
+"""Tests that rebuild indexes on real 4.17.2 bookies: one procedure per kind of damage, typed as printed.
 
 One bookie is on SortedLedgerStorage, the other on DbLedgerStorage. Each ledger has one copy.
 """
@@ -31,7 +31,7 @@ PAGE_CUT = 1024 + 20
 
 
 class Rebuilt:
-    """Two bookies with damaged indexes, what an audit and its plan say, and what they hold after it."""
+    """Two bookies with damaged indexes, the audit and plan of them, and their entries after the repair."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         with operated_cluster(root, 2) as (bookies, store):
@@ -51,7 +51,7 @@ class Rebuilt:
             self.held_after: StoredEntries = bookies.stored_entries()
 
     def _damage(self, bookies: OperatedBookies) -> list[int]:
-        """Damage the indexes of both bookies; ledgers whose file the shell refuses to write anew in place."""
+        """Damage the indexes of both bookies; return ledgers the shell refuses to rewrite in place."""
         refused = []
         bookies.stop(self.files)
         place = bookies.place(self.files)

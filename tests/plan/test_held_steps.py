@@ -1,4 +1,4 @@
-"""What the gate keeps out of a plan, what stands in its place, and in which order steps come."""
+"""Tests of steps that holds keep out of a plan, of their replacements, and of the order of steps."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_copies_are_planned_before_a_held_stop(reason: FactReason, tmp_path: Pat
 
 
 def test_no_ledger_is_copied_if_every_bookie_should_stop(tmp_path: Path) -> None:
-    """As after the store got another instance id: each copy would lie on a bookie that should stop too."""
+    """After the store got another instance id, each copy would go to a bookie that should stop too."""
     findings = [make_finding("metadata-suspect", None, name, severity=Severity.CRITICAL) for name in BOOKIES]
     hold_rows = [hold(name, Kind.STOP, reason="last-served-copy") for name in BOOKIES]
     availability = [{"scope_id": 0, "ledger_id": 7, "bookie_id": name, "state": "ok"} for name in BOOKIES]
@@ -313,7 +313,7 @@ OTHER_LEDGER_HOLD = hold("99", Kind.RECOVER, reason="replica-mismatch", object="
 
 
 def test_marking_of_all_ledgers_is_not_used_while_one_is_held(tmp_path: Path) -> None:
-    """It marks the ledgers of every lost bookie: those are copied one by one instead."""
+    """`triggeraudit` marks the ledgers of every lost bookie, so those are copied one by one instead."""
     ledgers = [PAIR, ledger(9, "a:1", "c:1"), ledger(99, "b:1", "c:1")]
     run = run_of(tmp_path, [ON_LOST, FORGOTTEN], LOST, ledgers=ledgers, marks=[], holds=[OTHER_LEDGER_HOLD])
     plan = make_plan(run)
@@ -346,7 +346,7 @@ def stops_of(*bookies: str) -> list[Any]:
 
 
 def test_two_bookies_with_the_only_copies_are_not_both_stopped(tmp_path: Path) -> None:
-    """No hold is on either: each may stop while the other one runs."""
+    """Neither bookie has a hold: each may stop while the other one runs."""
     run = run_of(tmp_path, stops_of("a:1", "b:1", "c:1"), ledgers=[PAIR, ledger(8, "b:1", "c:1", "d:1")])
     plan = make_plan(run)
     assert [step.bookie_id for step in plan.steps] == ["a:1", "c:1"]

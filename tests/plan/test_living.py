@@ -1,6 +1,6 @@
-"""Each kind of step on real bookies of 4.17.2: typed as it is printed, and the next audit shows its effect.
+"""Tests of each kind of step on real 4.17.2 bookies, typed as printed; the next audit shows its effect.
 
-One cluster has all cases side by side (`tests.plan.lived`); a second phase of it has no AutoRecovery.
+One cluster has all cases side by side (`tests.plan.lived`). Its second phase has no AutoRecovery.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def lived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Exec
 
 
 def objects_of(run: Path, ids: tuple[str, ...]) -> set[tuple[str, int | None, str | None]]:
-    """What the findings of these checks are about: check, ledger, bookie."""
+    """Return the check, ledger and bookie of each finding of these checks."""
     rows = pq.read_table(run / "findings", columns=["id", "ledger_id", "bookie_id"]).to_pylist()
     return {(row["id"], row["ledger_id"], row["bookie_id"]) for row in rows if row["id"] in ids}
 

@@ -1,4 +1,4 @@
-"""Every kind of step: what asks for it, what it says to type, and what is refused in its place."""
+"""Tests of every kind of step: the finding that needs it, the commands it prints, and refusals."""
 
 from __future__ import annotations
 

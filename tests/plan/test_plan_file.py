@@ -1,4 +1,4 @@
-"""PLAN.toml: written and read back, and what damage of it says."""
+"""Tests that write PLAN.toml and read it back, and of the errors that damage of it causes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that rebuild an index: by kind of damage, and of entries that only an entry log has."""
+"""Tests of steps that rebuild an index, by kind of damage, and for entries found only in entry logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOCATIONS = ["do: bookkeeper shell rebuild-db-ledger-locations-index"]
 
 
 def lost_entry(*lost_entries: int, sure: bool = True, scope: int | None = None) -> Any:
-    """A lost entry, and so many entries of it in entry logs of a:1."""
+    """Return an entry-lost finding, with the number of lost entries in each entry log of a:1."""
     logs = [{"bookie_id": "a:1", "log_id": 3, "lost_entries": count} for count in lost_entries]
     return make_finding("entry-lost", 7, sure=sure, scope=scope, lacking=["a:1"], in_entry_logs=logs or None)
 
@@ -70,7 +70,7 @@ def test_lost_entry_that_a_rebuild_cannot_restore_is_refused(
 
 
 def test_index_file_with_a_damaged_header_is_moved_away_first(tmp_path: Path) -> None:
-    """One that is cut in a page stays: it has the ledger's master key."""
+    """An index file that is cut inside a page stays in place, because it has the ledger's master key."""
     findings = [damaged_index("unreadable", "/x/a dir/7.idx"), damaged_index("cut", "/x/8.idx", 8)]
     run = run_of(tmp_path, findings, ledgers=[SINGLE_COPY])
     [step] = steps_of(run, ActionKind.REBUILD_INDEX)

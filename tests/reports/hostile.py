@@ -1,4 +1,4 @@
-"""A finding whose every text was written by someone who means harm."""
+"""A finding in which an attacker wrote every text."""
 
 from __future__ import annotations
 

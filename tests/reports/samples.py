@@ -1,4 +1,4 @@
-"""Reports made by hand."""
+"""Handmade reports."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ NO_HOLDS = UnfinishedRun(
 
 
 def counts_of(tallies: list[Any], findings: tuple[Finding, ...]) -> list[FindingCount]:
-    """Findings that are not suppressed, counted; the first of each check stands for its objects."""
+    """Return counts of unsuppressed findings. The first finding of each check stands for its objects."""
     first_findings = {entry.id: entry for entry in reversed(findings)}
     nothing = Finding("", Severity.NOTE, Confidence.CONFIRMED)
     return [
@@ -127,7 +127,7 @@ def counts_of(tallies: list[Any], findings: tuple[Finding, ...]) -> list[Finding
 
 
 def action_list(counts: list[FindingCount]) -> ActionList:
-    """What an audit without holds would say to do about these findings."""
+    """Return the actions that an audit without holds would list for these findings."""
     permitted = {
         count.id: PermittedLedgers(count.findings, count.scope_id or 0, count.ledger_id)
         for count in counts
@@ -266,7 +266,7 @@ def report(
 
 
 def space_gauges() -> SpaceGauges:
-    """What metrics say of two bookies' disks, the second of which no collector saw."""
+    """Return disk metrics of two bookies, of which no garbage collector saw the second."""
     disk = FileSystem(7, 1_000_000, 40_000, 1_795_237_669_000)
     return SpaceGauges(
         (SpaceTotal("bk1:3181", {"live": 900, "orphan": 100}), SpaceTotal("bk2:3181", {"live": 5})),

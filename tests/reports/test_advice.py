@@ -1,4 +1,4 @@
-"""What is said of a finding besides itself."""
+"""Tests of the advice that is printed with a finding."""
 
 from __future__ import annotations
 

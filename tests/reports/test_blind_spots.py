@@ -1,4 +1,4 @@
-"""What a run could not see, and that every form says the same of it."""
+"""Tests of the blind spots of a run, which every form of the report states alike."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNKNOWN = "an earlier bkaudit version made this run and did not record whether "
 
 
 def ids_by_reason(report: Report) -> dict[str, set[str]]:
-    """Why, and what is blind for that."""
+    """Return the ids of the blind checks by the reason for it."""
     return {spot.reason: set(spot.ids) for spot in make_blind_spots(AvailableInputs.from_report(report))}
 
 

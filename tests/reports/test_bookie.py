@@ -1,4 +1,4 @@
-"""A bookie, told."""
+"""Tests of the description of a bookie."""
 
 from __future__ import annotations
 

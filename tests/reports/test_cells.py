@@ -1,4 +1,4 @@
-"""Parts of a run, as a notebook shows them."""
+"""Tests of the parts of a run that a notebook shows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOSTILE_RUN = replace(
 
 
 class Page(HTMLParser):
-    """What is markup, and what is text; every element that is opened must be closed."""
+    """A parser that separates markup from text and checks that every opened element is closed."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

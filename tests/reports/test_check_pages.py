@@ -1,4 +1,4 @@
-"""The manual pages, at a terminal and in docs."""
+"""Tests of the manual pages at a terminal and in docs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every report for people says what was not read again, and why something was."""
+"""Tests that every report for people names what was not read again, and why something was."""
 
 from __future__ import annotations
 

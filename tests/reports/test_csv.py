@@ -1,4 +1,4 @@
-"""Findings for spreadsheets and scripts."""
+"""Tests of findings as CSV, for spreadsheets and scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A diagnosis as text: every line fits, and what is not fine has its way out below it."""
+"""Tests of a diagnosis as text: every line fits, and each problem has its remedy below it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Text of the cluster's, made harmless.
+"""Tests that text from the cluster is made harmless.
 
-Entries as a person reads them.
+They also cover entries in the form that a person reads.
 """
 
 from __future__ import annotations

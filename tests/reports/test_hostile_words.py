@@ -1,7 +1,7 @@
-"""Every text of a run was written by someone who means harm: no form and no command does what it says.
+"""Tests of a run in which an attacker wrote every text: no form and no command obeys that text.
 
-The texts of report.json are found by trying: what a run is still read with is one that anybody may have
-written, so that a field that comes later is among them.
+The tests find these texts of report.json by trial. If a run can still be read with a text replaced, anybody
+may have written that text. A field that is added later is thus included.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TALLIES = [tally(HOSTILE.id, str(HOSTILE.severity))]
 
 
 def texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where texts stand in JSON."""
+    """Yield the path of each text in a JSON value."""
     if isinstance(value, str):
         yield path
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -57,7 +57,7 @@ def put(value: Any, path: tuple[Any, ...], text: str) -> Any:
 
 
 def hostile_report() -> tuple[Report, int]:
-    """A report in which every text that may be any is, and how many they are."""
+    """Return a report in which every text that can be arbitrary is hostile, and the number of these texts."""
     value = json.loads(report(TALLIES, (HOSTILE,), notes=["a note"], gaps=["a gap"]).to_json())
     count = 0
     for path in list(texts(value)):
@@ -92,7 +92,7 @@ def render_form(run: Run, form: str) -> str:
 
 
 def assert_plain(text: str) -> None:
-    """No character that a terminal obeys, and no line that someone else begins."""
+    """Assert that no character controls the terminal, and that no line begins with text of the attacker."""
     wrong = {char for char in text if not char.isprintable() and char != "\n"}
     assert not wrong
     assert not [line for line in text.splitlines() if line.startswith(("::", "evil_metric"))]

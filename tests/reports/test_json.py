@@ -1,4 +1,4 @@
-"""Findings for programs."""
+"""Tests of findings as JSON lines, for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report for build servers, read by a library that others read such files with."""
+"""Tests of the JUnit report for build servers, read by a library that others read such files with."""
 
 from __future__ import annotations
 

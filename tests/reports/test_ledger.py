@@ -1,4 +1,4 @@
-"""A ledger, drawn."""
+"""Tests of the drawing of a ledger."""
 
 from __future__ import annotations
 

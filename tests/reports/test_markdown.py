@@ -1,4 +1,4 @@
-"""A report for mails and issue trackers, read by a CommonMark parser."""
+"""Tests of the report for mails and issue trackers, read by a CommonMark parser."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.reports.samples import LOST, coverage, report, tally
 
 
 def tokens(text: str) -> list[Token]:
-    """All tokens, those within lines among them."""
+    """Return all tokens, including those inside lines."""
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     return [part for token in parser.parse(text) for part in (token, *(token.children or ()))]
 

@@ -1,4 +1,4 @@
-"""Tables and sentences of reports at a terminal of 60 columns, and whole lines where programs read them."""
+"""Tests of report tables and sentences at a terminal of 60 columns, and of unwrapped lines for programs."""
 
 from __future__ import annotations
 

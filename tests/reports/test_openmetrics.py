@@ -1,4 +1,4 @@
-"""A report as metrics, read by Prometheus's own tool and by its Python client."""
+"""Tests of a report as metrics, read by Prometheus's own tool and by its Python client."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOSTILE = 'a"b\\c\nd{}=,#'
 def values(
     report: Report, last_complete: int | None = None, namespaces: Sequence[OwnerTotal] | None = None
 ) -> dict[tuple[str, tuple[str, ...]], float]:
-    """Each sample's value by metric and labels, the cluster's left out."""
+    """Return each sample's value by metric and labels, without the label for the cluster."""
     sample_values = {}
     for family in openmetrics_families(openmetrics.render(report, last_complete, None, namespaces)):
         for sample in family.samples:

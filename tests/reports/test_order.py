@@ -1,4 +1,4 @@
-"""One run in all forms: each has the findings of its checks in the same order."""
+"""Tests of one run in all forms: each form lists the findings of its checks in the same order."""
 
 from __future__ import annotations
 
@@ -77,17 +77,17 @@ def text_ids(form: bytes) -> list[str]:
 
 
 def html_ids(form: bytes) -> list[str]:
-    """The rows that the page has at first, by the fingerprint that is a finding's number here."""
+    """Return the check ids of the initial rows of the page. Here a finding's fingerprint is its number."""
     return [ORDER[int(number, 16)] for number in re.findall(r"fingerprint ([0-9a-f]{16})", form.decode())]
 
 
 def junit_ids(form: bytes) -> list[str]:
-    """What was found, and then checks that found nothing."""
+    """Return the ids of the checks with findings, which precede those of checks without findings."""
     return [case.get("name", "") for case in ET.fromstring(form).iter("testcase")][: len(ORDER)]
 
 
 def openmetrics_ids(form: bytes) -> list[str]:
-    """What was found: checks that found nothing have a 0."""
+    """Return the ids of the checks with findings. A check without findings has the value 0."""
     return re.findall(r'(?m)^bkaudit_findings\{.*\bid="([^"]+)".*\} 1$', form.decode())
 
 

@@ -1,4 +1,4 @@
-"""The message for whoever is on call: short, complete in its counts, and harmless in Slack."""
+"""Tests of the message for the engineer on call: short, with complete counts, and harmless in Slack."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_message_has_fewer_than_twenty_lines() -> None:
 
 
 def unescaped(text: str) -> str:
-    """As Slack shows it: three entities, and nothing else."""
+    """Return the text as Slack shows it, which decodes three entities and nothing else."""
     assert set(re.findall(r"&\w*;?", text)) <= {"&amp;", "&lt;", "&gt;"}
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 

@@ -1,4 +1,4 @@
-"""Findings as one Parquet file."""
+"""Tests of findings as one Parquet file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Widths, cuts and tables of texts whose characters take no column, one or two."""
+"""Tests of widths, cuts and tables for texts whose characters take zero, one or two columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of docs that are written from the program."""
+"""Tests of the tables in docs that the program generates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The repair line, and what a previous run adds to it."""
+"""Tests of the repair line, and of the facts that a previous run adds to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One bookie's part of a ledger, in words."""
+"""Tests of the text about one bookie's part of a ledger."""
 
 from __future__ import annotations
 

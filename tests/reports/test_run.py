@@ -1,4 +1,4 @@
-"""A run, explained."""
+"""Tests of the text that explains a run."""
 
 from __future__ import annotations
 

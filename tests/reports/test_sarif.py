@@ -1,4 +1,4 @@
-"""Findings as SARIF, held to the schema that OASIS published."""
+"""Tests of findings as SARIF, validated against the schema that OASIS published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published schemas, held to the code that they describe."""
+"""Tests that the published schemas match the code that they describe."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What scripts rely on keeps its meaning: a published schema changes only together with its version.
+"""Tests that a published schema changes only together with its version, so that scripts can rely on it.
 
 schemas/versions.json has the digest of every version of every schema that was ever published. A change that
-only explains better changes no digest.
+only improves an explanation changes no digest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def read(name: str) -> Any:
 
 
 def meaning(value: Any) -> Any:
-    """A schema without what is there for people only."""
+    """Return a schema without the keys that only people read."""
     if isinstance(value, dict):
         return {
             key: meaning(part)

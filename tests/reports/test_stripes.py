@@ -1,4 +1,4 @@
-"""A ledger's stripes, as cells."""
+"""Tests of a ledger's stripes as cells."""
 
 from __future__ import annotations
 

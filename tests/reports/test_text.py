@@ -1,4 +1,4 @@
-"""The report at a terminal."""
+"""Tests of the report at a terminal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SUSPECT = Confidence.SUSPECT
 
 
 def terminal_lines(lines: Iterable[str], width: int) -> int:
-    """How many lines of a terminal these fill: of 80 columns, where ``width`` is that of none."""
+    """Return how many lines of a terminal these fill. It has 80 columns if ``width`` is unlimited."""
     columns = width if width <= 100 else 80
     return sum(max(1, ceil(columns_of(line) / columns)) for line in lines)
 
@@ -136,7 +136,7 @@ LARGE_REPORT = report(
 
 @pytest.mark.parametrize("width", [60, 80, 100, text.UNLIMITED_WIDTH])
 def test_first_screen_fits_a_terminal_for_any_run(width: int) -> None:
-    """Every id at every severity, long names everywhere: each line of counts is there, and what to do."""
+    """The run has every id at every severity and long names. Every count and the actions are still shown."""
     lines = first_screen.render(LARGE_REPORT, RUN, width).splitlines()
     assert all(columns_of(line) <= width for line in lines if "bkaudit explain" not in line)
     assert terminal_lines(lines, width) <= 24

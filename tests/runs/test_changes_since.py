@@ -1,4 +1,4 @@
-"""What changed since the last complete run: the run in between that did not see all is passed over."""
+"""Tests of changes since the last complete run: an incomplete run in between is skipped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ A = "bk-a:3181"
 
 
 def run(folder: Path, name: str, finished: int, *ids: str, complete: bool = True) -> Report:
-    """A finished run with a finding of each check about ledger 1."""
+    """Write a finished run that has a finding of each given check about ledger 1, and return its report."""
     path = folder / name
     write_run(
         path,

@@ -1,4 +1,4 @@
-"""Two finished runs, compared without Spark."""
+"""Tests that compare two finished runs without Spark."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ def test_diff_of_a_run_with_itself_reports_no_findings(tmp_path: Path) -> None:
 
 
 def test_many_findings_are_compared_by_fingerprint(tmp_path: Path) -> None:
-    """Three columns of each are held; nothing is turned into Python objects but what changed."""
+    """The comparison keeps three columns of each finding. Only changed findings become Python objects."""
     count = 200_000
     numbers = [f"{number:016x}" for number in range(2 * count)]
     for name, first in (("old", 0), ("new", 1)):

@@ -1,4 +1,4 @@
-"""Tables of a run, read batch by batch."""
+"""Tests that read the tables of a run batch by batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = 20_000
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
-    """A run whose findings are numbers and their texts, in two files of a row group each."""
+    """Return a run whose findings are numbers and their texts, in two files with one row group each."""
     (tmp_path / "findings").mkdir()
     for part in range(2):
         numbers = range(part * ROWS, (part + 1) * ROWS)
@@ -55,7 +55,7 @@ def test_flipped_byte_and_missing_column_are_reported_as_damage(run: RunDirector
 
 
 def test_damaged_footer_does_not_end_the_process(run: RunDirectory) -> None:
-    """Arrow ends it when asked for a column whose type in the footer is not the schema's."""
+    """Arrow ends the process if it reads a column whose type in the footer differs from the schema's."""
     file = Path(run.path, "findings", "part-0.parquet")
     content = file.read_bytes()
     size = int.from_bytes(content[-8:-4], "little")

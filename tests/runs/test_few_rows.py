@@ -1,4 +1,4 @@
-"""Tables of a run with no row, with one row, with unknown words, and missing: what commands make of that."""
+"""Tests of commands on runs whose tables have no row, one row or unknown words, or are missing."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def readers(ground: Path) -> dict[str, dict[str, Result]]:
-    """The commands that look at each table, and what they say of the whole run."""
+    """Return the commands that read each table, with their results on the complete run."""
     commands_by_table: defaultdict[str, set[str]] = defaultdict(set)
     outcomes: dict[str, Result] = {}
     with pytest.MonkeyPatch.context() as patch:
@@ -120,7 +120,7 @@ def readers(ground: Path) -> dict[str, dict[str, Result]]:
 
 
 def value_of(name: str, kind: pa.DataType) -> Any:
-    """A value of a column: a usual one, or the first of its type."""
+    """Return a value for a column: a usual one, or the first of its type."""
     if name in USUAL:
         return USUAL[name]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):

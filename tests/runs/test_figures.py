@@ -1,4 +1,4 @@
-"""The figures of a run whose tables were written by hand."""
+"""Tests of the figures of a run with handwritten tables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ledger(length: int | None = 100, age: int = DAY, state: str | None = "CLOSED
 
 
 def write_tables(run: Path, tables: dict[str, Rows], names: Iterable[str]) -> None:
-    """The tables of a run in files of one row, so that what is counted is counted over batches."""
+    """Write the tables of a run in files of one row, so that every count spans several batches."""
     for name in names:
         (run / "tables" / name).mkdir(parents=True)
         for number, rows in enumerate([[], *([row] for row in tables.get(name, []))]):

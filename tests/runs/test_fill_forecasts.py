@@ -1,4 +1,4 @@
-"""When disks are full: said where three runs agree, and nowhere else."""
+"""Tests of forecasts of full disks, which are made only if three runs agree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZE = 1_000_000
 
 
 def disk_history(*points: tuple[float, int], size: int = SIZE) -> list[FileSystem]:
-    """A file system as runs saw it: (days, free), given oldest first."""
+    """Return a file system as the runs recorded it. The points (days, free) are given oldest first."""
     return [FileSystem(7, size, free, round(when * DAY)) for when, free in reversed(points)]
 
 
@@ -71,7 +71,7 @@ def run_at(directory: Path, day: int, free: dict[tuple[str, int], int]) -> RunRe
 
 
 def test_forecast_of_a_directory_of_runs_is_of_the_first_disk_to_fill(tmp_path: Path) -> None:
-    """Disk 2 of bk-a fills faster than its disk 1; bk-b fills in one of two intervals alone; bk-c is new."""
+    """Disk 2 of bk-a fills faster than its disk 1. bk-b fills in only one of two intervals. bk-c is new."""
     for day in (1, 2, 3):
         free = {
             ("bk-a", 1): 900_000 - 10_000 * day,

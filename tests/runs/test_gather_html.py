@@ -1,4 +1,4 @@
-"""The page of a finished run."""
+"""Tests of the page of a finished run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEDGER = 9223372036854770002
 
 
 def tables_of(*findings: Finding) -> dict[str, Rows]:
-    """Two bookies, and the ledgers of these findings: closed, of five entries, all of them missing."""
+    """Return two bookies and the ledgers of these findings: closed, with all their five entries missing."""
     ledgers: Rows = [
         {
             "scope_id": finding.scope_id,

@@ -1,4 +1,4 @@
-"""The runs of a directory: only what is finished, the oldest first."""
+"""Tests of the list of runs in a directory: only finished runs, oldest first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLUSTER = Cluster(INSTANCE, "zk://h1/ledgers", "flat")
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Three finished runs whose names say nothing of their order, and what is not a finished run."""
+    """Return a directory with three finished runs, whose names do not tell their order, and other content."""
     tallies = [tally("entry-lost", "critical", 2), tally("orphan-ledger", "note", 3)]
     for name, finished in (("c", 1_795_000_000_000), ("a", 1_795_100_000_000), ("b", 1_795_200_000_000)):
         write_run(tmp_path / name, [], run={"finished": finished, "tally": tallies})
@@ -101,7 +101,7 @@ def test_runs_that_cannot_be_compared_are_notes(runs: Path) -> None:
     ("ahead", "names"), [(0, []), (MAX_CLOCK_AHEAD_MS, []), (MAX_CLOCK_AHEAD_MS + 1, ["b"])]
 )
 def test_run_that_ended_later_is_no_earlier_run(runs: Path, ahead: int, names: list[str]) -> None:
-    """A clock was wrong: nobody knows which of the two saw the cluster last."""
+    """A clock was wrong, so it is unknown which of the two runs read the cluster last."""
     siblings = find_sibling_runs(str(runs / "new"), CLUSTER)
     now_ms = 1_795_200_000_000 - ahead
     notes = siblings.notes_on_later_runs(now_ms)

@@ -1,4 +1,4 @@
-"""The newest run that saw everything."""
+"""Tests of the search for the newest complete run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The leaks of a run as a list for review: all of them, in order, in every form."""
+"""Tests of the list of a run's leaks for review: all leaks, in order, in every form."""
 
 from __future__ import annotations
 

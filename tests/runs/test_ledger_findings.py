@@ -1,4 +1,4 @@
-"""What a run says of a ledger, read from its tables."""
+"""Tests of the findings of one ledger, read from the tables of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The problems of a bookie, read from a run's findings."""
+"""Tests of the problems of a bookie, read from a run's findings."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ IDS = (
 
 
 def run_of(path: Path, ids: Sequence[str]) -> Run:
-    """A run with bookies of which nothing but their ids matters."""
+    """Return a run with bookies for which only the ids matter."""
     row = {"read": "read", "suspect": False, "foreign_instance": False, "marked": False, "ledgers": 0}
     return made_run(
         path,

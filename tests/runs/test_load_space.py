@@ -1,4 +1,4 @@
-"""What fills entry logs, by bookie, ledger, application and age, held to sums by hand; what frees them."""
+"""Tests of entry log bytes by bookie, ledger, application and age, against manual sums, and their release."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ RECLAIMABLE = finding("entry-log-reclaimable", "bk1:3181", logs=1, bytes=1000)
 
 
 def fresh_run(path: Path, findings: Sequence[Finding] = (), **tables: Any) -> RunReader:
-    """A run with holds and an earlier run, whose holds are asked at the time of its scan."""
+    """Return a run with holds and an earlier run. Its holds are evaluated at the time of its scan."""
     facts: Any = {"total": 0, "urgent": 0, "carried": 0, "earlier_run": "before"}
     sample = report()
     whole = replace(sample, run=replace(sample.run, holds=facts))
@@ -150,7 +150,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunReader:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program runs at the time of the scan."""
+    """Set the program's clock to the time of the scan."""
     monkeypatch.setattr("auditor.runs.reader.now_ms", lambda: SCAN)
 
 
@@ -350,7 +350,7 @@ def leak(scope: int, ledger: int, confidence: Confidence = Confidence.CONFIRMED)
 
 
 def test_unowned_ledgers_are_a_step_with_their_bytes_on_each_bookie(tmp_path: Path) -> None:
-    """Ledger 9 of scope 1 is one, ledger 9 of scope 0 is not; 5 is on no disk that was read."""
+    """Ledger 9 of scope 1 is unowned, ledger 9 of scope 0 is not. Ledger 5 is on no disk that was read."""
     extra = [part("bk2:3181", 7, "orphan", 11), part("bk2:3181", 8, "live", 1_000_000)]
     leaks = [leak(0, 7, Confidence.SUSPECT), leak(1, 9), leak(0, 5), leak(0, 8)]
     override = {"object": "ledger", "key": "0/8", "scope_id": 0, "ledger_id": 8, "forbids": ["delete-ledger"]}

@@ -1,4 +1,4 @@
-"""A topic of a run: its ledgers in order, its subscriptions, and what is lost to nobody."""
+"""Tests of a topic of a run: its ledgers in order, its subscriptions, and its unreadable parts."""
 
 from __future__ import annotations
 

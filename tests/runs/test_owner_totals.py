@@ -1,4 +1,4 @@
-"""Totals by owner, against a count by hand."""
+"""Tests of totals by owner, against a count by hand."""
 
 from __future__ import annotations
 

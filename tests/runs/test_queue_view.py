@@ -1,4 +1,4 @@
-"""What a run's marks and locks say of one ledger."""
+"""Tests of the text about a run's marks and locks of one ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index of a directory of runs: it changes no answer, and spares reading reports twice."""
+"""Tests of the index of a directory of runs: it changes no result and avoids reading reports twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TALLY = [tally("entry-lost", "critical", 2)]
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Finished runs with the index that an audit wrote, and one run that is not finished."""
+    """Return a directory of finished runs with the index that an audit wrote, and one unfinished run."""
     for number in range(COUNT):
         write(tmp_path, number)
     (tmp_path / "at-work" / "tables").mkdir(parents=True)
@@ -43,7 +43,7 @@ def write(runs: Path, number: int, **facts: Any) -> None:
 
 @pytest.fixture
 def read_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the runs whose reports are read from here on."""
+    """Return a list to which the name of each run whose report is read is appended."""
     names: list[str] = []
 
     def read(path: str) -> RunReader:
@@ -81,7 +81,7 @@ def removed(runs: Path) -> None:
 
 
 def replaced(runs: Path) -> None:
-    """Another run of the same name, whose report has the same length."""
+    """Replace a run by another of the same name, whose report has the same length."""
     before = (runs / "run003" / "report.json").stat()
     write(runs, 3, finished=1_795_000_000_999)
     assert (runs / "run003" / "report.json").stat().st_size == before.st_size
@@ -98,7 +98,7 @@ def exchanged(runs: Path) -> None:
 
 
 def set_back(runs: Path) -> None:
-    """The directory as a backup had it, with the times of then."""
+    """Set a run back to the state and the times of a backup."""
     report = runs / "run003" / "report.json"
     write(runs, 3, finished=1)
     os.utime(report, ns=(1, 1))

@@ -1,4 +1,4 @@
-"""What explaining a run needs, read from its directory."""
+"""Tests of the inputs for explaining a run, read from its directory."""
 
 from __future__ import annotations
 

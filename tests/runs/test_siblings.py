@@ -1,4 +1,4 @@
-"""Which runs lie beside one another and are of one cluster: one rule, whoever asks."""
+"""Tests of the one rule for which runs in the same directory belong to one cluster."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run_of(cluster: Cluster, finished: int, complete: bool = True) -> Report:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Runs of two clusters in one directory; the newest of the one is not complete."""
+    """Return a directory with runs of two clusters. The newest run of one cluster is incomplete."""
     made_run(tmp_path / "before", report=run_of(EAST, 1))
     made_run(tmp_path / "other", report=run_of(WEST, 2))
     made_run(tmp_path / "now", report=run_of(EAST, 3, complete=False))
@@ -89,7 +89,7 @@ def test_cluster_is_identified_by_instance_id_or_uri(first: Cluster, second: Clu
 
 def run_store(path: str) -> RunStore:
     class Memory:
-        """A store that keeps no facts, and only says where its run is."""
+        """A store that keeps no facts and knows only the path of its run."""
 
         directory = type("Run", (), {"path": path})
 
@@ -101,7 +101,7 @@ def run_store(path: str) -> RunStore:
 
 @pytest.fixture
 def bucket(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory of `runs` is what ``s3://bucket`` shows."""
+    """Let ``s3://bucket`` show the directory of `runs`, and return that directory."""
 
     def files_of(path: str) -> tuple[Any, str]:
         scheme, _, tail = path.partition("://")

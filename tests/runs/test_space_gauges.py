@@ -1,4 +1,4 @@
-"""A run's figures of disks for its metrics."""
+"""Tests of a run's disk metrics."""
 
 from __future__ import annotations
 

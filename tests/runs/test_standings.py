@@ -1,4 +1,4 @@
-"""Standings of all findings of a run, read in order."""
+"""Tests of the change statuses of all findings of a run, read in order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS = [("a", "new", 5, None), ("gone", "fixed", 1, None), ("b", "same", 3, "kno
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Two files of the table, as Spark numbers them."""
+    """Return a run with two files of the table changes, numbered as Spark numbers them."""
     directory = tmp_path / "tables" / "changes"
     directory.mkdir(parents=True)
     for number, rows in enumerate((ROWS[:2], ROWS[2:])):

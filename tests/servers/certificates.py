@@ -1,4 +1,4 @@
-"""Certificates of a test's own: an authority, a server and a client, made by openssl."""
+"""Certificates for a test: an authority, a server and a client, made by openssl."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 @dataclass(frozen=True)
 class Certificates:
-    """PEM files; the server's certificate names localhost and 127.0.0.1."""
+    """PEM files. The server's certificate names localhost and 127.0.0.1."""
 
     ca: Path
     server: Path
@@ -23,7 +23,7 @@ class Certificates:
 
 
 def certificates(directory: Path) -> Certificates:
-    """Make them below ``directory``, where none are yet; skips where openssl is not installed."""
+    """Make certificates below ``directory``, which has none yet. Skip if openssl is not installed."""
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl")
     directory.mkdir(parents=True, exist_ok=True)
@@ -37,9 +37,9 @@ def certificates(directory: Path) -> Certificates:
 
 
 def client_certificate(directory: Path, name: str, unit: str) -> tuple[Path, Path]:
-    """The certificate and key of one more client, whose subject has ``unit`` as its OU; made once.
+    """Return the certificate and key of one more client, made once. Its subject has ``unit`` as its OU.
 
-    `certificates` has made the authority in the same directory.
+    `certificates` must have made the authority in the same directory.
     """
     signed = _signing_options(directory / "authority.pem", directory / "authority.key")
     return _issue(directory, name, *signed, subject=f"/OU={unit}/CN={name}")

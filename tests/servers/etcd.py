@@ -1,4 +1,4 @@
-"""A real etcd for tests: on loopback, on free ports, with its data where the test says, ended by the test."""
+"""A real etcd for tests, on free ports of loopback. The test chooses its data directory and ends it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SNAPSHOT = Path(__file__).parents[1] / "data" / "etcd" / "etcd-snapshot.db.gz"
 
 @dataclass(frozen=True)
 class Certificates:
-    """Files in PEM form: an authority, and what it signed for the server and for a client."""
+    """Files in PEM form: an authority, and the certificates it signed for the server and for a client."""
 
     ca: Path
     server: Path
@@ -35,7 +35,7 @@ class Certificates:
 
 
 class Etcd:
-    """One running member; ``host`` is where clients reach it."""
+    """One running member. ``host`` is the address at which clients reach it."""
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class Etcd:
 
     @property
     def pid(self) -> int:
-        """The process, once it was started."""
+        """Return the process id of the member, which must have been started."""
         assert self._process is not None
         return self._process.pid
 
     def start(self) -> Etcd:
-        """Start it; a cluster's members must all be started before one is waited for."""
+        """Start the member. Start all members of a cluster before waiting for one."""
         self._folder.mkdir(parents=True, exist_ok=True)
         url = f"{self._scheme}://{self.host}"
         command = ["etcd", *self._data_dir(), *self._membership()]
@@ -84,7 +84,7 @@ class Etcd:
         return self
 
     def wait(self) -> Etcd:
-        """Wait until it answers."""
+        """Wait until the member answers."""
         end = time.monotonic() + START_S
         while time.monotonic() < end:
             assert self._process is not None
@@ -95,20 +95,20 @@ class Etcd:
         raise AssertionError(f"etcd does not answer: {self._log()}")
 
     def stop(self) -> None:
-        """End it, as a machine that loses power would."""
+        """Kill the member, as a power failure of its machine would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def ctl(self, *arguments: str) -> str:
-        """Run etcdctl against it."""
+        """Run etcdctl against the member and return its output."""
         done = self._attempt(*arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def load(self, pairs: Iterable[tuple[str, bytes]], ttl_s: int = 0) -> int:
-        """Put many keys, quickly, on a lease of so many seconds if any; the revision after the last."""
+        """Put many keys quickly, on a lease of ``ttl_s`` seconds if not 0, and return the last revision."""
         revision = lease = 0
         with grpc.insecure_channel(self.host) as channel:
             if ttl_s:
@@ -126,41 +126,41 @@ class Etcd:
         return revision
 
     def read(self, prefix: str) -> list[Any]:
-        """All keys that begin so, quickly."""
+        """Return all keys that begin with a prefix, without starting etcdctl."""
         end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
         with grpc.insecure_channel(self.host) as channel:
             request = etcdrpc.RangeRequest(key=prefix.encode(), range_end=end.encode())
             return list(etcdrpc.KVStub(channel).Range(request).kvs)
 
     def delete(self, path: str) -> None:
-        """Delete a key, quickly."""
+        """Delete a key, without starting etcdctl."""
         with grpc.insecure_channel(self.host) as channel:
             request = etcdrpc.DeleteRangeRequest(key=path.encode("utf-8", "surrogateescape"))
             etcdrpc.KVStub(channel).DeleteRange(request)
 
     def save(self, snapshot: Path) -> None:
-        """Save a snapshot."""
+        """Save a snapshot of the member."""
         self.ctl("snapshot", "save", str(snapshot))
 
     def put_back(self, snapshot: Path) -> None:
-        """Stop it, and start it again as it was when a snapshot was saved."""
+        """Stop the member, and start it again with the data of a snapshot."""
         self.stop()
         shutil.rmtree(self._folder / f"{self._name}.etcd")
         self._restore(snapshot)
         self.start().wait()
 
     def revision(self) -> int:
-        """The newest revision."""
+        """Return the newest revision."""
         with grpc.insecure_channel(self.host) as channel:
             request = etcdrpc.RangeRequest(key=b"any", keys_only=True)
             return int(etcdrpc.KVStub(channel).Range(request).header.revision)
 
     def compact(self, revision: int) -> None:
-        """Forget what was before a revision."""
+        """Compact the history before a revision."""
         self.ctl("compact", str(revision))
 
     def enable_auth(self, password: str) -> None:
-        """Ask every client for a user from now on; root has this password."""
+        """Require a user of every client from now on. The user root has this password."""
         self.ctl("user", "add", f"root:{password}")
         self.ctl("user", "grant-role", "root", "root")
         self.ctl("auth", "enable")
@@ -184,7 +184,7 @@ class Etcd:
         return self._command("etcdctl", *options, *arguments)
 
     def _restore(self, snapshot: Path) -> None:
-        """Make the member's files of a snapshot; from 3.6 on only etcdutl does it, which 3.4 has not."""
+        """Write the member's files from a snapshot. From 3.6 on only etcdutl can, which 3.4 does not have."""
         program = "etcdutl" if shutil.which("etcdutl") else "etcdctl"
         command = (program, "snapshot", "restore", str(snapshot), *self._data_dir(), *self._membership())
         done = self._command(*command)
@@ -203,7 +203,7 @@ class Etcd:
 def running(
     folder: Path, *, tls: Certificates | None = None, saved: bool = False, flags: Sequence[str] = ()
 ) -> Iterator[Etcd]:
-    """A single member, empty or with what the corpus's snapshot holds."""
+    """Yield a single member, empty or with the data of the corpus's snapshot."""
     snapshot = None
     if saved:
         folder.mkdir(parents=True, exist_ok=True)
@@ -218,7 +218,7 @@ def running(
 
 @contextmanager
 def running_cluster(folder: Path, size: int = 3) -> Iterator[Sequence[Etcd]]:
-    """Members of one cluster."""
+    """Yield the members of one cluster."""
     peers = {f"m{number}": f"http://127.0.0.1:{free_port()}" for number in range(size)}
     members = [Etcd(folder, members=peers, name=name) for name in peers]
     try:
@@ -231,7 +231,7 @@ def running_cluster(folder: Path, size: int = 3) -> Iterator[Sequence[Etcd]]:
 
 
 def certificates(folder: Path) -> Certificates:
-    """Make an authority and what it signs; short-lived, for 127.0.0.1."""
+    """Make a short-lived authority and the certificates that it signs for 127.0.0.1."""
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl")
     folder.mkdir(parents=True, exist_ok=True)
@@ -260,7 +260,7 @@ def openssl(*arguments: str | Path) -> None:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on at this moment."""
+    """Return a port of loopback on which no process currently listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

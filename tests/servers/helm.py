@@ -1,7 +1,7 @@
-"""Helm: what a chart makes, and what Helm says against it.
+"""Helm: the manifests that it makes of a chart, and its objections to the chart.
 
-Helm itself is used where it is on the PATH. Elsewhere its own code is, as a library that Maven Central has
-(helm-java), in a process of its own: to build Helm takes minutes.
+Tests use Helm itself if it is on the PATH. Otherwise a separate process loads Helm's own code as a library
+from Maven Central (helm-java). Building Helm would take minutes.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ARTIFACTS = {"x86_64": "linux-amd64", "aarch64": "linux-arm64"}
 
 
 def template(release: str, chart: Path, values: Sequence[Path] = ()) -> subprocess.CompletedProcess[str]:
-    """The manifests of a release as Helm prints them, with files of values one over the other."""
+    """Return the manifests of a release as Helm prints them. Later files of values override earlier ones."""
     files = [f"--values={path}" for path in values]
     return _helm("template", release, str(chart), *files)
 
 
 def lint(chart: Path) -> subprocess.CompletedProcess[str]:
-    """What Helm finds wrong with a chart, as strictly as it can."""
+    """Return the faults that Helm finds in a chart with its strictest setting."""
     return _helm("lint", "--strict", str(chart))
 
 
@@ -45,7 +45,7 @@ def _helm(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def _library() -> Path:
-    """The shared library of this machine. Skips where it cannot be had."""
+    """Return the path of the shared library for this machine. Skip the test if it cannot be fetched."""
     artifact = _ARTIFACTS.get(platform.machine())
     if artifact is None or sys.platform != "linux" or not shutil.which("mvn"):
         import pytest
@@ -122,7 +122,7 @@ class _LintOptions(ctypes.Structure):
 
 
 def main(library: str, command: str, *arguments: str) -> int:
-    """Answer as Helm does: what it makes on standard output, what is wrong on standard error."""
+    """Print results to standard output and faults to standard error, as Helm does."""
     code = ctypes.CDLL(library)
     options: ctypes.Structure
     if command == "lint":

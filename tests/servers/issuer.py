@@ -1,4 +1,4 @@
-"""An issuer of OpenID Connect on loopback, in the test's own process, and the tokens that it signs."""
+"""An OpenID Connect issuer on loopback, in the test's own process, and the tokens that it signs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ HOUR_S = 3600
 
 
 class Issuer:
-    """What `running_issuer` serves: ``url`` is its name in tokens."""
+    """The issuer that `running_issuer` serves. ``url`` is its name in tokens."""
 
     def __init__(self, url: str, key: RSAPrivateKey) -> None:
         self.url = url
         self._key = key
 
     def token(self, user: str, lasts_s: int = HOUR_S) -> str:
-        """A token of a user for the audience."""
+        """Return a token of a user for the audience."""
         now_s = int(time.time())
         claims = {"iss": self.url, "sub": user, "aud": AUDIENCE, "iat": now_s, "exp": now_s + lasts_s}
         parts = [_encode_json({"alg": "RS256", "typ": "JWT", "kid": KEY_ID}), _encode_json(claims)]
@@ -35,7 +35,7 @@ class Issuer:
         return ".".join([*parts, _text(signature)])
 
     def documents(self) -> dict[str, object]:
-        """What it serves, by path."""
+        """Return the documents that the issuer serves, by path."""
         numbers = self._key.public_key().public_numbers()
         key = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": KEY_ID}
         key |= {"n": _text(_octets(numbers.n)), "e": _text(_octets(numbers.e))}
@@ -46,7 +46,7 @@ class Issuer:
 
 @contextmanager
 def running_issuer() -> Iterator[Issuer]:
-    """An issuer for as long as the block runs."""
+    """Yield an issuer that runs as long as the block."""
     key = generate_private_key(public_exponent=65537, key_size=2048)
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,7 +1,7 @@
-"""How Java is started for what lives a minute: compiling code once, with one thread to collect garbage.
+"""Java options for processes that live a minute: code is compiled once, and one thread collects garbage.
 
-A server that starts, answers a few hundred times and ends spends most of its time on being loaded and
-compiled.
+Such a server starts, answers a few hundred requests and ends. Most of its time goes into loading and
+compiling its code.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 class KeptClasses:
-    """The classes of one program, which Java takes from a file where an earlier process of it has kept them.
+    """An archive of the classes of one program, which an earlier process of it wrote for Java to load.
 
-    Of the processor time in which bookies start, a third goes that way. Java takes jars alone, no directories
-    of classes; a file that does not fit it passes over.
+    The archive saves a third of the processor time of starting bookies. Java archives classes of jars only,
+    not of directories. It ignores an archive that does not fit.
     """
 
     _begun: ClassVar[set[Path]] = set()
@@ -38,11 +38,11 @@ class KeptClasses:
 
     @property
     def awaited(self) -> bool:
-        """Whether a process was told to keep them, which it does when it ends as it should."""
+        """Return whether a process was told to write the archive, which it does when it ends normally."""
         return self._own is not None
 
     def options(self) -> tuple[str, ...]:
-        """For Java: take the classes; or for one process, where there are none, keep them."""
+        """Return Java options that load the archive or, for one process if there is none, write it."""
         # It warns on standard output, where bookies answer.
         quiet = ("-Xlog:disable", "-Xlog:all=error:stderr")
         if self._file.exists():
@@ -55,7 +55,7 @@ class KeptClasses:
         return (*quiet, f"-XX:ArchiveClassesAtExit={self._own}")
 
     def keep(self) -> None:
-        """Keep what a process that has ended wrote, if it came to that and the file is whole."""
+        """Keep the archive of a process that has ended, if the process wrote one and the file is whole."""
         if self._own is None:
             return
         if self._own.exists() and self._is_whole(self._own):
@@ -65,7 +65,7 @@ class KeptClasses:
         self._own = None
 
     def _is_whole(self, file: Path) -> bool:
-        """Whether Java takes the file: one that was cut, for its process was killed, would crash it."""
+        """Return whether Java accepts the file. One that a killed process cut short would crash Java."""
         command = [
             *(str(find_java().executable), *SHORT_LIVED, "-Xshare:on", "-XX:+VerifySharedSpaces"),
             *(f"-XX:SharedArchiveFile={file}", f"-XX:ErrorFile={file.parent / 'crash'}"),

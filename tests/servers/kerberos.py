@@ -1,4 +1,4 @@
-"""A KDC for tests: MIT's, on loopback, with its own realm; and the Python module that speaks to it.
+"""A KDC for tests: MIT's, on loopback, with its own realm, and the Python module that authenticates to it.
 
 with running(root) as kdc:
     keytab = kdc.keytab("bookkeeper/127.0.0.1")
@@ -61,7 +61,7 @@ kdc = FILE:{root}/kdc.log
 
 @dataclass(frozen=True)
 class Kdc:
-    """A running KDC; ``conf`` is the krb5.conf of its clients."""
+    """A running KDC. ``conf`` is the krb5.conf of its clients."""
 
     root: Path
 
@@ -70,7 +70,7 @@ class Kdc:
         return self.root / "krb5.conf"
 
     def keytab(self, principal: str) -> Path:
-        """Make a principal of the realm, and the file with its key; once."""
+        """Return the keytab of a principal of the realm. Make the principal and its key on the first call."""
         path = self.root / f"{principal.replace('/', '_')}.keytab"
         if not path.exists():
             self._call("kadmin.local", "-r", REALM, "addprinc", "-randkey", principal)
@@ -78,7 +78,7 @@ class Kdc:
         return path
 
     def jaas(self, section: str, principal: str, initiator: bool = False) -> str:
-        """A section of Java's login configuration for a principal that `keytab` has made."""
+        """Return a section of Java's login configuration for a principal that `keytab` has made."""
         path = self.root / f"{principal.replace('/', '_')}.keytab"
         return (
             f"{section} {{ com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
@@ -88,11 +88,11 @@ class Kdc:
         )
 
     def java_options(self) -> list[str]:
-        """For Java, beside its login configuration."""
+        """Return the Java options that are needed in addition to the login configuration."""
         return [f"-Djava.security.krb5.conf={self.conf}"]
 
     def environment(self, ticket: str | None = None, lifetime: str = "1h") -> dict[str, str]:
-        """Of a process that speaks to the KDC: with a new ticket of a principal of `keytab`, or with none."""
+        """Return the environment of a client, with a new ticket of a principal of `keytab`, or with none."""
         cache = self.root / f"cache-{secrets.token_hex(8)}"
         own = {
             "KRB5_CONFIG": str(self.conf),
@@ -119,7 +119,7 @@ class Kdc:
 
 @contextmanager
 def running(root: Path) -> Iterator[Kdc]:
-    """The KDC for the length of a block, below ``root``, which is new; skips where its programs are not."""
+    """Yield a KDC for the length of a block, below the new ``root``. Skip if its programs are missing."""
     missing = [name for name in PROGRAMS if not _is_installed(name)]
     if missing:
         pytest.skip(f"needs {', '.join(missing)}")
@@ -147,7 +147,7 @@ def running(root: Path) -> Iterator[Kdc]:
 
 
 def module_directory() -> Path:
-    """Where the Python module kerberos is: in this environment, or compiled once for this interpreter."""
+    """Return the directory of the Python module kerberos, installed here or compiled once per interpreter."""
     spec = importlib.util.find_spec("kerberos")
     if spec is not None and spec.origin is not None:
         return Path(spec.origin).parent

@@ -1,12 +1,12 @@
-"""What a real cluster on DbLedgerStorage writes when ledgers are in limbo: ``tests/data/limbo`` made anew.
+"""Files of a real DbLedgerStorage cluster with ledgers in limbo: the command rewrites ``tests/data/limbo``.
 
     python -m tests.servers.limbo tests/data/limbo
 
-Three bookies of BookKeeper 4.17.2 with two ledger directories each. The first loses one of its disks and is
-started with its data integrity check: it puts the ledgers that were open into limbo, those too of which the
-other disk has every entry. The second is healthy, and puts two closed ledgers into limbo because it is told
-to (``DbLedgerStorage.setLimboState``), without the flag that a check is due. What each bookie answers to a
-plain read of entry 0 is in ``answers.json``.
+Three bookies of BookKeeper 4.17.2 have two ledger directories each. The first loses a disk and is started
+with its data integrity check. It puts the open ledgers into limbo, also those of which the other disk has
+every entry. The second is healthy. It puts two closed ledgers into limbo on command
+(``DbLedgerStorage.setLimboState``), without the flag that a check is due. ``answers.json`` has the answer of
+each bookie to a plain read of entry 0.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SETTINGS = {"dataIntegrityChecking": "true", "dataIntegrityStampMissingCookies":
 
 
 def make(target: Path) -> None:
-    """Run the cluster and write what it leaves."""
+    """Run the cluster and write its files."""
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         with (
@@ -91,7 +91,7 @@ def _run_cluster(cluster: Bookies, store: Store, root: Path) -> tuple[dict[str, 
 
 
 def _write_index(cluster: Bookies, bookie: str) -> None:
-    """Let the index of ledgers come to the disk: without an entry to flush, 4.17.2 flushes nothing."""
+    """Make the ledger index reach the disk: without an entry to flush, 4.17.2 flushes nothing."""
     for ledger in UNLISTED_LEDGERS:
         cluster.add(ledger, bookie, [0])
     cluster.flush()
@@ -108,7 +108,7 @@ def _answers(bookie: str, ledgers: Iterable[int]) -> dict[int, str]:
 
 
 def _pack(saved: Path, target: Path) -> None:
-    """The directories without journals, entry logs and RocksDB's own text."""
+    """Pack the directories, without journals, entry logs and RocksDB's own text files."""
     with (
         target.open("wb") as file,
         gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed,

@@ -1,4 +1,4 @@
-"""Processes whose every line a test waits for: what does not end is ended, with all that it started."""
+"""Time limits for processes whose output a test awaits: a late process and its children are killed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def end_within(process: subprocess.Popen[str], seconds: float) -> Iterator[None]:
-    """Kill a process that leads a session, and all of that session, once so many seconds have passed.
+    """Kill a process that leads a session, and all of that session, after ``seconds`` seconds.
 
     Raises:
-        AssertionError: they have.
+        AssertionError: the time has passed.
     """
     late = threading.Event()
 

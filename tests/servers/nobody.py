@@ -1,4 +1,4 @@
-"""A part of a test without root's rights: to root no file mode forbids anything."""
+"""A part of a test without root's rights, because no file mode restricts root."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOBODY = 65534
 
 
 def make_reachable(path: Path) -> None:
-    """Let everybody get to a directory of a test, which pytest keeps to its own user."""
+    """Let all users reach a directory of a test, which pytest restricts to its own user."""
     for directory in (path, *path.parents):
         if directory == Path(tempfile.gettempdir()).resolve():
             return
@@ -20,7 +20,7 @@ def make_reachable(path: Path) -> None:
 
 
 def reach_checkout() -> None:
-    """Let everybody import this project where it is cloned into a directory of its user's own, as CI does."""
+    """Let all users import this project even from a clone in a private directory of its user, as in CI."""
     checkout = Path(__file__).resolve().parents[2]
     if Path(tempfile.gettempdir()).resolve() in checkout.parents:
         make_reachable(checkout)
@@ -28,9 +28,9 @@ def reach_checkout() -> None:
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Be another user in the block where this is root; anybody else is one already.
+    """Run the block as another user if this process is root. Any other user stays as it is.
 
-    Only the effective user changes, so that it can be taken back; files of the tests are to be made before.
+    Only the effective user changes, so that it can be restored. Make the files of the tests before the block.
     """
     if os.geteuid() != 0:
         yield

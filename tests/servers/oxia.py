@@ -1,4 +1,4 @@
-"""A real Oxia for tests: on loopback, on free ports, with its data where the test says, ended by the test.
+"""A real Oxia for tests, on free ports of loopback. The test chooses its data directory and ends it.
 
 The server is built once from its Go module, into the user's cache. Without go the tests that need it skip.
 """
@@ -41,7 +41,7 @@ _VARINT, _BYTES = 0, 2
 
 
 def program() -> Path:
-    """The server's program, built now or in an earlier run; or of another release, which a variable names."""
+    """Return the server's program, built now or earlier, or of another release if a variable names it."""
     if override := os.environ.get(OTHER_PROGRAM):
         return Path(override)
     if shutil.which("go") is None:
@@ -69,7 +69,7 @@ def _build(target: Path) -> None:
 
 
 class OxiaProcess:
-    """A process of the program, with its log in a directory of its own."""
+    """A process of the program, with its log in a given directory."""
 
     def __init__(self, folder: Path, name: str, arguments: Sequence[str]) -> None:
         self._folder, self._name, self._arguments = folder, name, arguments
@@ -81,7 +81,7 @@ class OxiaProcess:
             self._process = subprocess.Popen([str(program()), *self._arguments], stdout=log, stderr=log)
 
     def stop(self) -> None:
-        """End it, as a machine that loses power would."""
+        """Kill the process, as a power failure of its machine would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -97,7 +97,7 @@ class OxiaProcess:
 
 @dataclass
 class Oxia:
-    """A running Oxia, and a plain writer to one of its namespaces; ``servers`` are where clients reach it."""
+    """A running Oxia, and a plain writer to one of its namespaces. Clients reach it at ``servers``."""
 
     servers: list[str]
     namespace: str = "default"
@@ -129,7 +129,7 @@ class Oxia:
             time.sleep(0.1)
 
     def leaders(self, server: str | None = None) -> dict[int, str]:
-        """The leader of each shard, as a server says."""
+        """Return the leader of each shard, as reported by a server."""
         request = pb.OxiaShardsRequest(namespace=self.namespace)
         call = self._stream(server or self.host, "GetShardAssignments", pb.OxiaShards, request)
         shards = next(call).namespaces[self.namespace].shards
@@ -137,7 +137,7 @@ class Oxia:
         return {shard.shard: shard.leader for shard in shards}
 
     def wait_for_other_leader(self, lost: str) -> None:
-        """Wait until a server that is left knows leaders of all shards that are not the lost one."""
+        """Wait until a remaining server reports leaders of all shards, none of which is the lost one."""
         remaining = next(server for server in self.servers if server != lost)
         end = time.monotonic() + ELECTION_S
         while True:
@@ -151,7 +151,7 @@ class Oxia:
             time.sleep(0.1)
 
     def offsets(self) -> dict[int, int]:
-        """Where the log of each shard is."""
+        """Return the current offset of the log of each shard."""
         shard_offsets = {}
         for shard, leader in self.leaders().items():
             request = pb.OxiaNotificationsRequest(shard=shard)
@@ -161,7 +161,7 @@ class Oxia:
         return shard_offsets
 
     def read(self, path: str) -> dict[str, bytes]:
-        """All records below a path, each with one above it, as Pulsar's driver makes them."""
+        """Return all records below a path whose parents have records too, as Pulsar's driver makes them."""
         records = {}
         request = {"start": f"{path}/".encode(), "end": f"{path}//".encode()}
         for shard, leader in self.leaders().items():
@@ -173,10 +173,10 @@ class Oxia:
         return records
 
     def load(self, records: Iterable[tuple[str, bytes]], sessions: Mapping[int, int] | None = None) -> None:
-        """Put many records, quickly, and those of their parents as Pulsar's driver makes them.
+        """Put many records quickly, and the records of their parents as Pulsar's driver makes them.
 
-        With ``sessions``, one for each shard, they are ephemeral, and their parents are not. The shard of a
-        key is not the one that Oxia's clients would choose, as with a partition key.
+        With ``sessions``, one for each shard, the records are ephemeral, but their parents are not. A key's
+        shard is not the one that Oxia's clients would choose, as with a partition key.
         """
         leaders = self.leaders()
         waiting: dict[int, list[bytes]] = {shard: [] for shard in leaders}
@@ -204,7 +204,7 @@ class Oxia:
         self._write(leaders[shard], shard, 3, [_field(1, path.encode())])
 
     def open_sessions(self) -> dict[int, int]:
-        """A session of each shard that lasts for the length of a test without being kept alive."""
+        """Return a session of each shard that lasts for the length of a test without heartbeats."""
         sessions = {}
         for shard, leader in self.leaders().items():
             answer = self._unary(leader, "CreateSession", _field(1, shard) + _field(2, SESSION_MS))
@@ -256,7 +256,7 @@ def _same(message: bytes) -> bytes:
 
 
 def _field(number: int, value: int | bytes) -> bytes:
-    """A field of a protobuf message: a number, or bytes of some length."""
+    """Return a field of a protobuf message: a number, or bytes with their length."""
     if isinstance(value, int):
         return _varint(number << 3 | _VARINT) + _varint(value)
     return _varint(number << 3 | _BYTES) + _varint(len(value)) + value
@@ -272,7 +272,7 @@ def _varint(number: int) -> bytes:
 
 @contextmanager
 def running(folder: Path, *, shards: int = 1, flags: Sequence[str] = ()) -> Iterator[Oxia]:
-    """A standalone server with the namespace ``default``."""
+    """Yield a standalone server with the namespace ``default``."""
     public, metrics = free_ports(2)
     arguments = ["standalone", "-p", f"127.0.0.1:{public}", "-m", f"127.0.0.1:{metrics}"]
     arguments += ["--shards", str(shards), "--wal-sync-data=false", *_data(folder), *flags]
@@ -296,10 +296,10 @@ def running_cluster(
     token: str | None = None,
     flags: Sequence[str] = (),
 ) -> Iterator[Oxia]:
-    """Servers and their coordinator; ``namespaces`` are settings by name, the first is written to.
+    """Yield servers and their coordinator. ``namespaces`` are settings by name; writes go to the first.
 
-    With ``tls`` a certificate is asked of every client. ``token`` is what servers take that ``flags`` tell to
-    ask for one.
+    With ``tls`` every client needs a certificate. Servers accept ``token`` if ``flags`` tell them to require
+    one.
     """
     ports = free_ports(3 * servers + 3)
     addresses = [

@@ -1,4 +1,4 @@
-"""A double of Oxia in the test's own process: gRPC on loopback, records in memory, faults on demand."""
+"""A test double of Oxia in the test's own process: gRPC on loopback, records in memory, faults on demand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RECORDS_A_MESSAGE = 3
 
 @dataclass
 class StoredRecord:
-    """A record as a server keeps it."""
+    """A record in the form that a server stores."""
 
     value: bytes
     version: int
@@ -36,13 +36,13 @@ class StoredRecord:
 
 
 def old_order(key: bytes) -> tuple[Any, ...]:
-    """Up to 0.14: segment by segment, and the key without a further slash first."""
+    """Return the sort key up to 0.14: segment by segment, a key without a further slash first."""
     *above, last = key.split(b"/")
     return (*((1, segment) for segment in above), (0, last))
 
 
 def new_order(key: bytes) -> tuple[int, bytes]:
-    """From 0.15 on: by the number of slashes, of two at the end one, then by bytes with slashes above all."""
+    """Return the sort key from 0.15 on: slashes (two at the end are one), then bytes with slash greatest."""
     return key.count(b"/") - key.endswith(b"//"), key.replace(b"/", b"\xff")
 
 
@@ -52,7 +52,7 @@ Fault = Callable[[str, int, Any], None]
 
 @dataclass
 class OxiaDouble:
-    """A namespace on one or more servers; server 0 is the one that a URI names."""
+    """A namespace on one or more servers. A URI names server 0."""
 
     shard_count: int = 1
     namespace: str = "bookkeeper"
@@ -104,7 +104,7 @@ class OxiaDouble:
 
     @contextmanager
     def serving(self, servers: int = 1, credentials: Any = None) -> Iterator[OxiaDouble]:
-        """Serve on loopback for as long as the block runs."""
+        """Serve on loopback as long as the block runs."""
         running = []
         try:
             for number in range(servers):

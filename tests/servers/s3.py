@@ -1,4 +1,4 @@
-"""An S3 server for tests: moto's, on loopback, in a process of its own."""
+"""An S3 server for tests: moto's, on loopback, in a separate process."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ BUCKET = "audits"
 
 @dataclass(frozen=True)
 class S3:
-    """A running server with one bucket; keys of any name are let in."""
+    """A running server with one bucket. It accepts access keys of any name."""
 
     port: int
 
     @property
     def environment(self) -> dict[str, str]:
-        """What pyarrow, and so the driver and every task, must know of it."""
+        """Return the variables with which pyarrow, in the driver and in every task, reaches the server."""
         return {
             "AWS_ENDPOINT_URL": f"http://{LOOPBACK}:{self.port}",
             "AWS_ACCESS_KEY_ID": "key",
@@ -37,7 +37,7 @@ class S3:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What Spark must know of it, for its own classes and for what tasks are started with."""
+        """Return the settings with which Spark's own classes and its tasks reach the server."""
         own = {
             "spark.hadoop.fs.s3a.endpoint": f"http://{LOOPBACK}:{self.port}",
             "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
@@ -46,17 +46,17 @@ class S3:
         return own | {f"spark.executorEnv.{name}": value for name, value in self.environment.items()}
 
     def files(self) -> fs.FileSystem:
-        """Its file system, where it is no matter what the environment says."""
+        """Return its file system, independent of the environment of this process."""
         return file_system(self.environment)
 
     def upload(self, directory: Path, path: str, files: fs.FileSystem | None = None) -> str:
-        """Copy a directory there; returns its URI as Spark writes it."""
+        """Copy a directory to the bucket, and return its URI as Spark writes it."""
         fs.copy_files(str(directory), f"{BUCKET}/{path}", destination_filesystem=files or self.files())
         return f"s3a://{BUCKET}/{path}"
 
 
 def file_system(environment: dict[str, str]) -> fs.FileSystem:
-    """The file system that a process with these variables would have."""
+    """Return the file system that a process with these variables would use."""
     return fs.S3FileSystem(
         access_key=environment["AWS_ACCESS_KEY_ID"],
         secret_key=environment["AWS_SECRET_ACCESS_KEY"],
@@ -69,7 +69,7 @@ def file_system(environment: dict[str, str]) -> fs.FileSystem:
 
 @contextmanager
 def running(folder: Path) -> Iterator[S3]:
-    """The server for the length of a block; its log lies in ``folder``."""
+    """Yield the server for the length of a block. Its log is in ``folder``."""
     with _running_server(folder, {}) as server:
         server.files().create_dir(BUCKET)
         yield server
@@ -86,7 +86,7 @@ RIGHTS = {
 
 @contextmanager
 def running_with_users(folder: Path) -> Iterator[tuple[S3, dict[str, dict[str, str]]]]:
-    """A server that asks who is there, and the environments of the users of `RIGHTS` by their names."""
+    """Yield a server that authenticates its clients, and the environment of each user of `RIGHTS` by name."""
     import boto3
 
     setup = 1 + 3 * len(RIGHTS)  # requests before it begins to ask

@@ -1,8 +1,8 @@
-"""An Oxia that lets in only who shows a certificate and a token, and bookies with Pulsar's driver on it.
+"""An Oxia that requires a certificate and a token of its clients, and bookies with Pulsar's driver on it.
 
-Pulsar's driver speaks TLS and sends tokens, but shows no certificate: a proxy beside the bookies does
-(`tests.servers.sidecar`). It has the port that Oxia gives to clients, on an address to which the name of the
-host leads in the bookies' JVM alone.
+Pulsar's driver uses TLS and sends tokens, but presents no certificate. A proxy next to the bookies does
+(`tests.servers.sidecar`). The proxy has the port that Oxia gives to clients. In the bookies' JVM alone, the
+name of the host leads to the address of the proxy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LOGIN_CLASS = "io.oxia.client.auth.TokenAuthentication"
 
 @dataclass(frozen=True)
 class SecuredOxia:
-    """A running one; ``folder`` has the files of its clients."""
+    """A running secured Oxia. ``folder`` has the files of its clients."""
 
     oxia: Oxia
     files: Certificates
@@ -39,15 +39,15 @@ class SecuredOxia:
 
     @property
     def bookies_uri(self) -> str:
-        """The URI that bookies have: Pulsar's driver reads its settings from a file."""
+        """Return the metadata URI of the bookies. Pulsar's driver reads its settings from a file."""
         return f"{self.oxia.uri}?configFilePath={self.folder / 'driver.properties'}"
 
     def in_namespace(self, name: str) -> Oxia:
-        """A writer to another namespace of the same servers."""
+        """Return a writer to another namespace of the same servers."""
         return replace(self.oxia, namespace=name)
 
     def java_options(self) -> list[str]:
-        """Options of the bookies' JVM: whom it trusts, and where it finds the proxy."""
+        """Return options of the bookies' JVM: its trusted authority, and the address of the proxy."""
         store = f"-Djavax.net.ssl.trustStore={self.folder / 'authority.p12'}"
         password = f"-Djavax.net.ssl.trustStorePassword={STORE_PASSWORD}"
         return [store, password, f"-Djdk.net.hosts.file={self.folder / 'hosts'}"]
@@ -55,7 +55,7 @@ class SecuredOxia:
 
 @contextmanager
 def running_secured(folder: Path, namespaces: Mapping[str, Mapping[str, Any]]) -> Iterator[SecuredOxia]:
-    """Start it, with the proxy for bookies beside it."""
+    """Yield a started secured Oxia, with the proxy for its bookies."""
     files = certificates(folder / "certificates")
     with running_issuer() as issuer:
         token = issuer.token("auditor")

@@ -1,9 +1,9 @@
-"""One Java process for all tests, however many processes run them side by side.
+"""One Java process for all tests, for any number of parallel test processes.
 
-It takes some twenty audits until Java has compiled what plans their queries, and a third of their processor
-time. Processes beside each other go that way together: the first one that wants Spark starts a server with a
-context in it, and each has a session of its own there, with its own settings and views. The server ends when
-the process that began the tests does.
+Java needs some twenty audits to compile the code that plans their queries, and a third of their processor
+time. Parallel processes share that work. The first process that needs Spark starts a server with a context
+in it. Each process has its own session there, with its own settings and views. The server ends when the
+process that began the tests does.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ SETTINGS = {
 
 
 def start(processes: int = 1) -> SparkSession:
-    """A session that plans for two cores, for tests of so many processes.
+    """Return a session that plans for two cores, for the tests of ``processes`` processes.
 
-    Each of them has as many tasks at work as if it were alone: a task may wait for a server that is gone.
+    Each process runs as many tasks at once as if it were alone. A task may wait for a server that is gone.
     """
     settings = {**SETTINGS, "spark.default.parallelism": str(CORES)}
     with pytest.MonkeyPatch.context() as patch:
@@ -57,7 +57,7 @@ def start(processes: int = 1) -> SparkSession:
 
 
 def launch(place: Path, processes: int) -> None:
-    """Start the server; when this returns, `attach` finds it by what is in the directory ``place``."""
+    """Start the server. After this returns, `attach` finds its address in the directory ``place``."""
     command = [sys.executable, "-m", __name__, str(place), str(os.getppid()), str(processes)]
     log = place / "log"
     with log.open("wb") as output:
@@ -73,7 +73,7 @@ def launch(place: Path, processes: int) -> None:
 
 
 def serve(place: Path, controller: int, processes: int) -> None:
-    """Start Spark, write into ``place`` how it is reached, and end when the process ``controller`` does."""
+    """Start Spark, write its address into ``place``, and end when the process ``controller`` does."""
     ended = os.pidfd_open(controller)
     session = start(processes)
     gateway: Any = session.sparkContext._gateway
@@ -87,7 +87,7 @@ def serve(place: Path, controller: int, processes: int) -> None:
 
 
 def attach(place: Path) -> SparkSession:
-    """A session of its own in the server that `launch` started."""
+    """Return a separate session in the server that `launch` started."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession

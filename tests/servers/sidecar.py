@@ -1,6 +1,6 @@
-"""A proxy beside clients that show no certificate: it takes their TLS, and shows one to the server.
+"""A proxy for clients that present no certificate: it accepts their TLS and presents one to the server.
 
-Pulsar's driver for Oxia is such a client. The proxy passes bytes on and reads none of them.
+Pulsar's driver for Oxia is such a client. The proxy forwards bytes without reading them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROTOCOLS = ["h2"]
 
 @contextmanager
 def running_sidecar(host: str, port: int, server: tuple[str, int], files: Certificates) -> Iterator[None]:
-    """Listen at ``host`` and ``port``, and pass connections on to ``server``, for as long as the block."""
+    """Listen at ``host`` and ``port``, and forward connections to ``server`` as long as the block runs."""
     inward = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     inward.load_cert_chain(files.server, files.server_key)
     outward = ssl.create_default_context(cafile=str(files.ca))

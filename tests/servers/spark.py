@@ -1,4 +1,4 @@
-"""The servers of a standalone Spark for tests, from pyspark's own jars, on loopback."""
+"""The servers of a standalone Spark for tests, run from pyspark's own jars on loopback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def environment() -> dict[str, str]:
-    """What Spark's scripts need to know; Java takes Spark's classes from an archive where there is one."""
+    """Return the environment of Spark's scripts. Java loads Spark's classes from an archive if it exists."""
     java = find_java()
     own = {"JAVA_HOME": str(java.home), "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": LOOPBACK}
     options = " ".join((*SHORT_LIVED, *archive_options(java)))
@@ -31,7 +31,7 @@ def environment() -> dict[str, str]:
 
 @contextmanager
 def daemon(folder: Path, kind: str, *arguments: str) -> Iterator[None]:
-    """A master or a worker; its log lies in the folder."""
+    """Run a master or a worker for the length of a block. Its log is in ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     name = f"org.apache.spark.deploy.{kind.lower()}.{kind}"
     with (folder / f"{kind}.log").open("ab") as log:
@@ -54,7 +54,7 @@ def daemon(folder: Path, kind: str, *arguments: str) -> Iterator[None]:
 
 
 def wait_for(port: int, log: Path) -> None:
-    """Wait until a server listens on a port of the loopback interface; else its log says why it does not."""
+    """Wait until a server listens on a loopback port. On a timeout, fail with the end of its log."""
     deadline = time.monotonic() + START_LIMIT_S
     while True:
         try:

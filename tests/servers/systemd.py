@@ -1,7 +1,7 @@
-"""A real systemd for a unit or two, in namespaces of its own: to the machine it is one process that ends.
+"""A real systemd for a unit or two, in namespaces of its own: the machine sees one process that ends.
 
-It is a user's manager, run by root, so that it may switch users and mount as the machine's does. It has its
-own processes, mounts and control groups: it sees no process of the machine, and could end none.
+It is a user manager that root runs, so that it may switch users and mount like the system manager. It has
+its own processes, mounts and control groups. It sees no process of the machine, and could end none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ env -i PATH=/usr/bin:/bin XDG_RUNTIME_DIR=/run/user HOME={home} \
 
 
 def can_run_systemd() -> bool:
-    """Whether this process may make namespaces and control groups, and systemd is installed."""
+    """Return whether this process may make namespaces and control groups, and systemd is installed."""
     if os.geteuid() != 0 or not Path(SYSTEMD).exists() or shutil.which("unshare") is None:
         return False
     probe = ["unshare", "--mount", "--pid", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/run"]
@@ -40,14 +40,13 @@ def can_run_systemd() -> bool:
 
 
 def run_units(units: Path, mounts: Mapping[Path, Path], until: Callable[[], bool]) -> None:
-    """Let systemd start what ``default.target`` of a directory of units wants, until something is true.
+    """Let systemd start the units that ``default.target`` of a directory wants, until a condition is true.
 
-    ``mounts`` says what stands in the place of which directory or file of the machine; directories in /run
-    are made for it. The units' time stamps are kept in ``units/home``, as a machine's are in
-    /var/lib/systemd.
+    ``mounts`` maps a directory or file of the machine to its replacement. Directories in /run are created for
+    it. The units' time stamps are kept in ``units/home``, as a machine keeps them in /var/lib/systemd.
 
     Raises:
-        AssertionError: it did not come true; the message has what systemd said.
+        AssertionError: the condition did not become true. The message has the output of systemd.
     """
     home = units / "home"
     home.mkdir(exist_ok=True)
@@ -84,13 +83,13 @@ def run_units(units: Path, mounts: Mapping[Path, Path], until: Callable[[], bool
 
 
 def _group_roots() -> list[Path]:
-    """Where groups are made: the one tree of control groups, or each that systemd would use."""
+    """Return the parent directories for control groups: the one tree, or each tree that systemd would use."""
     roots = [_GROUPS, *(_GROUPS / name for name in ("systemd", "unified", "pids", "memory", "cpu"))]
     return [root for root in roots if os.access(root / "cgroup.procs", os.W_OK)]
 
 
 def _remove(group: Path) -> None:
-    """Take a group and those below it away, as soon as nobody is in it."""
+    """Remove a group and the groups below it as soon as no process is in it."""
     end = time.monotonic() + 10
     while group.exists() and time.monotonic() < end:
         for child in sorted(group.glob("**/"), reverse=True):

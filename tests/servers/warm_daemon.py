@@ -1,7 +1,7 @@
-"""Spark's daemon of Python workers, which has loaded what all of them import before it forks them.
+"""Spark's daemon of Python workers, which imports their common modules before it forks them.
 
-Workers that idle for a minute are ended, and tests are often that long about something else: a hundred times
-in a run of all of them pyarrow and pandas would be loaded anew.
+A worker that idles for a minute ends, and tests often do without Spark that long. Without this daemon,
+workers would import pyarrow and pandas anew a hundred times in a run of all tests.
 """
 
 from __future__ import annotations

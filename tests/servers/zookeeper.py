@@ -1,4 +1,4 @@
-"""ZooKeeper servers that tests stop, freeze and lock: one with its own configuration, or three together."""
+"""ZooKeeper servers that tests stop, freeze and secure: one with its own configuration, or three together."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _NETTY = (
 
 
 class ZooKeeperProcess:
-    """One server of an own configuration, on the loopback interface and a port that is free.
+    """One server with its own configuration, on a free port of the loopback interface.
 
-    ``lines`` are added to its configuration, ``properties`` are those of Java, ``jars`` a class path.
+    ``lines`` are added to its configuration, ``properties`` are Java properties, ``jars`` is its class path.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ZooKeeperProcess:
         self.kill()
 
     def launch(self) -> None:
-        """Start it without waiting."""
+        """Start the server without waiting."""
         self.directory.mkdir(parents=True, exist_ok=True)
         config = self.directory / "zookeeper.cfg"
         standard = (
@@ -90,7 +90,7 @@ class ZooKeeperProcess:
             )
 
     def wait(self) -> None:
-        """Wait until it serves."""
+        """Wait until the server serves clients."""
         deadline = time.monotonic() + START_LIMIT_S
         while self.mode() is None:
             assert self._process is not None
@@ -100,24 +100,24 @@ class ZooKeeperProcess:
             time.sleep(0.05)
 
     def start(self) -> None:
-        """Start it and wait until it serves."""
+        """Start the server and wait until it serves clients."""
         self.launch()
         self.wait()
 
     def mode(self) -> str | None:
-        """standalone, leader or follower; None while it serves nobody."""
+        """Return standalone, leader or follower. None while the server serves no client."""
         return self._status().get("Mode")
 
     def connections(self) -> int:
-        """How many clients are connected, besides the one that asks."""
+        """Return the number of connected clients, without the one that asks."""
         return int(self._status().get("Connections", "1")) - 1
 
     def received(self) -> int:
-        """How many requests it has received since it started."""
+        """Return how many requests the server has received since it started."""
         return int(self._status()["Received"])
 
     def _status(self) -> dict[str, str]:
-        """What it says of itself, by name; nothing where it serves nobody."""
+        """Return the server's answer to srvr, by name. Empty if it serves no client."""
         answer = b""
         try:
             # A busy machine answers late.
@@ -130,15 +130,15 @@ class ZooKeeperProcess:
         return dict(line.split(": ", 1) for line in answer.decode().splitlines() if ": " in line)
 
     def freeze(self) -> None:
-        """Let it stop answering without closing a connection."""
+        """Make the server stop answering, without closing a connection."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Make a frozen server continue."""
         self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End it at once; its files stay."""
+        """End the server at once. Its files stay."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -150,7 +150,7 @@ class ZooKeeperProcess:
 
 
 class Ensemble:
-    """Three servers, of which any two are enough; ``hosts`` names all of them."""
+    """Three servers, of which any two are a quorum. ``hosts`` lists all of them."""
 
     def __init__(self, directory: Path, jars: Sequence[Path] | None = None) -> None:
         ports = free_ports(9)
@@ -184,7 +184,7 @@ class Ensemble:
 
 @contextmanager
 def writer(hosts: str, **options: Any) -> Iterator[Any]:
-    """A client that writes, as no part of the program can."""
+    """Yield a client that can write, which no part of the program can."""
     client = KazooClient(hosts, timeout=20, **options)
     client.start(timeout=30)
     try:
@@ -195,7 +195,7 @@ def writer(hosts: str, **options: Any) -> Iterator[Any]:
 
 
 def write(client: Any, znodes: Mapping[str, bytes]) -> None:
-    """Make znodes and what is above them, many in one transaction."""
+    """Create znodes and their parents, many in one transaction."""
     created: set[str] = set()
     transaction = client.transaction()
     for path, data in znodes.items():
@@ -218,14 +218,14 @@ def _commit(transaction: Any) -> None:
 
 
 def with_netty() -> list[Path]:
-    """Pyspark's jars for a server that speaks TLS too."""
+    """Return pyspark's jars for a server that also supports TLS."""
     jars = zookeeper_jars()
     (place,) = {jar.parent for jar in jars}
     return jars + [sorted(place.glob(f"netty-{name}-[0-9]*.jar"))[-1] for name in _NETTY]
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody listens on now, all different."""
+    """Return distinct ports of the loopback interface on which no process listens now."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for sock in sockets:

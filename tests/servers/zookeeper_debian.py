@@ -14,12 +14,12 @@ NEEDED = ("zookeeper.jar", "zookeeper-jute.jar", "slf4j-api.jar", "slf4j-simple.
 
 
 def debian_zookeeper(data_dir: Path) -> EmbeddedZooKeeper:
-    """A server of that version on this directory; skips where the package is not installed."""
+    """Return a server of that version on this directory. Skip the test if the package is not installed."""
     return EmbeddedZooKeeper(data_dir, jars=debian_jars())
 
 
 def debian_jars() -> list[Path]:
-    """The class path of that version; skips where the package is not installed."""
+    """Return the class path of that version. Skip the test if the package is not installed."""
     jars = [JAVA / name for name in NEEDED]
     if not all(jar.exists() for jar in jars):
         pytest.skip("needs Debian's libzookeeper-java")

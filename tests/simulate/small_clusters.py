@@ -1,4 +1,4 @@
-"""Small made-up clusters and what they lose, entry by entry: the plain truth that simulate is held to."""
+"""Small invented clusters and their losses, computed entry by entry as the reference for simulate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LAST = 40
 
 @dataclass(frozen=True)
 class Ledger:
-    """A ledger, and which entries its bookies lack (``missing``) or may lack (``doubted``, ``unknown``)."""
+    """A ledger and the entries that its bookies lack (``missing``) or may lack (``doubted``, ``unknown``)."""
 
     id: int
     state: str
@@ -44,7 +44,7 @@ class Ledger:
         return self.state == "CLOSED"
 
     def entries(self) -> Iterable[tuple[int, list[str]]]:
-        """Each entry that is known to be, and its bookies, one position after the other."""
+        """Yield each entry known to exist and the bookies of its write set, by position."""
         for number, (first, ensemble) in enumerate(self.segments):
             final = number + 1 == len(self.segments)
             if final and not self.closed:
@@ -54,11 +54,11 @@ class Ledger:
                 yield entry, [ensemble[(entry + i) % self.size] for i in range(self.write)]
 
     def striped(self, bookie: str) -> set[int]:
-        """What the bookie should hold."""
+        """Return the entries that striping assigns to the bookie."""
         return {entry for entry, bookies in self.entries() if bookie in bookies}
 
     def metadata(self) -> dict[str, Any]:
-        """Its row of the table ledgers."""
+        """Return its row of the table ledgers."""
         return {
             "scope_id": self.scope, "ledger_id": self.id, "status": "ok", "undecidable": False,
             "state": self.state, "ensemble_size": self.size, "write_quorum": self.write,
@@ -68,7 +68,7 @@ class Ledger:
         }  # fmt: skip
 
     def judged(self) -> list[dict[str, Any]]:
-        """Its row of the table judged, if it has one."""
+        """Return its row of the table judged, if it has one."""
         sets = [
             {"bookie_id": name, "groups": packed(lacks), "count": len(lacks)}
             for name, lacks in sorted(self.missing.items())
@@ -86,7 +86,7 @@ def packed(entries: Iterable[int]) -> bytes:
 
 @st.composite
 def ledgers(draw: st.DrawFn, id: int = 0) -> Ledger:
-    """Any ledger: E up to 7, segments, holes, open ones, bookies that lack some, all or an unknown part."""
+    """Draw any ledger: E up to 7, segments, holes, open; bookies that lack some, all or an unknown part."""
     size = draw(st.integers(1, 7))
     write = draw(st.integers(1, size))
     state = draw(st.sampled_from(("CLOSED", "CLOSED", "OPEN", "IN_RECOVERY")))
@@ -113,7 +113,7 @@ LEDGERS = st.lists(ledgers(), min_size=1, max_size=8)
 
 
 def numbered(ledger_list: list[Ledger]) -> list[Ledger]:
-    """Ids of their own, in no order."""
+    """Return the ledgers with distinct ids in no order."""
     places = {id: number * 37 % 11 for number, id in enumerate(range(len(ledger_list)))}
     return [
         Ledger(**{**ledger.__dict__, "id": places[number], "scope": number % 2})
@@ -122,7 +122,7 @@ def numbered(ledger_list: list[Ledger]) -> list[Ledger]:
 
 
 def run_of(drawn_run: Path, ledger_list: list[Ledger], unread: set[str]) -> RunDirectory:
-    """The run ``drawn_run``, which is of these ledgers until the next example."""
+    """Write these ledgers into the run ``drawn_run``, which has them until the next example."""
     write_tables(
         drawn_run,
         ledgers=[ledger.metadata() for ledger in ledger_list],
@@ -143,14 +143,14 @@ HARM = (WindowOutcome.BELOW_WRITE_QUORUM, WindowOutcome.BELOW_ACK_QUORUM, Window
 
 
 def subsets(names: Set[str]) -> Iterator[frozenset[str]]:
-    """All of them, the empty one first."""
+    """Return all subsets, the empty one first."""
     ordered = sorted(names)
     sizes = range(len(ordered) + 1)
     return map(frozenset, chain.from_iterable(combinations(ordered, size) for size in sizes))
 
 
 def worlds(ledger: Ledger, entry: int, members: set[str], unread: set[str]) -> Iterator[set[str]]:
-    """The members that hold an entry before the failure, in each world that agrees with the run."""
+    """Yield the members that store an entry before the failure, in each world that agrees with the run."""
     lacking = {name for name in members if entry in ledger.missing.get(name, ())}
     absent = set() if ledger.doubted else lacking
     unclear = ((ledger.unknown | unread) & members | lacking) - absent
@@ -159,7 +159,7 @@ def worlds(ledger: Ledger, entry: int, members: set[str], unread: set[str]) -> I
 
 
 def loss_outcome(copies: set[str], lost: Set[str], ledger: Ledger) -> WindowOutcome:
-    """What the loss of some bookies does to an entry that these bookies hold."""
+    """Return the effect of the loss of some bookies on an entry that the bookies ``copies`` store."""
     if not copies & lost:
         return WindowOutcome.UNHARMED
     remaining = len(copies - lost)
@@ -172,9 +172,9 @@ Bound = Callable[[Iterable[bool]], bool]
 
 
 def amounts_of(fates: Iterable[set[WindowOutcome]], bound: Bound) -> Counter[tuple[WindowOutcome, str]]:
-    """What a ledger counts whose entries may come to these fates, one independent of the other.
+    """Return the counts of a ledger whose entries may have these outcomes, independent of each other.
 
-    ``bound`` is ``all``: what is so in every world, or ``any``: in some.
+    ``bound`` is ``all`` to count what is true in every world, or ``any`` for some world.
     """
     counts: Counter[tuple[WindowOutcome, str]] = Counter()
     worst = {WindowOutcome.UNHARMED}
@@ -196,9 +196,9 @@ def plain_fates(
     view: str,
     surely: bool = False,
 ) -> Counter[tuple[WindowOutcome, str]]:
-    """What a failure of ``lost``, and perhaps of some of ``perhaps``, does to one ledger: by fate and unit.
+    """Return the effect on a ledger of losing ``lost``, and perhaps some of ``perhaps``, by outcome and unit.
 
-    ``surely``: only what has a copy on a bookie of ``lost`` counts.
+    With ``surely``, only entries with a copy on a bookie of ``lost`` count.
     """
     possible, today = view.endswith("possible"), view.startswith("today")
     fates = []

@@ -1,4 +1,4 @@
-"""Complete answers of simulate and decommission as tables, and the commands that screens name for them."""
+"""Tests of complete answers of simulate and decommission as tables, and of the commands that screens name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BOOKIES = ("a", "b", "c")
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with 45 ledgers on the same two bookies, each but the last of a topic of its own."""
+    """Return a run with 45 ledgers on the same two bookies. Each ledger but the last has its own topic."""
     path = tmp_path_factory.mktemp("simulated") / "run"
     owner = {"scope_id": 0, "standing": "owned", "kind": "data", "tenant": "shop", "borrowed": False}
     made_run(

@@ -1,7 +1,7 @@
-"""Sure and possible loss against every world that agrees with what a run knows, entry by entry.
+"""Tests of sure and possible loss against every world that agrees with a run's facts, entry by entry.
 
-A world decides for each copy that is unknown whether it is there, and for each bookie without a location
-whether the failure takes it. A failure costs an entry something if it takes a copy that is there.
+A world decides for each unknown copy whether it exists. It also decides for each bookie without a location
+whether the failure takes it. A failure harms an entry if it takes a copy that exists.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ IDS = st.sets(st.sampled_from(BOOKIES), max_size=5)
 def amounts(
     ledgers: list[Ledger], lost: set[str], unread: set[str], bound: Bound
 ) -> Counter[tuple[WindowOutcome, str]]:
-    """Entries and ledgers that come to a fate, in all worlds (``bound`` all) or in some (any)."""
+    """Return the counts of entries and ledgers by outcome, in all worlds (``bound`` all) or in some (any)."""
     counts: Counter[tuple[WindowOutcome, str]] = Counter()
     for ledger in ledgers:
         fates = (
@@ -60,7 +60,7 @@ def amounts(
 
 
 def as_amounts(sums: Longs) -> Counter[tuple[WindowOutcome, str]]:
-    """Entries and ledgers by fate, of the sums of one view."""
+    """Return the numbers of entries and ledgers by outcome, from the sums of one view."""
     units = {"entries": ENTRIES_INDEX, "ledgers": LEDGERS_INDEX}
     return +Counter({(fate, unit): int(sums[fate, place]) for fate in HARM for unit, place in units.items()})
 

@@ -1,4 +1,4 @@
-"""Which bookies alone serve entries together, against the same entry by entry."""
+"""Tests of the sets of bookies that alone serve entries together, against a count entry by entry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAIR = Ledger(7, "CLOSED", 2, 2, 2, 9, ((0, ("a", "b")),))
 
 
 def register_bookies(run: Path, *names: str) -> None:
-    """Register these bookies of a run, all of which were read."""
+    """Register these bookies of a run. All its bookies were read."""
     rows = [
         {"bookie_id": name, "read": "read", "registered": "writable" if name in names else None}
         for name in BOOKIES
@@ -28,7 +28,7 @@ def register_bookies(run: Path, *names: str) -> None:
 
 
 def holders_of(ledger: Ledger, unread: set[str]) -> Iterator[set[str]]:
-    """The bookies that have each entry of a ledger; where nobody surely has it, those that may."""
+    """Yield the bookies that have each entry of a ledger, or those that may have it if none surely does."""
     for entry, names in ledger.entries():
         lacking = {name for name in names if entry in ledger.missing.get(name, ())}
         absent = set() if ledger.doubted else lacking

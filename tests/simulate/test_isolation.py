@@ -1,4 +1,4 @@
-"""Isolation groups of ledgers: their own, those of the configuration, and what is not known of them."""
+"""Tests of isolation groups of ledgers: their own, those of the configuration, and unknown ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Make = Callable[..., RunReader]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """A run of ledgers, each with the value of its own config, or None."""
+    """Return a function that makes a run of ledgers, each with its own value of the config, or None."""
 
     def made(*ledgers: tuple[Ledger, bytes | None], groups: Any = GROUPS, **options: Any) -> RunReader:
         settings = PlacementSettings(options.pop("policy", Policy.RACK), **options)
@@ -88,7 +88,7 @@ def simulate_loss(run: RunReader, *bookies: str) -> Simulation:
 
 
 def test_each_ledger_is_written_in_its_isolation_groups(make: Make) -> None:
-    """Of fast and slow two bookies each, and one in no group, which comes last."""
+    """The groups fast and slow have two bookies each. The last bookie is in no group."""
     run = make((THREE, None), (THREE, config(primary="fast")), (THREE, config(primary="fast,slow")))
     result = simulate_loss(run, "e")
     assert answers(result) == [(3, None, YES), (3, "groups fast", NO), (3, "groups fast,slow", YES)]

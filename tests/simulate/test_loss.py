@@ -1,4 +1,4 @@
-"""Loss by windows, against the same entry by entry."""
+"""Tests of loss by windows, against a count entry by entry."""
 
 from __future__ import annotations
 

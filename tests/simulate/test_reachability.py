@@ -1,4 +1,4 @@
-"""Which ledgers the registered bookies can serve, against the same entry by entry."""
+"""Tests of which ledgers the registered bookies can serve, against a check entry by entry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def reachability(run: RunDirectory, down: set[str]) -> Rows:
 
 
 def plain_row(ledger: Ledger, down: set[str]) -> dict[str, Any] | None:
-    """What a person would say of one ledger, entry by entry; None if every entry has two reachable copies."""
+    """Return the row of one ledger, found entry by entry, or None if every entry has two reachable copies."""
     unavailable: list[list[str]] = []
     single: list[list[str]] = []
     for entry, members in ledger.entries():

@@ -1,4 +1,4 @@
-"""``bkaudit simulate``: runs asked for failures, with racks, owners, open ledgers and unread bookies."""
+"""Tests of ``bkaudit simulate``: failures of runs with racks, owners, open ledgers and unread bookies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worst sets, distance to loss, copysets and scatter width, against each entry and each subset of domains."""
+"""Tests of worst sets, distance to loss, copysets and scatter width, against each entry and domain subset."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Place = str | None
 
 
 class Entry:
-    """Where one entry lies: bookies that may have it, those that surely have it, and its bytes."""
+    """The bookies that may have an entry, those that surely have it, and its bytes."""
 
     def __init__(self, ledger: Ledger, entry: int, bookies: list[str], unread: set[str]) -> None:
         lacks = {name for name in bookies if entry in ledger.missing.get(name, ())}
@@ -42,7 +42,7 @@ def entries(ledgers: list[Ledger], unread: set[str]) -> list[Entry]:
 
 
 def distances(entry: Entry, domain_of: dict[str, Place]) -> Iterator[int]:
-    """How many domains have to fail to lose the entry, whatever is unknown of copies and places."""
+    """Yield how many domains must fail to lose the entry, for all values of unknown copies and places."""
     unclear = sorted(entry.may_have - entry.surely)
     places = sorted({place for place in domain_of.values() if place is not None})
     for presence in product((False, True), repeat=len(unclear)):
@@ -56,7 +56,7 @@ def distances(entry: Entry, domain_of: dict[str, Place]) -> Iterator[int]:
 def losses(
     all_entries: Iterable[Entry], domain_of: dict[str, Place], today: bool, size: int
 ) -> dict[tuple[str, ...], list[int]]:
-    """Entries and bytes that each set of so many domains surely takes the last copies of."""
+    """Return the entries and bytes of which each set of ``size`` domains surely takes the last copies."""
     names = sorted({place for place in domain_of.values() if place is not None})
     sums = {tuple(domain_set): [0, 0] for domain_set in combinations(names, size)}
     for entry in all_entries:
@@ -120,7 +120,7 @@ def test_near_losses_and_worst_sets_equal_those_of_all_entries_and_subsets(
 
 
 def _least(best: list[tuple[Entry, int]]) -> dict[int, int]:
-    """The nearest entry of each ledger."""
+    """Return the smallest distance to loss of the entries of each ledger."""
     least: dict[int, int] = {}
     for entry, distance in best:
         least[entry.ledger] = min(distance, least.get(entry.ledger, distance))

@@ -1,4 +1,4 @@
-"""Bookie directories that real 4.17.2 bookies wrote, and what their Java code said of them."""
+"""Bookie directories that real 4.17.2 bookies wrote, and the output of their Java code about them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 def unpack_bookies(corpus: str, target: Path) -> Path:
-    """Lay out ``bookies/`` of a corpus below ``target``: index files, VERSION and lastMark, no entry logs."""
+    """Unpack ``bookies/`` of a corpus below ``target``: index files, VERSION and lastMark, no entry logs."""
     extract(DATA / corpus / "bookies.tar.gz", target)
     return target / "bookies"
 
@@ -28,7 +28,7 @@ def oracle(corpus: str) -> dict[str, Any]:
 def cookie(
     bookie_id: str, ledgers: list[str], index: list[str] | None = None, instance: str | None = "cluster"
 ) -> bytes:
-    """A VERSION of layout 5, written by hand."""
+    """Return a handwritten VERSION file of layout 5."""
 
     def directories(paths: list[str]) -> str:
         return "\\t".join([str(len(paths)), *paths])
@@ -47,7 +47,7 @@ def cookie(
 
 
 def make_directory(path: Path, version: bytes | None, *, marked: float | None = 1000.0) -> Path:
-    """A directory with ``current``, its VERSION, and a lastMark of ``marked`` seconds, and written then."""
+    """Make a directory with ``current``, its VERSION, and a lastMark of ``marked`` seconds, written then."""
     current = path / "current"
     current.mkdir(parents=True)
     if version is not None:

@@ -1,4 +1,4 @@
-"""Copies of real clusters' metadata, and what a store says it holds."""
+"""Fixtures for copies of real clusters' metadata, and for the content of a store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ZnodesByPath = dict[str, tuple[Any, ...]]
 
 @pytest.fixture
 def held_by() -> Callable[[MetadataStore, LayoutKind, int], ZnodesByPath]:
-    """Read everything a store has, each znode exactly once, without a gap."""
+    """Return a function that reads everything in a store, each znode exactly once, without a gap."""
 
     def read(store: MetadataStore, layout: LayoutKind, part_count: int) -> ZnodesByPath:
         znodes: ZnodesByPath = {}
@@ -61,7 +61,7 @@ def records(corpus: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def expected_of() -> Callable[[str], ZnodesByPath]:
-    """What a corpus's dump says of everything below /ledgers."""
+    """Return a function that reads everything below /ledgers from a corpus's dump."""
 
     def read(corpus: str) -> ZnodesByPath:
         return {
@@ -78,7 +78,7 @@ def expected_of() -> Callable[[str], ZnodesByPath]:
 
 @pytest.fixture
 def znodes_of() -> Callable[[str], list[Znode]]:
-    """A corpus's znodes, parents first, the root included."""
+    """Return a function that reads a corpus's znodes, parents first, the root included."""
 
     def read(corpus: str) -> list[Znode]:
         return [
@@ -95,7 +95,7 @@ def znodes_of() -> Callable[[str], list[Znode]]:
 
 @pytest.fixture
 def copy_of(tmp_path: Path) -> Callable[[str], Path]:
-    """A copy of a corpus's ZooKeeper directory, which a server may then write to."""
+    """Return a function that copies a corpus's ZooKeeper directory, so that a server may write to it."""
 
     def copy(corpus: str) -> Path:
         target = tmp_path / corpus
@@ -107,5 +107,5 @@ def copy_of(tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.fixture
 def layout_of() -> Callable[[str], LayoutKind]:
-    """The layout that a corpus's LAYOUT names."""
+    """Return a function that gives the layout named by a corpus's LAYOUT."""
     return LAYOUTS.__getitem__

@@ -1,4 +1,4 @@
-"""The ledgers of a running etcd read whole or since an earlier read, and rows kept as a run keeps them."""
+"""Helpers that read etcd ledgers in full or since an earlier run, and write rows as a run stores them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def key(scope: str, ledger: int, scope_id: int = 0) -> str:
 
 
 def read_whole(store: EtcdStore, part_count: int = 2, columns: pa.Schema = LEDGERS) -> pa.Table:
-    """All ledgers at the moment that the store has pinned."""
+    """Return all ledgers at the revision that the store has pinned."""
     parts = store.parts(Tree.LEDGERS, LayoutKind.ETCD, part_count)
     read = [batch for part in parts for batch in store.read(part)]
     rows = [ledger_rows(batch, store.root, LayoutKind.ETCD, columns) for batch in read]
@@ -50,7 +50,7 @@ def read_whole(store: EtcdStore, part_count: int = 2, columns: pa.Schema = LEDGE
 def read_since(
     store: EtcdStore, earlier: EarlierLedgers, part_count: int = 2, columns: pa.Schema = LEDGERS
 ) -> pa.Table:
-    """The same, against what an earlier run read."""
+    """Return all ledgers at the pinned revision, read against the ledgers of an earlier run."""
     parts = store.parts_since(earlier, part_count)
     return pa.Table.from_batches(
         [rows for part in parts for rows in store.rows_since(part, columns)], columns
@@ -58,7 +58,7 @@ def read_since(
 
 
 def write_earlier_ledgers(folder: Path, table: pa.Table, files: int = 2) -> EarlierLedgers:
-    """Write rows as a run's table, in so many files of small row groups."""
+    """Write rows as a run's table, in ``files`` Parquet files with small row groups."""
     folder.mkdir()
     share = table.num_rows // files + 1
     names = [f"part-{number:05}.parquet" for number in range(files)]
@@ -69,10 +69,10 @@ def write_earlier_ledgers(folder: Path, table: pa.Table, files: int = 2) -> Earl
 
 
 def comparable_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """What rows say, by their paths."""
+    """Return the rows without ``reused``, sorted by path."""
     return sorted(table.drop_columns(["reused"]).to_pylist(), key=lambda row: str(row["path"]))
 
 
 def reused_ledgers(table: pa.Table) -> set[int]:
-    """The ledgers that were not read."""
+    """Return the ids of the ledgers that were not read again."""
     return {row["ledger_id"] for row in table.to_pylist() if row["reused"]}

@@ -1,4 +1,4 @@
-"""Indexes read as an audit reads them, and the rows kept as a run keeps them, for another to begin with."""
+"""Helpers that read indexes as an audit does, and store the rows as the earlier run of another audit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOOKIE = "bk-a:3181"
 
 
 def quick_clocks(patch: pytest.MonkeyPatch) -> None:
-    """Let what was changed a tick ago be taken for settled, instead of seconds or an hour."""
+    """Treat changes of one tick ago as settled, instead of after seconds or an hour."""
     patch.setattr("auditor.sources.bookies.availability.MIN_STAMP_AGE_NS", 0)
     patch.setattr("auditor.sources.bookies.earlier_rows.UNCHANGED_DIR_MS", 0)
 
@@ -40,13 +40,13 @@ def batches_of(part: IndexPart | ReusablePart) -> Iterator[pa.RecordBatch]:
 
 
 def comparable_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """What rows say of the index, in an order of their own."""
+    """Return the index rows without ``stamp`` and ``reused``, in a fixed order."""
     rows = table.drop_columns(["stamp", "reused"]).to_pylist()
     return sorted(rows, key=lambda row: (row["path"], row["reason"] or "", row["ledger_id"] or 0))
 
 
 def write_earlier_table(folder: Path, table: pa.Table, began: int, files: int = 2) -> EarlierTable:
-    """Write the rows as a run's table, in so many files of small row groups."""
+    """Write the rows as a run's table, in ``files`` Parquet files with small row groups."""
     folder.mkdir()
     share = table.num_rows // files + 1
     names = []
@@ -64,8 +64,8 @@ def make_reusable_parts(all_parts: Sequence[IndexPart], earlier: EarlierTable) -
 def settle() -> int:
     """Wait until the kernel dates files later than any before the call; return that time in ms.
 
-    Files are dated by a clock that steps with the kernel's ticks: on a busy machine it lags behind
-    `time.time_ns` for longer than a tick lasts, so that no fixed wait is long enough.
+    The clock that dates files advances with the kernel's ticks. On a busy machine it lags behind
+    `time.time_ns` for longer than one tick, so no fixed wait is long enough.
     """
     before = max(time.time_ns(), _file_time()) // 1_000_000
     while (now_ms := _file_time() // 1_000_000) <= before:
@@ -74,7 +74,7 @@ def settle() -> int:
 
 
 def _file_time() -> int:
-    """The time in ns that a file is dated with when it is changed now."""
+    """Return the modification time, in ns, that a file changed now would get."""
     with tempfile.TemporaryFile() as file:
         os.utime(file.fileno())
         return os.fstat(file.fileno()).st_mtime_ns

@@ -1,4 +1,4 @@
-"""Saved etcd stores: the corpus of a real cluster, and what a store makes of any file."""
+"""Saved etcd stores: the corpus of a real cluster, and helpers that read the keys of any store."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ KeysByPath = dict[str, tuple[bytes, int, int]]
 
 
 def unpack_file(name: str, folder: Path) -> Path:
-    """One of the corpus's compressed files, plain."""
+    """Unpack one of the corpus's compressed files into ``folder``."""
     file = folder / name
     file.write_bytes(gzip.decompress((DATA / f"{name}.gz").read_bytes()))
     return file
 
 
 def oracle() -> dict[str, Any]:
-    """What the Java code said of the corpus."""
+    """Return the Java code's answers about the corpus."""
     answers: dict[str, Any] = json.loads(gzip.decompress((DATA / "oracle.json.gz").read_bytes()))
     return answers
 
 
 def corpus_store(kind: str, folder: Path) -> MetadataStore:
-    """The corpus as a snapshot or as a dump."""
+    """Return the corpus as a store, opened from a snapshot or from a dump."""
     if kind == "snapshot":
         return open_store(f"etcd-snapshot://{unpack_file('etcd-snapshot.db', folder)}?scope={SCOPE}")
     return open_store(f"dump://{unpack_file('metadata.jsonl', folder)}?root={SCOPE}")
 
 
 def corpus_keys() -> KeysByPath:
-    """What the corpus's dump says of every key below the scope."""
+    """Return every key below the scope, as the corpus's dump records it."""
     lines = gzip.decompress((DATA / "metadata.jsonl.gz").read_bytes()).splitlines()
     records = [json.loads(line) for line in lines]
     return {
@@ -49,7 +49,7 @@ def corpus_keys() -> KeysByPath:
 
 
 def ledgers_of(store: MetadataStore, part_count: int = 3) -> tuple[KeysByPath, list[tuple[str, str]]]:
-    """Every key of the ledger tree, each once, and the gaps."""
+    """Return every key of the ledger tree, each read once, and the gaps."""
     tree_keys: KeysByPath = {}
     gaps: list[tuple[str, str]] = []
     for part in store.parts(Tree.LEDGERS, LayoutKind.ETCD, part_count):
@@ -66,6 +66,6 @@ def ledgers_of(store: MetadataStore, part_count: int = 3) -> tuple[KeysByPath, l
 
 
 def nodes_of(store: MetadataStore) -> KeysByPath:
-    """The cluster's own keys."""
+    """Return the cluster's own keys, without its ledgers."""
     nodes = store.cluster().nodes
     return {node.path: (node.data, node.mzxid, node.ephemeral_owner) for node in nodes.values()}

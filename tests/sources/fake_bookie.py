@@ -1,4 +1,4 @@
-"""A bookie that is not one: real frames on a loopback port, and whatever behaviour a test asks for."""
+"""A fake bookie: it sends real frames on a loopback port, and behaves as a test requires."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
 
 
 class Request:
-    """One request as it came in, and the ways to answer it."""
+    """A received request, with a method for each way to answer it."""
 
     def __init__(
         self, bookie: FakeBookie, writer: asyncio.StreamWriter, connection: int, data: bytes
@@ -43,12 +43,12 @@ class Request:
         self._writer = writer
 
     async def listing(self) -> None:
-        """What a bookie that lists entries says: the runs one by one, or that it lacks the ledger."""
+        """Answer a listing as a bookie does: one group per run, or the status for an absent ledger."""
         entry_ids = self._bookie.holds.get(self.ledger_id)
         await (self.status(402) if entry_ids is None else self.value(encode_listing(entry_ids)))
 
     async def entry(self, payload: bytes = b"payload") -> None:
-        """What a bookie says of a read: the entry, or that it lacks the entry or the ledger."""
+        """Answer a read as a bookie does: the entry, or the status for an absent entry or ledger."""
         entry_ids = self._bookie.holds.get(self.ledger_id)
         if entry_ids is None or self.entry_id not in entry_ids:
             await self.status(402 if entry_ids is None else 403)
@@ -56,39 +56,39 @@ class Request:
             await self.raw(self.frame(0, struct.pack(">qq", self.ledger_id, self.entry_id) + payload))
 
     def frame(self, status: int, body: bytes | None = None) -> bytes:
-        """The answer to a read, as a server writes it."""
+        """Return the response frame of a read, encoded as a server encodes it."""
         assert self.entry_id is not None
         return read_frame(self.txn_id, status, self.ledger_id, self.entry_id, body, self.version)
 
     async def value(self, value: bytes) -> None:
-        """This availability."""
+        """Answer with this encoded availability."""
         await self.raw(list_frame(self.txn_id, 0, self.ledger_id, value))
 
     async def status(self, status: int) -> None:
-        """A refusal that names the ledger, and of a read the entry."""
+        """Answer with an error status that names the ledger and, for a read, the entry."""
         read = self.entry_id is not None
         await self.raw(self.frame(status) if read else list_frame(self.txn_id, status, self.ledger_id))
 
     async def send_refusal(self, status: int) -> None:
-        """A refusal without the operation's own part."""
+        """Answer with an error status, without the operation's own part of the response."""
         operation = 11 if self.entry_id is None else 1
         header = pb.ResponseHeader(version=3, operation=operation, txnId=self.txn_id)
         message = pb.ListResponse(header=header, status=status).SerializeToString()
         await self.raw(LENGTH.pack(len(message)) + message)
 
     async def raw(self, data: bytes) -> None:
-        """Any bytes."""
+        """Send any bytes as the answer."""
         self._bookie.unanswered -= 1
         self._writer.write(data)
         with contextlib.suppress(ConnectionError):
             await self._writer.drain()
 
     def end(self) -> None:
-        """The connection ends, after what was sent."""
+        """Close the connection after the bytes already written are sent."""
         self._writer.close()
 
     def reset(self) -> None:
-        """Nothing: the connection breaks."""
+        """Break the connection without an answer."""
         self._writer.transport.abort()
 
 
@@ -96,10 +96,10 @@ Behaviour = Callable[[Request], Awaitable[None]]
 
 
 class FakeBookie:
-    """Serves while it is entered, in a thread of its own.
+    """A bookie that serves within a ``with`` block, in a thread of its own.
 
-    ``holds`` is entries by ledger. ``requests`` are all requests in order, ``ledger_ids`` their ledgers,
-    ``most_unanswered`` how many requests were open at a time, ``connections`` how many were made.
+    ``holds`` has the entries by ledger. ``requests`` has all requests in order, ``ledger_ids`` their ledgers.
+    ``most_unanswered`` is the highest number of open requests, ``connections`` the number of connections.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class FakeBookie:
 
 
 def list_frame(txn_id: int, status: int, ledger_id: int, value: bytes | None = None) -> bytes:
-    """A frame as a server writes it."""
+    """Return the response frame of a listing, encoded as a server encodes it."""
     body = pb.GetListOfEntriesOfLedgerResponse(status=status, ledgerId=ledger_id)
     if value is not None:
         body.availabilityOfEntriesOfLedger = value
@@ -185,7 +185,7 @@ def list_frame(txn_id: int, status: int, ledger_id: int, value: bytes | None = N
 def read_frame(
     txn_id: int, status: int, ledger_id: int, entry_id: int, body: bytes | None = None, version: int = 3
 ) -> bytes:
-    """The answer to a read, as a server writes it; ``body`` is the entry with its ids."""
+    """Return the response frame of a read, as a server encodes it; ``body`` is the entry with its ids."""
     if version == 2:
         code = {402: 1, 403: 2, 404: 100}.get(status, status - 400 if status > 500 else status)
         message = struct.pack(">BBHiqq", 2, 2, 0, code, ledger_id, entry_id) + (body or b"")
@@ -208,5 +208,5 @@ def _varint(value: int) -> bytes:
 
 
 def encode_listing(entries: Iterable[int]) -> bytes:
-    """The value a server sends: one group a run."""
+    """Return the value that a server sends for a listing, with one group for each run."""
     return encode_unfolded(np.array([(entry, entry, 1, 0) for entry in entries], GROUP))

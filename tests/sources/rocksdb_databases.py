@@ -1,4 +1,4 @@
-"""Databases as DbLedgerStorage writes them, made with rocksdict; it is the second reader, too."""
+"""Databases as DbLedgerStorage writes them, written with rocksdict, which is also the second reader."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def location(place: int = 1028) -> bytes:
 
 
 def open_database(path: Path, write_buffer: int | None = None) -> Rdict:
-    """To write to; RocksDB compacts of its own accord only with a ``write_buffer`` (in bytes)."""
+    """Open a database for writing; RocksDB compacts on its own only with a ``write_buffer`` (in bytes)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     options = Options(raw_mode=True)
     if write_buffer is None:
@@ -44,7 +44,7 @@ def open_database(path: Path, write_buffer: int | None = None) -> Rdict:
 
 
 def write_database(path: Path, *flushed: dict[bytes, bytes], tail: dict[bytes, bytes] | None = None) -> Path:
-    """Each of ``flushed`` becomes a table; ``tail`` stays in the log, as when a bookie is killed."""
+    """Write each of ``flushed`` as a table, and leave ``tail`` in the log, as a killed bookie does."""
     with tempfile.TemporaryDirectory() as scratch:
         database = open_database(Path(scratch, "database"))
         for rows in flushed:
@@ -59,7 +59,7 @@ def write_database(path: Path, *flushed: dict[bytes, bytes], tail: dict[bytes, b
 
 
 def copy_of(database: Path, target: Path) -> Path:
-    """What a process that is killed now would leave behind; ``database`` has no compaction at work."""
+    """Copy the files that a process killed now would leave; ``database`` must have no running compaction."""
     # RocksDB deletes in the background what it no longer needs: a file may go while it is copied.
     for again in reversed(range(10)):
         try:
@@ -75,7 +75,7 @@ def copy_of(database: Path, target: Path) -> Path:
 def write_bookie(
     root: Path, contents: dict[int, Iterable[int]], ledgers: dict[bytes, bytes] | None = None
 ) -> Path:
-    """A directory whose two databases say that these entries of these ledgers are held."""
+    """Write a directory whose two databases list these entries of these ledgers."""
     rows = {key(ledger, entry): location() for ledger, entries in contents.items() for entry in entries}
     write_database(root / "current" / "locations", rows)
     write_database(
@@ -100,7 +100,7 @@ def entries(groups: bytes) -> list[int]:
 
 
 def read_with_rocksdict(path: Path) -> dict[bytes, bytes]:
-    """All rows as rocksdict reads them: through a directory of links, for it writes a file of its own."""
+    """Return all rows as rocksdict reads them, through links because it writes a file next to them."""
     with tempfile.TemporaryDirectory() as scratch:
         for file in path.iterdir():
             Path(scratch, file.name).symlink_to(file)
@@ -117,7 +117,7 @@ def read_with_rocksdict(path: Path) -> dict[bytes, bytes]:
 
 
 def files_of(path: Path) -> dict[str, tuple[int, int, bytes]]:
-    """Every file and directory below ``path`` with its length, mtime and bytes."""
+    """Return the length, mtime and bytes of ``path`` and every file and directory below it."""
     files = {}
     for below in [path, *path.rglob("*")]:
         status = below.stat()

@@ -1,7 +1,7 @@
-"""What bookies of several versions of BookKeeper wrote, read as their own classes read it.
+"""Files of bookies of several BookKeeper versions, against the output of each version's own classes.
 
-The directories tests/data/bookkeeper-VERSION have a README; ``oracle.json.gz`` is what that version's Java
-said.
+The directories tests/data/bookkeeper-VERSION have a README. ``oracle.json.gz`` is the output of that
+version's Java.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ VERSIONS = [f"bookkeeper-{release}" for release in ("4.14.7", "4.15.4", "4.16.6"
 
 
 class Golden(NamedTuple):
-    """One version's bookies on disk, and what its Java said."""
+    """The bookies of one version on disk, and the output of its Java."""
 
     bookies: Path
     oracle: dict[str, Any]
@@ -72,7 +72,7 @@ def golden(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def part_of(place: Path) -> IndexPart:
-    """The whole index of a bookie as one task reads it."""
+    """Return the whole index of a bookie as the part of one task."""
     current = place / "ledgers" / "current"
     storage = ROCKSDB if (current / "locations").is_dir() else INDEX_FILES
     directory = IndexDirectory.from_version(
@@ -197,7 +197,7 @@ def test_entry_logs_contain_the_entries_and_ledgers_of_java(golden: Golden) -> N
 
 
 def test_ledgers_map_in_two_records_is_read_as_one_map(tmp_path: Path) -> None:
-    """The same bytes come of 4.14.7, 4.15.4, 4.16.6, 4.17.3 and 4.18.0: an entry of 16 bytes a ledger."""
+    """Versions 4.14.7, 4.15.4, 4.16.6, 4.17.3 and 4.18.0 write equal bytes: 16 for each ledger's entry."""
     path = tmp_path / "0.log"
     path.write_bytes(lzma.decompress((DATA / "bookkeeper-4.18.0" / "several-maps.log.xz").read_bytes()))
     for verify in (False, True):
@@ -240,7 +240,7 @@ def test_index_headers_equal_what_java_reads(golden: Golden) -> None:
 
 
 def key_rights(place: Path, password: bytes | None = b"golden") -> dict[int, bool | None]:
-    """Of each ledger of a bookie, whether its master key is the password's; None: nothing is known of it."""
+    """Return whether each ledger's master key matches the password; None means unknown."""
     secrets = Secrets(password, b"of this test")
     batches = read_whole_entries(
         part_of(place), [str(place / "ledgers")], EntrySample(0, 100, 1 << 30), secrets

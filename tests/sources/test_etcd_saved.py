@@ -1,4 +1,4 @@
-"""A real cluster on etcd 3.4.23, as its snapshot and as a dump: both say what the server and Java said."""
+"""A snapshot and a dump of a real etcd 3.4.23 cluster: both equal the server's and Java's answers."""
 
 from __future__ import annotations
 

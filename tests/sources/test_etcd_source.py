@@ -1,4 +1,4 @@
-"""The ledgers of a running etcd as a Spark table, at the revision that it is told."""
+"""The ledgers of a running etcd as a Spark table, at the given revision."""
 
 from __future__ import annotations
 

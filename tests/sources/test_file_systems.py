@@ -1,4 +1,4 @@
-"""File systems that cannot be had: one line, and the way out."""
+"""File systems that are not available: the error is one line, with the remedy."""
 
 from __future__ import annotations
 

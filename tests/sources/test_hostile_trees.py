@@ -1,7 +1,7 @@
-"""Directories of bookies in which somebody put loops, pipes, devices and names that are none.
+"""Bookie directories with added loops, pipes, devices and strange names.
 
-What is read ends, says what it could not read, and reads all else; nothing outside is touched for what a
-collection says.
+Every read ends, reports what it could not read, and reads the rest. Paths in a collection never cause
+access to files outside it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ INDEX = b"BKLE" + bytes(1020) + np.array([1028], ">i8").tobytes()
 
 
 def spoil(directory: Path) -> None:
-    """Loops, links out, a pipe, a device and strange names; files and directories of each name."""
+    """Add loops, links to the outside, a pipe, a device, and files and directories of each strange name."""
     (directory / "loop").symlink_to(directory)
     (directory / "up").symlink_to("..")
     (directory / "out").symlink_to("/proc/self/fdinfo")
@@ -65,7 +65,7 @@ def spoil(directory: Path) -> None:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """One bookie, sound but for what was put beside its files."""
+    """Return the directory of one bookie that is sound except for added files."""
     bookie = tmp_path / "bookies" / "bk1_3181"
     for name in ("ledgers", "j"):
         (bookie / name / "current").mkdir(parents=True)
@@ -141,7 +141,7 @@ AUDIT_EVENTS = {"open", "os.scandir", "os.listdir"}
 
 @pytest.fixture
 def watched() -> Iterator[list[str]]:
-    """The files and directories that Python opens; what pyarrow opens was asked for by `os.stat` before."""
+    """Yield the list of files and directories that Python opens; `os.stat` precedes each open by pyarrow."""
     on = [True]
     OPENED_PATHS.clear()
 

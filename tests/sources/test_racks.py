@@ -1,4 +1,4 @@
-"""Mappings of bookies to locations: files of three kinds, and topology scripts."""
+"""Mappings of bookies to locations: three kinds of files, and topology scripts."""
 
 from __future__ import annotations
 

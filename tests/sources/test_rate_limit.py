@@ -1,4 +1,4 @@
-"""The token bucket, on a clock of its own."""
+"""The token bucket, driven by a fake clock."""
 
 import pytest
 from hypothesis import given

@@ -1,6 +1,6 @@
-"""Only regular files are opened: a named pipe in the place of any file is damage there, and never waited for.
+"""Only regular files are opened: a named pipe in place of a file is damage, and no read waits.
 
-Who opens one waits for a writer: a test that does is ended.
+Opening a pipe waits for a writer. A test that does so is ended.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def calls(function: ast.AST) -> set[str]:
 
 
 def test_every_source_opens_files_by_the_regular_file_functions() -> None:
-    """Or through a library, in a function that has asked before."""
+    """A function may also open files through a library if it calls one of these functions too."""
     wrong = []
     for module in sorted(SOURCES.rglob("*.py")):
         if module.name == EXEMPT_MODULE:

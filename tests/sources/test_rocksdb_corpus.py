@@ -1,4 +1,4 @@
-"""DbLedgerStorage as real 4.17.2 bookies left it, against what their own Java code said of it."""
+"""DbLedgerStorage files of real 4.17.2 bookies, against the answers of their own Java code."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def java_indexes() -> dict[str, Any]:
 
 
 def fold_listing(java: dict[str, Any]) -> bytes:
-    """What the server's unfolded value holds, in our canonical form."""
+    """Convert the server's unfolded value to our canonical form."""
     data = bytes.fromhex(java["bytes"])
     return availability.encode(availability.decode(data))[HEADER_STRUCT.size :]
 
@@ -72,7 +72,7 @@ def test_rows_equal_the_java_scan_of_each_directory(places: Path, rows: list[dic
 
 
 def test_rows_equal_the_listings_of_each_bookie(rows: list[dict[str, Any]]) -> None:
-    """It was asked before ledgers and locations were taken out of the index and disks were swapped."""
+    """The listings were made before index ledgers and locations were removed and disks were swapped."""
     rows_by_key = {(str(row["ledger_id"]), row["bookie_id"]): row for row in rows}
     removed = {("10000000009", "bk-a.rack1")}
     for ledger, bookies in oracle(CORPUS)["availability"].items():

@@ -1,7 +1,7 @@
-"""The rate at which a real ZooKeeper is read by all tasks together, as the server counts it.
+"""The rate at which all tasks together read a real ZooKeeper, as the server counts it.
 
-Each request is for one znode here, so that the server's count of requests is one of znodes, but for those
-that begin and keep a session.
+Each request reads one znode here. So the server's count of requests counts znodes, except for the requests
+that begin and maintain a session.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProces
 
 @contextmanager
 def standalone(folder: Path) -> Iterator[str]:
-    """A master with two workers of two cores each, and its URL."""
+    """Run a Spark master with two workers of two cores each, and yield its URL."""
     port = free_ports(1)[0]
     worker = ("--host", LOOPBACK, "--cores", "2", "--memory", "1g", "--work-dir", str(folder / "work"))
     with daemon(folder / "master", "Master", "--host", LOOPBACK, "--port", str(port), "--webui-port", "0"):
@@ -81,7 +81,7 @@ def standalone(folder: Path) -> Iterator[str]:
 def scan_counts(
     server: ZooKeeperProcess, master: str, conf: Mapping[str, str], out: Path
 ) -> tuple[str, list[tuple[float, int]]]:
-    """Scan in a process of its own; what it printed, and the server's count of requests by time."""
+    """Scan in a separate process; return its output, and the server's count of requests by time."""
     command = [sys.executable, "-c", SCAN, master, f"zk://{server.hosts}/bk", str(out), json.dumps(conf)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "SPARK_LOCAL_IP": LOOPBACK}
     counts = []
@@ -98,7 +98,7 @@ def scan_counts(
 
 
 def highest_rate(counts: Sequence[tuple[float, int]]) -> float:
-    """Requests per second in the busiest time of at least `WINDOW_SECONDS`."""
+    """Return the requests per second in the busiest time span of at least `WINDOW_SECONDS`."""
     return max(
         (last - first) / (end - begin)
         for (begin, first), (end, last) in combinations(counts, 2)

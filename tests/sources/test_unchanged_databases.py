@@ -1,4 +1,4 @@
-"""RocksDB indexes against an earlier run: nothing but what a full run reads, whatever was done to them."""
+"""RocksDB indexes read against an earlier run give the rows of a full read, after any change to them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.sources.rocksdb_databases import (
 
 
 def make_bookie(root: Path) -> list[IndexDirectory]:
-    """Two directories: the even ledgers in one, the odd ones in the other."""
+    """Write two directories, one with the even ledgers and one with the odd ledgers."""
     for number in (0, 1):
         write(root, number, {ledger: [0, 1, ledger] for ledger in (number, number + 2, number + 4)})
         (root / f"ledgers{number}" / "current/VERSION").write_bytes(VERSION)
@@ -73,7 +73,7 @@ def wrong_directory(root: Path, number: int) -> None:
 
 
 def same_again(root: Path, number: int) -> None:
-    """The same files, copied: other inodes, the same bytes and times."""
+    """Replace the files with copies that have other inodes, but equal bytes and times."""
     current = root / f"ledgers{number}" / "current"
     shutil.copytree(current, current.with_name("copy"), copy_function=shutil.copy2)
     shutil.rmtree(current)
@@ -150,7 +150,7 @@ def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EarlierTable:
 
 
 def reused_ledgers(root: Path, earlier: EarlierTable) -> set[int]:
-    """The ledgers whose rows are the earlier run's."""
+    """Return the ledgers whose rows were taken from the earlier run."""
     rows = read(make_reusable_parts(plan_bookie(index_directories(root), 1), earlier)).to_pylist()
     return {row["ledger_id"] for row in rows if row["reused"]}
 

@@ -1,4 +1,4 @@
-"""What is seen of a directory without VERSION: that it has none, whether it is empty, what is older."""
+"""Directories without VERSION: the file's absence, whether they are empty, and whether they have old data."""
 
 from __future__ import annotations
 

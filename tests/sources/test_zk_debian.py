@@ -1,4 +1,4 @@
-"""A live store against another version of the server: the same tests, and whole clusters' trees."""
+"""The live store against another ZooKeeper version: the same tests, and the trees of whole clusters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZoo
 
 @pytest.fixture
 def server(one_server: EmbeddedZooKeeper) -> Iterator[EmbeddedZooKeeper]:
-    """The server of all tests here, with nothing in it."""
+    """Yield the empty server that all tests of this module share."""
     yield one_server
     if one_server._client().exists("/bk"):
         one_server._client().delete("/bk", recursive=True)

@@ -1,4 +1,4 @@
-"""Logging in to real ZooKeeper servers, by digest, SASL and certificates; no secret is told to anyone."""
+"""Login to real ZooKeeper servers by digest, SASL and certificates; no secret is ever shown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WriteFile = Callable[[str], str]
 
 @pytest.fixture
 def named(tmp_path: Path) -> WriteFile:
-    """The path of a credentials file with this text."""
+    """Return a function that writes a credentials file with a text, and returns its path."""
 
     def write_credentials(text: str) -> str:
         path = tmp_path / "credentials.toml"
@@ -43,7 +43,7 @@ def named(tmp_path: Path) -> WriteFile:
 def read(
     hosts: str, credentials: str | None, timeout_s: float = 10
 ) -> tuple[set[str], list[tuple[str, str]]]:
-    """Paths of ledgers, and gaps, as one audit's tasks read them."""
+    """Return the paths of ledgers and the gaps, as the tasks of one audit read them."""
     options = StoreOptions(rate_limit=0, credentials=credentials, timeout_s=timeout_s)
     store = open_store(f"zk://{hosts}/bk", options)
     paths: set[str] = set()
@@ -62,7 +62,7 @@ def read(
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ZooKeeperProcess]:
-    """A server that knows ann by SASL, half of whose ledgers only ann may read."""
+    """Yield a server that knows ann by SASL; half of its ledgers are readable by ann alone."""
     directory = tmp_path_factory.mktemp("sasl")
     jaas = directory / "jaas.conf"
     jaas.write_text(
@@ -159,7 +159,7 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory, pem: Certificates) -> Iterator[str]:
-    """host:port of a server that speaks TLS and asks for a certificate."""
+    """Yield the host:port of a TLS server that requires a client certificate."""
     (port,) = free_ports(1)
     lines = (
         "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",

@@ -1,4 +1,4 @@
-"""Servers that end, freeze, lag or forget a session in the middle of a scan: all is read, or it is said."""
+"""Servers that end, freeze, lag or lose a session during a scan: all is read, or the failure is reported."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 def scan(
     hosts: str, act: Action, timeout_s: float = 2, rate: float = 0, at_once: bool = False
 ) -> tuple[list[ZnodeBatch], int]:
-    """Everything below /bk, and how often it connected.
+    """Return the batches of everything below /bk, and the number of connections made.
 
-    ``act`` happens between two batches, or (``at_once``) while one is read.
+    ``act`` runs between two batches or, with ``at_once``, while one is read.
     """
     store = open_store(f"zk://{hosts}/bk", StoreOptions(rate, timeout_s=timeout_s, batch=10))
     assert isinstance(store, ZooKeeperStore)
@@ -76,7 +76,7 @@ def scan(
 
 
 def ledgers(batches: list[ZnodeBatch]) -> dict[str, bytes]:
-    """Path and data of ledgers; each was read once."""
+    """Return the data of ledgers by path, and check that each was read once."""
     read = [(path, data) for batch in batches for path, data in zip(batch.paths, batch.data, strict=True)]
     assert len(dict(read)) == len(read)
     return {path: data for path, data in read if "/L" in path}
@@ -87,7 +87,7 @@ def gaps(batches: list[ZnodeBatch]) -> list[tuple[str, str]]:
 
 
 def connected_member(ensemble: Ensemble) -> ZooKeeperProcess:
-    """The member that the scan is connected to, which is the only client."""
+    """Return the member to which the scan, the only client, is connected."""
     (member,) = [member for member in ensemble.members if member.connections()]
     return member
 

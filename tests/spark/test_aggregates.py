@@ -1,4 +1,4 @@
-"""Numbers of several tables in one query."""
+"""Aggregates of several tables in one query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows are the same whether tasks read them, the driver does, or Spark is asked for their source by name."""
+"""Rows are equal if tasks read them, the driver reads them, or Spark reads their source by name."""
 
 from __future__ import annotations
 

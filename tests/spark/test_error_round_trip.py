@@ -1,4 +1,4 @@
-"""Every error of the package that a task raises arrives at the driver as itself."""
+"""Every error of the package that a task raises is raised on the driver with the same type and content."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MESSAGE = 'a message: of "two"\nlines, with \N{EURO SIGN}'
 
 
 def sample(kind: type[AuditorError]) -> AuditorError:
-    """An error with an argument of its own for each parameter."""
+    """Return an error with a different argument for each parameter."""
     if kind.__init__ is Exception.__init__:
         return kind(MESSAGE)
     parameters = [*inspect.signature(kind.__init__).parameters.values()][1:]

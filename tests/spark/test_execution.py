@@ -1,4 +1,4 @@
-"""Work of the driver and of tasks has equal results, and runs where it is fastest."""
+"""Work gives equal results in the driver and in tasks, and runs where it is fastest."""
 
 from __future__ import annotations
 

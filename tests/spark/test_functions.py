@@ -1,4 +1,4 @@
-"""What is added to Spark's functions of columns."""
+"""Additions to Spark's column functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Java is taken, and that Spark starts on a machine that has none."""
+"""The choice of Java, and the start of Spark on a machine without Java."""
 
 import os
 import subprocess

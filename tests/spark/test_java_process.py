@@ -1,4 +1,4 @@
-"""The Java process of a session: its end is reported with evidence, and no failed start leaves it behind."""
+"""The Java process of a session: its end is reported with evidence, and a failed start leaves no process."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_broken_pipe_while_java_runs_is_reraised_unchanged(monkeypatch: pytest.M
 
 @contextmanager
 def interrupt_handler(handler: Any) -> Iterator[None]:
-    """Handle SIGINT so in the block: a session of PySpark that another test started left its own handler."""
+    """Set the SIGINT handler within the block; a PySpark session of another test left its own handler."""
     before = signal.signal(signal.SIGINT, handler)
     try:
         yield

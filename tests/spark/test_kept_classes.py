@@ -1,4 +1,4 @@
-"""Archives of classes that servers of tests leave for the next: taken where they are whole, and only then."""
+"""Class archives that the servers of one test leave for the next: only complete ones are used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(classes: KeptClasses, class_path: str) -> str:
-    """What a program prints that Java runs with these classes."""
+    """Run a program in Java with these classes, and return its output."""
     command = [str(find_java().executable), *SHORT_LIVED, *classes.options(), "-cp", class_path, MAIN]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -41,7 +41,7 @@ def delete_archive(archive: Path) -> None:
 
 
 def leave_unchanged(archive: Path) -> None:
-    """As a process leaves it that has ended as it should."""
+    """Leave the archive as a process that ended normally leaves it."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Only `auditor.spark` looks at sizes and at empty tables; all other packages say what to do."""
+"""Only `auditor.spark` checks sizes and empty tables; all other packages only describe the work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ASSEMBLE_TABLES = {"audit/derived_tables.py", "audit/table_cache.py", "tables/__
 
 
 def size_questions(source: str) -> Iterator[str]:
-    """The names in a module's code that ask for sizes."""
+    """Yield the names in a module's code that ask for sizes."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("auditor.spark"):
             yield from (alias.name for alias in node.names if alias.name in NAMES_OF_SIZES)

@@ -1,4 +1,4 @@
-"""Tables that tasks write themselves are those that Spark would have written."""
+"""Tables that tasks write themselves equal the tables that Spark would write."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOCAL = fs.LocalFileSystem()
 
 
 def ledger_batches(ids: range) -> Iterator[pa.RecordBatch]:
-    """A batch for each ledger."""
+    """Yield one batch for each ledger."""
     for number in ids:
         values = {"path": f"/L{number}", "custom_metadata": [("a", b"b")], "rules": []}
         row = ledger(number, {"a:1": {1, 2}, "b:1": set()}, **values)
@@ -39,7 +39,7 @@ def ledger_batches(ids: range) -> Iterator[pa.RecordBatch]:
 
 
 def encoded_ledgers(ids: range) -> Iterator[pa.RecordBatch]:
-    """The same with codes for texts; no two batches have the same."""
+    """Yield one dictionary-encoded batch for each ledger; no two batches have the same dictionary."""
     for batch in ledger_batches(ids):
         place = batch.schema.get_field_index("path")
         yield batch.set_column(place, "path", batch.column("path").dictionary_encode())
@@ -52,7 +52,7 @@ def fail(ids: range) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True)
 class RecordedPart:
-    """A part that leaves a file in a directory whenever it is unpickled."""
+    """A part that writes a file to a directory each time it is unpickled."""
 
     ids: range
     place: Path

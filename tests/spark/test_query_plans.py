@@ -1,4 +1,4 @@
-"""Settings by the size of the tables: set for an audit alone, and taken back."""
+"""Spark settings by table size: they are set for one audit only, and restored afterwards."""
 
 from __future__ import annotations
 

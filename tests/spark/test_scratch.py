@@ -1,4 +1,4 @@
-"""What is temporary is private, has a name of its own, and does not outlive its process for long."""
+"""Temporary files are private, have unique names, and do not outlive their process for long."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def held(temporary: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """A process that has a scratch directory, made long ago."""
+    """Yield a running process and its scratch directory, which was made long ago."""
     command, place = [sys.executable, "-c", HOLD], os.environ | {"TMPDIR": str(temporary)}
     with subprocess.Popen(command, stdin=-1, stdout=-1, text=True, env=place) as running:
         assert running.stdout is not None

@@ -1,4 +1,4 @@
-"""Which sessions are taken, and which are refused."""
+"""The sessions that are accepted, and those that are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONNECT_REFUSAL = "Spark Connect: .* spark-submit or --master"
 
 
 class ConnectSession:
-    """What a client of Spark Connect is to a program that does not look closer: a session."""
+    """A Spark Connect client that looks like a session to a program that does not check further."""
 
     __module__ = "pyspark.sql.connect.session"
 

@@ -1,4 +1,4 @@
-"""Queries of empty tables are left out, and their results are those of the queries."""
+"""Queries of empty tables are omitted, with the same results as if they had run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = pa.schema([("ledger_id", pa.int64())])
 
 @dataclass(frozen=True)
 class FewTables:
-    """Tables with the names of the empty ones."""
+    """A set of tables with the names of the empty ones."""
 
     empty_table_names: frozenset[str] = frozenset({"marks", "orphans"})
 

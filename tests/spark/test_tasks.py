@@ -1,4 +1,4 @@
-"""Errors of tasks, on a real Spark with a real ZooKeeper that goes away."""
+"""Errors of tasks, on a real Spark with a real ZooKeeper that stops."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ GROUP = "a store that goes away"
 
 
 def has_running_tasks(spark: SparkSession) -> bool:
-    """Whether tasks of the group run; they are planned before that, over another connection."""
+    """Return whether tasks of the group run; an earlier step plans them over another connection."""
     tracker = spark.sparkContext.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(GROUP)]
     stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]

@@ -1,4 +1,4 @@
-"""Which sentence of BookKeeper's proposals a test holds."""
+"""The decorator that names the sentence of BookKeeper's proposals that a test checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def sentence(number: str) -> Callable[[Test], Test]:
-    """Name the sentence of SENTENCES.md that a test is about; `test_sentences` reads the name."""
+    """Name the sentence of SENTENCES.md that a test checks; `test_sentences` reads the name."""
 
     def decorate(test: Test) -> Test:
         return test

@@ -1,4 +1,4 @@
-"""BP-35: the ledger id of 128 bits, its qualified name, and the commands that take them."""
+"""BP-35: the 128-bit ledger id, its qualified name, and the commands that accept them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LAST = {OLD: 10, SCOPED: 11, UUID_LEDGER: 12}
 
 @pytest.fixture(scope="module")
 def uris(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The same ledgers in a dump of ZooKeeper and in one of etcd."""
+    """Yield the URIs of the same ledgers in a dump of ZooKeeper and in one of etcd."""
     cluster = Cluster(layout="longhierarchical")
     for ledger, last in LAST.items():
         cluster.ledger(ledger if ledger.scope else ledger.id, {0: BOOKIES}, (3, 2), last)
@@ -40,7 +40,7 @@ def uris(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 def show_last_entry(uri: str, *name: str) -> int:
-    """The last entry of the ledger that `bkaudit ledger show` prints."""
+    """Return the last entry of the ledger, as `bkaudit ledger show` prints it."""
     outcome = bkaudit("ledger", "show", "--metadata", uri, *name)
     assert outcome.exit_code == 0, outcome.output
     last: int = json.loads(outcome.stdout)["metadata"]["last_entry_id"]
@@ -54,7 +54,7 @@ def list_ids(uri: str, *scope: str) -> list[tuple[str, str]]:
 
 
 def commands_with(option: str) -> set[str]:
-    """The commands that take an option, as a person types them."""
+    """Return the commands that accept an option, as a user types them."""
 
     def walk(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
         if not isinstance(command, click.Group):

@@ -1,4 +1,4 @@
-"""BP-34: the condensed encoding of the entries that a bookie holds of a ledger."""
+"""BP-34: the condensed encoding of the entries of a ledger that a bookie has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BP-41: a bookie's id is a name, and its address is looked up."""
+"""BP-41: a bookie id is a name, and the bookie's address is looked up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HTTP = Endpoint("http", "10.0.0.1", 8080, "http")
 
 
 def nodes(**values: bytes) -> ClusterNodes:
-    """Znodes by their path below the root, "/" written as "__"."""
+    """Return znodes by their path below the root; keywords have "__" in place of "/"."""
     znodes: Mapping[str, Znode] = {
         path: Znode(f"/ledgers/{path}", data, 1, 1, 5, 5, 0, 1)
         for path, data in ((name.replace("__", "/"), data) for name, data in values.items())
@@ -58,7 +58,7 @@ def registration_bytes(host: str) -> bytes:
 
 
 def members(*bookies: str) -> tuple[str, ...]:
-    """The ensemble of a ledger whose metadata names these bookies."""
+    """Return the ensemble of a ledger whose metadata names these bookies."""
     data = metadata_bytes(PlainLedger("CLOSED", len(bookies), 1, 1, 0, ((0, bookies),)))
     return ledger_metadata.parse(data, None).segments[0].ensemble
 

@@ -1,4 +1,4 @@
-"""BP-35: the header of an entry, in both versions, and where it is read."""
+"""BP-35: the entry header in both versions, and its readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BP-34 and the internals page: from where a bookie knows which entries it holds."""
+"""BP-34 and the internals page: the sources from which a bookie knows its entries."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def index_rows(root: Path, entries_by_ledger: dict[int, list[int]]) -> list[dict
 
 
 def read_tail_entries(root: Path, files: dict[int, bytes], mark: tuple[int, int]) -> dict[int, list[int]]:
-    """What the journals of a directory hold after a mark, by ledger."""
+    """Return the entries in a directory's journals after a mark, by ledger."""
     (root / "current").mkdir(parents=True)
     (root / "current/VERSION").write_bytes(VERSION)
     for file_id, data in files.items():

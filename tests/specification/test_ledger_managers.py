@@ -1,4 +1,4 @@
-"""The internals page: how ZooKeeper keeps ledgers, and which ledgers a bookie collects."""
+"""The internals page: how ZooKeeper stores ledgers, and which ledgers a bookie collects."""
 
 from __future__ import annotations
 

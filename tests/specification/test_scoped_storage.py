@@ -1,4 +1,4 @@
-"""BP-35: where bookies keep ledgers of scope 0, and where those of other scopes."""
+"""BP-35: where bookies store ledgers of scope 0, and where they store those of other scopes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def entries_by_ledger(rows: list[dict[str, Any]]) -> dict[LedgerId, list[int]]:
 
 
 def read_index_files(root: Path, **files: list[int]) -> dict[LedgerId, list[int]]:
-    """What is read of index files at these paths."""
+    """Return the entries read from index files at these paths, by ledger."""
     directory = make_directory(root, VERSION)
     for path, ids in files.items():
         file = directory / "current" / path

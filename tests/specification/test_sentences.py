@@ -1,4 +1,4 @@
-"""Every sentence of SENTENCES.md has exactly one test, and every test here a sentence."""
+"""Every sentence of SENTENCES.md has exactly one test, and every specification test names a sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def listed_sentences() -> list[str]:
 
 
 def named_sentences() -> list[tuple[str, list[str]]]:
-    """The tests of this directory, but for this file, each with the sentences that it names."""
+    """Return the tests of this directory, except this file, each with the sentences that it names."""
     tests = []
     for file in sorted(TEST_DIR.glob("test_*.py")):
         if file == Path(__file__):

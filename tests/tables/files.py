@@ -1,4 +1,4 @@
-"""Tables as they lie in a run: Parquet files of several row groups each."""
+"""Tables stored as in a run: Parquet files of several row groups each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IN_DRIVER = Execution(cast("SparkSession", None))
 def write_table_files(
     rows: Sequence[Mapping[str, Any]], schema: pa.Schema, place: Path, files: int = 2, group: int = 3
 ) -> TableFiles:
-    """The table of some rows, dealt out to its files in turn."""
+    """Write rows as a table, distributed over its files in turn."""
     place.mkdir()
     for number in range(files):
         table = pa.Table.from_pylist([dict(row) for row in rows[number::files]], schema.remove_metadata())
@@ -45,7 +45,7 @@ def pairs_of(
     answers: Sequence[Row] = (),
     words: BookieTrust | None = None,
 ) -> DataFrame:
-    """The pairs that differ, of rows of ledgers, availability and answers."""
+    """Return the pairs that differ between rows of ledgers, availability and answers."""
     with TemporaryDirectory() as folder:
         tables = (
             (Evidence.EXPECTED, LEDGERS, metadata, expected_replicas),
@@ -61,7 +61,7 @@ def pairs_of(
 
 
 def counts_of(spark: SparkSession, indexes: Sequence[Row]) -> DataFrame:
-    """How many rows of availability are alike."""
+    """Return how many rows of availability are of each kind."""
     with TemporaryDirectory() as folder:
         counts = index_counts(
             IN_DRIVER, write_table_files(indexes, AVAILABILITY, Path(folder, "availability"))

@@ -1,4 +1,4 @@
-"""Rows of a few tables, for the tests of what joins them."""
+"""Rows of a few tables, for the tests of their joins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = Mapping[str, Any]
 
 
 def pack(entries: set[int]) -> bytes:
-    """Entries as a table keeps them."""
+    """Encode entries as a table stores them."""
     ids = np.array(sorted(entries), np.int64)
     return fold_entries(ids, np.array([0, len(ids)], np.int64)).tobytes()
 
@@ -30,13 +30,13 @@ def unpack(groups: bytes | None) -> set[int]:
 
 
 def index(ledger_id: int | None, bookie_id: str, entries: set[int] | None = None, **values: Any) -> Row:
-    """A row of availability: a whole index file of scope 0, unless it says otherwise."""
+    """Return a row of availability: a whole index file of scope 0, unless ``values`` override that."""
     usual = {"scope_id": 0, "state": "ok", "storage": "idx", "groups": pack(entries or set())}
     return {**usual, "ledger_id": ledger_id, "bookie_id": bookie_id, **values}
 
 
 def ledger(ledger_id: int, replicas: Mapping[str, set[int]], **values: Any) -> Row:
-    """A closed ledger of scope 0 with these members, each of which should hold these entries."""
+    """Return a closed ledger of scope 0 with these members, each expected to have these entries."""
     size = len(replicas)
     last = max((entry for entry_ids in replicas.values() for entry in entry_ids), default=-1)
     usual = {

@@ -1,4 +1,4 @@
-"""Each state of an index apart: the same rows, and no look at a table for a state that does not occur."""
+"""Index rows read state by state: the rows are equal, and no table is read for an absent state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shapes_of(rows: list[Row]) -> IndexFileFacts:
 
 
 def as_cut(row: Row, shapes: IndexFileFacts) -> Row:
-    """A row of an ok file that ends inside a page as that of a cut one."""
+    """Return the row of an ok file that ends inside a page as the row of a cut file."""
     length, page = row.get("page_bytes"), shapes.page_size_by_bookie.get(row["bookie_id"], 512)
     if row["state"] != "ok" or length is None or length % page == 0:
         return row

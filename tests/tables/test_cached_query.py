@@ -1,4 +1,4 @@
-"""What several checks ask of an audit's tables is put together once, and goes with the tables."""
+"""Queries that several checks share: each is built once, and released with its tables."""
 
 from __future__ import annotations
 

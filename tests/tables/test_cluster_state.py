@@ -1,4 +1,4 @@
-"""The cluster's own facts; the bytes are those of formats written by a 4.17.2 server."""
+"""The cluster's own facts, read from bytes in the formats that a 4.17.2 server wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which bookie the ledgers in a directory belong to."""
+"""The bookie to which the ledgers in a directory belong."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ ALL = entries("a", (0, 0, 30, 0))[1]
 
 
 class Case(NamedTuple):
-    """A directory of a bookie "a" that holds these ledgers; ``lacking`` lack all of them.
+    """A directory of bookie "a" with these ledgers; the bookies in ``lacking`` lack all of them.
 
-    ``surplus`` hold all entries of them, their own and others. ``read``: how far a
-    bookie was read that was not read completely.
+    Those in ``surplus`` have all entries of the ledgers, their own and others. ``read`` gives
+    how far each bookie was read that was not read completely.
 
-    Each case has bookies, directories and ledgers of its own: one look at all of them is one at each.
+    Each case has its own bookies, directories and ledgers, so one query over all cases tests each of them.
     """
 
     held: Mapping[int, bytes]
@@ -169,7 +169,7 @@ def unequal_of(case: str) -> list[Row]:
 
 
 def judged_of(case: str) -> list[Row]:
-    """Which entries bookies that were read lack; of those that were not read all are unknown."""
+    """Return the entries that read bookies lack; all entries of bookies not read are unknown."""
     stripes = stripes_of(case)
     return [
         {"scope_id": 0, "ledger_id": number}

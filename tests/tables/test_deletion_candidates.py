@@ -1,4 +1,4 @@
-"""Logs that collection deletes next: read whole, and a map that names other ledgers is found."""
+"""Logs that garbage collection deletes next: they are read whole, and maps with wrong ledgers are found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def renamed(ledger: int) -> bytes:
-    """A log of two entries of ledger 7 whose map gives their bytes to another: the sum is right."""
+    """Return a log of two entries of ledger 7 whose map gives their bytes, rightly summed, to ``ledger``."""
     entries = b"".join(record(7, entry, 2) for entry in (0, 1))
     return header(1024 + len(entries), 1) + entries + ledgers_map([(ledger, len(entries))])
 

@@ -1,4 +1,4 @@
-"""Ids that a scan may have missed: as ranges that do not meet, counted once."""
+"""Ids that a scan may have missed, as disjoint ranges in which each id is counted once."""
 
 from __future__ import annotations
 

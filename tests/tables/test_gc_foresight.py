@@ -1,4 +1,4 @@
-"""What a collector does with what it meets, and whether it may: one cluster, every case of it a ledger."""
+"""A collector's action on each ledger, and whether it is right: one cluster, one ledger per case."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def verdict(
 
 
 def lost(ledger_id: int) -> Row:
-    """Entry 5 is missing on both of its members, entry 6 on one."""
+    """Return a judgement: entry 5 is missing on both members, entry 6 on one."""
     missing = [entries(MEMBER, (5, 5, 2, 0)), entries(MEMBER_2, FIVE)]
     return {"ledger_id": ledger_id, "write_quorum": 2, "missing": missing}
 
@@ -55,7 +55,7 @@ def lost(ledger_id: int) -> Row:
 def answers(
     spark: SparkSession, listing: ServerListing = PLAIN_LISTING, layout: str = "flat", **settings: Any
 ) -> dict[int, tuple[str, ...]]:
-    """Of each ledger: action, cause, verdict and reason."""
+    """Return the action, cause, verdict and reason of each ledger."""
     audit_tables = tables(
         spark,
         ledgers=[ledger(number, MEMBER, MEMBER_2) for number in (*range(10, 19), *range(20, 25))]
@@ -135,7 +135,7 @@ def test_copies_outside_ensembles_are_judged_by_entries_of_members(spark: SparkS
 
 
 def test_ledger_listed_out_of_order_is_deleted_although_needed(spark: SparkSession) -> None:
-    """The pass ends at 50, finds 10 to 20 in their places, and 30 to 32 not."""
+    """The pass ends at 50. It lists ledgers 10 to 20 in order, and does not find 30 to 32."""
     actions = answers(spark, ServerListing(ids(spark, *range(10, 21)), 50))
     out = ("delete", "listed-out-of-order")
     assert {number: actions[number] for number in (30, 31, 32, 40, 90)} == {

@@ -1,4 +1,4 @@
-"""Trees that make the server list another thing than what is there, and its collector's loop over that."""
+"""Trees whose listing by the server differs from their content, and the collector's loop over the listing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FLAT, LEGACY, HIERARCHICAL, LONG, ETCD = LayoutKind
 
 
 def row(layout: LayoutKind, path: str) -> dict[str, object]:
-    """What a scan says of a path below the root."""
+    """Return the row that a scan writes for a path below the root."""
     place = classify(layout, path)
     assert place.kind in ("ledger", "malformed"), path
     status = "ok" if place.kind == "ledger" else "misplaced"
@@ -131,7 +131,7 @@ def java_long(number: int) -> int:
 
 
 def deleted_by_the_server(local: frozenset[int], ranges: list[Range]) -> set[int]:
-    """The loop of ScanAndCompareGarbageCollector.gc, step by step."""
+    """Run the loop of ScanAndCompareGarbageCollector.gc step by step, and return the deleted ledgers."""
     deleted: set[int] = set()
     end = -1
     for id_range in [*ranges, frozenset()]:

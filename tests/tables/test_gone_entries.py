@@ -1,4 +1,4 @@
-"""Entries that an index has in an entry log which is not there: which are missing, and which unknown."""
+"""Index entries located in an absent entry log: which are missing, and which are unknown."""
 
 from __future__ import annotations
 

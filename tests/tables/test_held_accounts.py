@@ -1,4 +1,4 @@
-"""Several accounts of one replica are put together."""
+"""Several accounts of one replica are merged."""
 
 from __future__ import annotations
 

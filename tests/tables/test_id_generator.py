@@ -1,4 +1,4 @@
-"""How far id generators are: as real servers left them, and as they may be found."""
+"""How far id generators have advanced, in states that real servers left and in other possible states."""
 
 from __future__ import annotations
 

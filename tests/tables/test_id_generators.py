@@ -1,4 +1,4 @@
-"""Which ids in use are at or above what the id generators give out next."""
+"""The ids in use that are at or above the next id of the id generators."""
 
 from __future__ import annotations
 

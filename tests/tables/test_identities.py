@@ -1,4 +1,4 @@
-"""Who is who: what is known of each id, and what ledgers say of it."""
+"""Identities of bookies: the facts known of each id, and the evidence of ledgers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted in files is what a look at each row by itself counts."""
+"""Counts taken from files equal the counts taken row by row."""
 
 from __future__ import annotations
 

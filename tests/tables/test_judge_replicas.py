@@ -1,4 +1,4 @@
-"""One ledger judged from its groups, against the same judgement entry by entry."""
+"""One ledger judged from its groups, compared with the same judgement entry by entry."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def entries(encoded: Groups) -> set[int]:
 
 
 def striped(ledger: LedgerFacts, bookie: str, upto: int, judged_only: bool) -> set[int]:
-    """The write sets, entry by entry."""
+    """Return a bookie's entries, found by computing the write set of each entry."""
     entry_ids = set()
     for number, (first, ensemble) in enumerate(ledger.segments):
         is_last = number + 1 == len(ledger.segments)
@@ -93,7 +93,7 @@ answered_by = st.sets(st.sampled_from(BOOKIES), max_size=2)
 def has_pair(
     ledger: LedgerFacts, expected: set[int], held_entries: set[int] | None, state: str, spoke: bool, read: str
 ) -> bool:
-    """Whether `auditor.tables.unequal` leaves a pair; ``held_entries`` is None where no index is found."""
+    """Return whether `auditor.tables.unequal` leaves a pair; ``held_entries`` is None without an index."""
     if held_entries is None and state == "absent":
         return bool(expected)
     if state != "ok" or expected != held_entries or not expected:
@@ -179,7 +179,7 @@ def test_groups_and_single_entries_give_equal_judgements(
 
 
 def _assert_class(ledger: LedgerFacts, answer: Judgement, missing: list[int]) -> None:
-    """``missing`` has the copies that each entry is missing: those in the worst class there is are listed."""
+    """Check that the worst class present has its entries listed; ``missing`` counts copies by entry."""
     copies_left = [ledger.write_quorum - copies for copies in missing]
     classes = [
         {entry for entry, copies in enumerate(copies_left) if ledger.is_closed and copies <= 0},
@@ -218,7 +218,7 @@ def _assert_excess(
 
 
 def _past_end(ledger: LedgerFacts, surplus: dict[str, set[int]]) -> dict[str, set[int]]:
-    """The run of entries behind the end that an ack quorum of their write sets holds, entry by entry."""
+    """Return the run of entries past the end that an ack quorum of their write sets has, entry by entry."""
     past_entries: dict[str, set[int]] = {}
     if not ledger.is_closed or ledger.metadata_changes == len(ledger.segments):
         return past_entries
@@ -327,7 +327,7 @@ def past_end(
 def test_copies_past_end_count_unless_writer_or_takeover_closed_the_ledger(
     changes: int | None, behind: int
 ) -> None:
-    """Re-replication took the bookie out of the ensemble; a writer's close takes 1 change, a takeover 2."""
+    """Re-replication took the bookie out of the ensemble. A writer's close takes 1 change, a takeover 2."""
     copy = Pair("bk9", NO_GROUPS, groups({7, 8, 9, 10}), "ok")
     ledger = replace(PAST, metadata_changes=changes)
     answer = judge(ledger, [copy], SOUND, grace_ms=0)
@@ -364,7 +364,7 @@ def test_entries_past_end_on_foreign_bookie_do_not_count() -> None:
 
 
 def test_foreign_bookie_has_no_copies_and_no_stale_surplus_or_lagging_entries() -> None:
-    """Neither a copy outside of the ensembles, nor one of another segment, nor one of an open end."""
+    """This holds for copies outside the ensembles, copies of another segment, and copies of an open end."""
     stranger = Pair("bk9", NO_GROUPS, groups({0, 1, 2}), "ok")
     states = {
         **SOUND,
@@ -383,7 +383,7 @@ def test_foreign_bookie_has_no_copies_and_no_stale_surplus_or_lagging_entries() 
 
 @pytest.mark.parametrize("state", ["unreadable", "cut", "limbo", "not-indexed", "absent"])
 def test_incomplete_index_gives_no_entries_past_end(state: str) -> None:
-    """Entry 9 belongs on bk0 and bk1: one of them shows it, the other's index is not known, or not whole."""
+    """Entry 9 belongs on bk0 and bk1. One of them shows it; the other's index is unknown or incomplete."""
     shown = groups(striped(PAST, "bk1", 8, True) | {9})
     silent = Pair("bk0", groups(striped(PAST, "bk0", 8, True)), NO_GROUPS, state)
     for states in (SOUND, {**SOUND, "bk0": BookieState("unread")}, {**SOUND, "bk0": BookieState("partial")}):

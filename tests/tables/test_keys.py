@@ -1,4 +1,4 @@
-"""Whatever joins, groups or orders ledgers does it by scope and id: two scopes can have ledgers of one id."""
+"""Every join, group and order of ledgers uses scope and id, because two scopes can have equal ids."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ which bookies have an unread index or log, of any ledger."""
 
 
 def lines_without_scope(source: str) -> Iterator[int]:
-    """The lines at which columns are named, the id of a ledger among them, and its scope is not."""
+    """Yield the lines whose column names include the id of a ledger but not its scope."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             verb = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

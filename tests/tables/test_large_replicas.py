@@ -1,4 +1,4 @@
-"""Replicas with a megabyte of groups each are compared within a bound of bytes, however many they are."""
+"""Replicas with 1 MB of groups each are compared in bounded memory, however many there are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_MIB = 500
 
 
 def write_availability(path: Path, rows_per_group: int) -> None:
-    """Index rows of different ledgers with a megabyte of groups each, which a file packs to a twentieth."""
+    """Write index rows of different ledgers with 1 MB of groups each, packed to a twentieth in the file."""
     starts = np.arange(GROUPS, dtype=np.int64) * 3
     groups = np.zeros(
         GROUPS, np.dtype([("first", ">i8"), ("last", ">i8"), ("size", ">i4"), ("period", ">i4")])
@@ -92,7 +92,7 @@ def test_large_replicas_are_compared_in_bounded_memory(rows_per_group: int, tmp_
 
 @pytest.fixture
 def metadata(tmp_path: Path) -> pq.FileMetaData:
-    """Three row groups of 10 rows with 1 MB each, and one of 1,000 small rows."""
+    """Return metadata of three row groups with 10 rows of 1 MB each, and one with 1,000 small rows."""
     rng = np.random.default_rng(7)
     schema = pa.schema([("id", pa.int64()), ("parts", pa.list_(pa.struct([("groups", pa.binary())])))])
     with pq.ParquetWriter(tmp_path / "t.parquet", schema, use_dictionary=False) as writer:

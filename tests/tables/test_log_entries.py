@@ -1,4 +1,4 @@
-"""Which entries of an entry log an index lacks and needs, held to logs that are written here."""
+"""Entries of entry logs that an index lacks and needs, checked with logs that the tests write."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def entries_of(groups: bytes) -> list[int]:
 
 
 def write_logs(root: Path, bookie: str = BOOKIE, damaged: int | None = None) -> list[Row]:
-    """Rows of entry_logs, and the logs themselves."""
+    """Write the logs, and return their rows of entry_logs."""
     rows: list[Row] = []
     for log_id, entries in LOGS.items():
         path = root / f"{log_id:x}.log"
@@ -81,7 +81,7 @@ def read_logs(
     ledgers: list[Row] | None = None,
     absent: list[Row] | None = None,
 ) -> LogEntries:
-    """By log and ledger: the entries that the log has, their bytes, and those that no index has."""
+    """Return, by log and ledger, the entries in the log, their bytes, and the entries that no index has."""
     table = log_entries(
         frame(spark, "entry_logs", logs),
         frame(spark, "locations", located or []),
@@ -100,7 +100,7 @@ def read_logs(
 
 
 def test_log_entries_missing_from_index_match_judgement(spark: SparkSession, tmp_path: Path) -> None:
-    """Ledger 30 lacks 3 and 9 on bk1; 31 lacks an entry that no log has; 32 lacks one on another bookie."""
+    """Ledger 30 lacks entries 3 and 9 on bk1. 31 lacks one that no log has; 32 one on another bookie."""
     rows = [
         judged(30, missing=missing_copies(BOOKIE, 3, 9)),
         judged(31, missing=missing_copies(BOOKIE, 8)),
@@ -115,7 +115,7 @@ def test_log_entries_missing_from_index_match_judgement(spark: SparkSession, tmp
 def test_entries_located_in_absent_log_are_searched_in_other_logs(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Also where nothing is judged to be missing, as of a collection of a running bookie."""
+    """This also holds if no entry is judged missing, as in the collection of a running bookie."""
     absent: list[Row] = [
         {"bookie_id": BOOKIE, "scope_id": 0, "ledger_id": 30, "groups": packed(3, 9), "state": "once"},
         {"bookie_id": BOOKIE_2, "scope_id": 0, "ledger_id": 32, "groups": packed(0), "state": "agreed"},
@@ -127,7 +127,7 @@ def test_entries_located_in_absent_log_are_searched_in_other_logs(
 
 
 def test_entries_without_any_copy_are_found_on_any_bookie(spark: SparkSession, tmp_path: Path) -> None:
-    """The log is that of a bookie which no ensemble names any more."""
+    """The log belongs to a bookie that no ensemble names any more."""
     lost = {"groups": packed(3, 7), "count": 2}
     rows = [judged(30, m=2, missing=missing_copies(BOOKIE_2, 3, 7), class_entries=lost)]
     assert read_logs(spark, write_logs(tmp_path), rows) == {
@@ -155,7 +155,7 @@ def test_unreadable_log_gives_null_entries(spark: SparkSession, tmp_path: Path) 
 
 
 def test_entries_after_damage_in_log_are_unknown(spark: SparkSession, tmp_path: Path) -> None:
-    """The record of entry 1 is broken: entry 0 is known, what follows is not."""
+    """The record of entry 1 is damaged: entry 0 is known, and the following entries are unknown."""
     rows = [judged(30, missing=missing_copies(BOOKIE, 0)), judged(31, missing=missing_copies(BOOKIE, 2))]
     rows_by_log = read_logs(spark, write_logs(tmp_path, damaged=1), rows)
     assert rows_by_log == {(1, 30): ([0], ENTRY, []), (1, 31): (None, None, None)}

@@ -1,4 +1,4 @@
-"""What becomes of entry logs where disks are full: by collector, threshold and switch."""
+"""The forecast for entry logs on full disks, by collector, threshold and switch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = {"gone": (0, "delete"), "tenth": (100, "minor"), "half": (500, "major"),
 
 
 def parts(bookie: str, directory: str) -> list[Row]:
-    """The rows of space of four logs in a directory."""
+    """Return the rows of the table space for four logs in a directory."""
     return [
         {"bookie_id": bookie, "directory": directory, "path": f"{directory}/{name}", "log_id": number}
         | {"kind": "log", "current": False, "scope_id": 0, "ledger_id": ledger, "bytes": size}
@@ -29,7 +29,7 @@ def parts(bookie: str, directory: str) -> list[Row]:
 
 
 def loggers() -> Iterator[Row]:
-    """Rows of entry_logs: on DbLedgerStorage each directory has logs, and a collector, of its own."""
+    """Yield rows of entry_logs; with DbLedgerStorage, each directory has its own logs and collector."""
     for bookie, homes in HOMES.items():
         for position, home in enumerate(homes):
             yield {"bookie_id": bookie, "directory": home, "logger": position if bookie == "db" else 0}
@@ -53,7 +53,7 @@ HOMES = {"idx": ["/i0", "/i1"], "db": ["/d0", "/d1", "/d2"], "unseen": ["/u0"], 
 def forecast(
     spark: SparkSession, settings: CollectorSettings, disks: bool = True
 ) -> dict[str, tuple[object, ...]]:
-    """By directory: the state of its disk, and what each of its logs frees; actions are those of `KINDS`."""
+    """Return, by directory, the disk state and the bytes each log frees; check the actions of `KINDS`."""
     rows = [row for bookie, homes in HOMES.items() for home in homes for row in parts(bookie, home)]
     log_rows = log_foresight(
         frame(spark, "space", rows),

@@ -1,4 +1,4 @@
-"""Who is in ensembles: what is counted in files is what a look at each one counts."""
+"""Members of ensembles: counts taken from files equal the counts taken one by one."""
 
 from __future__ import annotations
 

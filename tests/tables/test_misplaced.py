@@ -1,4 +1,4 @@
-"""What an index points at and is not there: by its lowest entries, and by those that were looked at whole."""
+"""Index locations without their entry, found by the lowest entries and by entries that were read whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two scans of a live store differ in, ledger by ledger."""
+"""The differences between two scans of a live store, ledger by ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of ledgers in a bucket: by its inventory in every form, and by the contexts of topics' lists."""
+"""Copies of ledgers in a bucket, found by every inventory format and by the contexts in topics' lists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATH = "/managed-ledgers/shop/orders/persistent/returns"
 
 
 def context(id: int, state: str, hours: int | None, **values: Any) -> dict[str, Any]:
-    """A ledger of the topic's list, offloaded so many hours after the beginning."""
+    """Return a ledger of the topic's list, offloaded this many hours after time 0."""
     time = None if hours is None else hours * HOUR
     usual = {
         "application": "pulsar", "status": "ok", "path": PATH, "tenant": "shop", "namespace": "orders",

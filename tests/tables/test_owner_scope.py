@@ -1,4 +1,4 @@
-"""When a set of stores of owners is proved complete, and why it is not."""
+"""When a set of owner stores is proved complete, and the reasons why it is not."""
 
 from __future__ import annotations
 

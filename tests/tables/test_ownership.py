@@ -1,4 +1,4 @@
-"""Owners and ledgers joined, against a plain reading of the rules: 600 made-up ledgers at once."""
+"""Owners joined with ledgers, compared with a plain implementation of the rules on 600 random ledgers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def frame(spark: SparkSession, schema: pa.Schema, rows: list[Row]) -> DataFrame:
 
 
 def random_metadata(draw: random.Random) -> dict[str, bytes]:
-    """Custom metadata: of nobody, of others, of no kind that is known, and of each kind."""
+    """Draw custom metadata: of no application, another application, an unknown kind, or any known kind."""
     topic = draw.choice(["plain", "a b", "spoiled", "hidden", "hidden-not", "compacted"])
     name = f"shop/orders/persistent/{topic.replace(' ', '+')}".encode()
     full = f"persistent://shop/orders/{topic}".encode()
@@ -58,7 +58,7 @@ def random_metadata(draw: random.Random) -> dict[str, bytes]:
 
 
 def claimed_path(metadata: dict[str, bytes]) -> str | None:
-    """The owner's path that custom metadata mean."""
+    """Return the path of the owner that custom metadata name."""
     if (ledger_name := metadata.get("pulsar/managed-ledger")) is not None:
         return f"/managed-ledgers/{ledger_name.decode()}" + ("/s" if "pulsar/cursor" in metadata else "")
     if (schema := metadata.get("pulsar/schemaId")) is not None:
@@ -71,7 +71,7 @@ def claimed_path(metadata: dict[str, bytes]) -> str | None:
 
 
 def random_cluster(seed: int) -> tuple[list[Row], list[Row]]:
-    """Ledgers and references to them."""
+    """Return random ledgers and references to them."""
     draw = random.Random(seed)
     ledgers, owners = [], []
     for id in range(600):
@@ -113,7 +113,7 @@ def random_cluster(seed: int) -> tuple[list[Row], list[Row]]:
 
 
 def standing_of(ledger: Row | None, owner: Row | None, id: int, stores: str) -> tuple[str | None, bool]:
-    """The standing, by the rules as they are written, and whether a dangling reference is in doubt."""
+    """Return the standing by the written rules, and whether a dangling reference is in doubt."""
     live = stores != "saved"
     exists = ledger is not None or (live and id in CREATED)
     if owner is not None:
@@ -148,7 +148,7 @@ def standing_of(ledger: Row | None, owner: Row | None, id: int, stores: str) -> 
 
 
 def fault_of(ledger: Row | None, owner: Row | None, standing: str | None) -> str | None:
-    """The check that finds it."""
+    """Return the id of the check that reports the ledger, or None."""
     if standing in ("dangling", "unowned"):
         return {"dangling": "owner-dangling", "unowned": "ledger-unowned"}[standing]
     if standing != "owned" or ledger is None or owner is None or owner["borrowed"]:
@@ -169,7 +169,7 @@ def fault_of(ledger: Row | None, owner: Row | None, standing: str | None) -> str
 
 @pytest.mark.parametrize("stores", ["saved", "one", "two"])
 def test_ownership_of_every_ledger_follows_the_rules(spark: SparkSession, stores: str) -> None:
-    """Of a saved store, of one running store, and of two: one with the ledgers, one with the owners."""
+    """The rules hold for a saved store, a running store, and two: one with ledgers, one with owners."""
     live = stores != "saved"
     ledgers, owners = random_cluster(len(stores))
     by_id, owner_by_id = (
@@ -277,7 +277,7 @@ def claimed_ledger(id: int, name: str) -> Row:
 def join_owners(
     spark: SparkSession, ledgers: list[Row], owners: list[Row], lists: list[Row]
 ) -> dict[int, Row]:
-    """Rows of the table ownership, of two stores: one at the top of its ZooKeeper, one below a chroot."""
+    """Return ownership rows of two stores, one at the top of its ZooKeeper and one below a chroot."""
     usual = {"application": "pulsar", "status": "ok", "kind": "data", "borrowed": False, "stale": False}
     ownership_rows = ownership(
         frame(spark, LEDGERS, ledgers),

@@ -1,4 +1,4 @@
-"""Segments beside a judge that looks at every window by itself."""
+"""Placement of segments, compared with a brute-force judge that examines each window."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_placement_judge_matches_brute_force(
 def judge_by_hand(
     policy: Policy, ensemble: list[str], quorum: int, absent: set[str]
 ) -> tuple[bool, tuple[str, ...]] | None:
-    """Whether it is violated or at risk, and the first window of it; None: neither."""
+    """Return True if violated, False if at risk, and the first such window; None if neither."""
     where, size = WHERE[policy], len(ensemble)
     windows = [[ensemble[(start + place) % size] for place in range(quorum)] for start in range(size)]
     paths = {name: UNSEEN if name in absent else where.get(name, "") for name in ensemble}

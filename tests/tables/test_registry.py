@@ -1,4 +1,4 @@
-"""Rows of the registrations: where clients look for each bookie."""
+"""Rows of the registrations, with the address at which clients look for each bookie."""
 
 from __future__ import annotations
 

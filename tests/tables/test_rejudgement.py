@@ -1,4 +1,4 @@
-"""Who is asked for what, and the table judged with the answers, through Spark."""
+"""Which bookie is asked for which entry, and the table judged with the answers, through Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATES = {bookie: BookieState("read", index_time=10**12) for bookie in BOOKIES}
 
 
 def tables(spark: SparkSession) -> tuple[DataFrame, DataFrame, DataFrame]:
-    """Ledger 1 is whole; 2 lacks a copy, 3 two (below ack quorum), 4 all: by the indexes."""
+    """Return tables: by the indexes, ledger 1 is whole, 2 lacks a copy, 3 two (below ack quorum), 4 all."""
     rows = [ledger(n, dict.fromkeys(BOOKIES, ALL), ack_quorum=2) for n in (1, 2, 3, 4)]
     lacking = {2: {"a"}, 3: {"a", "b"}, 4: {"a", "b", "c"}}
     index_rows = [
@@ -147,7 +147,7 @@ def test_ledger_without_askable_bookies_is_judged_by_indexes(spark: SparkSession
 
 
 def test_bookie_that_refuses_reads_adds_no_doubt(spark: SparkSession) -> None:
-    """Nor in those that it was not asked about: the bound on reads plays no part there."""
+    """It also adds none in ledgers that it was not asked about; the limit on reads has no effect there."""
     states = {name: replace(state, journal_read=True) for name, state in STATES.items()}
     rows = rejudged_rows(spark, (4, "a", 4, "refused"), (4, "b", 4, "no-such-entry"), states=states)
     # b and c take reads: of c nobody knows in ledger 4, of b in ledger 3.

@@ -1,4 +1,4 @@
-"""The roster: rows that the driver holds, and what of them is known for sure."""
+"""The roster: rows in the driver, and the facts in them that are certain."""
 
 from __future__ import annotations
 

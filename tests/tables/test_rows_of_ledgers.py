@@ -1,4 +1,4 @@
-"""The rows of large tables that a few others are of."""
+"""Selection of the rows of large tables that belong to a few ledgers."""
 
 from __future__ import annotations
 

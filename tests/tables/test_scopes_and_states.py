@@ -1,4 +1,4 @@
-"""The joins of expected and held entries: scopes apart, and each state of an index for what it says."""
+"""The joins of expected and held entries, by scope and by each state of an index."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_limbo_copies_are_unknown_and_surplus_entries_are_still_found(spark: Spa
 
 
 def test_open_ledger_has_no_lagging_member_in_limbo(spark: SparkSession) -> None:
-    """The data integrity check puts just such ledgers into limbo: open, the bookie in the last ensemble."""
+    """The data integrity check puts such ledgers into limbo: open, with the bookie in the last ensemble."""
     open_ledger = ledger(
         1,
         {"bk1": {0, 1}, "bk2": {0, 1}},
@@ -228,7 +228,7 @@ def test_copies_of_unindexed_ledger_are_unknown(spark: SparkSession) -> None:
 
 
 def test_a_ledger_in_limbo_without_metadata_is_an_orphan(spark: SparkSession) -> None:
-    """Limbo says that entries may be lacking; the collector takes the ledger like any other."""
+    """Limbo means that entries may be missing; the collector treats the ledger like any other."""
     indexes = [index(7, "bk1", {0}, state="limbo")]
     [row] = orphans_of(spark, [], indexes)
     assert (row["ledger_id"], unpack(row["groups"])) == (7, {0})

@@ -1,4 +1,4 @@
-"""The class of bytes in a log: every case of what may be known of their ledger, against the rules."""
+"""The class of bytes in a log, for each combination of facts about their ledger, by the rules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NEEDED = 30
 
 
 class Case(NamedTuple):
-    """What is known of a ledger with bytes in a log; ``young``: the log is one of the newest."""
+    """The facts about a ledger with bytes in a log; ``young`` means that the log is one of the newest."""
 
     bookie: str
     young: bool
@@ -49,7 +49,7 @@ class Case(NamedTuple):
 
     @property
     def parts(self) -> dict[SpaceClass, int]:
-        """Bytes by class: those that the index lacks, and the rest."""
+        """Return the bytes by class: those that the index lacks, and the rest."""
         may_lack = (SpaceClass.LIVE, SpaceClass.OVER_REPLICATED, SpaceClass.SUPERSEDED)
         needed = {None: 0, "read": NEEDED, "unread": 0 if self.located else BYTES}[self.lacks]
         needed = needed if self.expected_class in may_lack else 0
@@ -58,7 +58,7 @@ class Case(NamedTuple):
 
     @property
     def expected_class(self) -> SpaceClass:
-        """The rules, as docs/space.md has them, but for bytes that the index lacks."""
+        """Return the class by the rules of docs/space.md, without regard to bytes that the index lacks."""
         if self.listed == "no" and self.owner_named:
             return SpaceClass.OWNER_NAMED
         if self.bookie != READ or self.state is IndexState.CUT:
@@ -83,7 +83,7 @@ class Case(NamedTuple):
 
     @property
     def log(self) -> int:
-        """The oldest that is young, or the newest that is not: the next newer ones have entries of nobody."""
+        """Return the oldest young log or newest other one; the next newer logs have no ledger's entries."""
         return NEWEST - YOUNG + 1 if self.young else NEWEST - YOUNG
 
 
@@ -103,7 +103,7 @@ CASES += [
 
 
 def frame(spark: SparkSession, name: str, rows: list[Row]) -> DataFrame:
-    """A published table with these rows; what they do not say is null."""
+    """Return a published table with these rows; missing values are null."""
     schema = TABLES[name].columns
     assert all(set(row) <= set(schema.names) for row in rows)
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema), from_arrow_schema(schema))
@@ -205,7 +205,7 @@ def test_bytes_have_the_class_given_by_the_rules(spark: SparkSession) -> None:
 
 
 def classes(spark: SparkSession, logs: list[Row], locations: list[Row], **options: Any) -> dict[int, Row]:
-    """By log: whether it is current, or unflushed, and the classes of its bytes."""
+    """Return, by log, whether it is current or unflushed, and the classes of its bytes."""
     bookies = [{"bookie_id": READ, "read": "read", "foreign_instance": False}]
     empty = {name: frame(spark, name, []) for name in ("ledgers", "availability", "orphans", "judged")}
     rows = space(
@@ -272,7 +272,7 @@ def test_bytes_after_damaged_record_are_of_unknown_owner(spark: SparkSession) ->
 
 
 def test_log_without_later_flush_may_still_be_open(spark: SparkSession) -> None:
-    """Of one log for all ledgers the newest few are, with a log for each ledger any of them."""
+    """With one log for all ledgers, the newest few may be open; with one log per ledger, any of them."""
     written = {0: -1, 1: 1, 2: 1, 3: -1, 4: 1}  # log 4 was made since
     logs = [
         open_log(log, 2000, state=EntryLogState.OK, mtime=mtime, ledger_id=None)

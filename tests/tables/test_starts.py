@@ -1,4 +1,4 @@
-"""What each bookie's next start would say, from the directories that were found."""
+"""The result of each bookie's next start, predicted from the directories found."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _stored(**cookies: bytes) -> list[StoreCookie]:
 
 
 def _make_dirs(root: Path, **versions: bytes | None) -> None:
-    """Directories of the place bk1; None is one with an empty current."""
+    """Make directories of the place bk1; None makes one with an empty current."""
     for name, version in versions.items():
         current = root / "bk1" / name / "current"
         current.mkdir(parents=True)
@@ -112,7 +112,7 @@ def test_damaged_cookie_refuses_start_and_place_without_cookie_has_no_row(tmp_pa
 
 
 def _lay_upgrade(root: Path, *extra: str, layout: int = 4, name: str = "bk1") -> bytes:
-    """A bookie of 4.14 with a directory beside those that its cookie names, with these files."""
+    """Write a 4.14 bookie with these paths, and a directory that its cookie does not name."""
     cookie = _cookie("bk1", "l0").replace(b"5", b"%d" % layout, 1)
     index_cookie = cookie.replace(b"bk1", name.encode())
     _make_dirs(root, journal=cookie, l0=cookie, i0=index_cookie)
@@ -217,7 +217,7 @@ def test_configured_index_directory_absent_from_old_cookies_refuses_upgrade(
 
 
 def test_bookie_with_data_and_no_cookies_refuses_start(tmp_path: Path) -> None:
-    """Half of a change of its address: the old cookies are gone, and nothing was written under the new id."""
+    """Its address change was half done: the old cookies are gone, and none exist under the new id."""
     _make_dirs(tmp_path, journal=None, l0=None)
     (tmp_path / "bk1/journal/current/1a.txn").touch()
     assert _starts(tmp_path, _stored(bk1=_cookie("bk1", "l0")))[0]["source"] == "store"

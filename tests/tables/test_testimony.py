@@ -1,4 +1,4 @@
-"""What bookies' own answers change in a judgement: case by case, and against entries one by one."""
+"""Changes of a judgement by bookies' own answers, case by case, and checked entry by entry."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def judged(
     answered: int | None = None,
     ledger: LedgerFacts = LEDGER,
 ) -> Judgement:
-    """Bookie a lacks what it does not hold, b holds all."""
+    """Return the judgement if bookie a shows only ``shown`` in its index, and b has all entries."""
     pair = Pair(A, groups(ALL), groups(shown or set()), index, answered)
     return judge_again(ledger, [pair], answers, [A, B], {A: state, B: FRESH}, 60_000)
 
@@ -158,7 +158,7 @@ def test_entry_served_despite_damaged_index_is_held() -> None:
 
 
 def test_limbo_copies_are_unknown_until_the_bookie_serves_an_entry() -> None:
-    """4.17.2 answers each read of them with EUNKNOWNLEDGERSTATE, whatever its locations show."""
+    """Bookies of 4.17.2 answer each read of them with EUNKNOWNLEDGERSTATE, whatever their locations show."""
     refused = judged(replies(A, "unknown", 0, reason="EUNKNOWNLEDGERSTATE"), shown=ALL, index="limbo")
     for answer in (refused, judged([], shown=ALL, index="limbo")):
         assert unknown(answer) == {"a limbo": ALL}
@@ -293,7 +293,7 @@ def test_undecided_replica_is_asked_for_one_expected_entry(ledger: LedgerFacts, 
 @settings(deadline=None)
 @given(ledgers(), st.data())
 def test_answers_for_all_entries_give_the_true_result(ledger: LedgerFacts, data: st.DataObject) -> None:
-    """Whatever indexes say of read bookies: what bookies serve is held and the rest is missing."""
+    """Whatever indexes of read bookies show, served entries are held and the rest are missing."""
     members = sorted({member for _, ensemble in ledger.segments for member in ensemble})
     pairs, answers, truth = [], [], {}
     for bookie in members:

@@ -1,4 +1,4 @@
-"""The comparison of both sides, beside one that looks at every entry by itself."""
+"""The comparison of expected and held entries, checked against one that compares entry by entry."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Pair = tuple[int, int, str]
 
 
 class AccountRow(NamedTuple):
-    """An account of a replica: entries, None: it shows none; its state, of metadata that of the ledger."""
+    """An account of a replica; ``entries`` may be None; ``state`` is the ledger's if it is of metadata."""
 
     pair: Pair
     entries: frozenset[int] | None
@@ -53,7 +53,7 @@ class AccountRow(NamedTuple):
 
 
 class UnequalRow(NamedTuple):
-    """A row of the table unequal, entry by entry; nothing held and no word of it are the same."""
+    """A row of the table unequal, with entries in sets; absent and empty held entries are equal."""
 
     pair: Pair
     expected: frozenset[int]
@@ -139,7 +139,7 @@ def sort_key(row: UnequalRow) -> str:
 
 
 def compare_one_by_one(accounts: dict[Evidence, list[AccountRow]], words: BookieTrust) -> list[UnequalRow]:
-    """The rows, each entry of each pair looked at: what the docstrings of the tables say, and no bytes."""
+    """Return the rows by the rules in the tables' docstrings, entry by entry and without encoded bytes."""
     result = []
     pairs = {part.pair for account_list in accounts.values() for part in account_list}
     for pair in pairs:
@@ -241,7 +241,7 @@ MEMBERS = {"a:1": ALL, "b:1": ALL}
 
 @pytest.fixture
 def accounts(tmp_path: Path) -> list[SourceFiles]:
-    """Tables of two files with several row groups, and with rows that are of no replica."""
+    """Return tables of two files with several row groups, including rows that belong to no replica."""
     ledgers = [
         *(ledger(number, MEMBERS) for number in range(1, 8)),
         ledger(8, MEMBERS, undecidable=True),

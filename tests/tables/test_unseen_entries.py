@@ -1,4 +1,4 @@
-"""Indexed entries that a collector does not see: which, and how many at least."""
+"""Indexed entries that a collector does not see: which entries, and their minimum number."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENTRIES: list[Entry] = [(5, 0, 0), (7, 0, 0), (9, 0, 0), (5, 1, 0), (9, 1, 0)]
 
 
 def write_damaged_log(path: Path, record: int, size: int) -> Path:
-    """A log without a map, one record of which has another size."""
+    """Write a log without a map, in which one record has another size."""
     data = bytearray(log(ENTRIES, closed=False))
     offset = 1024 + 20 * record
     data[offset : offset + 4] = struct.pack(">i", size)
@@ -27,7 +27,7 @@ def write_damaged_log(path: Path, record: int, size: int) -> Path:
 
 
 def located(ledger: int) -> dict[str, Any]:
-    """What an index has of a ledger in the log."""
+    """Return the locations that an index has for a ledger in the log."""
     places = [1024 + 20 * number + 4 for number, entry in enumerate(ENTRIES) if entry[0] == ledger]
     return {"scope_id": 0, "ledger_id": ledger, "entries": len(places)} | {
         "first": min(places),

@@ -1,4 +1,4 @@
-"""The class of every ledger: of those that tasks say nothing is missing of, and of those that were judged."""
+"""The class of every ledger: judged ledgers, and ledgers in which tasks found nothing missing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JUDGEMENTS: list[tuple[dict[str, Any], tuple[str, str, list[str], str]]] = [
 
 
 def ledgers() -> list[dict[str, Any]]:
-    """Every status with every state, decided or not, and ids that two scopes or two znodes have."""
+    """Return ledgers of every status and state, decided or not, with ids in two scopes or two znodes."""
     rows = [
         {"status": status, "state": state, "undecidable": undecidable}
         for status in ("ok", "broken", "unreadable", "misplaced", "gap")
@@ -112,7 +112,7 @@ FIRST_ENTRIES: list[tuple[int, ...]] = [
 def test_ledgers_without_entries_are_those_that_expect_no_entry_on_any_bookie(
     spark: SparkSession,
 ) -> None:
-    """Of any ledger that is not closed: the ends of its segments, and its write quorum."""
+    """For any ledger that is not closed, this follows from the ends of its segments and its write quorum."""
     states = ("", "-102\tCLOSED\n", "9\tCLOSED\n", "-1\tCLOSED\n")
     values = [
         f"BookieMetadataFormatVersion\t1\n{quorum}\n3\n0\n"

@@ -1,4 +1,4 @@
-"""Prints docs/truth.md: ``python -m tests.truth > docs/truth.md``."""
+"""Program that prints docs/truth.md: ``python -m tests.truth > docs/truth.md``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Has old versions of BookKeeper write all they write: ``python -m tests.truth.bookkeeper VERSION ...``.
+"""Program that makes old BookKeeper versions write files: ``python -m tests.truth.bookkeeper VERSION ...``.
 
-Of each version three bookies run in one process with a client of theirs, get ledgers and are killed, start
-again on what they left, are read by their own client, and stop. ``tests/data/bookkeeper-<version>`` has
-their directories, every znode below ``/ledgers``, and what the client read.
+For each version, three bookies run in one process with a client of their version. They store ledgers and
+are killed. They start again on their files, are read by the client, and stop.
+``tests/data/bookkeeper-<version>`` has their directories, every znode below ``/ledgers``, and the data read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ZooKeeper 3.9: `python -m tests.truth.bookkeeper {version}` makes it again.
 
 
 def run(jars: str, *arguments: str) -> None:
-    """Run OldBookKeeper."""
+    """Run the Java program OldBookKeeper."""
     command = [str(find_java().executable), "-Xmx256m", "-cp", jars, "OldBookKeeper", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     if done.returncode:
@@ -49,7 +49,7 @@ def run(jars: str, *arguments: str) -> None:
 
 
 def znodes(hosts: str) -> bytes:
-    """Every znode below the root, one a line."""
+    """Return every znode from ``/ledgers`` down, one per line."""
     lines: list[str] = []
     with writer(hosts) as client:
         waiting = ["/ledgers"]
@@ -63,7 +63,7 @@ def znodes(hosts: str) -> bytes:
 
 
 def packed(directory: Path) -> bytes:
-    """The files below a directory as a tar, at times that change nothing."""
+    """Return the files below a directory as a tar; their times have no effect."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for file in sorted(path for path in directory.rglob("*") if path.is_file()):

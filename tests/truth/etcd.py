@@ -1,8 +1,8 @@
-"""Has etcd write its files, and say what it holds: ``python -m tests.truth.etcd VERSION ...``.
+"""Program that makes etcd write and print its data: ``python -m tests.truth.etcd VERSION ...``.
 
-3.4.23 is Debian's, which must be installed; any other version is built by Go from the module proxy. A member
-gets the keys of the corpus ``etcd`` and lives: puts, deletes, transactions, a lease, a compaction. Then
-``etcdctl snapshot save``, and a copy of its own file once it was killed.
+Version 3.4.23 is Debian's, which must be installed. Go builds any other version from the module proxy. A
+member gets the keys of the corpus ``etcd``, then puts, deletes, transactions, a lease and a compaction. The
+program runs ``etcdctl snapshot save``, and copies the member's own file after it was killed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ORIGIN = {
 
 
 def programs(version: str) -> Path | None:
-    """A directory with etcd, etcdctl and etcdutl of a version; None for Debian's, which is on the path."""
+    """Return a directory with a version's etcd, etcdctl and etcdutl; None for Debian's, on the path."""
     if version == DEBIAN:
         return None
     place = user_cache() / f"etcd-{version}"
@@ -64,7 +64,7 @@ def programs(version: str) -> Path | None:
 
 
 def change_keys(server: Etcd) -> None:
-    """Every kind of change."""
+    """Make every kind of change."""
     lines = gzip.decompress((DATA / "etcd" / "metadata.jsonl.gz").read_bytes()).splitlines()
     records = [json.loads(line) for line in lines]
     keys = [(record["path"], base64.b64decode(record["data"])) for record in records]
@@ -88,7 +88,7 @@ def change_keys(server: Etcd) -> None:
 
 @contextmanager
 def on_path(version: str) -> Iterator[None]:
-    """The programs of a version are those that are found within a ``with`` block."""
+    """Put the programs of a version on the path within a ``with`` block."""
     before = os.environ["PATH"]
     if (place := programs(version)) is not None:
         os.environ["PATH"] = f"{place}{os.pathsep}{before}"

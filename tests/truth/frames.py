@@ -1,7 +1,8 @@
-"""Records what bookies of 4.17.2 answer, byte for byte: ``python -m tests.truth.frames``.
+"""Program that records the answers of 4.17.2 bookies, byte by byte: ``python -m tests.truth.frames``.
 
-``tests/data/frames-4.17.2``: listings and plain reads of versions 3 and 2, of what is held, lacked, and of
-a ledger that nobody has, from each kind of storage, beside the entries that the bookie had acknowledged.
+``tests/data/frames-4.17.2`` has listings, and plain reads of versions 3 and 2, from each kind of storage.
+They ask for stored entries, absent entries, and a ledger that no bookie has. The data also has the entries
+that the bookie had acknowledged.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ question, and which entries of the ledger the bookie had acknowledged.
 
 
 def questions() -> Iterator[tuple[str, int, int, int, bytes]]:
-    """What is asked: kind, version, ledger, entry, frame."""
+    """Yield each request: kind, version, ledger, entry, frame."""
     for ledger in (*ENTRIES, ABSENT_LEDGER):
         yield "list", 3, ledger, -1, list_request(7, ledger)
         for entry in (0, 1, 5, 40, 1 << 40):
@@ -40,7 +41,7 @@ def questions() -> Iterator[tuple[str, int, int, int, bytes]]:
 
 
 def ask_bookie(port: int, frame: bytes) -> str | None:
-    """The answer to one frame, in hex; None for none: DbLedgerStorage lists no ledger that it holds."""
+    """Return the answer in hex, or None: DbLedgerStorage answers no listing of a ledger that it has."""
     with socket.create_connection((HOST, port), timeout=3) as connection:
         connection.sendall(frame)
         answer = b""
@@ -53,7 +54,7 @@ def ask_bookie(port: int, frame: bytes) -> str | None:
 
 
 def record(storage: str) -> Iterator[dict[str, object]]:
-    """Ask a bookie on this storage everything."""
+    """Send every request to a bookie on this storage, and yield the answers."""
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         with EmbeddedZooKeeper(root / "zookeeper") as server:

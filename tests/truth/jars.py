@@ -22,7 +22,7 @@ _POM = """\
 
 
 def classpath(name: str, artifacts: Iterable[str], source: str) -> str:
-    """What ``java -cp`` needs to run ``source`` with these ``group:artifact:version``."""
+    """Return the class path for ``java -cp`` to run ``source`` with these ``group:artifact:version``."""
     with tempfile.TemporaryDirectory() as scratch:
         pom = Path(scratch, "pom.xml")
         pom.write_text(

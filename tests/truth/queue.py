@@ -1,6 +1,6 @@
-"""Has an auditor and DistributedLog of BookKeeper 4.17.2 write what they write: ``python -m
-tests.truth.queue``.
+"""Program that makes an auditor and DistributedLog of BookKeeper 4.17.2 write their data.
 
+It runs as ``python -m tests.truth.queue``.
 ``tests/data/auditor-4.17.2``: an auditor is elected, ledgers are marked, one is locked.
 ``tests/data/distributedlog-4.17.2``: segments of logs in every version, and allocations.
 """
@@ -41,7 +41,7 @@ makes it again.
 
 
 def make_auditor(target: Path) -> None:
-    """Let an auditor be elected and check."""
+    """Have an auditor elected, let it check, and save its data."""
     jars = classpath(
         "truth-auditor", [f"org.apache.bookkeeper:bookkeeper-server:{VERSION}"], "AuditorTruth.java"
     )
@@ -64,7 +64,7 @@ def make_auditor(target: Path) -> None:
 
 
 def make_segments(target: Path) -> None:
-    """Let DistributedLog write and read its segments."""
+    """Have DistributedLog write and read its segments, and save the results."""
     artifact = f"org.apache.distributedlog:distributedlog-core:{VERSION}"
     jars = classpath("truth-distributedlog", [artifact], "SegmentTruth.java")
     with tempfile.TemporaryDirectory() as scratch:
@@ -81,7 +81,7 @@ def make_segments(target: Path) -> None:
 
 
 def save(target: Path, readme: str, files: dict[str, bytes]) -> None:
-    """Write files packed, and what they are."""
+    """Write files packed, with a README that describes them."""
     target.mkdir(exist_ok=True)
     (target / "README.md").write_text(readme)
     for name, data in files.items():

@@ -1,4 +1,4 @@
-"""The table of formats: which program wrote the bytes that each reader is tested with."""
+"""The table of formats: which program wrote the bytes that test each reader."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ Each of these commands shows a property of the whole program. The date after it 
 
 @dataclass(frozen=True)
 class Format:
-    """One format, or one version of it, by one writer.
+    """One format, or one version of it, written by one program.
 
     ``readers`` are files below ``auditor/``, or ``decode:KIND``, ``metadata:SCHEME``, ``bookies:SOURCE``,
-    ``owners:APPLICATION`` and ``form:FORM``. ``bytes`` say where they lie: ``PATH``, a glob, or ``PATH!PART``
+    ``owners:APPLICATION`` and ``form:FORM``. ``bytes`` has the locations: ``PATH``, a glob, or ``PATH!PART``
     (`count_of`).
     """
 
@@ -65,13 +65,13 @@ class Format:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether somebody else's bytes are there."""
+        """Return whether bytes of a program other than ours exist."""
         return bool(self.writer and (self.bytes or self.live))
 
 
 @cache
 def formats() -> tuple[Format, ...]:
-    """All rows, in their order."""
+    """Return all rows, in their order in the file."""
     return tuple(Format(**_tuples(row)) for row in tomllib.loads(TABLE.read_text("utf-8"))["format"])
 
 
@@ -81,14 +81,14 @@ def _tuples(row: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Proof:
-    """A property of the whole program: the command that shows it, its result on a day, and its tests.
+    """A property of the whole program: the command that shows it, its dated result, and its tests.
 
-    ``rows``, the names of the columns first, are a table that the command printed. The page shows the rows
-    whose first cells are ``shown``, or all.
+    ``rows`` is a table that the command printed, with the column names first. The page shows the rows whose
+    first cell is in ``shown``, or all rows.
 
-    ``columns`` are the columns that the page shows; without it all.
-    ``sum_by`` names a column: the page then has one row for each of its values, with the sums of the numbers.
-    "all" gives a single row. If ``counted``, the page has the number of each cell behind the first column.
+    ``columns`` are the columns that the page shows; the default is all.
+    ``sum_by`` names a column: the page has a row for each of its values, with the sums of the numbers.
+    "all" gives one row. If ``counted``, the page counts each cell after the first column.
     """
 
     claim: str
@@ -105,15 +105,15 @@ class Proof:
 
 @cache
 def proofs() -> tuple[Proof, ...]:
-    """All of them, in their order."""
+    """Return all proofs, in their order in the file."""
     return tuple(Proof(**_tuples(row)) for row in tomllib.loads(PROOFS.read_text("utf-8"))["proof"])
 
 
 def count_of(where: str) -> int:
-    """How many there are: files, or parts of a file.
+    """Count the files, or the parts of a file, at this location.
 
-    Of a tar the members, of JSON lines those whose path matches the glob behind ``!``; of JSON what lies at
-    the key; of a Python file what the constant holds.
+    In a tar, they are members; in JSON lines, the lines whose path matches the glob after ``!``. In JSON,
+    they are the elements at the key; in a Python file, those of the constant.
     """
     path, _, part = where.partition("!")
     files = sorted(ROOT.glob(path))
@@ -224,7 +224,7 @@ def _version_key(version: str) -> tuple[list[int], str]:
 
 
 def _result_table(proof: Proof) -> list[str]:
-    """Return the shown rows, without columns that have one value in all rows: a sentence says these."""
+    """Return the shown rows, without columns that have one value in all rows; a sentence names those."""
     head, *rows = proof.rows
     if proof.counted:
         cells = Counter(cell for row in rows for cell in row[1:])
@@ -250,7 +250,7 @@ def _result_table(proof: Proof) -> list[str]:
 
 
 def _sums(columns: dict[str, tuple[str, ...]], length: int, by: str) -> list[str]:
-    """Return a row for each value of the column ``by``, with the sums of all columns of numbers."""
+    """Return a row for each value of the column ``by``, with the sums of all numeric columns."""
     groups = columns.get(by) or ("all",) * length
     numbers = {
         name: cells
@@ -276,7 +276,7 @@ def _sum(cells: Iterable[str]) -> str:
 
 
 def _table(*names: str) -> list[str]:
-    """Return the head of a table."""
+    """Return the header lines of a table."""
     return [_line(*names), f"|{'---|' * len(names)}"]
 
 

@@ -1,4 +1,4 @@
-"""Every reader has bytes of a foreign writer, or a row that says why not; and the rows say what is there."""
+"""Every reader has foreign bytes, or a row with the reason why not, and the rows describe existing data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OPENS = {
 
 
 def takes_bytes(module: ast.Module) -> bool:
-    """Whether a public function of a codec begins with bytes, or reads by its name."""
+    """Return whether a public function of a codec takes bytes first, or has the name of a reader."""
     return any(
         (function.args.args and ast.unparse(function.args.args[0].annotation or function) in BYTES)
         or re.match("decode|parse|read|unpack|answer", function.name)
@@ -57,13 +57,13 @@ def takes_bytes(module: ast.Module) -> bool:
 
 
 def opens(module: ast.Module) -> bool:
-    """Whether a source opens files or connections."""
+    """Return whether a source opens files or connections."""
     calls = [node.func for node in ast.walk(module) if isinstance(node, ast.Call)]
     return bool(OPENS & {getattr(call, "attr", getattr(call, "id", "")) for call in calls})
 
 
 def modules(floor: str, rule: object) -> set[str]:
-    """The modules of a floor of the house that a rule is true of."""
+    """Return the modules of a package for which a rule is true."""
     assert callable(rule)
     files = [path for path in (HOUSE / floor).rglob("*.py") if not path.name.endswith("_pb2.py")]
     return {str(path.relative_to(HOUSE)) for path in files if rule(syntax_tree(path))}
@@ -142,7 +142,7 @@ def test_tests_of_a_row_name_its_data_directories(row: Format) -> None:
 
 
 def gather(module: Path, test_modules: set[Path]) -> None:
-    """A test module, its conftest, and what it takes from other modules of the tests."""
+    """Add a test module, its conftest, and the test modules that it imports to ``test_modules``."""
     if module in test_modules or not module.is_file():
         return
     test_modules.add(module)
@@ -152,7 +152,7 @@ def gather(module: Path, test_modules: set[Path]) -> None:
 
 
 def functions(module: Path) -> set[str]:
-    """The functions of a test module, and those that it takes from another."""
+    """Return the functions of a test module, and the names that it imports."""
     body = ast.parse(module.read_text("utf-8")).body
     return {node.name for node in body if isinstance(node, ast.FunctionDef)} | {
         alias.name for node in body if isinstance(node, ast.ImportFrom) for alias in node.names

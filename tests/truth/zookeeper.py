@@ -1,8 +1,8 @@
-"""Has ZooKeeper write its files, and say what it reads in them: ``python -m tests.truth.zookeeper VERSION``.
+"""Program that makes ZooKeeper write and read its files: ``python -m tests.truth.zookeeper VERSION``.
 
-Of each version a server runs as a quorum of one, is killed, starts again, is written to again, is killed. Its
-files then are ``tests/data/zookeeper-<version>/version-2``; what its own classes read in them is the oracle.
-Servers that start on copies, with a compression set, write the same tree packed.
+A server of each version runs as a quorum of one and is killed. It restarts, is written to, and is killed.
+``tests/data/zookeeper-<version>/version-2`` has the files it left. The oracle is the content that its own
+classes read in them. Servers that start on copies, with a compression set, write the same tree packed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Written by a server of ZooKeeper {version}, a quorum of one, that was killed twi
 def server(
     directory: Path, jars: str, properties: dict[str, str] | None = None
 ) -> Iterator[ZooKeeperProcess]:
-    """A quorum of one, so that its leader does what only a leader does."""
+    """Run a quorum of one, whose leader does the work that only a leader does."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "myid").write_text("1")
     client, peers, election = free_ports(3)
@@ -62,14 +62,14 @@ def server(
 
 
 def run(jars: str, *arguments: str) -> None:
-    """Run ZooKeeperTruth."""
+    """Run the Java program ZooKeeperTruth."""
     properties = [f"-D{name}={value}" for name, value in _PROPERTIES.items()]
     command = [str(find_java().executable), *properties, "-cp", jars, "ZooKeeperTruth", *arguments]
     subprocess.run(command, check=True, timeout=120)
 
 
 def jars_of(version: str) -> str:
-    """A class path of one version, with what its server needs besides, and ZooKeeperTruth."""
+    """Return the class path of one version, with its server's dependencies and ZooKeeperTruth."""
     artifacts = [
         f"org.apache.zookeeper:zookeeper:{version}",
         "org.xerial.snappy:snappy-java:1.1.10.5",

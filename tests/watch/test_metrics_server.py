@@ -1,4 +1,4 @@
-"""What is served for Prometheus: its own readers take it, and it says how the rounds go."""
+"""The metrics page for Prometheus: Prometheus's own parsers accept it, and it describes the rounds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAILED = Round(2, "runs/b", 0.5, None, StoreError("away"), 30.0)
 
 
 def samples(text: str) -> dict[str, float]:
-    """By name, of those that the rounds add; each names the cluster."""
+    """Return, by name, the metrics that the rounds add, and check that each names the cluster."""
     new_samples = [sample for family in _families(text) for sample in family.samples]
     assert len({sample.labels["cluster"] for sample in new_samples}) == 1
     older = [sample for family in older_families(text) for sample in family.samples]

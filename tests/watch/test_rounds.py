@@ -1,4 +1,4 @@
-"""Rounds of audits that are made up: what a failure is, when the next round comes, and how they end."""
+"""Rounds of fake audits: which failures count, when the next round starts, and how the rounds end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOUR = 3600.0
 
 
 class FakeEvent(Event):
-    """An event for which nobody waits: it keeps how long it would have been."""
+    """An event whose waits return at once; it records how long each would have lasted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class FakeEvent(Event):
 
 
 class FakeAudits:
-    """Audits that end as they are told, one after the other; the last of these again and again."""
+    """Audits that end as specified, one after the other; the last end is repeated."""
 
     def __init__(self, *ends: BaseException | None, during: Callable[[], object] = lambda: None) -> None:
         self.ends, self.during = list(ends), during

@@ -1,4 +1,4 @@
-"""Arithmetic on groups against Python's sets of entries, and its cost where entries cannot be counted."""
+"""Arithmetic on groups compared with Python's sets of entries, and its cost for too many entries to count."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def canonical(entries: set[int]) -> Groups:
 
 @st.composite
 def patterns(draw: st.DrawFn) -> set[int]:
-    """Some groups one after another: periods of all lengths, single runs, ragged ends."""
+    """Draw some groups one after another: periods of all lengths, single runs, and ragged ends."""
     first_entry = draw(st.integers(0, 12))
     groups: list[Group] = []
     for _ in range(draw(st.integers(0, 3))):
@@ -101,7 +101,7 @@ def group(first: int, last: int, size: int, period: int) -> Groups:
 
 @st.composite
 def long_pairs(draw: st.DrawFn) -> tuple[Groups, Groups, int]:
-    """Two groups with a trillion entries and small periods, and the length after which both repeat."""
+    """Draw two groups with a trillion entries and small periods, and the length after which both repeat."""
     pair = []
     for _ in range(2):
         period = draw(st.integers(2, 9))
@@ -112,7 +112,7 @@ def long_pairs(draw: st.DrawFn) -> tuple[Groups, Groups, int]:
 
 @given(long_pairs())
 def test_worst_copies_of_trillion_entry_patterns_are_counted(case: tuple[Groups, Groups, int]) -> None:
-    """Whether two long patterns meet is seen in their first common period past both starts."""
+    """The first common period past both starts shows whether two long patterns meet."""
     a, b, period = case
     near = [set(entries_of(clip(pattern, 0, 30 + 2 * period).tolist())) for pattern in (a, b)]
     assert worst_copy_counts([a, b], []) == ((2, 2) if near[0] & near[1] else (1, 1))

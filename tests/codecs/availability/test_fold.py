@@ -1,4 +1,4 @@
-"""The fold against a plain greedy loop, byte for byte, and the proposal's own examples."""
+"""The fold compared byte for byte with a plain greedy loop and with the proposal's own examples."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_folding_entries_equals_the_plain_loop(sets: list[list[int]]) -> None:
 
 @given(st.lists(st.sets(st.integers(0, 30)).map(sorted), max_size=6), st.integers(0, 3))
 def test_folding_slots_equals_folding_the_entries(sets: list[list[int]], before: int) -> None:
-    """Ledgers lie one after another, so a run at the end of one can touch the start of the next."""
+    """Ledgers follow one another, so a run at the end of one can touch the start of the next."""
     tables = [[1028 if entry in ids else 0 for entry in range(max(ids, default=-1) + 1)] for ids in sets]
     slots = np.array([7] * before + [slot for table in tables for slot in table] + [7], np.int64)
     expected = [packed(greedy(runs_of_entries(ids))) for ids in sets]

@@ -1,4 +1,4 @@
-"""A set that comes in pieces is the set that comes whole."""
+"""Folding a set in pieces gives the same result as folding the whole set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our model of the server's class against that class itself, 4.17.2: answers, bytes and exceptions."""
+"""Our model of the server's class compared with that class in 4.17.2: answers, bytes and exceptions."""
 
 from __future__ import annotations
 

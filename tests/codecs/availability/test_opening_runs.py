@@ -1,4 +1,4 @@
-"""Rows of entries that are looked at in blocks of any size fold as the plain greedy loop folds them."""
+"""Rows of entries that are read in blocks of any size fold as in the plain greedy loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def folded(sets: list[list[int]], block: int) -> list[bytes]:
 
 @st.composite
 def patterns(draw: st.DrawFn) -> list[int]:
-    """Ascending entries: runs that repeat for a while, one pattern after another."""
+    """Draw ascending entries: runs that repeat for a while, one pattern after another."""
     entries: list[int] = []
     for size, hole, count, gap in draw(st.lists(st.tuples(*[st.integers(0, 3)] * 2, *COUNTS), max_size=5)):
         first = entries[-1] + gap if entries else gap
@@ -36,7 +36,7 @@ def patterns(draw: st.DrawFn) -> list[int]:
 
 @given(st.lists(patterns(), max_size=4), st.integers(1, 9))
 def test_block_size_does_not_change_the_fold(sets: list[list[int]], block: int) -> None:
-    """Patterns repeat for longer than a block, so blocks are passed over, and end inside one."""
+    """Patterns repeat for longer than a block, so the fold skips blocks, and a pattern ends inside one."""
     assert folded(sets, block) == [packed(greedy(runs_of_entries(ids))) for ids in sets]
 
 

@@ -1,4 +1,4 @@
-"""Our encoder and decoder against the server's class itself, both ways, in one Java process."""
+"""Our encoder and decoder compared with the server's own class in both directions, in one Java process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.servers.java import SHORT_LIVED
 
 
 class ServersClass:
-    """``AvailabilityOfEntriesOfLedger`` of BookKeeper's server, asked a line at a time."""
+    """``AvailabilityOfEntriesOfLedger`` of BookKeeper's server, which is queried line by line."""
 
     def __init__(self) -> None:
         source = Path(__file__).parent / "java" / "AvailabilityOracle.java"

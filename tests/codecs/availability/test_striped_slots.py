@@ -14,7 +14,7 @@ from tests.examples import examples
 
 @st.composite
 def striped_ledgers(draw: st.DrawFn) -> list[list[bool]]:
-    """Ledgers of mostly one striping, with holes, other stripings, and some held whole or not at all."""
+    """Draw ledgers of mostly one striping, with holes, other stripings, and some complete or empty ones."""
     ensemble = draw(st.integers(2, 6))
     ledgers = []
     for _ in range(draw(st.integers(1, 5))):

@@ -1,4 +1,4 @@
-"""The closed form against write sets taken one entry at a time, and against the server's own schedule."""
+"""The closed form compared with the write sets of single entries, and with the server's own schedule."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_stripe_matches_the_write_sets_entry_by_entry(ensemble: int, quorum: int
 
 
 def test_stripe_matches_the_schedule_of_the_server() -> None:
-    """The server refuses an empty segment and an index beyond the ensemble; to us the first holds nothing."""
+    """The server refuses empty segments and indexes beyond the ensemble; our empty segment has no entries."""
     schedule = vectors("striping")
     for vector in schedule:
         shape = (vector["bookieIndex"], vector["ensembleSize"], vector["writeQuorumSize"])
@@ -75,7 +75,7 @@ def segments(draw: st.DrawFn) -> tuple[int, int, int, int, set[int], set[int]]:
 
 
 def flags(sets: list[set[int]], ensemble: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """One row a set; beyond a row's own ensemble there may be anything."""
+    """Return one row per set. Cells beyond a row's own ensemble may have any value."""
     bits = np.array([[index in row for index in range(WIDEST)] for row in sets], np.bool_).reshape(-1, WIDEST)
     return bits | (np.arange(WIDEST) >= ensemble[:, None])
 

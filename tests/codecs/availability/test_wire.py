@@ -1,4 +1,4 @@
-"""BP-34 values: the proposal's examples, what a 4.17.2 server wrote, and every way to spoil one."""
+"""BP-34 values: the proposal's examples, values that a 4.17.2 server wrote, and every kind of damage."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_encoder_writes_the_bytes_of_the_proposal(entries: list[int], golden: st
 
 
 def test_unfolded_encoding_matches_the_server_byte_for_byte() -> None:
-    """Of sets: what order, repetition and -1 do to the server's own writer is tested with its class."""
+    """Only sets are compared; tests of the server's class cover order, repetition and -1 in its writer."""
     compared: Counter[str] = Counter()
     for vector in SERVER_SETS:
         entries = entries_of(vector)

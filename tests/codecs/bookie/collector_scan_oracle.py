@@ -1,10 +1,10 @@
-"""What a real server's collector takes logs with damaged records to hold, as golden data.
+"""The content that a real server's collector finds in logs with damaged records, as golden data.
 
     python -m tests.codecs.bookie.collector_scan_oracle
 
 writes ``tests/data/entry-log-headers/records.jsonl.gz`` anew. The logs are those of `entry_log_oracle`. Their
-records are spoiled: sizes that are negative, 0, too small, too large or huge, single bits, ends of the file.
-It needs mvn and javac.
+records are damaged: sizes (negative, 0, too small, too large or huge), single bits, ends of the file.
+The program needs mvn and javac.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NO_MAP: Edit = (8, bytes(12).hex())
 
 
 def damaged_records() -> list[Case]:
-    """Every case with the answer of the real class."""
+    """Return every case with the answer of the real class."""
     return [Case(**json.loads(line)) for line in gzip.decompress(FILE.read_bytes()).decode().splitlines()]
 
 
@@ -48,7 +48,7 @@ def _starts(data: bytes) -> list[int]:
 
 
 def _edits(chance: random.Random, data: bytes, starts: list[int]) -> Iterator[Edit]:
-    """The damage of one case: of a record's size, mostly."""
+    """Yield the damage of one case, mostly to the size of a record."""
     offset = chance.choice(starts)
     (size,) = struct.unpack_from(">i", data, offset)
     kind = chance.randrange(7)

@@ -1,10 +1,10 @@
-"""What a real server's collector takes damaged entry logs to hold, as golden data.
+"""The content that a real server's collector finds in damaged entry logs, as golden data.
 
     python -m tests.codecs.bookie.entry_log_oracle
 
-writes ``tests/data/entry-log-headers`` anew: a few logs that entry loggers of BookKeeper 4.17.2 wrote and
-closed, and one line a case in ``cases.jsonl.gz``: how a log was spoiled, and what ``getEntryLogMetadata`` of
-the same logger said of it then. It needs mvn and javac.
+writes ``tests/data/entry-log-headers`` anew. BookKeeper 4.17.2's entry loggers wrote and closed its few logs.
+``cases.jsonl.gz`` has one line per case. A line has the damage to a log, and the result of the same logger's
+``getEntryLogMetadata`` afterwards. The program needs mvn and javac.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ Edit = tuple[int, str]
 
 
 class Case(NamedTuple):
-    """A log that was spoiled, and the ``logger`` that was asked about it.
+    """A damaged log, and the ``logger`` that read it.
 
-    ``edits`` were made, then it was given this ``length``, zeros where it grew.
+    The ``edits`` were made first. Then the file got this ``length``, with zeros where it grew.
     """
 
     log: str
@@ -60,7 +60,7 @@ class Case(NamedTuple):
     """Pairs of ledger and bytes, or the name of an exception; ``map`` is what the map alone gives."""
 
     def data(self, sound: bytes) -> bytes:
-        """The bytes of the file."""
+        """Return the bytes of the damaged file."""
         spoiled = bytearray(sound.ljust(self.length, b"\0"))
         for offset, text in self.edits:
             new = bytes.fromhex(text)
@@ -69,12 +69,12 @@ class Case(NamedTuple):
 
 
 def sound_log(log: str) -> bytes:
-    """A log as it was written."""
+    """Return the bytes of an entry log as its logger wrote them, undamaged."""
     return gzip.decompress((DATA / f"{log}.log.gz").read_bytes())
 
 
 def golden() -> list[Case]:
-    """Every case with the answers of the real classes."""
+    """Return every case with the stored answers of the real BookKeeper classes."""
     lines = gzip.decompress((DATA / "cases.jsonl.gz").read_bytes()).decode().splitlines()
     return [Case(**json.loads(line)) for line in lines]
 
@@ -203,7 +203,7 @@ def _main() -> None:
 
 
 def answered(classes: str, cases: Sequence[Case], data: bytes) -> list[Case]:
-    """The cases of one logger with its answers."""
+    """Return the cases of one logger with the answers of the Java classes in ``classes``."""
     with tempfile.TemporaryDirectory() as folder:
         current = Path(folder, "current")
         current.mkdir()

@@ -1,4 +1,4 @@
-"""What a collector's scan makes of damaged records, held to the answers of the real classes."""
+"""Garbage collector scans of damaged records, compared with the answers of the real classes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOGS = {name: sound_log(name) for name in {case.log for case in CASES}}
 
 
 def collected(case: Case) -> tuple[dict[int, int] | None, str]:
-    """What a case's collector takes its log to hold, None if it fails; and by what."""
+    """Return the ledgers that a case's collector finds in its log, or None if it fails; and the method."""
     data, direct = case.data(LOGS[case.log]), case.logger == DIRECT
 
     def read_at(offset: int, length: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Cookies of 4.17.2 servers, older layouts, and what Java makes of odd ones."""
+"""Cookies of 4.17.2 servers, cookies of older layouts, and malformed cookies as Java reads them."""
 
 from __future__ import annotations
 

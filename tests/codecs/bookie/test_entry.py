@@ -1,4 +1,4 @@
-"""Entry headers of both versions, and digests of every type as a client of 4.17.2 wrote them."""
+"""Entry headers of both versions, and digests of every type, as a 4.17.2 client wrote them."""
 
 from __future__ import annotations
 

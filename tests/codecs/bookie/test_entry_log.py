@@ -1,4 +1,4 @@
-"""Entry logs as 4.17.2 wrote them, and every way to spoil a header or a map."""
+"""Entry logs as 4.17.2 wrote them, and every kind of damage to a header or a ledgers map."""
 
 from __future__ import annotations
 

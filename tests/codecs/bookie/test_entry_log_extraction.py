@@ -1,4 +1,4 @@
-"""What collectors make of damaged headers and maps, held to the answers of the real classes."""
+"""Garbage collectors on damaged headers and ledgers maps, compared with the answers of the real classes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def state(case: Case) -> str:
 
 
 def loses(case: Case) -> bool:
-    """Whether the real collector takes the log to lack a ledger that it has."""
+    """Return whether the real collector misses a ledger that the log contains."""
     data = case.data(LOGS[case.log])
     contents = contents_of(lambda offset, length: data[offset : offset + length], len(data))
     return (
@@ -68,7 +68,7 @@ def test_log_that_the_real_collector_misreads_is_never_marked_sound(logger: str)
 
 
 def test_damage_harmless_to_collectors_is_not_marked_as_a_wrong_map() -> None:
-    """An offset amid the entries, a wrong number of ledgers, a map that is cut: the entries are read."""
+    """Collectors read the entries despite an offset amid them, a wrong number of ledgers or a cut map."""
     harmless = [
         case
         for case in golden()

@@ -1,4 +1,4 @@
-"""Scans of entry logs: real bookies', made up ones of every form, and every way in which one can end."""
+"""Scans of entry logs: logs of real bookies, generated logs of every form, and every way a log can end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read(data: bytes) -> tuple[EntryRows, EntryLogRecords]:
 
 
 def scan_one_by_one(data: bytes) -> EntryRows:
-    """The server's scan, byte by byte (DefaultEntryLogger.scanEntryLog)."""
+    """Return the entries that the server's scan finds byte by byte (DefaultEntryLogger.scanEntryLog)."""
     rows, offset = [], 1024
     while offset + 12 <= len(data):
         (size,) = struct.unpack_from(">i", data, offset)
@@ -55,7 +55,7 @@ def scan_one_by_one(data: bytes) -> EntryRows:
 
 
 def all_bytes_counted(data: bytes, rows: EntryRows, records: EntryLogRecords) -> bool:
-    """Whether all bytes of a log are accounted for."""
+    """Return whether the rows and records account for all bytes of a log."""
     end = len(data) if records.end is None else records.end
     total = 1024 + sum(entry[1] for entry in rows) + records.non_entry_bytes + records.padding_bytes
     return total == end <= len(data)

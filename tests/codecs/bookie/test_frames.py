@@ -1,4 +1,4 @@
-"""Answers of 4.17.2 bookies on each storage, as they came, against the entries that they had acknowledged."""
+"""Responses captured from 4.17.2 bookies on each storage, compared with the entries they acknowledged."""
 
 from __future__ import annotations
 

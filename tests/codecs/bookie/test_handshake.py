@@ -1,4 +1,4 @@
-"""START_TLS and AUTH: the bytes that real bookies took and sent, properties, damage."""
+"""START_TLS and AUTH: bytes that real bookies received and sent, property tests, and damage."""
 
 from __future__ import annotations
 

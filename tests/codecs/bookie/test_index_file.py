@@ -1,4 +1,4 @@
-"""Headers that 4.17.2 bookies wrote (their 20 bytes of master key wiped), and every way to spoil one."""
+"""Headers that 4.17.2 bookies wrote (20 master key bytes cleared), and every way to damage a header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties files as bookies have them, and as they break."""
+"""Properties files that bookies use, and invalid properties files."""
 
 from __future__ import annotations
 

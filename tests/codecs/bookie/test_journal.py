@@ -1,4 +1,4 @@
-"""Journals of real bookies (4.17.2), and every way in which one can end."""
+"""Journals of real bookies (4.17.2), and every way in which a journal can end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def open_journal(data: bytes) -> Journal:
 
 
 def read(data: bytes, start: int = 0) -> tuple[list[tuple[int, int]], int | None, bool]:
-    """Ledger and entry of every record, where the journal ended and whether it was cut there."""
+    """Return (ledger, entry) of every record, where the journal ended, and whether it was cut there."""
     reader = open_journal(data)
     pairs = [
         pair
@@ -53,7 +53,7 @@ def test_journal_written_by_a_server_is_read() -> None:
 
 
 def contents(name: str) -> dict[str, bytes]:
-    """The files below a directory of the corpus, by path."""
+    """Return the files below a directory of the corpus, by path."""
     with tarfile.open(IDLE) as archive:
         files = {member.name: archive.extractfile(member) for member in archive if member.isfile()}
         return {path: file.read() for path, file in files.items() if file is not None and name in path}
@@ -78,7 +78,7 @@ def test_journal_of_a_killed_bookie_has_the_entries_that_plain_reads_returned(bo
 
 
 def listed(text: str) -> set[int]:
-    """
+    """Return the entries of a list of ranges.
     >>> listed("0-1,3")
     {0, 1, 3}
     """
@@ -207,7 +207,7 @@ def test_journal_damage_is_refused_with_its_offset(data: bytes, offset: int) -> 
 
 
 def refusal_of(data: bytes) -> tuple[list[tuple[int, int]], DecodeError]:
-    """What comes before the damage, and the damage."""
+    """Return the records before the damage, and the error for the damage."""
     pairs: list[tuple[int, int]] = []
     try:
         for records in open_journal(data).records():

@@ -1,4 +1,4 @@
-"""The journal's mark as a 4.17.2 bookie writes it."""
+"""The journal mark (lastMark) as a 4.17.2 bookie writes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What 4.17.2 and 4.18.0 bookies wrote of their ledgers, what may not be kept of it, and damage."""
+"""Ledger data of 4.17.2 and 4.18.0 bookies, the parts that may not be kept, and damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain reads as 4.17.2 bookies answered them (two storages, the same bytes), as they may be, and damage."""
+"""Plain reads: responses of 4.17.2 bookies (two storages, the same bytes), generated ones, and damage."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ txn_ids = st.integers(0, 2**64 - 1)
 
 
 def read(frame: bytes, version: int = 3) -> ReadAnswer:
-    """As a connection reads a frame: its first bytes, and how long it is."""
+    """Decode a frame as a connection does: from its first bytes and its length."""
     (length,) = LENGTH.unpack_from(frame)
     assert length == len(frame) - LENGTH.size
     return read_answer(frame[LENGTH.size :][:HEAD_BYTES], length, version)

@@ -1,4 +1,4 @@
-"""Frames as a 4.18.0 bookie sent them, frames as they may be, and damage."""
+"""Frames as a 4.18.0 bookie sent them, generated frames, and damage."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def message_of(frame: bytes) -> bytes:
 
 
 def list_response(txn_id: int, status: int, ledger_id: int, value: bytes | None) -> bytes:
-    """A response as a server puts it together."""
+    """Return a response as a server encodes it."""
     body = pb.GetListOfEntriesOfLedgerResponse(status=status, ledgerId=ledger_id)
     if value is not None:
         body.availabilityOfEntriesOfLedger = value
@@ -96,7 +96,7 @@ def test_protocol_has_only_the_allowed_requests() -> None:
 
 
 def test_ledger_of_another_scope_cannot_be_requested() -> None:
-    """The requests have no place for a scope; who would ask is told why."""
+    """The requests have no field for a scope; a caller that names one gets the reason."""
     assert unaskable_scope_reason(0) is None
     assert str(unaskable_scope_reason(1)).startswith("ILLEGAL_OP: scope 1: ")
 

@@ -1,4 +1,4 @@
-"""bbolt databases: a real server's, what must hold of any, and what becomes of broken ones."""
+"""bbolt databases: one of a real server, properties of every database, and damaged databases."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_valid_meta_page_of_the_later_transaction_is_used() -> None:
 
 
 def tree(*pages: tuple[int, int, bytes], root: int = 3, count: int = 8) -> memoryview:
-    """A file of 1 KiB pages: kind, elements, content."""
+    """Return a file of 1 KiB pages; each of ``pages`` is (kind, element count, content)."""
     body = [meta_page(number, 1024, root, count, 7) for number in (0, 1)] + [bytes(1024)]
     for number, (kind, elements_, content) in enumerate(pages, 3):
         body.append((struct.pack("<QHHI", number, kind, elements_, 0) + content).ljust(1024, b"\0"))
@@ -103,7 +103,7 @@ def tree(*pages: tuple[int, int, bytes], root: int = 3, count: int = 8) -> memor
 
 
 def walk(data: memoryview) -> tuple[list[int], list[int]]:
-    """The pages found and the offsets of what is wrong."""
+    """Return the page numbers found, and the offsets of the damage."""
     meta = read_meta(data)
     results = list(leaves(data, meta, page_span(data, meta, meta.root)))
     spans = [page.start // 1024 for page in results if isinstance(page, PageSpan)]

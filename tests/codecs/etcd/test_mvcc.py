@@ -1,4 +1,4 @@
-"""Changes of keys as etcd keeps them: a real server's, and what is none."""
+"""Key changes as etcd stores them: those of a real server, and values that are no key change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ int64s = st.integers(0, 2**63 - 1)
 
 
 def as_leaf(pairs: list[tuple[bytes, bytes]]) -> tuple[memoryview, Elements]:
-    """Keys and values one after another, as in a leaf, and where they are."""
+    """Return keys and values one after another, as in a leaf, and their positions."""
     ends = np.cumsum([0, *(len(part) for pair in pairs for part in pair)])
     data = memoryview(b"".join(part for pair in pairs for part in pair) + bytes(32))
     rows = np.arange(len(pairs))

@@ -1,4 +1,4 @@
-"""Whatever the short way takes, it reads as the parser for everything does."""
+"""The fast parser: it reads every text that it accepts as the full parser does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batch says of every row what reading that row alone says."""
+"""Batch decoding gives every row the same result as decoding that row alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Row = LedgerMetadata | tuple[str, int]
 
 
 def rows(columns: LedgerColumns) -> list[Row]:
-    """The batch put together again, row by row: metadata, or why there is none. A batch has no ctoken."""
+    """Return the rows of a batch: metadata, or why there is none. A batch has no ctoken."""
     metadata_rows: list[Row] = []
     segments = list(pairwise(accumulate(columns.segment_counts.tolist(), initial=0)))
     members = list(pairwise(accumulate(columns.member_counts.tolist(), initial=0)))
@@ -104,7 +104,7 @@ def test_batch_decoding_matches_java() -> None:
 
 
 def without_store(decoded: Vector) -> Vector:
-    """A batch knows neither the ctoken nor the store's ctime; the latter is another column of the znode."""
+    """Remove ctoken and the store's ctime, which a batch lacks; ctime is another column of the znode."""
     return {key: value for key, value in decoded.items() if key not in ("cToken", "ctime")}
 
 
@@ -120,7 +120,7 @@ def test_real_cluster_is_decoded_as_one_batch(corpus: str) -> None:
 
 @st.composite
 def sound_messages(draw: st.DrawFn, *, escaped: bool = True) -> LedgerMetadataFormat:
-    """Ledgers as clusters have them: nothing is broken. What is attached may need escapes in text, or not."""
+    """Draw a valid ledger as clusters have it; with ``escaped``, custom metadata may need escapes in text."""
     ensemble = draw(st.integers(1, 4))
     write = draw(st.integers(1, ensemble))
     bookies = st.permutations([f"bk{n}:3181" for n in range(6)]).map(lambda ids: ids[:ensemble])
@@ -151,7 +151,7 @@ def sound_messages(draw: st.DrawFn, *, escaped: bool = True) -> LedgerMetadataFo
 
 
 def batch_readable(values: list[bytes], version: int) -> list[bool]:
-    """Which of them, all of one format, are read together."""
+    """Return which of the values, all of one format, the batch decoder reads."""
     fields = READER_BY_VERSION[version](ByteColumn.from_values(values), len(MAGIC) + 2)
     return [bool(sound) for sound in decode_sound_ledgers(fields)[0]]
 
@@ -182,7 +182,7 @@ def test_metadata_of_real_clusters_is_decoded_in_a_batch(corpus: str) -> None:
 
 @st.composite
 def lines_out_of_order(draw: st.DrawFn, text: bytes) -> bytes:
-    """The same lines with one of them moved, dropped or doubled."""
+    """Draw the same lines with one of them moved, dropped or duplicated."""
     lines = text.splitlines(keepends=True)
     line = draw(st.integers(1, len(lines) - 1))
     moved = lines[line]
@@ -193,7 +193,7 @@ def lines_out_of_order(draw: st.DrawFn, text: bytes) -> bytes:
 
 
 def v1(message: LedgerMetadataFormat) -> bytes:
-    """A ledger in format 1, which keeps less of it."""
+    """Return a ledger in format 1, which stores fewer fields."""
     head = [f"{message.quorumSize}", f"{message.ensembleSize}", f"{message.length}"]
     segments = ["\t".join([f"{part.firstEntryId}", *part.ensembleMember]) for part in message.segment]
     ends = {
@@ -236,7 +236,7 @@ def test_row_decodes_equally_among_many_rows_and_by_itself(batch: list[bytes], o
 
 
 def giant(segments: int) -> LedgerMetadataFormat:
-    """A ledger whose ensemble changed again and again; its numbers are of one byte and of several."""
+    """Return a ledger whose ensemble changed many times; its numbers are of one byte and of several."""
     return LedgerMetadataFormat(
         quorumSize=2,
         ensembleSize=3,

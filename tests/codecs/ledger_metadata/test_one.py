@@ -1,4 +1,4 @@
-"""Golden bytes of 4.17.2 servers; what Java reads, refuses and repairs; what breaks."""
+"""Golden bytes of 4.17.2 servers; values that Java reads, refuses and repairs; damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ledger metadata whose password is left out means what it meant, and has nothing of the password."""
+"""Ledger metadata without its password: it decodes as before, and no byte of the password is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Format 1 line by line, and the ways in which format 2 may be written."""
+"""Format 1 line by line, and the ways to write format 2."""
 
 from __future__ import annotations
 

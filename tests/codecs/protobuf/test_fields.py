@@ -1,4 +1,4 @@
-"""Messages read by the thousand say what the protobuf library reads of each."""
+"""Batch reading of messages gives the same fields as the protobuf library reads from each message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generated modules are what the proto files say."""
+"""The generated modules match the proto files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text parser against the library's, and against what the table of 4.17.2 says it reads."""
+"""The text parser, compared with the library's, and with the 4.17.2 table of accepted text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk that finds the broken byte, held against what the library refuses."""
+"""The search for the damaged byte in a message, compared with the messages that the library refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values of the owners of a real Pulsar 4.2.4, and what its own classes read in them."""
+"""The values of the ledger owners of a real Pulsar 4.2.4, and how Pulsar's own classes read them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _TESTS = Path(__file__).parents[2]
 
 
 def values() -> dict[str, bytes]:
-    """By path, below /managed-ledgers and /schemas, where the value is not empty."""
+    """Return the non-empty values below /managed-ledgers and /schemas, by path."""
     packed = (_TESTS / "codecs" / "data" / "pulsar-values.json.gz").read_bytes()
     return {path: bytes.fromhex(value) for path, value in json.loads(gzip.decompress(packed)).items()}
 
 
 def oracle() -> dict[str, Any]:
-    """What Pulsar said of them, and which faults were planted."""
+    """Return Pulsar's own answers about the values, and the planted faults."""
     packed = (_TESTS / "data" / "pulsar-a" / "oracle.json.gz").read_bytes()
     answers: dict[str, Any] = json.loads(gzip.decompress(packed))
     return answers
 
 
 def topic_path(topic: str) -> str:
-    """Where a broker keeps ``persistent://tenant/namespace/name`` (Java: ``URLEncoder``)."""
+    """Return the path where a broker keeps ``persistent://tenant/namespace/name`` (Java: ``URLEncoder``)."""
     tenant, namespace, local = topic.removeprefix("persistent://").split("/", 2)
     name = quote_plus(local, safe="*").replace("~", "%7E")
     return f"managed-ledgers/{tenant}/{namespace}/persistent/{name}"

@@ -1,4 +1,4 @@
-"""The value of /bookies: what Pulsar's reader takes is taken, damage is an error with its place."""
+"""The value of /bookies: the codec accepts all that Pulsar's reader accepts, and reports damage by offset."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_damage_is_refused_with_its_offset_and_reason(value: bytes, offset: int,
 
 
 def offset_of_damage(data: bytes) -> int:
-    """Where it is damaged; -1: nowhere."""
+    """Return the offset of the damage, or -1 if there is none."""
     try:
         decode(data)
     except DecodeError as error:

@@ -1,4 +1,4 @@
-"""Values that brokers wrote in every compression, beside what these brokers read in them; and damaged."""
+"""Values that brokers wrote in every compression, compared with these brokers' reading; and damage."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ every_run = pytest.mark.parametrize("run", RUNS)
 
 
 def value(run: str, topic: str, cursor: str = "") -> bytes:
-    """What lies at the path of a topic, or of one of its cursors."""
+    """Return the value at the path of a topic, or of one of its cursors."""
     path = topic_path(f"persistent://{topic}")
     return bytes.fromhex(RUNS[run]["znodes"][f"/{path}{cursor and '/'}{cursor}"])
 
 
 def last_entry(run: str, topic: str, cursor: str) -> managed_cursor.CursorPosition:
-    """The last entry of a cursor's own ledger."""
+    """Return the last entry of a cursor's own ledger."""
     ledger = RUNS[run]["topics"][topic]["cursors"][cursor]
     return managed_cursor.decode_position(bytes.fromhex(RUNS[run]["entries"][str(ledger)]))
 
 
 def values_of_run(run: str) -> Iterator[tuple[Callable[[bytes], Any], bytes]]:
-    """Every value of a run with the codec that is for it."""
+    """Yield every value of a run with its codec."""
     for path, text in (RUNS[run]["znodes"] | RUNS[run]["logs"]).items():
         yield DECODERS[names_of(path[1:]).kind], bytes.fromhex(text)
 
@@ -197,6 +197,6 @@ def test_wrong_size_or_compression_is_refused(run: str, size: int) -> None:
 
 
 def value_head(compression: int, size: int) -> bytes:
-    """The head of a compressed value."""
+    """Return the head of a compressed value."""
     header = PulsarCompressedMetadata(compressionType=compression, uncompressedSize=size).SerializeToString()
     return MAGIC + len(header).to_bytes(4, "big") + header

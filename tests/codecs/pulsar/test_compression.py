@@ -1,4 +1,4 @@
-"""Compressed values of any content, all four kinds as brokers pack them, and damage."""
+"""Compressed values of any content, all four kinds as brokers compress them, and damage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.codecs.pulsar.pulsar_values import oracle, values
 
 
 def deflate(data: bytes) -> bytes:
-    """A stream that ends as a broker's does: flushed, and never finished."""
+    """Return a zlib stream that ends like a broker's: flushed, but never finished."""
     stream = zlib.compressobj()
     return stream.compress(data) + stream.flush(zlib.Z_SYNC_FLUSH)
 
@@ -37,7 +37,7 @@ NUMBERS = {name: number for number, name in COMPRESSIONS.items()}
 
 
 def packed(message: bytes, name: str, size: int | None = None) -> bytes:
-    """A value as a broker writes it."""
+    """Return a compressed value as a broker writes it."""
     head = PulsarCompressedMetadata(
         compressionType=NUMBERS[name], uncompressedSize=len(message) if size is None else size
     ).SerializeToString()

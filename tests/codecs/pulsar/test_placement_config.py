@@ -1,4 +1,4 @@
-"""A ledger's own placement policy: the groups that Pulsar reads in it, and damage with its place."""
+"""A ledger's own placement policy: the groups that Pulsar reads from it, and the offset of damage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bytes_of(reading: dict[str, Any]) -> bytes:
 
 
 def offset_of_damage(data: bytes) -> int:
-    """Where it is damaged; -1: nowhere."""
+    """Return the offset of the damage, or -1 if there is none."""
     try:
         decode(data)
     except DecodeError as error:

@@ -1,4 +1,4 @@
-"""Owners' values: every one that a real broker wrote, of any content, and damaged."""
+"""Ledger owners' values: every value that a real broker wrote, generated values, and damaged values."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COMPACTION_ENTRY = bytes.fromhex("0832100122180a14436f6d706163746564546f7069634c
 
 
 def ids(path: str, data: bytes) -> list[int]:
-    """The ledgers that a value names."""
+    """Return the ids of the ledgers that a value names."""
     kind = names_of(path[1:]).kind
     decoded_value = DECODERS[kind](data)
     if kind is NodeKind.TOPIC:

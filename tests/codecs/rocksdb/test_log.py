@@ -1,4 +1,4 @@
-"""RocksDB's logs: those of a 4.17.2 bookie, every way of cutting records into blocks, and damage."""
+"""RocksDB's logs: those of a 4.17.2 bookie, every way of splitting records into blocks, and damage."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def physical(kind: int, payload: bytes, log_number: int | None = None) -> bytes:
 
 
 def log(payloads: list[bytes], log_number: int | None = None) -> bytes:
-    """As RocksDB's writer does it; with a log number in the form for files that are used again."""
+    """Return a log as RocksDB writes it; with a log number, in the form of recycled log files."""
     out = b""
     header, type_offset = (7, 0) if log_number is None else (11, 4)
     for payload in payloads:
@@ -98,7 +98,7 @@ def test_block_end_too_short_for_a_header_is_zeros(room: int, number: int | None
 
 
 def test_recycled_log_of_rocksdb_is_read_to_its_end(tmp_path: Path) -> None:
-    """Small writes of all sizes: at the end of some block the longer header does not fit, but the shorter."""
+    """Small writes of all sizes: at the end of some block only the shorter of the two headers fits."""
     options = Options(raw_mode=True)
     options.set_recycle_log_file_num(4)
     database = Rdict(str(tmp_path / "database"), options)
@@ -189,7 +189,7 @@ def test_older_log_after_a_recycled_log_gives_no_records(new: list[int], old: li
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(BLOCK_BYTES, 2 * BLOCK_BYTES), min_size=2, max_size=4), st.data())
 def test_flipped_byte_of_a_recycled_log_is_refused(lengths: list[int], data: st.DataObject) -> None:
-    """In all blocks but the last one written to, where it could be what was there before."""
+    """The last block written to is left out: a changed byte there could belong to the recycled file."""
     log_bytes = bytearray(log([bytes(length) for length in lengths], 9))
     position = data.draw(st.integers(0, len(log_bytes) - len(log_bytes) % BLOCK_BYTES - 1))
     log_bytes[position] ^= data.draw(st.integers(1, 255))

@@ -1,4 +1,4 @@
-"""MANIFEST files: a 4.17.2 bookie's own, edits written by hand, fields from the future, and damage."""
+"""MANIFEST files: those of a 4.17.2 bookie, handwritten edits, fields of future versions, and damage."""
 
 from __future__ import annotations
 

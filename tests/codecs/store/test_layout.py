@@ -1,4 +1,4 @@
-"""LAYOUT as 4.17.2 servers write it, and everything that their parser takes or refuses."""
+"""LAYOUT as 4.17.2 servers write it, and everything that their parser accepts or refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Service info as a 4.17.2 bookie registers it, none at all, and damage."""
+"""Service info as a 4.17.2 bookie registers it, empty service info, and damage."""
 
 from __future__ import annotations
 

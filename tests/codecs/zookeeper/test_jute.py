@@ -1,4 +1,4 @@
-"""Jute: what is written is read back, and nothing is read beyond the end."""
+"""Jute: a reader returns the values that were written, and reads nothing beyond the end."""
 
 import struct
 

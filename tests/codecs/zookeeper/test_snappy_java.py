@@ -1,4 +1,4 @@
-"""snappy-java streams: one that the Java library wrote, any that is written like it, and damage."""
+"""snappy-java streams: one that the Java library wrote, generated streams of the same form, and damage."""
 
 import io
 import struct

@@ -1,4 +1,4 @@
-"""Snapshots: a 3.9.5 server's own, written ones of any shape, and damage at every byte."""
+"""Snapshots: those of a 3.9.5 server, generated snapshots of any shape, and damage at every byte."""
 
 import struct
 import zlib

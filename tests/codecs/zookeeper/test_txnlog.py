@@ -1,4 +1,4 @@
-"""Transaction logs: a 3.9.5 server's own, every kind of record, both forms of closeSession, and damage."""
+"""Transaction logs: those of a 3.9.5 server, every kind of record, both forms of closeSession, and damage."""
 
 import struct
 import zlib

@@ -1,4 +1,4 @@
-"""Pages made by hand: one of a small cluster, and one of a cluster larger and worse than any."""
+"""Handmade pages: one of a small cluster, and one of a cluster larger and worse than any real one."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ FIGURES = Figures(
 
 
 def history(last_report: Report, runs: int) -> list[RunSummary]:
-    """So many runs a day apart, the last of them the run itself; others get better and worse."""
+    """Return ``runs`` runs, a day apart. The last is the run itself; the others get better and worse."""
     this = RunSummary.from_report("/runs/last", last_report)
     earlier = [
         replace(
@@ -104,7 +104,7 @@ CAUSE: FindingCause = {
 
 
 def finding(number: int) -> Finding:
-    """One of many, each with an id of its own to sort and to search for."""
+    """Return one of many findings, with its own ids to sort by and to search for."""
     return Finding(
         "orphan-ledger",
         Severity.NOTE,
@@ -119,13 +119,13 @@ def finding(number: int) -> Finding:
 
 
 def pairs(full_report: Report, statuses: StatusLookup) -> list[tuple[Finding, ChangeStatus | None]]:
-    """The findings of a report, as if they were all."""
+    """Return the findings listed in a report with their statuses, as if the run had no others."""
     return [(entry, statuses(entry.fingerprint)) for entry in full_report.findings]
 
 
 @cache
 def small() -> str:
-    """Every section, and hostile text wherever the cluster may speak."""
+    """Return a page with every section, and with hostile text in every field that the cluster can fill."""
     base = report()
     tallies = [*base.run.tally, tally("ghost-bookie", "error", 1)]
     many = (*base.findings, replace(HOSTILE, message=MARKUP + LOUD), *map(finding, range(40)))
@@ -159,7 +159,7 @@ def small() -> str:
 
 @cache
 def giant() -> str:
-    """Thousands of bookies with long names, more samples than fit, ledgers without pattern, years of runs."""
+    """Return a page of thousands of long-named bookies, excess samples, irregular ledgers, years of runs."""
     long = "<&\"'>" * 60
     bookies = tuple(
         BookieFigure(f"{number:05}{long}", "unread", long, long[:20], 10**15, number, 10**17, 5, 5, 10**17, 9)
@@ -234,7 +234,7 @@ def _long_finding(number: int, long: str) -> Finding:
 
 
 def _long_ledger(number: int, long: str) -> LedgerView:
-    """Forty bookies, none with two equal neighbours in its picture."""
+    """Return a ledger on forty bookies whose drawing has no two equal neighbours."""
     last = 119
     whole = np.array([(0, 0, last + 1, 0)], GROUP).tobytes()
     half = np.array([(0, last // 2 * 2, 1, 2)], GROUP).tobytes()

@@ -1,4 +1,4 @@
-"""The page in Chromium: it opens from a file, asks for nothing else, sorts, filters, and keeps text text."""
+"""Tests of the page in Chromium: opened from a file, it requests nothing else, sorts, and keeps text text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WIDE, NARROW = 1280, 360
 
 @dataclass
 class OpenedPage:
-    """A page that was opened, and everything that it said or asked for."""
+    """An opened page, with its console messages, script errors and requests."""
 
     page: Page
     url: str
@@ -37,24 +37,24 @@ class OpenedPage:
     requests: list[str] = field(default_factory=list)
 
     def rows(self, table: str = "table.findings") -> list[str]:
-        """The text of a table's rows that are in the page."""
+        """Return the text of the rows of a table that the page currently contains."""
         return self.page.locator(f"{table} tbody tr:not(.empty)").all_inner_texts()
 
     def column(self, table: str, number: int) -> list[str]:
         return self.page.locator(f"{table} tbody tr:not(.empty) > :nth-child({number})").all_inner_texts()
 
     def expect_shown(self, words: str) -> None:
-        """Wait until the line above the findings says this."""
+        """Wait until the line above the findings has the given text."""
         expect(self.page.locator("#shown")).to_have_text(words)
 
     def unroll(self) -> None:
-        """Make the window so tall that every row is in sight."""
+        """Make the window so tall that every row is visible."""
         self.page.evaluate("document.getElementById('list').style.maxHeight = 'none'")
         self.page.set_viewport_size({"width": WIDE, "height": 9_000})
 
 
 def boxes(places: Locator) -> list[dict[str, float]]:
-    """Where each element is drawn, of all in one call."""
+    """Return the bounding rectangle of each element, all in one call."""
     rectangles: list[dict[str, float]] = places.evaluate_all(
         "nodes => nodes.map((node) => node.getBoundingClientRect().toJSON())"
     )
@@ -62,7 +62,7 @@ def boxes(places: Locator) -> list[dict[str, float]]:
 
 
 def numbers(texts: list[str]) -> list[int]:
-    """The number that each text begins with, of those that do."""
+    """Return the number at the start of each text that begins with one."""
     return [int(match[0]) for text in texts if (match := re.match(r"-?\d+", text))]
 
 
@@ -78,7 +78,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[OpenedPage]:
-    """The page of a small cluster, or what the test's parameter says; nothing may go wrong meanwhile."""
+    """Yield the page of a small cluster, or as the test's parameter sets; fail on any message or request."""
     how: dict[str, Any] = {"width": WIDE, "scheme": "light", "text": small} | getattr(request, "param", {})
     file = tmp_path / "report.html"
     file.write_text(how["text"](), "utf-8")

@@ -1,4 +1,4 @@
-"""The page as text: bounded, the same every time, and nothing in it but what was meant."""
+"""Tests of the page as text: bounded size, the same for the same run, and no unintended content."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def render(*arguments: Any) -> str:
 
 
 def unpacked(page: str, kind: str) -> str:
-    """What the blocks of a page hold, one after the other."""
+    """Return the decompressed blocks of one kind in a page, joined by line breaks."""
     blocks = re.findall(rf'<script type="text/plain" class="{kind}">([\w+/=]*)</script>', page)
     return "\n".join(zlib.decompress(b64decode(block)).decode() for block in blocks)
 
 
 class Elements(HTMLParser):
-    """Tags and attributes of a page, and the text between them."""
+    """A parser that records the tags and attributes of a page, and the text between them."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -1,13 +1,13 @@
-"""Real bookies of Apache BookKeeper for the length of a ``with`` block, and a real client of theirs.
+"""Real Apache BookKeeper bookies for the length of a ``with`` block, with a real BookKeeper client.
 
     with EmbeddedZooKeeper(root / "zookeeper") as server:
         with Bookies(f"zk+hierarchical://{server.hosts}/ledgers", root, "SortedLedgerStorage") as cluster:
             cluster.write(1, cluster.ids[:3], write_quorum=2, ack_quorum=2, entries=10)
             cluster.flush()
-            cluster.held()
+            cluster.stored_entries()
 
-All bookies run in one Java process (`Harness.java`) that obeys lines on its standard input and ends with it.
-They listen on loopback alone, collect no garbage, and flush when they are told to.
+All bookies run in one Java process (`Harness.java`). It reads commands from its standard input and ends with
+it. The bookies listen only on loopback, collect no garbage, and flush only on command.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ StoredEntries = dict[str, dict[int, frozenset[int]]]
 
 
 class Bookies:
-    """A cluster that is new: it is formatted, and its bookies are started.
+    """A new cluster: its metadata is formatted, and its bookies are started.
 
-    ``names`` are the ids, one bookie each; None stands for a bookie whose id is its address and port. On etcd
-    all must be: the driver takes an id for an address.
-    ``hosts`` are their addresses, each of 127/8. Each has ``ledger_dirs`` ledger directories, and with
-    ``index_apart`` as many for the index alone. ``own`` has, by bookie, the ``storage``, ``ledger_dirs`` or
-    ``index_apart`` in which it differs.
-    ``release`` is BookKeeper's, of `jars.RELEASES`; on etcd there is one.
-    ``settings`` of the server's configuration go over those of the harness, ``client_settings`` over its
-    client's; ``java_options`` are the JVM's. A subclass with more commands
-    names its Java class, ``MAIN``, that class's files, ``JAVA``, and the JVM's ``MEMORY``.
+    ``names`` are the bookie ids. None stands for a bookie whose id is its address and port. On etcd all must
+    be None, because the driver takes an id for an address.
+    ``hosts`` are their addresses, each of 127/8. Each bookie has ``ledger_dirs`` ledger directories. With
+    ``index_apart`` it has as many for the index alone. ``own`` overrides ``storage``, ``ledger_dirs`` or
+    ``index_apart`` for a bookie, by its position.
+    ``release`` is the BookKeeper release, one of `jars.RELEASES`. On etcd there is only one.
+    ``settings`` override the server settings of the harness, and ``client_settings`` those of its client.
+    ``java_options`` are options of the JVM. A subclass with more commands sets its Java class ``MAIN``, the
+    files of that class ``JAVA``, and the JVM's ``MEMORY``.
     """
 
     MAIN = "Harness"
@@ -150,26 +150,26 @@ class Bookies:
 
     @property
     def driver(self) -> str:
-        """What the metadata is in, as `classpath` takes it."""
+        """Return the kind of metadata store, as `classpath` takes it."""
         uri = str(self._config["uri"])
         return "etcd" if uri.startswith("etcd:") else "oxia" if uri.startswith("metadata-store:oxia:") else ""
 
     def create(self, ledger: int, ensemble: Sequence[str], write_quorum: int, ack_quorum: int) -> None:
-        """Create a ledger on these bookies; it stays open until it is closed."""
+        """Create a ledger on these bookies. It stays open until `close` closes it."""
         self._do("create", ledger=ledger, ensemble=ensemble, write_quorum=write_quorum, ack_quorum=ack_quorum)
 
     def append(self, ledger: int, entries: int) -> None:
-        """Write so many more entries and wait until they are confirmed."""
+        """Write ``entries`` more entries and wait until they are confirmed."""
         self._do("append", ledger=ledger, entries=entries)
 
     def close(self, ledger: int) -> None:
-        """Close a ledger that was created here."""
+        """Close a ledger that `create` created."""
         self._do("close", ledger=ledger)
 
     def write(
         self, ledger: int, ensemble: Sequence[str], write_quorum: int, ack_quorum: int, entries: int
     ) -> None:
-        """Create a ledger, write it, close it."""
+        """Create a ledger, write its entries and close it."""
         self.create(ledger, ensemble, write_quorum, ack_quorum)
         self.append(ledger, entries)
         self.close(ledger)
@@ -177,7 +177,7 @@ class Bookies:
     def record(
         self, ledger: int, ensemble: Sequence[str], write_quorum: int, ack_quorum: int, last: int
     ) -> None:
-        """Write the metadata of a closed ledger, and no entry."""
+        """Write the metadata of a closed ledger, but no entries."""
         self._do(
             "record",
             ledger=ledger,
@@ -188,15 +188,15 @@ class Bookies:
         )
 
     def add(self, ledger: int, bookie: str, entries: Iterable[int], **options: str) -> None:
-        """Send entries to one bookie, whatever metadata says; with another ``password`` or ``payload``."""
+        """Send entries to a bookie despite the metadata; ``options``: another ``password`` or ``payload``."""
         self._do("add", ledger=ledger, bookie=bookie, entries=sorted(entries), **options)
 
     def delete(self, ledger: int) -> None:
-        """Delete a ledger's metadata; bookies keep what they hold of it."""
+        """Delete a ledger's metadata. Bookies keep their entries of it."""
         self._do("delete", ledger=ledger)
 
     def stored_entries(self) -> StoredEntries:
-        """What the storage of each running bookie says that it holds, flushed or not."""
+        """Return the entries that the storage of each running bookie reports, flushed or not."""
         answers: Mapping[str, Mapping[str, list[int]]] = self._do("held")
         return {
             bookie: {int(ledger): frozenset(entries) for ledger, entries in ledgers.items()}
@@ -204,11 +204,11 @@ class Bookies:
         }
 
     def flush(self) -> None:
-        """Make every running bookie write to its disk what it has in memory only."""
+        """Make every running bookie write to disk what is only in its memory."""
         self._do("flush")
 
     def collect(self, bookie: str) -> None:
-        """Let a running bookie collect garbage, and compact as it is set to, at once."""
+        """Make a running bookie collect garbage at once, and compact as it is configured to."""
         self._do("collect", bookie=bookie)
 
     def start(self, bookie: str) -> None:
@@ -216,27 +216,27 @@ class Bookies:
         self._do("start", bookie=bookie)
 
     def stop(self, bookie: str) -> None:
-        """Stop a bookie, as an operator does; its registration goes."""
+        """Stop a bookie as an operator does. Its registration is removed."""
         self._do("stop", bookie=bookie)
 
     def forget_entries(self, bookie: str, ledger: int, entries: Iterable[int]) -> None:
-        """Take entries out of a stopped bookie's RocksDB locations."""
+        """Remove entries from the RocksDB locations of a stopped bookie."""
         self._do("forget_entries", bookie=bookie, ledger=ledger, entries=sorted(entries))
 
     def forget_ledger(self, bookie: str, ledger: int) -> None:
-        """Take a ledger out of a stopped bookie's RocksDB ledger index; its locations stay."""
+        """Remove a ledger from the RocksDB ledger index of a stopped bookie. Its locations stay."""
         self._do("forget_ledger", bookie=bookie, ledger=ledger)
 
     def set_limbo(self, bookie: str, ledger: int) -> None:
-        """Let a running bookie on DbLedgerStorage put a ledger into limbo: it serves nothing of it then."""
+        """Make a running bookie on DbLedgerStorage put a ledger into limbo. It then serves no entry of it."""
         self._do("set_limbo", bookie=bookie, ledger=ledger)
 
     def set_read_only(self, bookie: str, on: bool = True) -> None:
-        """Let a bookie register as read-only, or as writable again."""
+        """Make a bookie register as read-only, or as writable again."""
         self._do("read_only", bookie=bookie, on=on)
 
     def place(self, bookie: str) -> Path:
-        """Where a bookie's directories are."""
+        """Return the directory that contains a bookie's directories."""
         return self.directory / bookie.replace(":", "_")
 
     def _do(self, command: str, **arguments: Any) -> Any:
@@ -276,7 +276,7 @@ class Bookies:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine where nobody listens."""
+    """Return ports of this machine on which no process listens."""
     ports: list[int] = []
     for port in random.sample(PORTS, len(PORTS)):
         with socket.socket() as probe:

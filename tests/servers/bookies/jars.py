@@ -1,7 +1,7 @@
 """The Java side of the bookies: jars from Maven Central, and the harness compiled against them, made once.
 
-Both lie in the user's cache directory, under names that follow from what they are made of: a changed pom.xml
-or Java file makes new ones.
+Both are in the user's cache directory, under names derived from their inputs. A changed pom.xml or Java file
+leads to new ones.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ JAVAC_LIMIT_S = 120.0
 
 
 def classpath(store: str = "", java_files: Iterable[Path] = (), release: str = RELEASE) -> str:
-    """Everything that ``java -cp`` needs to run the harness.
+    """Return the class path that ``java -cp`` needs to run the harness.
 
-    ``store`` is what the metadata is in: etcd, with BookKeeper's driver; oxia, with Pulsar's; else ZooKeeper.
-    ``java_files`` are Java files that are compiled with it. Skips where it cannot be had.
+    ``store`` is the metadata store: etcd with BookKeeper's driver, oxia with Pulsar's, else ZooKeeper.
+    ``java_files`` are Java files that are compiled with the harness. Skip the test if this cannot be built.
     """
     needs_java()
     sources = sorted([*DIRECTORY.glob("*.java"), *java_files])
@@ -45,14 +45,14 @@ def classpath(store: str = "", java_files: Iterable[Path] = (), release: str = R
 
 
 def pom_of(release: str, scratch: Path) -> Path:
-    """The pom of a release of BookKeeper's server, in a directory where it may be made."""
+    """Write the pom of a release of BookKeeper's server to the directory ``scratch``, and return its path."""
     pom = scratch / "pom.xml"
     pom.write_text((DIRECTORY / "pom.xml").read_text("utf-8").replace(RELEASE, release), "utf-8")
     return pom
 
 
 def needs_java() -> None:
-    """Skip where jars cannot be fetched, or nothing compiled."""
+    """Skip the test if jars cannot be fetched or Java cannot be compiled."""
     if not (shutil.which("mvn") and shutil.which("javac")):
         import pytest  # no part of what benchmarks, which share the jars, must have
 
@@ -60,7 +60,7 @@ def needs_java() -> None:
 
 
 def compiled_classpath(name: str, pom: Path, sources: Sequence[Path]) -> str:
-    """The jars that a pom names, and Java files compiled against them; ``name`` begins their directories."""
+    """Return the jars of a pom and Java files compiled against them. ``name`` begins their directories."""
     jars = jars_of(name, pom)
     classes = kept_directory(
         f"{name}-jar", [pom, *sources], lambda target: _compile_jar(sources, jars, target)
@@ -69,7 +69,7 @@ def compiled_classpath(name: str, pom: Path, sources: Sequence[Path]) -> str:
 
 
 def jars_of(name: str, pom: Path) -> Path:
-    """The directory of the jars that a pom names."""
+    """Return the directory of the jars that a pom lists."""
     return kept_directory(f"{name}-jars", [pom], lambda target: _copy_jars(pom, target))
 
 
@@ -101,7 +101,7 @@ def _run(command: list[str], limit_s: float) -> None:
 
 
 def kept_directory(name: str, inputs: Iterable[Path], make: Callable[[Path], None]) -> Path:
-    """The directory that ``make`` filled, now or in an earlier run; whole or not at all."""
+    """Return the directory that ``make`` filled, now or in an earlier run. It is never partly filled."""
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in inputs)).hexdigest()[:16]
     cache = user_cache()
     place = cache / f"{name}-{digest}"

@@ -1,4 +1,4 @@
-"""Bookies that want TLS, a login or a role, and who their clients are.
+"""Bookies that require TLS, a login or a role, and the identities of their clients.
 
 with EmbeddedZooKeeper(root / "zookeeper") as server:
     secured = Security(root / "security", Kind.ROLES)
@@ -21,7 +21,7 @@ USER, PASSWORD = "bookkeeper-auditor", "hunter2-hunter2"
 
 
 class Kind(StrEnum):
-    """What a bookie wants."""
+    """The security that a bookie requires of its clients."""
 
     PLAIN = "plain"
     TLS = "tls"  # a client that speaks TLS has to show a certificate; who does not is served all the same
@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Security:
-    """Keys, passwords and settings of one cluster, below ``directory``, which is new."""
+    """Keys, passwords and settings of one cluster, below ``directory``, which must not exist yet."""
 
     directory: Path
     kind: Kind
@@ -53,7 +53,7 @@ class Security:
     def bookies(
         self, uri: str, root: Path, storage: str = "SortedLedgerStorage", release: str = RELEASE
     ) -> Bookies:
-        """Three bookies and a client that they serve."""
+        """Return three bookies, with a client that they serve."""
         server: dict[str, str | int] = {}
         client: dict[str, str | int] = {}
         options: list[str] = []
@@ -99,15 +99,15 @@ class Security:
         )
 
     def pem(self) -> Certificates:
-        """The authority, the server's certificate and a client's without a role; made once."""
+        """Return the authority, the server's certificate and one of a client without a role, made once."""
         return certificates(self.directory)
 
     def client(self, name: str, unit: str) -> tuple[Path, Path]:
-        """Certificate and key of a client with this OU; made once."""
+        """Return the certificate and key of a client with this OU, made once."""
         return client_certificate(self.directory, name, unit)
 
     def tls_section(self, **overrides: str) -> str:
-        """Of an auditor's credentials file: with its own role, where roles count."""
+        """Return the TLS section of an auditor's credentials file, with its own role if roles count."""
         certificate, key = self.client("auditor", "0:auditor;1:clusterA")
         keys = {"ca": self.pem().ca, "certificate": certificate, "key": key} | overrides
         return "[bookies.tls]\n" + "".join(f'{name} = "{value}"\n' for name, value in keys.items())
@@ -116,7 +116,7 @@ class Security:
         return f'[bookies.sasl]\nmechanism = "DIGEST-MD5"\nuser = "{user}"\npassword = "{password}"\n'
 
     def credentials(self, text: str | None = None) -> str:
-        """The path of a new credentials file: with what these bookies want, or with this text."""
+        """Return the path of a new credentials file with ``text``, or else with these bookies' needs."""
         if text is None:
             text = self.tls_section() if self.has_tls else ""
             text += self.sasl_section() if self.has_sasl and self.kdc is None else ""

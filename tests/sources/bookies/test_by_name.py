@@ -1,4 +1,4 @@
-"""Bookies' indexes by the path of their directories alone, on what real bookies wrote."""
+"""Tests that read bookies' indexes by only the path of their directories, on data of real bookies."""
 
 from __future__ import annotations
 

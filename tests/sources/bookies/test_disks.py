@@ -1,4 +1,4 @@
-"""What lies in a bookie's directory besides entry logs: sizes by kind, and what cannot be read."""
+"""Tests of files in a bookie's directory other than entry logs: sizes by kind, and unreadable ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading against an earlier run gives what reading everything does, whatever was done to the files."""
+"""Tests that a read against an earlier run equals a full read, whatever was done to the files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PAGE = 1024
 
 
 def place(root: Path, ledger: int, directory: int | None = None) -> Path:
-    """Where a ledger's file lies: all of one second-level directory in one index directory."""
+    """Return the path of a ledger's file. A second-level directory is in one index directory as a whole."""
     number = sum(ledger.to_bytes(4, "big")[2:]) % 2 if directory is None else directory
     return root / f"ledgers{number}" / "current" / index_path.to_path(ledger)
 
@@ -92,7 +92,7 @@ def deleted(path: Path) -> None:
 
 
 def set_back(path: Path) -> None:
-    """Other entries, of the same length and with the same time of modification."""
+    """Change the entries of a file, but keep its length and its modification time."""
     before = path.stat()
     content = path.read_bytes()
     path.write_bytes(content[:1024] + content[1024:][::-1])
@@ -100,7 +100,7 @@ def set_back(path: Path) -> None:
 
 
 def replaced(path: Path) -> None:
-    """The same by another file that is put in its place."""
+    """Put another file in its place, with the same change of entries, length and modification time."""
     new_file = path.with_name("other")
     shutil.copyfile(path, new_file)
     set_back(new_file)
@@ -126,7 +126,7 @@ def stray_file(path: Path) -> None:
 
 
 def filled_below(path: Path) -> None:
-    """A directory beside it, which dates its place; what is put into that one later does not."""
+    """Make a directory next to the file, which updates the parent's time. Later files in it do not."""
     inner = path.parent / "inner"
     if inner.exists():
         (inner / "notes.txt").touch()
@@ -134,7 +134,7 @@ def filled_below(path: Path) -> None:
 
 
 def in_both(path: Path) -> None:
-    """The ledger's file in the other index directory, too."""
+    """Write the ledger's file into the other index directory too."""
     number = 1 - int(path.parts[-5][-1])
     other_path = path.parents[4] / f"ledgers{number}" / Path(*path.parts[-4:])
     write(other_path, [5])
@@ -157,7 +157,7 @@ CHANGES: list[Callable[[Path], None]] = [
 
 
 def change(root: Path, what: Callable[[Path], None], ledger: int) -> None:
-    """Do it to the ledger's file, wherever that is by now; to none where it is gone or a directory."""
+    """Apply ``what`` to the ledger's file, wherever it is now, unless it is gone or a directory."""
     for number in (0, 1):
         path = place(root, ledger, number)
         if path.is_file():
@@ -168,7 +168,7 @@ def change(root: Path, what: Callable[[Path], None], ledger: int) -> None:
 
 
 def swap_disks(root: Path) -> None:
-    """The two disks in each other's place."""
+    """Exchange the places of the two disks."""
     (root / "ledgers0").rename(root / "other")
     (root / "ledgers1").rename(root / "ledgers0")
     (root / "other").rename(root / "ledgers1")
@@ -179,7 +179,7 @@ def change_version(root: Path) -> None:
 
 
 def change_nothing(root: Path) -> None:
-    """Nothing happens to the directories as such."""
+    """Leave the directories themselves unchanged."""
 
 
 CHANGE_LISTS = st.lists(
@@ -232,7 +232,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_earlier_table(root: Path) -> EarlierTable:
-    """A bookie that was read, and has been left alone."""
+    """Return the rows of a bookie that was read and has not been written since."""
     directories = make_bookie(root / "bookie")
     began = settle()
     earlier = write_earlier_table(root / "run", read(plan_bookie(directories, 1)), began)
@@ -241,7 +241,7 @@ def make_earlier_table(root: Path) -> EarlierTable:
 
 
 def record_reads(monkeypatch: pytest.MonkeyPatch, parts: list[ReusablePart]) -> tuple[set[str], set[str]]:
-    """Which files and second-level directories are opened when some parts are read."""
+    """Return which files and second-level directories are opened when some parts are read."""
     opened: set[str] = set()
     listed: set[str] = set()
     listdir = os.listdir

@@ -1,4 +1,4 @@
-"""Every change of a file moves its stamp, and what could have changed unseen has none."""
+"""Tests that every change of a file changes its stamp, and that a possible unseen change gives no stamp."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rewrite(path: Path) -> None:
 
 
 def replace_file(path: Path) -> None:
-    """Another file of the same size and time in its place, as a restored copy is."""
+    """Replace a file by another of the same size and time, as a restored copy is."""
     before = path.stat()
     new_file = path.with_name("other")
     new_file.write_bytes(b"1" * 100)
@@ -33,7 +33,7 @@ def replace_file(path: Path) -> None:
 
 
 def rewrite_with_old_time(path: Path) -> None:
-    """Bytes changed, and the time of modification set to what it was."""
+    """Change the bytes of a file and set its modification time back to the old value."""
     before = path.stat()
     path.write_bytes(b"1" * 100)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -1,4 +1,4 @@
-"""How new an index is at least: marks, and file times that bound each other."""
+"""Tests of the lower bound for the date of an index, from marks and file times that bound each other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MONTH_MS = 30 * 24 * 3_600_000
 
 
 def test_index_of_a_long_lived_bookie_is_dated_by_journal_file_times() -> None:
-    """The ninth file has an id of eight milliseconds after the first start, and is months younger."""
+    """The ninth file has an id eight milliseconds after the first start, but is months younger."""
     files = [JournalTime(FIRST_START_MS + n, FIRST_START_MS + n * MONTH_MS) for n in range(9)]
     mark = LastMark(FIRST_START_MS + 8, 512)
     dated = find_mark_date(mark, FIRST_START_MS + 8 * MONTH_MS + 90_000, files)
@@ -66,7 +66,7 @@ def test_oldest_mark_of_all_journals_dates_the_index_and_each_mark_is_required()
 
 
 def test_index_log_older_than_the_mark_dates_the_index() -> None:
-    """RocksDB dumps statistics into LOG every ten minutes: an older one is of a copy from another time."""
+    """RocksDB writes statistics to LOG every ten minutes, so an older LOG is of a copy from another time."""
     marked = FIRST_START_MS + MONTH_MS
     date = DatedIndex(marked + 5_000, TimeBasis.LAST_WRITE)
     put_back = marked - INDEX_LOG_MS - 1
@@ -84,7 +84,7 @@ times = st.integers(1, 10**13)
 def test_index_log_never_makes_an_index_newer(
     date_ms: int, written_ms: int | None, marked_ms: int | None
 ) -> None:
-    """A LOG that is later than the scan confirms nothing: what dates an index is never later for it."""
+    """A LOG later than the scan confirms nothing, so it never makes the date of an index later."""
     date = DatedIndex(date_ms, TimeBasis.OLDER_JOURNAL)
     bound = limit_by_index_write(date, written_ms, marked_ms)
     assert bound is not None

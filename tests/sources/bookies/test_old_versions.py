@@ -1,5 +1,4 @@
-"""What bookies and clients of BookKeeper 4.1 and 4.2 wrote, against what their own client read after a
-restart."""
+"""Tests of data of BookKeeper 4.1 and 4.2 bookies and clients, against their own client after a restart."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ DATA = Path(__file__).parents[2] / "data"
 
 
 class FormatVersions(NamedTuple):
-    """Which version of each format a server writes."""
+    """The version of each format that a server writes."""
 
     layout: int
     metadata: int
@@ -64,7 +63,7 @@ def znodes(version: str) -> dict[str, bytes]:
 
 
 def ledgers(version: str) -> dict[int, LedgerMetadata]:
-    """Where a ledger is kept was flat and later hierarchical."""
+    """Return the ledger metadata by id. The layout of ledger paths was flat and later hierarchical."""
     decoded = {}
     for path, data in znodes(version).items():
         below = path.removeprefix("/ledgers/")
@@ -80,7 +79,7 @@ def oracle_ledgers(version: str) -> dict[int, dict[str, Any]]:
 
 
 def expected_pairs(version: str) -> dict[str, Pairs]:
-    """Which entries each bookie has: entry e of an ensemble lies on its members (e + w) mod E."""
+    """Return the entries of each bookie: entry e of an ensemble is on its members (e + w) mod E."""
     pairs_by_bookie: dict[str, Pairs] = {}
     for id, metadata in ledgers(version).items():
         (segment,) = metadata.segments

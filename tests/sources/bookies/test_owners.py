@@ -1,4 +1,4 @@
-"""Whose data a directory holds, and when a bookie counts as read."""
+"""Tests of which bookie owns the data of a directory, and of when a bookie counts as read."""
 
 from __future__ import annotations
 

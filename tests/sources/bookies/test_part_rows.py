@@ -1,4 +1,4 @@
-"""Index files of real 4.17.2 bookies against what their Java code answered."""
+"""Tests of index files of real 4.17.2 bookies against the answers of their Java code."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def corpus_parts(corpus: str, folder: Path, part_count: int) -> list[IndexPart]:
 
 
 def read_all(all_parts: list[IndexPart]) -> list[dict[str, Any]]:
-    """All rows, but for stamps: files have them only some time after they were written."""
+    """Return all rows without stamps. Files get stamps only some time after they were written."""
     rows = [batch.drop_columns(["stamp"]).to_pylist() for part in all_parts for batch in read_part(part)]
     return [row for batch in rows for row in batch]
 

@@ -12,7 +12,7 @@ from tests.sources.bookie_corpora import unpack_bookies
 
 
 def rows(planned: list[IndexPart]) -> list[tuple[Any, ...]]:
-    """All rows of some parts, but for stamps: files have them only some time after they were written."""
+    """Return all rows of some parts, without stamps. Files get stamps only some time after a write."""
     batches = [batch.drop_columns(["stamp"]) for part in planned for batch in read_part(part)]
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 

@@ -1,4 +1,4 @@
-"""Credentials: read from a file or the environment, and shown nowhere."""
+"""Credentials: they are read from a file or the environment, and never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of an earlier run's ledgers, the ranges of keys that they stand for, and what is wrong with them."""
+"""Ledger rows of an earlier run, the key ranges that they cover, and the errors of invalid rows."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_other_columns_are_an_error(tmp_path: Path) -> None:
 
 
 def test_damaged_footer_never_ends_the_process(tmp_path: Path) -> None:
-    """Arrow ends it when asked for a column whose type in the footer is not the schema's."""
+    """Arrow ends the process if it reads a column whose type in the footer differs from the schema's."""
     [name] = write(tmp_path, [[row("01"), row("02"), row("03")]])
     file = tmp_path / name
     content = file.read_bytes()

@@ -1,4 +1,4 @@
-"""What a file seems to be, for who named one that is not what the URI says."""
+"""The apparent kind of a file, for a user whose URI names another kind."""
 
 import gzip
 import sqlite3

@@ -1,4 +1,4 @@
-"""The layout is the store's, and one that belongs to another kind of store is refused."""
+"""The layout is read from the store, and a layout of another kind of store is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ETCD = b"2\norg.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory:0"
 
 
 def choose_dump_layout(kind: str, layout: bytes | None, folder: Path) -> tuple[LayoutKind, str]:
-    """What is chosen for a dump of that kind of store with that layout."""
+    """Return the layout chosen for a dump of this kind of store that has this layout."""
     nodes = {"/bk": b""} | (
         {} if layout is None else {f"/bk/{'LAYOUT' if kind == 'zk' else 'layout'}": layout}
     )

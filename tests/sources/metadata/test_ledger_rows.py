@@ -1,4 +1,4 @@
-"""Rows of the table ledgers, made from znodes as a store hands them over."""
+"""Rows of the table ledgers, made from the znodes that a store returns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KIND = LayoutKind.HIERARCHICAL
 
 
 def metadata(*lines: str) -> bytes:
-    """Ledger metadata of format 1."""
+    """Return ledger metadata of format 1 with these lines."""
     return ("BookieMetadataFormatVersion\t1\n" + "\n".join(lines)).encode()
 
 

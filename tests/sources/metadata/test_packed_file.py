@@ -1,4 +1,4 @@
-"""Packed files: what they hold, from anywhere on, and where damage ends it."""
+"""Packed files: their content from any offset, and the end of the content at damage."""
 
 import gzip
 import os

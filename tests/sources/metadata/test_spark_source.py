@@ -29,7 +29,7 @@ def named(spark: SparkSession) -> SparkSession:
 
 @pytest.fixture
 def dump_of(tmp_path: Path) -> Callable[[str], Path]:
-    """A corpus's dump, unpacked."""
+    """Return a function that unpacks a corpus's dump."""
 
     def unpacked(corpus: str) -> Path:
         path = tmp_path / f"{corpus}.jsonl"

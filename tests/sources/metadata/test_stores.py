@@ -1,4 +1,4 @@
-"""Servers that answer ``srvr`` otherwise than most do; the usual ones are in tests/doctor."""
+"""Servers with unusual answers to ``srvr``; tests/doctor has the usual ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.servers.zookeeper import free_ports
 
 @contextmanager
 def answering_server(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """A server that says the same to everybody, once; and what it was asked."""
+    """Serve one connection with this answer; yield the address and the list of requests."""
     requests: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

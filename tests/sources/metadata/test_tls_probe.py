@@ -1,4 +1,4 @@
-"""What the diagnosis says of a server that breaks the handshake off, which a server with TLS may do too."""
+"""The diagnosis of a server that breaks off the handshake, which a server with TLS may do too."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def answer_with_text(connection: socket.socket) -> None:
 
 @contextmanager
 def server(end_handshake: Callable[[socket.socket], None], clear_answer: bytes) -> Iterator[str]:
-    """A server that ends every handshake in one way, and sends ``clear_answer`` to other clients."""
+    """Run a server that ends handshakes by ``end_handshake`` and answers others with ``clear_answer``."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:

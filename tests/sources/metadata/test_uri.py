@@ -1,4 +1,4 @@
-"""The URI forms of design section 6, and what is refused."""
+"""The URI forms of design section 6, and the URIs that are refused."""
 
 import pytest
 from hypothesis import given

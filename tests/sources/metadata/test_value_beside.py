@@ -1,4 +1,4 @@
-"""Pulsar's ``/bookies`` beside BookKeeper's root: of running stores, their files, and dumps of them."""
+"""Pulsar's ``/bookies`` next to BookKeeper's root, in running stores, their files, and dumps of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metadata of a real Pulsar, as its server's files, and saved in other forms."""
+"""The metadata of a real Pulsar: the server's files, and the same data saved in other forms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TREES = ("managed-ledgers", "schemas", "pulsar", "ledgers")
 
 
 def znodes(*trees: str) -> list[Znode]:
-    """All that the server kept in some trees at its top, in no order."""
+    """Return all znodes of some top-level trees of the server, in no particular order."""
     nodes = []
     for tree in trees:
         store = open_store(f"zk-snapshot://{FILES}?root=/{tree}")
@@ -36,7 +36,7 @@ def znodes(*trees: str) -> list[Znode]:
 
 
 def zookeeper_dump(file: Path) -> Path:
-    """The same as a dump of ZooKeeper."""
+    """Write the znodes to ``file`` as a dump of ZooKeeper."""
     lines = [
         {
             "path": node.path, "data": base64.b64encode(node.data).decode(), "czxid": node.czxid,
@@ -50,7 +50,7 @@ def zookeeper_dump(file: Path) -> Path:
 
 
 def etcd_dump(file: Path) -> Path:
-    """The owners as a dump of an etcd whose keys are paths, as Pulsar keeps them there."""
+    """Write the owners as a dump of an etcd whose keys are paths, as Pulsar writes them."""
     lines = [
         {
             "path": node.path, "key": base64.b64encode(node.path.encode()).decode(),
@@ -65,7 +65,7 @@ def etcd_dump(file: Path) -> Path:
 
 
 def owners(uri: str, parts: int = 3) -> list[dict[str, Any]]:
-    """Rows of the table owners, as Spark's tasks make them."""
+    """Return the rows of the table owners, as Spark's tasks produce them."""
     reader = OwnerReader((parse_owners_uri(uri),), ReadingOptions(StoreOptions(rate_limit=0), parts, 1))
     rows: list[dict[str, Any]] = []
     for partition in reader.partitions():

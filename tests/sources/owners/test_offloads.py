@@ -1,4 +1,4 @@
-"""How far the copies of a topic's ledgers in an object store are, by their offload contexts."""
+"""The state of the object-store copies of a topic's ledgers, read from their offload contexts."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def read_references() -> set[tuple[str, str, int]]:
-    """(path, kind, ledger) that a znode names, as Pulsar's own classes read it."""
+    """Return each (path, kind, ledger) that a znode names, as Pulsar's own classes read it."""
     return {
         (path, "data" if reference["owner"] == "shadow" else reference["owner"], reference["ledger"])
         for path, znode in ORACLE["znodes"].items()
@@ -68,7 +68,7 @@ def test_owners_equal_the_view_of_the_broker(uri: str) -> None:
 
 
 def check_names(rows: list[dict[str, Any]]) -> None:
-    """Every ledger has the topic, cursor and schema that the oracle says."""
+    """Check that every ledger has the topic, cursor and schema of the oracle."""
     for row in rows:
         ledger = ORACLE["ledgers"].get(str(row["ledger_id"]), {})
         if row["borrowed"] or row["kind"] == "compacted" or "path" not in ledger:

@@ -118,7 +118,7 @@ class CopiedRowsReader:
             owner = owners[owner_code] if owner_code < len(owners) else None
             if owner is not None:
                 is_owned |= (owner_codes == owner_code) & _is_in_directories(
-                    batch.column("path"), owner.roots
+                    batch.column("path"), owner.owned_paths
                 )
         owner_names = pa.array([owner.bookie_id if owner else None for owner in owners], pa.string())
         columns = {name: batch.column(name) for name in batch.schema.names} | {

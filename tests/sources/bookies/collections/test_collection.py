@@ -1,4 +1,4 @@
-"""A manifest, and every way in which a collection can be less than it says."""
+"""Tests of a manifest, and of every way in which a collection can have less than its manifest lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collections read by tasks: each row under the bookie that its piece is of."""
+"""Tests of collections that tasks read: each row belongs to the bookie that owns its piece."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
 
 @pytest.fixture(scope="module")
 def owners(whole: Whole) -> dict[str, PieceOwner]:
-    """Of four pieces one is nobody's, and of another only a directory that is not there counts."""
+    """Return the owners of four pieces: one has none, and of another only a missing directory counts."""
     places = whole[0].path.removesuffix("out") + "bookies"
     roots = [f"{places}/bookie{number}.dc1.example_3181/ledgers0" for number in range(1, 5)]
     owned = {0: "a:1", 1: "b:1", 3: "d:1"}
@@ -58,7 +58,7 @@ def read_copied(whole: Whole, owners: Mapping[str, PieceOwner], share_count: int
 
 
 def one_by_one(whole: Whole, owners: Mapping[str, PieceOwner]) -> list[dict[str, Any]]:
-    """Each row by itself, under the owner of its piece where it lies in a directory that counts."""
+    """Return the rows read singly, under the owner of their piece, if they are in a directory that counts."""
     [file] = whole[1].tables["availability"]
     rows = []
     for row in pq.read_table(Path(whole[0].base_path, file.path)).to_pylist():
@@ -154,7 +154,7 @@ def test_collection_under_a_uri_is_read_like_one_at_a_path(
 
 
 def moved_collection(whole: Whole, path: str) -> Any:
-    """The collection under another path, where nobody has put it."""
+    """Return the collection under another path, at which it does not exist."""
     return SimpleNamespace(path=path, base_path=path, files=whole[0].files), whole[1]
 
 

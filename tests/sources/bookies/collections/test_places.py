@@ -1,4 +1,4 @@
-"""Collected bookies give what the same bookies give on disk; what is not whole is unread."""
+"""Tests that collected bookies give the same rows as on disk, and that incomplete ones are unread."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CORPORA = {
 
 @dataclass(frozen=True)
 class ReadResult:
-    """How each bookie was read, and every row of availability, however its index came."""
+    """The read state of each bookie, and every row of availability, whatever the source of its index."""
 
     bookies: dict[str, tuple[str, str | None, int | None, bool]]
     rows: list[tuple[Any, ...]]
@@ -43,7 +43,7 @@ class ReadResult:
 
 @pytest.fixture
 def read(spark: SparkSession) -> Any:
-    """What an audit does with its sources, up to the table availability."""
+    """Return a function that reads sources as an audit does, up to the table availability."""
 
     def read_sources(
         sources: Sequence[str | Path], bookie_ids: Set[str], cookies: Mapping[str, Cookie] | None = None
@@ -192,7 +192,7 @@ def version(bookie_id: str = "bk-a:3181") -> bytes:
 
 
 def disk(place: Path, name: str, ledger: int, bookie_id: str = "bk-a:3181") -> Path:
-    """A ledger directory with one empty index."""
+    """Make a ledger directory with one empty index file."""
     directory = make_directory(place / name, version(bookie_id))
     file = directory / "current" / "0" / str(ledger) / f"{ledger}.idx"
     file.parent.mkdir(parents=True)
@@ -209,7 +209,7 @@ def ledgers(result: ReadResult) -> dict[str, set[int]]:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each look at the clock is a second later: which collection is newer does not depend on speed."""
+    """Advance the clock a second at each reading, so that the newer collection does not depend on speed."""
     times = iter(range(1_000, 10**9, 1_000))
     monkeypatch.setattr("auditor.collect.collect.now_ms", lambda: next(times))
 

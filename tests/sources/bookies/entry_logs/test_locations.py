@@ -1,4 +1,4 @@
-"""Where index files say that entries lie, whatever state the files are in."""
+"""Tests of the entry locations in index files, for every state of the files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def part(ledgers: Path) -> IndexPart:
 
 
 def stored_locations(ledgers: Path) -> list[tuple[int, int, int]]:
-    """Ledger, entry and location."""
+    """Return ledger, entry and location of each stored location."""
     batches = list(read_location_batches(part(ledgers)))
     return [
         (ledger, entry, location)
@@ -78,7 +78,7 @@ def test_location_of_another_entry_names_the_entry_at_that_location(ledgers: Pat
 
 
 def test_every_whole_entry_is_compared_with_its_location(ledgers: Path) -> None:
-    """A sample of all: exchanged within a ledger, another ledger's, an id that was overwritten in the log."""
+    """The sample is all entries: some exchanged, some of another ledger, one overwritten in the log."""
     data = bytearray(log([(1, 0, 16), (1, 1, 16), (2, 0, 16), (2, 1, 16)]))
     offsets = [1028 + 36 * number for number in range(4)]
     struct.pack_into(">q", data, offsets[3] + 8, 77)

@@ -1,4 +1,4 @@
-"""A collector's metadata cache, held to the logs: what agrees, what it dropped, and what is wrong."""
+"""Tests of a collector's metadata cache against the logs: equal, dropped and wrong records."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def value(
 
 
 def rows(root: Path, *cached: bytes, cache: Path | None = None) -> list[dict[str, Any]]:
-    """The rows of a directory with log 1f, of which a cache has ``cached``."""
+    """Return the rows of a directory with log 1f, for which the cache has the records ``cached``."""
     current = root / "current"
     current.mkdir(exist_ok=True)
     (current / "1f.log").write_bytes(log(ENTRIES))

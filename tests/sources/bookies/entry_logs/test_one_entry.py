@@ -1,4 +1,4 @@
-"""Entries of cursors' ledgers that real bookies hold, found through their index; and damage."""
+"""Tests of cursor ledger entries of real bookies, found through the bookies' index, and of damage."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_missing_or_duplicate_entry_log_is_unread(bookie: Path) -> None:
 
 
 def write_entry_log(directory: Path, body: bytes, digest: bytes, ledger: int = 7, entry: int = 2) -> int:
-    """An entry log with one entry; its location."""
+    """Write an entry log with one entry, and return the entry's location."""
     data = struct.pack(">qqqq", ledger, entry, 1, 9) + digest + body
     (directory / "current").mkdir()
     log = bytes(1024) + struct.pack(">i", len(data)) + data

@@ -1,4 +1,4 @@
-"""How all bytes of a log are accounted for, whatever became of it."""
+"""Tests that all bytes of an entry log are accounted for, whatever state the log is in."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def collector(data: bytes) -> tuple[str | None, dict[int, int]]:
 
 
 def with_size(data: bytes, offset: int, size: int) -> bytes:
-    """A log, one record of which says another size."""
+    """Return a log in which the record at ``offset`` has another size."""
     return data[:offset] + size.to_bytes(4, signed=True) + data[offset + 4 :]
 
 

@@ -86,7 +86,7 @@ def test_directory_that_cannot_be_listed_is_unreadable(tmp_path: Path) -> None:
 
 
 def test_log_files_are_classified_by_name_like_the_server(current: Path) -> None:
-    """By the lower-case hexadecimal digits of an id; RocksDB's own logs lie below other directories."""
+    """Names are the lower-case hexadecimal digits of an id. RocksDB's own logs are in other directories."""
     logs = ("0.log", "1f.log", "7.log.compacting", "8.log.7.compacted")
     odd_names = ("1F.log", "00001f.log", "000012.log", "80000000.log", "x.log", "log", "8.log.7.compacted.gz")
     for name in (*logs, *odd_names):

@@ -1,4 +1,4 @@
-"""Which entries are looked at: the same wherever they lie."""
+"""Tests of the sample of entries that are read: it is the same wherever the entries are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is whose index, as the server's IndexPersistenceMgr resolves it."""
+"""Tests of which file is the index of which ledger, as the server's IndexPersistenceMgr resolves it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def plan(directories: list[Path], part_count: int = 1) -> list[IndexPart]:
 def list_ledgers(
     directories: list[Path], part_count: int = 1
 ) -> tuple[dict[int, str], list[tuple[str, str, int | None]]]:
-    """Files by ledger, and (state, path, ledger) of all else; paths as directory/below current."""
+    """Return files by ledger, and (state, path, ledger) of all else. Paths are directory:path in current."""
     root = str(directories[0].parent) + "/"
     files: dict[int, str] = {}
     passed: list[tuple[str, str, int | None]] = []
@@ -228,7 +228,7 @@ def test_number_of_parts_is_about_the_requested_number(tmp_path: Path) -> None:
 def list_scoped(
     directories: list[Path], part_count: int = 1
 ) -> tuple[dict[LedgerId, str], list[tuple[str, str, LedgerId | None]]]:
-    """What `list_ledgers` tells, by scope and ledger."""
+    """Return the result of `list_ledgers` by scope and ledger."""
     root = str(directories[0].parent) + "/"
     files: dict[LedgerId, str] = {}
     passed: list[tuple[str, str, LedgerId | None]] = []

@@ -1,4 +1,4 @@
-"""Index files made by hand and damaged on purpose; those of real bookies are in test_index_rows."""
+"""Tests of handmade and damaged index files. test_index_rows reads those of real bookies."""
 
 from __future__ import annotations
 

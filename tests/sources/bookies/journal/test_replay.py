@@ -1,4 +1,4 @@
-"""Where a bookie's journals lie and from where they would be replayed, or why that cannot be said."""
+"""Tests of the places of a bookie's journals and of the start of their replay, or why it is unknown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def version(
 
 
 def directory(path: Path, cookie: bytes | None, marks: dict[str, tuple[int, int]] | None = None) -> Path:
-    """A directory with ``current``; its marks were written at second 70."""
+    """Make a directory with ``current``, and marks written at second 70."""
     current = path / "current"
     current.mkdir(parents=True)
     if cookie is not None:

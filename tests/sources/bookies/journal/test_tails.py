@@ -1,4 +1,4 @@
-"""The entries of a bookie's journals after its marks: which count, and when they are not all."""
+"""Tests of the entries in a bookie's journals after its marks: which count, and when some are lacking."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MARK_ID = 0x1A1FC8020C3  # when the file of the mark was made
 
 
 def directory(path: Path, files: dict[int, bytes], mark: tuple[int, int] = (MARK_ID, 0)) -> JournalDirectory:
-    """A journal directory with files by id, to be read from ``mark``."""
+    """Make a journal directory with files by id, to be read from ``mark``."""
     (path / "current").mkdir(parents=True)
     (path / "current/VERSION").write_bytes(VERSION)
     for file_id, data in files.items():
@@ -44,7 +44,7 @@ def directory(path: Path, files: dict[int, bytes], mark: tuple[int, int] = (MARK
 
 
 def tail(*directories: JournalDirectory) -> tuple[dict[int, list[tuple[int, ...]]], list[dict[str, Any]]]:
-    """The groups of each ledger, and the rows of the directories."""
+    """Return the groups of each ledger, and the rows of the directories."""
     rows = [row for batch in read_tail(JournalTailPart("bk1", directories)) for row in batch.to_pylist()]
     ledgers = [row for row in rows if row["ledger_id"] is not None]
     assert all(
@@ -56,7 +56,7 @@ def tail(*directories: JournalDirectory) -> tuple[dict[int, list[tuple[int, ...]
 
 
 def offset_of(data: bytes, number: int) -> int:
-    """Where a record begins."""
+    """Return the offset at which a record begins."""
     [records] = Journal.open(lambda offset, length: data[offset : offset + length], len(data)).records()
     return int(records.offsets[number])
 
@@ -98,7 +98,7 @@ def test_without_a_mark_all_files_are_read(tmp_path: Path) -> None:
 
 
 def test_ledger_in_two_journals_has_one_row(tmp_path: Path) -> None:
-    """The number of journals was changed: the bookie replays all there is."""
+    """If the number of journals was changed, the bookie replays all journals that exist."""
     first = directory(tmp_path / "j0", {MARK_ID: journal([(2, 0), (3, 7)])})
     second = directory(tmp_path / "j1", {MARK_ID: journal([(3, 8)])})
     groups, rows = tail(first, second)

@@ -1,4 +1,4 @@
-"""A database that is not as it was is found out, never read as a shorter one. And nothing is touched."""
+"""Tests that a changed database is detected and never read as a shorter one, and that nothing is modified."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ TAIL = {key(3, entry): location() for entry in range(50)}
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    """Two tables, and a tail in the log."""
+    """Return a database with two tables and a tail in the log."""
     return write_database(tmp_path / "database", FIRST, SECOND, tail=TAIL)
 
 
 def at_each_pause(monkeypatch: pytest.MonkeyPatch, change: Callable[[float], object]) -> None:
-    """Do something whenever a copy waits; the sleep of other threads stays what it is."""
+    """Call ``change`` whenever a copy waits. The sleep of other threads stays unchanged."""
     monkeypatch.setattr(rocksdb_copy, "time", SimpleNamespace(sleep=change))
 
 
@@ -140,7 +140,7 @@ def test_log_cut_inside_a_record_is_damage_with_its_offset(tmp_path: Path) -> No
 
 
 def test_log_missing_between_two_logs_is_damage(tmp_path: Path) -> None:
-    """A table that could not be flushed yet keeps its log; the next log goes on with the next number."""
+    """A table that could not be flushed yet keeps its log. The next log continues with the next number."""
     path = write_database(tmp_path / "database", FIRST, tail=TAIL)
     log = log_with_data(path)
     later = path / f"{int(log.stem) + 50:06}.log"
@@ -248,7 +248,7 @@ for number in range(10**9):
 
 
 def test_database_being_written_is_read_as_a_prefix_of_its_writes(tmp_path: Path) -> None:
-    """Many flushes and compactions while it is read; every reading shows all writes up to some moment."""
+    """The database has many flushes and compactions meanwhile. Each read has all writes up to some moment."""
     path = tmp_path / "bookie" / "locations"
     path.parent.mkdir()
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""From rows of two databases to rows of availability: every state, every order of writes, flat memory."""
+"""Tests that turn rows of two databases into rows of availability: every state and order, in flat memory."""
 
 from __future__ import annotations
 
@@ -313,7 +313,7 @@ def test_any_order_of_writes_reads_like_a_dict(
 
 
 def endless(ledger: int, total: int, size: int) -> Iterator[Rows]:
-    """A ledger of ``total`` striped entries as it would come from a scan."""
+    """Yield a ledger of ``total`` striped entries in the form of a scan."""
     for start in range(0, total, size):
         pairs = np.empty((size, 2), ">i8")
         pairs[:, 0] = ledger
@@ -343,7 +343,7 @@ def test_two_million_rows_of_a_real_database_are_read_in_flat_memory(tmp_path: P
     small, large = (write_index(tmp_path / str(count), count, 100_000) for count in (200_000, 2_000_000))
 
     def peak(directory: IndexDirectory) -> int:
-        """KiB at most, in a process of its own."""
+        """Return the peak memory in KiB, measured in a separate process."""
         program = (
             "import resource, sys\n"
             "from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart\n"

@@ -1,4 +1,4 @@
-"""DbLedgerStorage's database of ledgers outside scope 0: its rows, its odd ones, and its absence."""
+"""Tests of DbLedgerStorage's database of ledgers outside scope 0: its rows, its odd ones, and its absence."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The traps of the beginning of a connection, by bookies that are not ones.
+"""Tests of failures at the start of a connection, with fake bookies.
 
-What real bookies do with TLS, roles and logins: `tests/live/test_secured_bookies.py`.
+`tests/live/test_secured_bookies.py` tests TLS, roles and logins with real bookies.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def add_length(message: bytes) -> bytes:
 def read_one_entry(
     bookie: Bookie, path: Path, timeout_s: float = 0.3
 ) -> tuple[list[ReadReply], ReadClient, Frames]:
-    """One read of entry 0 of ledger 1, and all frames that the bookie was sent."""
+    """Read entry 0 of ledger 1 once. Return the replies, the client and all frames sent to the bookie."""
     frames: Frames = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Rows from what bookies say, without Spark and through it."""
+"""Tests of rows from the answers of bookies, without Spark and through it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def rows(
 
 
 def listing(entry_ids: Iterable[int]) -> bytes:
-    """The canonical groups of these entries."""
+    """Return the canonical groups of these entries."""
     return packed(greedy(runs_of_entries(entry_ids)))
 
 

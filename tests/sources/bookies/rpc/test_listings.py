@@ -1,4 +1,4 @@
-"""One bookie asked for listings: every kind of answer, silence and broken connection."""
+"""Tests that ask one bookie for listings: every kind of answer, silence and broken connection."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def request_listings(
     bookie: FakeBookie, ledgers: Iterable[int], options: StoreOptions = LONG_TIMEOUT
 ) -> tuple[dict[int, ListReply], ListingClient]:
-    """Everything heard, by ledger, and the client that heard it."""
+    """Return all replies by ledger, and the client that received them."""
     return asyncio.run(_request_listings(bookie, deque(ledgers), options))
 
 

@@ -1,4 +1,4 @@
-"""Where bookies can be asked, and for which ledgers."""
+"""Tests of the addresses at which bookies can be asked, and of the ledgers to ask for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def info(*offered: tuple[str, int, str]) -> bytes:
 
 
 def registration_rows(*bookies: tuple[str, bytes]) -> list[dict[str, Any]]:
-    """Rows as the audit has them."""
+    """Return registration rows in the form that the audit has."""
     nodes = {f"available/{name}": Znode(f"/l/{name}", data, 1, 1, 1, 1, 0, 9) for name, data in bookies}
     return registrations(ClusterNodes(nodes, 0, "0"))
 

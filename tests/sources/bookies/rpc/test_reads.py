@@ -1,4 +1,4 @@
-"""One bookie asked for entries: every kind of answer, silence and broken connection, and both versions."""
+"""Tests that ask one bookie for entries: every kind of answer, silence, broken connection, both versions."""
 
 from __future__ import annotations
 

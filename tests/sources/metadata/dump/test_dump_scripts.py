@@ -1,4 +1,4 @@
-"""The scripts in conf/ that dump a store: a dump has everything that the store has."""
+"""The scripts in conf/ that dump a store: a dump contains everything in the store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONF = Path(__file__).parents[4] / "conf"
 
 
 def script(name: str, folder: Path) -> Path:
-    """A copy of a script of conf/ in a folder."""
+    """Copy a script of conf/ into ``folder``, and return the path of the copy."""
     return Path(shutil.copy(CONF / name, folder))
 
 
@@ -32,7 +32,7 @@ def run_command(*command: str, stdin: bytes = b"") -> bytes:
 
 
 def trees(uri: str, layout: LayoutKind) -> tuple[dict[str, bytes], dict[Tree, dict[str, bytes]]]:
-    """All that a store shows, by path: the cluster's own, ledgers and marks."""
+    """Return all data that a store shows, by path: the cluster's own znodes, ledgers and marks."""
     store = open_store(uri)
     nodes = {name: znode.data for name, znode in store.cluster().nodes.items()}
     contents = {}

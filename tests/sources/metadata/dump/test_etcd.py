@@ -1,4 +1,4 @@
-"""Dumps of etcd: damage is a gap at its key, or at the scope where it could be any."""
+"""Dumps of etcd: damage is a gap at its key, or at the scope if any key may be damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a dump says that it is whole, and what is made of one that does not, cut wherever it may be."""
+"""The begin and end lines of a dump, and dumps without them, cut at any position."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Packed dumps are read as what they hold, cut into parts as others are, and their damage is a gap."""
+"""Packed dumps: they are read and divided into parts as plain dumps are, and their damage is a gap."""
 
 import gzip
 from pathlib import Path

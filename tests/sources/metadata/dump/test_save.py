@@ -1,4 +1,4 @@
-"""A saved store is the store: every field of every znode and key, and what could not be read."""
+"""Saved stores: a dump has every field of every znode and key, and the gaps of unreadable ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def save_store(
 
 
 def columns(uri: str, tree: Tree, layout: LayoutKind) -> dict[str, tuple[object, ...]]:
-    """Every znode of a tree with its numbers, by path."""
+    """Return the data and the numeric fields of every znode of a tree, by path."""
     store = open_store(uri)
     values_by_path: dict[str, tuple[object, ...]] = {}
     store.cluster()
@@ -55,7 +55,7 @@ def columns(uri: str, tree: Tree, layout: LayoutKind) -> dict[str, tuple[object,
 
 
 def cluster_nodes(uri: str) -> dict[str, Znode]:
-    """The cluster's own znodes; a dump does not say how many children they had."""
+    """Return the cluster's own znodes; their child counts are unknown, because a dump does not have them."""
     store = open_store(uri)
     nodes = store.cluster().nodes
     store.close()

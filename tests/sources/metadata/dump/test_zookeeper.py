@@ -1,4 +1,4 @@
-"""Dumps: what a real cluster's metadata reads as, and what damage does to it."""
+"""Dumps of ZooKeeper: the rows of a real cluster's metadata, and the effects of damage."""
 
 import base64
 import gzip

@@ -1,4 +1,4 @@
-"""Reaching etcd, or not: against real servers with users, certificates and members that die."""
+"""The etcd client, against real servers with users and certificates, and members that stop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WriteFile = Callable[[str], str]
 
 @pytest.fixture
 def credentials(tmp_path: Path) -> WriteFile:
-    """Write a credentials file that nobody else may read."""
+    """Return a function that writes a credentials file which no other user may read."""
 
     def write(text: str) -> str:
         path = tmp_path / "credentials.toml"

@@ -18,7 +18,7 @@ ids = st.one_of(st.integers(0, 50_000), st.integers(0, 2**31 - 1), st.integers(2
 
 
 class Keys:
-    """Keys in order, and how often they were counted."""
+    """Sorted keys, and the number of ranges that were counted."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self.keys = sorted(keys)

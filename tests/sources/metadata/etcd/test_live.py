@@ -1,4 +1,4 @@
-"""A running etcd read at one revision: equal to its dump, blind to what comes later, without a trace."""
+"""A running etcd read at one revision: it equals its dump, omits later writes, and is not changed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def open_etcd(server: Etcd, options: StoreOptions = UNLIMITED, scope: str = SCOP
 
 
 def batches(store: EtcdStore, part_count: int) -> Iterator[ZnodeBatch]:
-    """Every part, as a task reads it: from its pickled form, in the order of the parts."""
+    """Yield the batches of all parts in order, each part pickled and unpickled as for a task."""
     for part in store.parts(Tree.LEDGERS, LayoutKind.ETCD, part_count):
         yield from store.read(pickle.loads(pickle.dumps(part)))
 
@@ -63,7 +63,7 @@ def ledgers(store: EtcdStore, part_count: int = 4) -> dict[str, bytes]:
 
 
 def make_keys(count: int, scope: str = "/bk") -> list[tuple[str, bytes]]:
-    """Keys of ledgers as the driver makes them, in their order."""
+    """Return keys of ledgers as BookKeeper's etcd driver writes them, in key order."""
     ids = sorted((number % 128 << 56) + number // 128 + 1 for number in range(count))
     return [(f"{scope}/{etcd.to_path(LedgerId(id_))}", b"metadata %d" % id_) for id_ in ids]
 
@@ -255,7 +255,7 @@ def test_compacted_revision_ends_the_read_with_an_error(server: Etcd) -> None:
 
 
 class CompactingClient(EtcdClient):
-    """Somebody compacts between two questions."""
+    """A client whose etcd is compacted between two requests."""
 
     server: Etcd
     times = 0

@@ -1,4 +1,4 @@
-"""Pages of etcd keys: never too large for a message, never short of a key."""
+"""Pages of etcd keys: none is too large for a message, and none omits a key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTIONS = StoreOptions(rate_limit=0)
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
-    """Takes values that no message of ours holds."""
+    """Yield an etcd that accepts values larger than any message of our client."""
     folder = tmp_path_factory.mktemp("etcd")
     with running(folder, flags=("--max-request-bytes", str(8 << 20))) as member:
         yield member
@@ -104,7 +104,7 @@ def test_low_rate_limit_makes_small_pages(server: Etcd, client: EtcdClient) -> N
 
 
 class MissingKeyClient(EtcdClient):
-    """Leaves a key out of a page, as no etcd should."""
+    """A client whose page omits a key, which no etcd should do."""
 
     def receive_answer(self, pending: object) -> EtcdAnswer:
         keys = Keys([b"/bk/ledgers/0", b"/bk/ledgers/1"], [b"", b""], [1, 1], [1, 1], [0, 0], [1, 1])

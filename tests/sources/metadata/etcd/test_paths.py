@@ -1,4 +1,4 @@
-"""ZooKeeper's paths as keys of etcd: live, saved and dumped they are the cluster that ZooKeeper had."""
+"""ZooKeeper's paths as keys of etcd: live, saved and dumped stores equal the original ZooKeeper cluster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ValuesByPath = dict[str, bytes]
 
 
 def values() -> ValuesByPath:
-    """The corpus's values, with a mark and a lock besides."""
+    """Return the corpus's values by path, with an added mark and lock."""
     node_values = {
         node.path: node.data for node in znodes("managed-ledgers", "schemas", "ledgers") if node.data
     }
@@ -41,7 +41,7 @@ def values() -> ValuesByPath:
 
 
 class Stores(NamedTuple):
-    """The three forms, and what they hold."""
+    """The URIs of the same cluster in three forms, and the values in it."""
 
     uris: tuple[str, ...]
     held: ValuesByPath

@@ -1,4 +1,4 @@
-"""Ledgers of a running etcd read against an earlier run are those that a full read gives."""
+"""Ledgers of a running etcd read against an earlier run equal those of a full read."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ CHANGE = st.one_of(PUT, st.tuples(LIKELY, st.none()), st.tuples(LIKELY, st.just(
 
 
 def change(server: Etcd, path: str, value: bytes | str | None) -> None:
-    """Put a value, delete the key, or delete it and make it again as it may have been."""
+    """Put a value, delete the key, or delete and recreate it with a possibly equal value."""
     if not isinstance(value, bytes):
         server.delete(path)
     if value is not None:
@@ -125,7 +125,7 @@ def test_reading_against_an_earlier_run_equals_a_full_read(
 
 
 def make_store(server: Etcd, scope: str, ledgers: range) -> EtcdStore:
-    """Ledgers in as many revisions."""
+    """Return a store whose ledgers were each written in a revision of their own."""
     server.load([(f"{scope}/layout", b"")])
     for ledger in ledgers:
         server.load([(key(scope, ledger), CLOSED)])

@@ -1,4 +1,4 @@
-"""Snapshots of etcd: the last change of every key, whatever came before, and nothing silently less."""
+"""Snapshots of etcd: the last change of every key is read, and no loss of data is silent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def store_of(file: bytes, folder: Path, root: str = ROOT) -> MetadataStore:
 
 
 def expected(history: History) -> tuple[KeysByPath, KeysByPath]:
-    """Ledgers, and the cluster's own keys, in the end."""
+    """Return the final ledgers and the final keys of the cluster itself."""
     key_values = {
         etcd.key_text(name): (record.value, record.mod_revision, record.lease)
         for name, record in history.state.items()
@@ -111,7 +111,7 @@ def test_compaction_of_the_last_change_keeps_the_latest_revision(tmp_path: Path)
 
 
 def make_history(count: int = 400) -> History:
-    """Ledgers made and closed, some deleted, ids counted, between them a registration that goes and comes."""
+    """Return a history of created, closed and deleted ledgers, id buckets and a repeated registration."""
     history = History()
     history.change((b"/bk", b""), (b"/bk/layout", b"2\nx:0"), (b"/bk/cookies/b:1", b"cookie"))
     for ledger in range(count):
@@ -245,7 +245,7 @@ def test_lost_page_makes_earlier_changes_unknown_and_keeps_later_changes(tmp_pat
 def check_damage_is_reported(
     file: bytes, folder: Path, whole: KeysByPath, nodes: KeysByPath, root: str
 ) -> None:
-    """Either the same is read, or a typed error comes, or what differs is said to be unknown."""
+    """Check that the read is equal, or fails with a typed error, or reports each difference as unknown."""
     store = store_of(file, folder, root)
     try:
         tree_keys, gaps = ledgers_of(store)
@@ -279,7 +279,7 @@ COPY = HISTORY.database(hashed=False)
 
 
 def values(file: bytes) -> set[int]:
-    """The bytes of values, which nothing but a hash could check."""
+    """Return the offsets of the bytes within values, which only a hash could check."""
     data = memoryview(file)
     meta = read_meta(data)
     inside: set[int] = set()

@@ -1,4 +1,4 @@
-"""Ranges of etcd keys cut into spans, on ids as clusters have them and on any."""
+"""Ranges of etcd keys cut into spans, for the ids of real clusters and for arbitrary ids."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ longs = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 300))
 
 
 class Server:
-    """Sorted keys; counts what it is asked."""
+    """A server with sorted keys that counts its requests."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self.keys = sorted(keys)

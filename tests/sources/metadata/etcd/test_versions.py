@@ -1,4 +1,4 @@
-"""Files of real members of each version, against what the member itself said of every key."""
+"""Files of real etcd members of each version, against the member's own answers for every key."""
 
 from __future__ import annotations
 

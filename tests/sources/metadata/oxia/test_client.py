@@ -1,4 +1,4 @@
-"""The client of Oxia: leaders that move, answers that break off, and what it says of servers that refuse."""
+"""The Oxia client: leaders that move, answers that break off, and errors about servers that refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ZooKeeper's paths in Oxia: live and dumped they are the cluster that ZooKeeper had, whatever the shards."""
+"""ZooKeeper's paths in Oxia: live and dumped stores equal the ZooKeeper cluster, for any shards."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ODD = ("/ledgers/00/0000/X12", "/ledgers/00/0000/L12", "/ledgers/notes/a", "/led
 
 
 def make_double(service: str = OLD, shard_count: int = 1) -> OxiaDouble:
-    """The corpus, with a mark, a lock, a long id, and names that no ledger has."""
+    """Return a double with the corpus, a mark, a lock, a long id, and names that no ledger has."""
     double = OxiaDouble(service=service, shard_count=shard_count)
     for node in znodes("managed-ledgers", "schemas", "ledgers"):
         double.put(node.path, node.data, session=0 if node.ephemeral_owner else None)
@@ -79,7 +79,7 @@ def read(
 
 
 def columns(store: MetadataStore, tree: Tree) -> list[tuple[object, ...]]:
-    """Every record of a tree with its numbers, by path."""
+    """Return the data and the numeric fields of every record of a tree, sorted by path."""
     rows: list[tuple[object, ...]] = []
     for part in store.parts(tree, LAYOUT, 1):
         for batch in store.read(part):

@@ -1,4 +1,4 @@
-"""A real Oxia: trees, sessions, notifications, leaders that change, certificates, tokens, many records."""
+"""A real Oxia: trees, sessions, notifications, leader changes, certificates, tokens, many records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEDGER_COUNT = 100_000
 
 
 def values() -> dict[str, bytes]:
-    """The corpus, with a mark, a lock and a long id besides."""
+    """Return the corpus's values by path, with an added mark and a long id."""
     node_values = {node.path: node.data for node in znodes("managed-ledgers", "schemas", "ledgers")}
     return node_values | {
         MARK: b'replica: "b1:3181"\nctime: 5\n',

@@ -1,4 +1,4 @@
-"""The reader can only read: that is a property of its text, not a habit."""
+"""The ZooKeeper reader can only read: its source code has no call that writes."""
 
 import ast
 from pathlib import Path
@@ -27,7 +27,7 @@ KAZOO_CALLS = {
 
 
 def used_attributes(module: Path) -> set[str]:
-    """Every attribute of a kazoo client that a module touches."""
+    """Return every attribute of a kazoo client that a module uses."""
     tree = ast.parse(module.read_text("utf-8"))
     return {
         node.attr
@@ -37,7 +37,7 @@ def used_attributes(module: Path) -> set[str]:
 
 
 def kazoo_imports(module: Path) -> set[str]:
-    """The modules of kazoo that a module imports from."""
+    """Return the modules of kazoo from which a module imports."""
     return {
         name
         for node in syntax_nodes(module)

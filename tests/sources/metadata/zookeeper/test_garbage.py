@@ -1,4 +1,4 @@
-"""A server that takes a session and then answers with what is not ZooKeeper's protocol."""
+"""A server that accepts a session and then sends answers outside ZooKeeper's protocol."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ANSWERS = {
 
 @contextmanager
 def server(answer: bytes, handshake: bytes = HANDSHAKE) -> Iterator[int]:
-    """A port that opens sessions, and answers each request with the same bytes."""
+    """Yield the port of a server that opens sessions and answers each request with the same bytes."""
 
     def serve(connection: socket.socket) -> None:
         with connection, suppress(OSError):

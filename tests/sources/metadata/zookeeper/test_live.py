@@ -1,4 +1,4 @@
-"""A live store, against real servers: on copies of real clusters' files, and on trees of the tests' own."""
+"""The live ZooKeeper store, against real servers with files of real clusters and trees made by the tests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZoo
 
 @pytest.fixture
 def server(one_server: EmbeddedZooKeeper) -> Iterator[EmbeddedZooKeeper]:
-    """The server of all tests here, with nothing in it."""
+    """Yield the empty server that all tests of this module share."""
     yield one_server
     one_server._client().delete("/bk", recursive=True)
 
@@ -220,7 +220,7 @@ def test_no_log_level_shows_znode_data(server: EmbeddedZooKeeper, caplog: pytest
 
 
 def frames(connection: socket.socket) -> Iterator[bytes]:
-    """Whole ZooKeeper frames: an int length and so many bytes."""
+    """Yield whole ZooKeeper frames: an int length and that number of bytes."""
     buffer = b""
     while chunk := connection.recv(1 << 16):
         buffer += chunk
@@ -231,7 +231,7 @@ def frames(connection: socket.socket) -> Iterator[bytes]:
 
 @contextmanager
 def run_proxy(server: EmbeddedZooKeeper, answer: Callable[[bytes], bytes | None]) -> Iterator[str]:
-    """A proxy; where ``answer`` gives bytes for a client's frame, it sends those and ends the connection."""
+    """Run a proxy; if ``answer`` returns bytes for a frame, it sends them and ends the connection."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def pump(client: socket.socket, upstream: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""multiRead: the bytes of a 3.9.5 server, what is written is read back, and damage."""
+"""The multiRead request: bytes of a 3.9.5 server, encoding and decoding, and damage."""
 
 import struct
 

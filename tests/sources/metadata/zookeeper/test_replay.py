@@ -1,4 +1,4 @@
-"""Replaying is tolerant as ZooKeeper's is: a fuzzy snapshot gives the tree that an exact one gives."""
+"""Log replay is as tolerant as ZooKeeper's: fuzzy and exact snapshots give equal trees."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_znode_newer_than_a_change_keeps_its_data() -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[int, int, Operation]]:
-    """Writes as a server logs them: only ones that succeeded."""
+    """Draw writes as a server logs them: only successful ones."""
     live_nodes: dict[str, tuple[int, int]] = {}  # version and owner
     open_sessions = list(SESSIONS)
     history: list[tuple[int, int, Operation]] = []

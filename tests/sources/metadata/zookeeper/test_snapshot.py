@@ -1,4 +1,4 @@
-"""A server's own files, against the dump of the same moment: plain, compressed, cut, damaged, incomplete."""
+"""A server's files, plain, compressed, cut, damaged or incomplete, against the dump of the same moment."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_compressed_snapshots_of_a_real_server_are_read(
 
 @pytest.fixture
 def lived(tmp_path: Path) -> tuple[Path, ZnodesByPath]:
-    """The files of a server after every kind of write, and what a live reader saw of it at the end."""
+    """Return the files of a server after every kind of write, and the final tree that a live reader saw."""
     from kazoo.client import KazooClient
 
     with EmbeddedZooKeeper(tmp_path / "lived") as server:

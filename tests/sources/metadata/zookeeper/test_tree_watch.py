@@ -1,4 +1,4 @@
-"""What a watch says of a tree that changes: real servers, and what a full second read gives."""
+"""The changes that a tree watch reports on real servers, against a second full read."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def comparable_rows(table: pa.Table) -> list[dict[str, Any]]:
 def apply_changes(
     store: ZooKeeperStore, first: pa.Table, moves: LedgerChanges, part_count: int = 2
 ) -> pa.Table:
-    """The rows of a first read but for what moved, and what is there now."""
+    """Return the rows of a first read, with the changed paths replaced by their current rows."""
     stood = pc.invert(pc.is_in(first["path"], pa.array(moves.paths, pa.string())))
     return pa.concat_tables([first.filter(stood), rows(store, store.parts_of_paths(moves.paths, part_count))])
 
@@ -101,7 +101,7 @@ CHANGE = st.tuples(LIKELY, st.one_of(st.sampled_from(VALUES), st.sampled_from([N
 
 
 def change(client: Any, path: str, value: bytes | str | None) -> None:
-    """Put a value; delete a znode; make it again as it may have been; or delete it and its empty parents."""
+    """Put bytes or delete the znode; "again" then recreates it, and "parents" deletes empty parents."""
     if isinstance(value, bytes):
         if client.exists(path):
             client.set(path, value)

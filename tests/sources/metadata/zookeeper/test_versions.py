@@ -1,4 +1,4 @@
-"""Files of real servers of each version, against what ZooKeeper's own classes of it read in them."""
+"""Files of real servers of each version, against the content that the same version's classes read."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_transactions_equal_those_that_the_server_reads(home: Path) -> None:
 
 
 def oracle_rows(transaction: Transaction) -> Iterator[tuple[str, str, int]]:
-    """In the oracle's words."""
+    """Yield the operations of a transaction in the form of the oracle."""
     for operation in transaction.operations:
         match operation:
             case Create(path, data, owner):

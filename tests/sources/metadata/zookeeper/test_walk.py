@@ -1,4 +1,4 @@
-"""What a walk says of a tree that changes under it, on a reader whose every answer is set by the test."""
+"""The result of a walk over a changing tree, with a reader whose every answer the test sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONNECTION_LOSS = FailedRead(None, "ConnectionLoss")
 
 
 class ScriptedReader:
-    """Answers from a tree of names; ``data_of`` and ``children_of`` override, call by call."""
+    """A reader that answers from a tree of names; ``data_of`` and ``children_of`` override single calls."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = set(paths)

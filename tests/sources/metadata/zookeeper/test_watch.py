@@ -1,4 +1,4 @@
-"""addWatch and its events: the bytes of a 3.9.5 server, what is written is read back, and damage."""
+"""The addWatch request and its events: bytes of a 3.9.5 server, encoding and decoding, and damage."""
 
 import struct
 
