@@ -50,7 +50,7 @@ def lines() -> Iterator[Line]:
     """Yield one line that compares findings with causes and findings without causes."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder, PeakMemory() as peak_memory:
         work_directory = Path(folder)
-        _write(work_directory / "found")
+        _write_run(work_directory / "found")
         spark = build_session("local[2]", driver_memory=DRIVER_MEMORY, log_path=work_directory / "spark.log")
         try:
             writers = _TableWriters(spark, work_directory)
@@ -117,7 +117,7 @@ class _TableWriters:
         add_fingerprints(findings, "x").write.mode("overwrite").parquet(str(self._work_directory / "without"))
 
 
-def _write(directory: Path) -> None:
+def _write_run(directory: Path) -> None:
     """Write the rows of the checks: one finding for each ledger and one for each unread bookie.
 
     Consecutive ledgers have their finding on consecutive bookies.
@@ -125,7 +125,7 @@ def _write(directory: Path) -> None:
     directory.mkdir()
     for first_row in range(0, FINDING_COUNT, _BATCH_ROWS):
         ledgers = np.arange(first_row, min(first_row + _BATCH_ROWS, FINDING_COUNT))
-        pq.write_table(_findings(ledgers), directory / f"part-{first_row}.parquet")
+        pq.write_table(_make_findings(ledgers), directory / f"part-{first_row}.parquet")
     unread_bookies = {
         "id": "bookie-unread", "urgency": "unseen", "severity": "note", "confidence": "unknown",
         "evidence": '{"read": "unread", "reason": "no --bookies source has a directory of this bookie"}',
@@ -137,7 +137,7 @@ def _write(directory: Path) -> None:
     pq.write_table(pa.Table.from_pylist(rows, CHECK_RESULT_SCHEMA), directory / "unread.parquet")
 
 
-def _findings(ledgers: Longs) -> pa.Table:
+def _make_findings(ledgers: Longs) -> pa.Table:
     bookies = ledgers % BOOKIE_COUNT
     unread_bookies, ids = bookies < UNREAD_BOOKIE_COUNT, pa.array(ledgers)
     names = pa.array(_BOOKIE_NAMES).take(pa.array(bookies))

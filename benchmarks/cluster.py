@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
-from benchmarks.ledger_records import binary
+from benchmarks.ledger_records import encode_binary
 from benchmarks.snapshot_file import TIME_MS
 
 Longs = NDArray[np.int64]
@@ -71,7 +71,7 @@ class LedgerShape(NamedTuple):
         entries = []
         for entry in range(ENTRIES):
             ensemble = [
-                bookie_offsets for first_bookie, bookie_offsets in self.segments if first_bookie <= entry
+                bookie_offsets for first_entry, bookie_offsets in self.segments if first_entry <= entry
             ][-1]
             offsets_with_entry = {
                 ensemble[(entry + copy_number) % ENSEMBLE] for copy_number in range(WRITE_QUORUM)
@@ -143,26 +143,30 @@ class Cluster:
         """
         if self.full_cluster_size <= self.ledgers:
             return numbers
-        directories = DIRECTORIES * self.ledgers // self.full_cluster_size
-        return numbers // directories * DIRECTORIES + numbers % directories
+        directory_count = DIRECTORIES * self.ledgers // self.full_cluster_size
+        return numbers // directory_count * DIRECTORIES + numbers % directory_count
 
     def groups_of_ledgers(self) -> Iterator[LedgerGroup]:
         """Yield all ledgers, grouped by shape and first bookie."""
-        ledger = np.arange(self.ledgers)
+        ledger_numbers = np.arange(self.ledgers)
         # The later assignments replace the earlier ones, so a ledger lacks either one copy or both.
-        shape = np.where(ledger % 4 == 1, 1, 0)
-        shape[ledger % 1_000 == 999] = 2
-        shape[ledger % 10_000 == 9_999] = 3
+        shape_numbers = np.where(ledger_numbers % 4 == 1, 1, 0)
+        shape_numbers[ledger_numbers % 1_000 == 999] = 2
+        shape_numbers[ledger_numbers % 10_000 == 9_999] = 3
         # 37 and 100 have no common factor, so the hot ledgers are spread evenly.
-        is_on_busy_bookie = ledger // 8 * 37 % 100 < self.busy_bookie_percent
-        first_bookie = ledger // 8 % self.bookies
-        sort_keys = (first_bookie * 2 + is_on_busy_bookie) * len(SHAPES) + shape
+        is_on_busy_bookie = ledger_numbers // 8 * 37 % 100 < self.busy_bookie_percent
+        first_bookies = ledger_numbers // 8 % self.bookies
+        sort_keys = (first_bookies * 2 + is_on_busy_bookie) * len(SHAPES) + shape_numbers
         sorted_ledgers = np.argsort(sort_keys, kind="stable")
         first_index_by_group = np.flatnonzero(np.diff(sort_keys[sorted_ledgers], prepend=-1))
-        for ids in np.split(sorted_ledgers, first_index_by_group[1:]) if len(sorted_ledgers) else ():
-            ledger_shape = SHAPES[int(shape[ids[0]])]
-            members = self._members(ledger_shape, int(first_bookie[ids[0]]), bool(is_on_busy_bookie[ids[0]]))
-            yield LedgerGroup(ledger_shape, members, self.ledger_ids(ids))
+        for group_ledgers in (
+            np.split(sorted_ledgers, first_index_by_group[1:]) if len(sorted_ledgers) else ()
+        ):
+            ledger_shape = SHAPES[int(shape_numbers[group_ledgers[0]])]
+            members = self._members(
+                ledger_shape, int(first_bookies[group_ledgers[0]]), bool(is_on_busy_bookie[group_ledgers[0]])
+            )
+            yield LedgerGroup(ledger_shape, members, self.ledger_ids(group_ledgers))
 
     def _members(self, shape: LedgerShape, first_bookie: int, is_on_busy_bookie: bool) -> dict[int, int]:
         if not is_on_busy_bookie:
@@ -195,10 +199,10 @@ class Cluster:
             if bookie >= asked_bookies
             for ledger in self.orphan_ledgers(bookie).tolist()
         }
-        ids = {ONE_MISSING_SHAPE: "below-ack-quorum", BOTH_MISSING_SHAPE: "entry-lost"}
+        check_by_shape = {ONE_MISSING_SHAPE: "below-ack-quorum", BOTH_MISSING_SHAPE: "entry-lost"}
         for group in self.groups_of_ledgers():
-            if group.shape in ids:
-                findings |= {(ids[group.shape], ledger, None) for ledger in group.ids.tolist()}
+            if group.shape in check_by_shape:
+                findings |= {(check_by_shape[group.shape], ledger, None) for ledger in group.ids.tolist()}
         return findings
 
     def metadata(self, group: LedgerGroup) -> bytes:
@@ -221,7 +225,7 @@ class Cluster:
             )
         for custom_key, metadata_value in (("application", b"pulsar"), ("component", b"managed-ledger")):
             message.customMetadata.add(key=custom_key, value=metadata_value)
-        return binary(message)
+        return encode_binary(message)
 
     def cookie(self, bookie: int) -> bytes:
         """Return the cookie of a bookie, as in its ``VERSION`` files and in the metadata store."""

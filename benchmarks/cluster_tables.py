@@ -67,7 +67,7 @@ def write_collection(
             output_file, INDEX_SCHEMA, compression=COMPRESSION, write_page_checksum=True
         ) as writer:
             rows = 0
-            for batch in batches(
+            for batch in make_batches(
                 bookie_ledgers, cluster.ids[bookie_number], str(bookie_directory), collected_piece
             ):
                 if has_unflushed_entries and not rows:
@@ -100,7 +100,7 @@ def write_answers(cluster: Cluster, directory: Path, asked_bookies: int) -> Path
             held_ledgers for held_ledgers in bookie_ledgers if held_ledgers.ids is not bookie_ledgers[-1].ids
         ]  # an audit does not ask about orphans
         rows = pa.Table.from_batches(
-            batches(listed_ledgers, cluster.ids[bookie_number], "", ""), INDEX_SCHEMA
+            make_batches(listed_ledgers, cluster.ids[bookie_number], "", ""), INDEX_SCHEMA
         )
         constant_columns = {
             "storage": "rpc",
@@ -134,7 +134,7 @@ def _without_last_entry(batch: pa.RecordBatch, collected_piece: str) -> tuple[pa
     return batch.set_column(groups_column, batch.schema.field(groups_column), new_groups), row
 
 
-def batches(
+def make_batches(
     bookie_ledgers: list[HeldLedgers], bookie: str, bookie_directory: str, collected_piece: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one bookie's index files as a collection stores them.
@@ -152,7 +152,7 @@ def batches(
                 "ledger_id": pa.array(ids),
                 "groups": pa.repeat(pa.scalar(column_value, pa.binary()), count),
                 "state": pa.repeat("ok", count),
-                "path": _paths(f"{bookie_directory}/current", ids),
+                "path": _make_index_paths(f"{bookie_directory}/current", ids),
                 "page_bytes": pa.repeat(pa.scalar(_PAGE_BYTES, pa.int64()), count),
                 "mtime": pa.repeat(pa.scalar(INDEX_TIME_MS, pa.int64()), count),
                 "storage": pa.repeat("idx", count),
@@ -167,7 +167,7 @@ def batches(
             )
 
 
-def _paths(current_path: str, ids: Longs) -> pa.Array:
+def _make_index_paths(current_path: str, ids: Longs) -> pa.Array:
     """Return the index file paths of many ledger ids at once (as `auditor.keys.index_path` builds them)."""
     high_byte, low_byte = (_HEX_OF_BYTE.take(pa.array(ids >> bit_shift & 0xFF)) for bit_shift in (8, 0))
     names = pa.array([f"{ledger:x}.idx" for ledger in ids.tolist()])

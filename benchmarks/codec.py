@@ -37,32 +37,32 @@ def plain_loop(entries: list[int]) -> list[tuple[int, int, int, int]]:
     """Fold entries into groups in the simplest way: find runs, then groups, one entry at a time."""
     groups: list[tuple[int, int, int, int]] = []
     group: tuple[int, int, int, int] | None = None
-    start = size = 0
+    run_start = run_size = 0
 
-    def add_run(start: int, size: int) -> None:
+    def add_run(added_start: int, added_size: int) -> None:
         nonlocal group
         if group is not None:
             first_entry, last_entry, group_size, group_period = group
-            run_distance = start - last_entry
+            run_distance = added_start - last_entry
             if (
-                size == group_size
+                added_size == group_size
                 and run_distance < 2**31
                 and (first_entry == last_entry or run_distance == group_period)
             ):
-                group = (first_entry, start, size, run_distance)
+                group = (first_entry, added_start, added_size, run_distance)
                 return
             groups.append(group)
-        group = (start, start, size, 0)
+        group = (added_start, added_start, added_size, 0)
 
     for entry in entries:
-        if size and entry == start + size:
-            size += 1
+        if run_size and entry == run_start + run_size:
+            run_size += 1
         else:
-            if size:
-                add_run(start, size)
-            start, size = entry, 1
-    if size:
-        add_run(start, size)
+            if run_size:
+                add_run(run_start, run_size)
+            run_start, run_size = entry, 1
+    if run_size:
+        add_run(run_start, run_size)
     if group is not None:
         groups.append(group)
     return groups
@@ -93,25 +93,32 @@ def one_ledger_cases(name: str, entries: Longs) -> list[Case]:
 
 
 def many_ledger_cases(count: int, ledger_entries: int) -> list[Case]:
-    ledger = striped_entries(ledger_entries)
-    entries, offsets = np.tile(ledger, count), offsets_of(np.full(count, len(ledger)))
-    entry_samples = [ledger.tolist()] * (count // LOOP_SAMPLE_FRACTION)
+    entries_of_ledger = striped_entries(ledger_entries)
+    entries, ledger_offsets = (
+        np.tile(entries_of_ledger, count),
+        offsets_of(np.full(count, len(entries_of_ledger))),
+    )
+    entry_samples = [entries_of_ledger.tolist()] * (count // LOOP_SAMPLE_FRACTION)
     zero_slots = np.zeros(count, np.int64)
-    last_entry = np.full(count, ledger[-1])
+    last_entry = np.full(count, entries_of_ledger[-1])
 
     def loop() -> None:
         for entry_sample in entry_samples:
             plain_loop(entry_sample)
 
-    sizes = (len(entries), loop, len(entries) // LOOP_SAMPLE_FRACTION)
+    loop_arguments = (len(entries), loop, len(entries) // LOOP_SAMPLE_FRACTION)
     return [
-        Case(f"{count:,} ledgers of {ledger_entries}", lambda: fold_entries(entries, offsets), *sizes),
+        Case(
+            f"{count:,} ledgers of {ledger_entries}",
+            lambda: fold_entries(entries, ledger_offsets),
+            *loop_arguments,
+        ),
         Case(
             f"{count:,} ledgers of {ledger_entries}, expected",
             lambda: fold(
                 stripe(zero_slots, last_entry, zero_slots + 1, zero_slots + 3, zero_slots + 2)
             ).tobytes(),
-            *sizes,
+            *loop_arguments,
         ),
     ]
 

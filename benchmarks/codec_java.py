@@ -46,7 +46,7 @@ class Case(NamedTuple):
 
     name: str
     entries: NDArray[np.int64]
-    ledgers: int
+    ledger_count: int
     required_ratio: float
     desired_ratio: float | None
 
@@ -83,11 +83,11 @@ class Encoder:
         """Encode the entries in a file once per ledger, and return the time that this took, in seconds."""
         return int(self._send_command("encode", file, ledgers)[0]) / 1e9
 
-    def write(self, file: Path) -> bytes:
+    def encode_once(self, file: Path) -> bytes:
         """Return the bytes that Java encodes for one ledger with the entries in a file."""
-        target = file.with_suffix(".bp34")
-        self._send_command("write", file, target)
-        return target.read_bytes()
+        encoded_file = file.with_suffix(".bp34")
+        self._send_command("write", file, encoded_file)
+        return encoded_file.read_bytes()
 
     def _send_command(self, *command_fields: object) -> list[str]:
         assert self._process.stdin is not None
@@ -131,18 +131,18 @@ def lines() -> Iterator[Line]:
 
 def _measure_case(case: Case, file: Path, java_command: Encoder) -> Line:
     case.entries.astype("<i8").tofile(file)
-    sizes = _check_encodings(case, java_command.write(file))
-    entries = np.tile(case.entries, case.ledgers)
-    offsets = offsets_of(np.full(case.ledgers, len(case.entries)))
+    encoded_sizes = _check_encodings(case, java_command.encode_once(file))
+    entries = np.tile(case.entries, case.ledger_count)
+    offsets = offsets_of(np.full(case.ledger_count, len(case.entries)))
     own_seconds, java_seconds = [], []
     for round_number in range(WARMUP_ROUNDS + ROUNDS):
         start_time = time.perf_counter()
         fold_entries(entries, offsets).groups()
-        seconds = time.perf_counter() - start_time, java_command.encode(file, case.ledgers)
+        round_seconds = time.perf_counter() - start_time, java_command.encode(file, case.ledger_count)
         if round_number >= WARMUP_ROUNDS:
-            own_seconds.append(seconds[0])
-            java_seconds.append(seconds[1])
-    item_count, unit = (case.ledgers, "ledgers") if case.ledgers > 1 else (len(entries), "ids")
+            own_seconds.append(round_seconds[0])
+            java_seconds.append(round_seconds[1])
+    item_count, unit = (case.ledger_count, "ledgers") if case.ledger_count > 1 else (len(entries), "ids")
     return Line(
         f"encode {case.name}",
         item_count,
@@ -153,7 +153,7 @@ def _measure_case(case: Case, file: Path, java_command: Encoder) -> Line:
         min(java_seconds),
         goal=case.required_ratio,
         target=case.desired_ratio,
-        note=f"bytes a ledger with its header: {sizes['ours']:,}, of Java {sizes['Java']:,}",
+        note=f"bytes a ledger with its header: {encoded_sizes['ours']:,}, of Java {encoded_sizes['Java']:,}",
     )
 
 
@@ -164,10 +164,10 @@ def _check_encodings(case: Case, java_value: bytes) -> dict[str, int]:
     """
     batch = fold_entries(case.entries, np.array([0, len(case.entries)]))
     own_value = availability.encode(batch.groups())
-    sizes = {"ours": len(own_value), RIVAL_NAME: len(java_value)}
+    encoded_sizes = {"ours": len(own_value), RIVAL_NAME: len(java_value)}
     for name, encoded_value in (("ours", own_value), (RIVAL_NAME, java_value)):
         if not np.array_equal(availability.expand(availability.decode(encoded_value)), case.entries):
             sys.exit(f"{case.name}: the bytes of {name} stand for other entries")
-    if case.name.startswith("3M striped") and sizes != STRIPED_SIZES:
-        sys.exit(f"{case.name}: {sizes} bytes, not {STRIPED_SIZES}")
-    return sizes
+    if case.name.startswith("3M striped") and encoded_sizes != STRIPED_SIZES:
+        sys.exit(f"{case.name}: {encoded_sizes} bytes, not {STRIPED_SIZES}")
+    return encoded_sizes

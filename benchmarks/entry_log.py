@@ -39,7 +39,7 @@ def lines() -> Iterator[Line]:
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         path = write_open_log(Path(folder, "0.log"), ENTRIES)
         file_bytes = path.stat().st_size
-        own_seconds, cat_seconds = alternate(lambda: _scan(path), lambda: cat(path))
+        own_seconds, cat_seconds = alternate(lambda: _scan_open_log(path), lambda: cat(path))
         note = f"{file_bytes / 1e9:.1f} GB in {own_seconds:.1f} s; cat takes {cat_seconds:.1f} s"
         stage = "entry log of 1 kB entries, to bytes per ledger"
         yield Line(stage, ENTRIES, "entries", own_seconds, "cat", ENTRIES, cat_seconds, target=0.5, note=note)
@@ -119,7 +119,7 @@ def write_closed_log(path: Path, log_number: int) -> Path:
     return path
 
 
-def _scan(path: Path) -> None:
+def _scan_open_log(path: Path) -> None:
     log_contents = read_contents(str(path))
     if log_contents.entries.tolist() != [ENTRIES // LEDGERS] * LEDGERS:
         sys.exit("entry log: ours are not the entries that were written")

@@ -38,8 +38,8 @@ def lines() -> Iterator[Line]:
         (number % etcd.BUCKET_COUNT << 56) + number // etcd.BUCKET_COUNT + 1 for number in range(KEY_COUNT)
     )
     written_records = {
-        f"{ROOT_PATH}/{etcd.to_path(LedgerId(ledger_id))}": made.binary(message)
-        for ledger_id, message in zip(ledger_ids, made.messages(KEY_COUNT), strict=True)
+        f"{ROOT_PATH}/{etcd.to_path(LedgerId(ledger_id))}": made.encode_binary(message)
+        for ledger_id, message in zip(ledger_ids, made.make_messages(KEY_COUNT), strict=True)
     }
     with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as server:
         server.load([(f"{ROOT_PATH}/layout", b""), *written_records.items()])
@@ -47,9 +47,11 @@ def lines() -> Iterator[Line]:
         if plain_records != written_records or _read_data(server) != written_records:
             sys.exit("what was read is not what was written")
         one_part, eight_parts, decoded_rows, plain_seconds = alternate(
-            lambda: [len(batch.paths) for batch in _batches(server, 1)],
-            lambda: [len(batch.paths) for batch in _batches(server, PART_COUNT)],
-            lambda: [len(ledger_rows(batch, ROOT_PATH, LayoutKind.ETCD)) for batch in _batches(server, 1)],
+            lambda: [len(batch.paths) for batch in _read_batches(server, 1)],
+            lambda: [len(batch.paths) for batch in _read_batches(server, PART_COUNT)],
+            lambda: [
+                len(ledger_rows(batch, ROOT_PATH, LayoutKind.ETCD)) for batch in _read_batches(server, 1)
+            ],
             lambda: _read_with_client(server),
         )
     for stage, seconds, target, note in (
@@ -92,7 +94,7 @@ def _read_with_client(server: Etcd) -> list[tuple[bytes, bytes, int]]:
         start_key = page.kvs[-1].key + b"\0"
 
 
-def _batches(server: Etcd, part_count: int) -> Iterator[ZnodeBatch]:
+def _read_batches(server: Etcd, part_count: int) -> Iterator[ZnodeBatch]:
     """Yield the batches of all parts, read one part after the other."""
     store = open_store(f"etcd://{server.host}{ROOT_PATH}", StoreOptions(rate_limit=0))
     try:
@@ -106,6 +108,6 @@ def _batches(server: Etcd, part_count: int) -> Iterator[ZnodeBatch]:
 def _read_data(server: Etcd) -> dict[str, bytes]:
     return {
         path: data
-        for batch in _batches(server, PART_COUNT)
+        for batch in _read_batches(server, PART_COUNT)
         for path, data in zip(batch.paths, batch.data, strict=True)
     }

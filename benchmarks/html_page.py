@@ -50,7 +50,7 @@ def lines() -> Iterator[Line]:
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder, sync_playwright() as playwright:
         finding_tallies, samples = (
             [tally("below-write-quorum", "warning", FINDING_COUNT)],
-            map(_finding, range(_SAMPLE_COUNT)),
+            map(_make_finding, range(_SAMPLE_COUNT)),
         )
         run = made_run(
             Path(folder) / "run",
@@ -132,13 +132,13 @@ def _write_findings(file: Path) -> None:
     with pq.ParquetWriter(file, FINDINGS_SCHEMA, write_page_checksum=True) as writer:
         for first_finding in range(0, FINDING_COUNT, _BATCH_FINDINGS):
             rows = [
-                finding_row(_finding(number))
+                finding_row(_make_finding(number))
                 for number in range(first_finding, min(first_finding + _BATCH_FINDINGS, FINDING_COUNT))
             ]
             writer.write_table(pa.Table.from_pylist(rows, schema=FINDINGS_SCHEMA))
 
 
-def _finding(number: int) -> Finding:
+def _make_finding(number: int) -> Finding:
     bookie, entries = f"bk-{number % 97}:3181", number % 500 + 1
     problem_text = f"{entries} of 900 entries have fewer copies than the write quorum of 2"
     return Finding(

@@ -56,7 +56,7 @@ def lines() -> Iterator[Line]:
             ("small index files", SMALL_FILES, small_files, "idx"),
             ("index files of 2 MB", LARGE_FILES, large_files, "idx"),
         ):
-            part = _index_part(directory, storage)
+            part = _plan_index_part(directory, storage)
             earlier_rows = _write_earlier(Path(folder, f"run-{directory.name}"), part)
             _change_files(directory, item_count)
             yield _measure_stage(
@@ -66,7 +66,7 @@ def lines() -> Iterator[Line]:
                 yield _measure_stat(small_files, ReusablePart(part, earlier_rows))
                 yield _measure_cold(small_files, replace(part, threads=THREADS), earlier_rows)
                 yield _measure_many_tasks(Path(folder, "run-dealt"), directory)
-        part = _index_part(database, ROCKSDB)
+        part = _plan_index_part(database, ROCKSDB)
         earlier_rows = _write_earlier(Path(folder, "run-database"), part)
         stage = "a RocksDB that has not changed"
         yield _measure_stage(stage, DATABASE_LEDGERS, "ledgers", part, ReusablePart(part, earlier_rows))
@@ -126,7 +126,7 @@ def _measure_many_tasks(run: Path, directory: Path) -> Line:
 
     Each task wrote one file of rows in the earlier run. Now each must find its own rows among all files.
     """
-    parts = _index_parts(directory, TASK_COUNT)
+    parts = _plan_index_parts(directory, TASK_COUNT)
     run.mkdir()
     names = [f"part-{number:05}.parquet" for number in range(TASK_COUNT)]
     for part, name in zip(parts, names, strict=True):
@@ -177,12 +177,12 @@ def _measure_cold(directory: Path, part: IndexPart, earlier_rows: EarlierTable) 
     )
 
 
-def _index_part(directory: Path, storage: str) -> IndexPart:
-    [part] = _index_parts(directory, 1, storage)
+def _plan_index_part(directory: Path, storage: str) -> IndexPart:
+    [part] = _plan_index_parts(directory, 1, storage)
     return part
 
 
-def _index_parts(directory: Path, part_count: int, storage: str = "idx") -> list[IndexPart]:
+def _plan_index_parts(directory: Path, part_count: int, storage: str = "idx") -> list[IndexPart]:
     return plan_parts(
         [("bookie", [IndexDirectory.from_version(str(directory), VERSION_FILE_BYTES, storage)])], part_count
     )

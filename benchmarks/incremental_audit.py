@@ -226,13 +226,13 @@ class _ClusterAudits:
                 costs_by_earlier[earlier_run] = min(
                     costs, costs_by_earlier.get(earlier_run, costs), key=_total_seconds
                 )
-                findings.add(_findings(self._run_path))
+                findings.add(_read_findings(self._run_path))
         if len(findings) != 1:
             sys.exit(f"incremental_audit: {change_text}: other findings than those of a full run")
         incremental_costs, full_costs = costs_by_earlier[self._earlier_run], costs_by_earlier[None]
         self.full_seconds = _total_seconds(full_costs)
         note = f"{COST_UNIT_TEXT}; {_stages_text(incremental_costs)}; full {_stages_text(full_costs)}"
-        return _line(
+        return _make_line(
             f"whole audits, {change_text}", _total_seconds(incremental_costs), "full", self.full_seconds, note
         )
 
@@ -258,7 +258,7 @@ def _measure_fixed_work(cluster_audits: _ClusterAudits, folder: Path) -> Line:
         fixed_seconds = min(_total_seconds(small_cluster_audits.audit(None)) for _ in range(ROUNDS))
     note = f"{COST_UNIT_TEXT}; stat {stat_seconds:.1f} s, snapshot {snapshot_seconds:.1f} s, "
     note += f"audit of {FEW_LEDGER_COUNT:,} ledgers {fixed_seconds:.1f} s"
-    return _line(
+    return _make_line(
         "  what is left if only changes cost",
         stat_seconds + snapshot_seconds + fixed_seconds,
         "the last full run",
@@ -267,7 +267,7 @@ def _measure_fixed_work(cluster_audits: _ClusterAudits, folder: Path) -> Line:
     )
 
 
-def _line(stage: str, incremental_costs: float, rival: str, rival_seconds: float, note: str) -> Line:
+def _make_line(stage: str, incremental_costs: float, rival: str, rival_seconds: float, note: str) -> Line:
     return Line(
         stage,
         LEDGERS,
@@ -296,7 +296,7 @@ def _read_snapshot(uri: str) -> None:
         store.cluster()
 
 
-def _findings(run_path: str) -> str:
+def _read_findings(run_path: str) -> str:
     batches = open_run(run_path).batches("findings")
     return "\n".join(
         sorted(json.dumps(finding_row, default=str) for batch in batches for finding_row in batch.to_pylist())

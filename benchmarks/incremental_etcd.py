@@ -43,7 +43,7 @@ def lines() -> Iterator[Line]:
         (number % etcd.BUCKET_COUNT << 56) + number // etcd.BUCKET_COUNT + 1 for number in range(LEDGER_COUNT)
     )
     paths = [f"{ROOT_PATH}/{etcd.to_path(LedgerId(ledger_id))}" for ledger_id in ledger_ids]
-    encoded_records = [made.binary(message) for message in made.messages(LEDGER_COUNT)]
+    encoded_records = [made.encode_binary(message) for message in made.make_messages(LEDGER_COUNT)]
     with tempfile.TemporaryDirectory() as folder, running(Path(folder, "server")) as server:
         server.load([(f"{ROOT_PATH}/layout", b""), *zip(paths, encoded_records, strict=True)])
         earlier_run = _write_earlier(Path(folder, "1"), _read_full(server, UNLIMITED_OPTIONS))
@@ -57,7 +57,7 @@ def lines() -> Iterator[Line]:
                 time.perf_counter,
             ),
         ):
-            yield _line(
+            yield _make_line(
                 f"ledgers of a live etcd, 1 % changed, {variant_text}", server, earlier_run, options, clock
             )
         earlier_run = _write_earlier(Path(folder, "2"), _read_full(server, UNLIMITED_OPTIONS))
@@ -65,10 +65,10 @@ def lines() -> Iterator[Line]:
         for path in paths[150::200]:
             server.delete(path)
         stage = "  half of them deleted, all over, our processor time"
-        yield _line(stage, server, earlier_run, UNLIMITED_OPTIONS, time.process_time)
+        yield _make_line(stage, server, earlier_run, UNLIMITED_OPTIONS, time.process_time)
 
 
-def _line(
+def _make_line(
     stage: str, server: Etcd, earlier_run: EarlierLedgers, options: StoreOptions, clock: Callable[[], float]
 ) -> Line:
     own_seconds, full_seconds = alternate(

@@ -31,7 +31,7 @@ from auditor.spark.session import build_session
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import find_held_ledgers
 from benchmarks.cluster_store import write_snapshot
-from benchmarks.cluster_tables import batches
+from benchmarks.cluster_tables import make_batches
 from benchmarks.measure import Line, alternate
 from benchmarks.spark_join import unequal_rows
 
@@ -179,7 +179,7 @@ def _write_tables(spark: SparkSession, folder: str) -> tuple[JoinTables, JoinTab
     Path(folder, "then").mkdir()
     for number, bookie_ledgers in enumerate(find_held_ledgers(cluster)):
         table = pa.Table.from_batches(
-            batches(bookie_ledgers, cluster.ids[number], f"/disks/{number}", "piece")
+            make_batches(bookie_ledgers, cluster.ids[number], f"/disks/{number}", "piece")
         )
         rows = table.select(SCHEMA.names)
         pq.write_table(rows, Path(folder, "then", f"part-{number:05}.parquet"))

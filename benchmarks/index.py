@@ -51,7 +51,7 @@ def lines() -> Iterator[Line]:
         listing = Path(folder, "list")
         listing.write_bytes(b"\0".join(paths))
         os.sync()
-        _check(small_files, paths)
+        _check_equal_rows(small_files, paths)
         yield from _measure_warm(small_files, paths, listing)
         yield _measure_cold(small_files, paths, listing)
         yield _measure_two_processes(small_files)
@@ -61,7 +61,7 @@ def lines() -> Iterator[Line]:
 def _measure_warm(directory: Path, paths: list[bytes], listing: Path) -> Iterator[Line]:
     part = _index_part(directory)
     own_seconds, list_seconds, syscall_seconds, cat_seconds, find_seconds, numpy_seconds = alternate(
-        lambda: _rows(part),
+        lambda: _count_rows(part),
         lambda: _read_given_files(paths),
         lambda: _make_system_calls(paths),
         lambda: _cat_files(listing),
@@ -100,7 +100,7 @@ def _measure_warm(directory: Path, paths: list[bytes], listing: Path) -> Iterato
 def _measure_cold(directory: Path, paths: list[bytes], listing: Path) -> Line:
     part = replace(_index_part(directory), threads=THREADS)
     own_seconds, cat_seconds = alternate(
-        lambda: _rows(part), lambda: _cat_files(listing), prepare_run=lambda: drop_pages(paths)
+        lambda: _count_rows(part), lambda: _cat_files(listing), prepare_run=lambda: drop_pages(paths)
     )
     stage = f"small index files, cold, {THREADS} threads"
     return Line(
@@ -112,16 +112,27 @@ def _measure_two_processes(directory: Path) -> Line:
     one_part, two_parts = [_index_part(directory)], _index_parts(directory, 2)
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
 
-        def run(all_parts: Sequence[IndexPart]) -> None:
-            futures = [pool.submit(_rows, part) for part in all_parts]
+        def read_in_pool(all_parts: Sequence[IndexPart]) -> None:
+            futures = [pool.submit(_count_rows, part) for part in all_parts]
             wait(futures)
             if sum(future.result() for future in futures) != FILE_COUNT:
                 sys.exit("index: the parts do not add up")
 
-        run(two_parts)  # starts the processes
-        two_processes, one_process = alternate(lambda: run(two_parts), lambda: run(one_part))
+        read_in_pool(two_parts)  # starts the processes
+        two_process_seconds, one_process_seconds = alternate(
+            lambda: read_in_pool(two_parts), lambda: read_in_pool(one_part)
+        )
     stage = "small index files, two processes"
-    return Line(stage, FILE_COUNT, "files", two_processes, "one process", FILE_COUNT, one_process, target=1.7)
+    return Line(
+        stage,
+        FILE_COUNT,
+        "files",
+        two_process_seconds,
+        "one process",
+        FILE_COUNT,
+        one_process_seconds,
+        target=1.7,
+    )
 
 
 def _measure_large_files(directory: Path) -> Line:
@@ -130,12 +141,12 @@ def _measure_large_files(directory: Path) -> Line:
     part = _index_part(directory)
     command = f"cat {' '.join(map(os.fsdecode, paths))} | wc -c"
 
-    def cat() -> None:
+    def cat_all_files() -> None:
         if int(subprocess.check_output(command, shell=True)) != index_bytes:
             sys.exit("index: cat saw something else")
 
-    _rows(part)
-    own_seconds, cat_seconds = alternate(lambda: _rows(part), cat)
+    _count_rows(part)
+    own_seconds, cat_seconds = alternate(lambda: _count_rows(part), cat_all_files)
     stage = "large index files: dense, striped, holes"
     return Line(
         stage, index_bytes, "B", own_seconds, "cat | wc -c", index_bytes, cat_seconds, goal=0.3, target=0.5
@@ -145,8 +156,8 @@ def _measure_large_files(directory: Path) -> Line:
 def _write_small_files(directory: Path) -> list[bytes]:
     index_body = np.zeros(2 * PAGE_BYTES // 8, ">i8")
     index_body[0::3] = index_body[1::3] = 1028
-    contents = [INDEX_HEADER + index_body.tobytes()[: PAGE_BYTES * pages] for pages in (1, 2)]
-    paths = [_write_index_file(directory, ledger, contents[ledger % 2]) for ledger in range(FILE_COUNT)]
+    file_contents = [INDEX_HEADER + index_body.tobytes()[: PAGE_BYTES * page_count] for page_count in (1, 2)]
+    paths = [_write_index_file(directory, ledger, file_contents[ledger % 2]) for ledger in range(FILE_COUNT)]
     (directory / "current" / "VERSION").write_bytes(VERSION_FILE_BYTES)
     return paths
 
@@ -182,7 +193,7 @@ def _index_part(directory: Path) -> IndexPart:
     return part
 
 
-def _rows(part: IndexPart) -> int:
+def _count_rows(part: IndexPart) -> int:
     return sum(len(batch) for batch in read_part(part))
 
 
@@ -198,11 +209,11 @@ def _read_given_files(paths: list[bytes]) -> RowBuilder:
 
 
 def _fold_one_by_one(paths: list[bytes]) -> list[bytes]:
-    values = []
+    packed_groups = []
     for path in paths:
         slots = np.fromfile(path, np.int64, offset=len(INDEX_HEADER))
-        values.append(fold_slots(slots, np.array([0, len(slots)], np.int64)).tobytes())
-    return values
+        packed_groups.append(fold_slots(slots, np.array([0, len(slots)], np.int64)).tobytes())
+    return packed_groups
 
 
 def _cat_files(listing: Path) -> None:
@@ -226,18 +237,18 @@ def _make_system_calls(paths: list[bytes]) -> None:
         os.close(descriptor)
 
 
-def _check(directory: Path, paths: list[bytes]) -> None:
+def _check_equal_rows(directory: Path, paths: list[bytes]) -> None:
     """End the benchmark if the different ways to read give different rows."""
-    expected = dict(zip(map(os.fsdecode, paths), _fold_one_by_one(paths), strict=True))
-    batches = (
+    groups_by_path = dict(zip(map(os.fsdecode, paths), _fold_one_by_one(paths), strict=True))
+    batches_by_way = (
         list(read_part(_index_part(directory))),
         [_read_given_files(paths).take_batch()],
         [batch for part in _index_parts(directory, 2) for batch in read_part(part)],
     )
-    for part_batches in batches:
+    for part_batches in batches_by_way:
         columns = [
             [row for batch in part_batches for row in batch[name].to_pylist()] for name in ("path", "groups")
         ]
         rows = list(zip(*columns, strict=True))
-        if len(rows) != FILE_COUNT or dict(rows) != expected:
+        if len(rows) != FILE_COUNT or dict(rows) != groups_by_path:
             sys.exit("index: ours and one numpy call a file disagree")

@@ -189,13 +189,15 @@ def _measure_variants(case: ComparisonCase) -> Iterator[Line]:
         ),
     }
     variants = [case.check, *(variant for variant, _, _ in variants_and_goals.values())]
-    rounds = [[variant() for variant in variants] for _ in range(1 + ROUNDS)][1:]
-    check_seconds, *own_seconds = (min(times) for times in zip(*rounds, strict=True))
+    seconds_by_round = [[variant() for variant in variants] for _ in range(1 + ROUNDS)][1:]
+    check_seconds, *own_seconds = (
+        min(variant_seconds) for variant_seconds in zip(*seconds_by_round, strict=True)
+    )
     note = (
         f"the server's check: {case.checked_ledgers:,} ledgers in {check_seconds:.2f} s; "
         f"this program: {case.ledgers:,}"
     )
-    rival = ("server's check, warm", case.checked_ledgers, check_seconds)
+    server_check = ("server's check, warm", case.checked_ledgers, check_seconds)
     for (name, (_, required_ratio, desired_ratio)), seconds in zip(
         variants_and_goals.items(), own_seconds, strict=True
     ):
@@ -205,7 +207,7 @@ def _measure_variants(case: ComparisonCase) -> Iterator[Line]:
             case.ledgers,
             "ledgers",
             seconds,
-            *rival,
+            *server_check,
             goal=required_ratio,
             target=desired_ratio,
             note=note,
@@ -217,17 +219,19 @@ def _measure_variants(case: ComparisonCase) -> Iterator[Line]:
             lambda: _command(case.uri, bookies, case.new_run_path()),
         )
         join_seconds, command_seconds = alternate(*cold_variants, rounds=FIRST_RUN_ROUNDS)
-        yield Line(FIRST_JOIN_STAGE, case.ledgers, "ledgers", join_seconds, *rival, note="real bookies")
+        yield Line(
+            FIRST_JOIN_STAGE, case.ledgers, "ledgers", join_seconds, *server_check, note="real bookies"
+        )
         yield Line(
             FIRST_COMMAND_STAGE,
             case.ledgers,
             "ledgers",
             command_seconds,
-            *rival,
+            *server_check,
             note="real bookies",
         )
         for times in GENERATED_SIZES:
-            yield from _measure_generated(case, case.ledgers * times, rival)
+            yield from _measure_generated(case, case.ledgers * times, server_check)
 
 
 def _measure_generated(case: ComparisonCase, ledgers: int, rival: tuple[str, int, float]) -> Iterator[Line]:

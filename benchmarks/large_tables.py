@@ -27,7 +27,7 @@ from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.query_plans import QueryPlans
 from auditor.spark.session import build_session
 from auditor.spark.table_files import TableFiles
-from auditor.tables.index_counts import COUNT_SCHEMA, LARGEST_PAGE_BYTES, index_counts
+from auditor.tables.index_counts import COUNT_SCHEMA, LARGEST_PAGE_BYTES, count_index_rows
 from auditor.tables.members import members
 from auditor.tables.rows_of_ledgers import QUERIED_LEDGER_COLUMNS, rows_of_ledgers
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
@@ -86,9 +86,9 @@ class _TableBenchmark:
         unequal_pairs = find_unequal_in_blocks(self._spark, work_directory, replicas)
         unequal_pairs.write.parquet(self._path_of("unequal"))
         # The questions need only the ids of judged ledgers, so the other columns have constants.
-        unexpected_replicas = self._table("unequal").where("expected is null")
+        unexpected_replicas = self._read_table("unequal").where("expected is null")
         judged_ledgers = (
-            self._table("unequal")
+            self._read_table("unequal")
             .join(unexpected_replicas, _KEY_COLUMNS, "left_anti")
             .select(*_KEY_COLUMNS)
             .distinct()
@@ -100,24 +100,29 @@ class _TableBenchmark:
         ).write.parquet(self._path_of("judged"))
 
     def lines(self) -> Iterator[Line]:
-        spark, ledgers, indexes = self._spark, self._table("ledgers"), self._table("availability")
-        pairs, judged_ledgers = F.broadcast(self._table("unequal")), F.broadcast(self._table("judged"))
+        spark, ledgers, indexes = self._spark, self._read_table("ledgers"), self._read_table("availability")
+        pairs, judged_ledgers = (
+            F.broadcast(self._read_table("unequal")),
+            F.broadcast(self._read_table("judged")),
+        )
         ledger_columns = [name for name in ledgers.columns if name in QUERIED_LEDGER_COLUMNS]
-        ids = pairs.select("ledger_id").distinct()
-        files = {name: self._files(name) for name in ("ledgers", "availability", "unequal", "judged")}
+        pair_ledger_ids = pairs.select("ledger_id").distinct()
+        files = {name: self._open_files(name) for name in ("ledgers", "availability", "unequal", "judged")}
 
         def index_kind_counts() -> DataFrame:
-            rows = [count._asdict() for count in index_counts(Execution(spark), files["availability"])]
+            rows = [count._asdict() for count in count_index_rows(Execution(spark), files["availability"])]
             return arrow_frame(spark, pa.Table.from_pylist(rows, COUNT_SCHEMA))
 
         def all_verdicts() -> PartTable:
             verdicts_of_judged(judged_ledgers).write.mode("overwrite").parquet(self._path_of("others"))
-            return verdicts(spark, files["ledgers"], files["judged"], self._files("others"))
+            return verdicts(spark, files["ledgers"], files["judged"], self._open_files("others"))
 
         def pair_table(name: str, columns: list[str]) -> PartTable:
-            return rows_of_ledgers(spark, files[name], files["unequal"], self._table(name).schema, columns)
+            return rows_of_ledgers(
+                spark, files[name], files["unequal"], self._read_table(name).schema, columns
+            )
 
-        yield self._line(
+        yield self._measure_query(
             "members",
             lambda: arrow_frame(spark, members(Execution(spark), files["ledgers"])),
             lambda: (
@@ -137,25 +142,27 @@ class _TableBenchmark:
             "known": F.col("ledger_id").isNotNull(),
             "placed": F.col("path").isNotNull(),
         }
-        names = ("bookie_id", "state", "storage")
+        name_columns = ("bookie_id", "state", "storage")
         grouping_columns = [
-            *map(F.col, names),
+            *map(F.col, name_columns),
             *(column.alias(name) for name, column in kind_columns.items()),
         ]
-        yield self._line(
+        yield self._measure_query(
             "counts of indexes",
             index_kind_counts,
             lambda: indexes.groupBy(*grouping_columns).agg(F.count("*").alias("number")),
         )
-        yield self._line(
+        yield self._measure_query(
             "ledgers of pairs",
             lambda: pair_table("ledgers", ledger_columns),
-            lambda: ledgers.select(*ledger_columns).join(F.broadcast(ids), "ledger_id", "left_semi"),
+            lambda: ledgers.select(*ledger_columns).join(
+                F.broadcast(pair_ledger_ids), "ledger_id", "left_semi"
+            ),
         )
-        yield self._line(
+        yield self._measure_query(
             "indexes of pairs",
             lambda: pair_table("availability", indexes.columns),
-            lambda: indexes.join(F.broadcast(ids), "ledger_id", "left_semi"),
+            lambda: indexes.join(F.broadcast(pair_ledger_ids), "ledger_id", "left_semi"),
         )
         class_of_closed_ledgers = F.when(F.col("state") == "CLOSED", "healthy").otherwise("not-closed")
         healthy_ledgers = ledgers.join(
@@ -170,24 +177,24 @@ class _TableBenchmark:
             F.array().cast("array<string>").alias("unread_bookies"),
             F.lit("confirmed").alias("confidence"),
         )
-        yield self._line(
+        yield self._measure_query(
             "verdicts", all_verdicts, lambda: healthy_ledgers.unionByName(verdicts_of_judged(judged_ledgers))
         )
 
-    def _line(self, name: str, files_variant: TableSource, spark_variant: TableSource) -> Line:
+    def _measure_query(self, name: str, files_variant: TableSource, spark_variant: TableSource) -> Line:
         variants = {"files": files_variant, "spark": spark_variant}
 
         def write(variant: str) -> None:
-            table = variants[variant]()
-            if isinstance(table, PartTable):
-                table.write(LOCAL_FILE_SYSTEM, self._path_of(variant))
+            result_table = variants[variant]()
+            if isinstance(result_table, PartTable):
+                result_table.write(LOCAL_FILE_SYSTEM, self._path_of(variant))
             else:
-                table.write.mode("overwrite").parquet(self._path_of(variant))
+                result_table.write.mode("overwrite").parquet(self._path_of(variant))
 
         variant_seconds = alternate(
             lambda: write("files"), lambda: write("spark"), rounds=ROUNDS, clock=processor_seconds
         )
-        files, spark = (self._table(variant) for variant in variants)
+        files, spark = (self._read_table(variant) for variant in variants)
         columns = sorted(spark.columns)
         if files.select(*columns).exceptAll(spark.select(*columns)).count() or files.count() != spark.count():
             sys.exit(f"large_tables: {name}: not the rows that Spark finds")
@@ -204,10 +211,10 @@ class _TableBenchmark:
     def _path_of(self, name: str) -> str:
         return str(self._work_directory / name)
 
-    def _files(self, name: str) -> TableFiles:
+    def _open_files(self, name: str) -> TableFiles:
         return TableFiles.from_directory(LOCAL_FILE_SYSTEM, self._path_of(name))
 
-    def _table(self, name: str) -> DataFrame:
+    def _read_table(self, name: str) -> DataFrame:
         return self._spark.read.parquet(self._path_of(name))
 
 
@@ -220,11 +227,11 @@ def processor_seconds() -> float:
     ticks_by_process: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = stat.read_text().rpartition(")")[2].split()
+            stat_fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue  # the process has ended
-        parent_ids[int(stat.parent.name)] = int(fields[1])
-        ticks_by_process[int(stat.parent.name)] = sum(map(int, fields[11:15]))
+        parent_ids[int(stat.parent.name)] = int(stat_fields[1])
+        ticks_by_process[int(stat.parent.name)] = sum(map(int, stat_fields[11:15]))
     tree_process_ids, process_ids = set[int](), {os.getpid()}
     while process_ids:
         tree_process_ids |= process_ids

@@ -29,7 +29,7 @@ LAYOUT = LayoutKind.HIERARCHICAL
 _LAYOUT_DATA = b"2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:1"
 
 
-def messages(count: int) -> list[LedgerMetadataFormat]:
+def make_messages(count: int) -> list[LedgerMetadataFormat]:
     """Return the metadata of closed ledgers on 3 of 500 bookies each, with Pulsar's custom metadata.
 
     Half of the ledgers had one bookie replaced and therefore have two segments.
@@ -63,19 +63,19 @@ def messages(count: int) -> list[LedgerMetadataFormat]:
     return records
 
 
-def binary(message: LedgerMetadataFormat) -> bytes:
+def encode_binary(message: LedgerMetadataFormat) -> bytes:
     """Encode ledger metadata in format 3."""
     message_body = BytesIO()
     serialize_length_prefixed(message, message_body)
     return MAGIC + b"3\n" + message_body.getvalue()
 
 
-def text(message: LedgerMetadataFormat) -> bytes:
+def encode_text(message: LedgerMetadataFormat) -> bytes:
     """Encode ledger metadata in format 2, with the server's layout of lines."""
     return MAGIC + b"2\n" + text_format.MessageToString(message).encode()
 
 
-def lines(message: LedgerMetadataFormat) -> bytes:
+def encode_lines(message: LedgerMetadataFormat) -> bytes:
     """Encode ledger metadata in format 1, which has no custom metadata."""
     header_lines = [f"{message.quorumSize}", f"{message.ensembleSize}", f"{message.length}"]
     segments = [

@@ -40,7 +40,7 @@ LEDGERS_PER_CHANGE = 100
 
 def lines(count: int = LEDGERS) -> Iterator[Line]:
     """Yield lines for the second scan and for both scans, by processor time and by elapsed time."""
-    encoded_records = [made.binary(message) for message in made.messages(min(count, LEDGERS))]
+    encoded_records = [made.encode_binary(message) for message in made.make_messages(min(count, LEDGERS))]
     paths = [f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}" for ledger in range(count)]
     with (
         tempfile.TemporaryDirectory() as folder,

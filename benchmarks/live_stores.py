@@ -64,7 +64,9 @@ SecondScan = Callable[[MetadataStore, Path], pa.Table]
 
 def lines(count: int = LEDGER_COUNT) -> Iterator[Line]:
     """Yield lines for ZooKeeper, for ZooKeeper's other requests, and for etcd."""
-    encoded_records = [made.binary(message) for message in made.messages(min(count, LEDGER_COUNT))]
+    encoded_records = [
+        made.encode_binary(message) for message in made.make_messages(min(count, LEDGER_COUNT))
+    ]
     java_heap_size = f"{512 + count // 700}m"
     with tempfile.TemporaryDirectory() as folder:
         with EmbeddedZooKeeper(Path(folder, "zookeeper"), heap=java_heap_size) as server:
@@ -107,8 +109,8 @@ class _Scans:
 
         The notes contain the numbers of bytes that were sent.
         """
-        changed_costs, full_costs = self._costs(UNLIMITED_OPTIONS, ROUNDS)
-        limited_changed_costs, limited_full_costs = self._costs(DEFAULT_OPTIONS, 1)
+        changed_costs, full_costs = self._measure_costs(UNLIMITED_OPTIONS, ROUNDS)
+        limited_changed_costs, limited_full_costs = self._measure_costs(DEFAULT_OPTIONS, 1)
         with CountingPort(self.hosts) as port:
             changed_traffic = self._scan_twice(self._changed_scan, UNLIMITED_OPTIONS, port)
             full_traffic = self._scan_twice(self._full_scan, UNLIMITED_OPTIONS, port)
@@ -123,16 +125,20 @@ class _Scans:
                 "",
             ),
         ):
-            yield self._line(f"{self.name}, second scan, {cost_kind}", own_seconds[1], full_seconds[1], note)
-            yield self._line(f"{self.name}, both scans, {cost_kind}", sum(own_seconds), sum(full_seconds), "")
+            yield self._make_line(
+                f"{self.name}, second scan, {cost_kind}", own_seconds[1], full_seconds[1], note
+            )
+            yield self._make_line(
+                f"{self.name}, both scans, {cost_kind}", sum(own_seconds), sum(full_seconds), ""
+            )
 
-    def _line(self, stage: str, own_seconds: float, rival_seconds: float, note: str) -> Line:
+    def _make_line(self, stage: str, own_seconds: float, rival_seconds: float, note: str) -> Line:
         own_seconds = max(own_seconds, 0.01)  # /proc counts processor time in units of 0.01 s
         return Line(
             stage, self.count, "ledgers", own_seconds, "all read twice", self.count, rival_seconds, note=note
         )
 
-    def _costs(self, options: StoreOptions, rounds: int) -> tuple[list[Cost], list[Cost]]:
+    def _measure_costs(self, options: StoreOptions, rounds: int) -> tuple[list[Cost], list[Cost]]:
         """Make both scans twice in each round: the second scan reads first the changed ledgers, then all.
 
         Returns the least costs of the two scans, first for changed ledgers, then for all ledgers.
@@ -147,12 +153,16 @@ class _Scans:
         self, second_scan: SecondScan, options: StoreOptions, port: CountingPort | None = None
     ) -> list[Cost]:
         store = self.open(port.hosts if port else self.hosts, options)
-        table, first_cost = measure_processes(lambda: self._first_scan(store, second_scan), self.pid, port)
-        pq.write_table(table, self._table_file, write_page_checksum=True)
+        first_table, first_cost = measure_processes(
+            lambda: self._first_scan(store, second_scan), self.pid, port
+        )
+        pq.write_table(first_table, self._table_file, write_page_checksum=True)
         self._round_number += 1
         self.change(self._round_number)
-        rows, second_cost = measure_processes(lambda: second_scan(store, self._table_file), self.pid, port)
-        if _comparable_rows(rows) != _comparable_rows(self._full_scan(store, self._table_file)):
+        second_table, second_cost = measure_processes(
+            lambda: second_scan(store, self._table_file), self.pid, port
+        )
+        if _comparable_rows(second_table) != _comparable_rows(self._full_scan(store, self._table_file)):
             sys.exit(f"{self.name}: not the rows of a full scan")
         store.close()
         return [first_cost, second_cost]
@@ -161,17 +171,17 @@ class _Scans:
         store.cluster()
         if second_scan == self._changed_scan and isinstance(store, ZooKeeperStore):
             store.watch_ledgers()
-        return self.rows(store, store.parts(Tree.LEDGERS, self.layout, PART_COUNT), LEDGERS)
+        return self.read_rows(store, store.parts(Tree.LEDGERS, self.layout, PART_COUNT), LEDGERS)
 
     def _full_scan(self, store: MetadataStore, earlier: Path) -> pa.Table:
         store.cluster()
-        return self.rows(store, store.parts(Tree.LEDGERS, self.layout, PART_COUNT), REREAD_LEDGERS)
+        return self.read_rows(store, store.parts(Tree.LEDGERS, self.layout, PART_COUNT), REREAD_LEDGERS)
 
     def _changed_scan(self, store: MetadataStore, earlier: Path) -> pa.Table:
         store.cluster()
         return self.read_changes(store, earlier)
 
-    def rows(self, store: MetadataStore, parts: Sequence[Part], columns: pa.Schema) -> pa.Table:
+    def read_rows(self, store: MetadataStore, parts: Sequence[Part], columns: pa.Schema) -> pa.Table:
         batches = (
             ledger_rows(batch, store.root, self.layout, columns)
             for part in parts
@@ -232,7 +242,7 @@ class _ZooKeeperScans(_Scans):
         unchanged_rows = first_ledger.filter(
             pc.invert(pc.is_in(first_ledger["path"], pa.array(ledger_changes.paths, pa.string())))
         )
-        changed_rows = self.rows(
+        changed_rows = self.read_rows(
             store, store.parts_of_paths(ledger_changes.paths, PART_COUNT), REREAD_LEDGERS
         )
         return pa.concat_tables([unchanged_rows, changed_rows])

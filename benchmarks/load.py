@@ -61,14 +61,16 @@ def run_steady_phase(
         request()
         return time.perf_counter() - start_time - scheduled_time
 
-    pending_by_kind: dict[str, list[Any]] = {"reads": [], "writes": []}
+    futures_by_kind: dict[str, list[Any]] = {"reads": [], "writes": []}
     with ThreadPoolExecutor(THREADS) as pool:
-        for number in range(round(rate * seconds)):
-            scheduled_request = number / rate
-            time.sleep(max(0.0, start_time + scheduled_request - time.perf_counter()))
-            kind, request = ("reads", read) if number % REQUESTS_PER_WRITE else ("writes", write)
-            pending_by_kind[kind].append(pool.submit(time_request, request, scheduled_request))
-        return {kind: [future.result() for future in futures] for kind, futures in pending_by_kind.items()}
+        for request_number in range(round(rate * seconds)):
+            scheduled_seconds = request_number / rate
+            time.sleep(max(0.0, start_time + scheduled_seconds - time.perf_counter()))
+            request_kind, request = (
+                ("reads", read) if request_number % REQUESTS_PER_WRITE else ("writes", write)
+            )
+            futures_by_kind[request_kind].append(pool.submit(time_request, request, scheduled_seconds))
+        return {kind: [future.result() for future in futures] for kind, futures in futures_by_kind.items()}
 
 
 @contextmanager
@@ -139,12 +141,12 @@ def alternate_works(
     works_by_name: dict[str, AuditWork] = {NO_AUDIT_NAME: _run_no_audit, **audit_works}
     for _ in range(rounds):
         for work_name, audit_work in works_by_name.items():
-            with audit_work() as answers:
+            with audit_work() as count_answers:
                 time.sleep(SETTLE_SECONDS)
-                start_time, answers_before = time.perf_counter(), answers()
+                start_time, answers_before = time.perf_counter(), count_answers()
                 latencies.setdefault(work_name, []).append(phase(phase_s))
                 answer_rates.setdefault(work_name, []).append(
-                    (answers() - answers_before) / (time.perf_counter() - start_time)
+                    (count_answers() - answers_before) / (time.perf_counter() - start_time)
                 )
     for work_name in audit_works:
         yield from comparison_lines(
@@ -157,24 +159,22 @@ def comparison_lines(
     work_name: str,
     idle_rounds: Sequence[Latencies],
     loaded_rounds: Sequence[Latencies],
-    rate: float,
+    answer_rate: float,
 ) -> Iterator[Line]:
     """Yield a line for each kind of request and each quantile.
 
     A line compares the latency during a kind of audit work with the latency without an audit.
     """
-    for kind in idle_rounds[0]:
-        requests = len(list(chain.from_iterable(latencies[kind] for latencies in loaded_rounds)))
-        for name, quantile in QUANTILES.items():
+    for request_kind in idle_rounds[0]:
+        request_count = len(list(chain.from_iterable(latencies[request_kind] for latencies in loaded_rounds)))
+        for quantile_name, quantile in QUANTILES.items():
             idle_s, loaded_s = (
-                median_quantile([latencies[kind] for latencies in rounds], quantile)
+                median_quantile([latencies[request_kind] for latencies in rounds], quantile)
                 for rounds in (idle_rounds, loaded_rounds)
             )
-            note = (
-                f"{loaded_s * 1000:.2f} ms, {idle_s * 1000:.2f} with {NO_AUDIT_NAME}; {requests:,} {kind}, "
-            )
-            note += f"{rate:,.0f} answers a second to the audit"
-            stage = f"{server}, {kind}, {name}, {work_name}"
+            note = f"{loaded_s * 1000:.2f} ms, {idle_s * 1000:.2f} with {NO_AUDIT_NAME}; {request_count:,} "
+            note += f"{request_kind}, {answer_rate:,.0f} answers a second to the audit"
+            stage = f"{server}, {request_kind}, {quantile_name}, {work_name}"
             yield Line(stage, 1, "requests", loaded_s, NO_AUDIT_NAME, 1, idle_s, most=True, note=note)
 
 

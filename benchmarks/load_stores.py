@@ -57,7 +57,9 @@ def lines(count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE
     ``count`` is the number of ledgers. None means ``BENCHMARK_LEDGERS`` in the environment, or `LEDGERS`.
     """
     count = count or int(os.environ.get("BENCHMARK_LEDGERS", LEDGERS))
-    encoded_records = [made.binary(message) for message in made.messages(min(count, DIFFERENT_RECORD_COUNT))]
+    encoded_records = [
+        made.encode_binary(message) for message in made.make_messages(min(count, DIFFERENT_RECORD_COUNT))
+    ]
     with tempfile.TemporaryDirectory() as folder:
         with EmbeddedZooKeeper(Path(folder, "zookeeper"), heap=f"{512 + count // 700}m") as server:
             paths = [f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}" for ledger in range(count)]

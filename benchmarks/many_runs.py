@@ -29,19 +29,19 @@ def lines() -> Iterator[Line]:
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         runs = Path(folder)
         size = _write_runs(runs)
-        [report_seconds] = alternate(lambda: _summaries(runs), rounds=1)
+        [report_seconds] = alternate(lambda: _read_summaries(runs), rounds=1)
         index_bytes = (runs / RUN_INDEX).stat().st_size
         note = f"reports of {size / 1e3:.0f} kB, an index of {index_bytes / 1e6:.1f} MB"
         yield Line("by every report, the index written", RUN_COUNT, "runs", report_seconds, note=note)
         for stage, name in (("by the index", "run-1"), ("by the index, which lacks one run", "another")):
             (runs / "run-1").rename(runs / name)
-            [index_seconds] = alternate(lambda: _summaries(runs))
+            [index_seconds] = alternate(lambda: _read_summaries(runs))
             yield Line(
                 stage, RUN_COUNT, "runs", index_seconds, "every report", RUN_COUNT, report_seconds, goal=10
             )
 
 
-def _summaries(runs: Path) -> list[RunSummary]:
+def _read_summaries(runs: Path) -> list[RunSummary]:
     summaries = [summary for _, summary in run_summaries(runs, renew_index=True)]
     assert len(summaries) == RUN_COUNT
     return [summary for summary in summaries if isinstance(summary, RunSummary)]
@@ -51,7 +51,7 @@ def _write_runs(runs: Path) -> int:
     """Write the same report into `RUN_COUNT` run directories, and return the number of its bytes."""
     finding_tallies = [tally("below-write-quorum", "warning", _SAMPLE_COUNT)]
     run_report = report(
-        finding_tallies, tuple(map(_finding, range(_SAMPLE_COUNT))), changes=None, suppressions=[]
+        finding_tallies, tuple(map(_make_finding, range(_SAMPLE_COUNT))), changes=None, suppressions=[]
     )
     report_value = json.loads(run_report.to_json())
     for number in range(RUN_COUNT):
@@ -62,7 +62,7 @@ def _write_runs(runs: Path) -> int:
     return len(text)
 
 
-def _finding(number: int) -> Finding:
+def _make_finding(number: int) -> Finding:
     bookie, entries = f"bk-{number % 97}:3181", number % 500 + 1
     return Finding(
         "below-write-quorum",

@@ -67,7 +67,7 @@ class Line:
 
 
 def alternate(
-    *runs: Runnable,
+    *measured_runs: Runnable,
     rounds: int = ROUNDS,
     clock: Callable[[], float] = time.perf_counter,
     prepare_run: Runnable | None = None,
@@ -75,19 +75,19 @@ def alternate(
     """Run functions in turns; return the least seconds of each.
 
     Args:
-        runs: The functions to measure.
+        measured_runs: The functions to measure.
         rounds: Number of times that each function runs.
         clock: The clock in seconds. `time.process_time` does not count waiting.
         prepare_run: Runs before each function. Its time does not count.
     """
-    least_seconds = [float("inf")] * len(runs)
+    least_seconds = [float("inf")] * len(measured_runs)
     for _ in range(rounds):
-        for number, run in enumerate(runs):
+        for run_number, run in enumerate(measured_runs):
             if prepare_run is not None:
                 prepare_run()
             start_time = clock()
             run()
-            least_seconds[number] = min(least_seconds[number], clock() - start_time)
+            least_seconds[run_number] = min(least_seconds[run_number], clock() - start_time)
     return least_seconds
 
 

@@ -49,34 +49,36 @@ HEADER_BYTES = len(MAGIC) + 2
 
 def lines() -> Iterator[Line]:
     """Yield lines for the snapshot, for format 3, for formats 1 and 2, and for Spark."""
-    messages = made.messages(LEDGERS)
-    values = [made.binary(message) for message in messages]
+    messages = made.make_messages(LEDGERS)
+    encoded_records = [made.encode_binary(message) for message in messages]
     with tempfile.TemporaryDirectory() as folder:
-        file = made.write_snapshot(Path(folder, "version-2"), values)
-        _check(file)
-        yield from _snapshot(file)
-    yield from _measure_binary_format(values)
+        file = made.write_snapshot(Path(folder, "version-2"), encoded_records)
+        _check_rows(file)
+        yield from _measure_snapshot(file)
+    yield from _measure_binary_format(encoded_records)
     yield from _measure_text_formats(messages[:TEXT_RECORD_COUNT])
     yield from metadata_spark.lines()
 
 
-def _snapshot(file: Path) -> Iterator[Line]:
-    size = file.stat().st_size
-    own_seconds, rival = alternate(lambda: _read_snapshot(file), lambda: _cat_file(file), rounds=ROUNDS)
+def _measure_snapshot(file: Path) -> Iterator[Line]:
+    file_bytes = file.stat().st_size
+    own_seconds, rival_seconds = alternate(
+        lambda: _read_snapshot(file), lambda: _cat_file(file), rounds=ROUNDS
+    )
     yield Line(
         "snapshot, boundary pass",
-        size,
+        file_bytes,
         "B",
         own_seconds,
         "cat | wc -c",
-        size,
-        rival,
+        file_bytes,
+        rival_seconds,
         goal=0.4,
         note="where each record lies; cat also makes a process, about a millisecond",
     )
-    own_seconds, rival = alternate(
-        lambda: sum(len(batch.paths) for batch in _batches(file)),
-        lambda: sum(1 for _ in port.records(file)),
+    own_seconds, rival_seconds = alternate(
+        lambda: sum(len(batch.paths) for batch in _read_batches(file)),
+        lambda: sum(1 for _ in port.read_records(file)),
         clock=time.process_time,
     )
     yield Line(
@@ -86,13 +88,13 @@ def _snapshot(file: Path) -> Iterator[Line]:
         own_seconds,
         "one method a field",
         LEDGERS,
-        rival,
+        rival_seconds,
         goal=3,
         note="ours also verifies the file's checksum and finds the slices that tasks read",
     )
-    own_seconds, rival = alternate(
-        lambda: sum(len(rows) for rows in _rows(file)),
-        lambda: len(port.ledgers(file, made.ROOT)),
+    own_seconds, rival_seconds = alternate(
+        lambda: sum(len(rows) for rows in _read_ledger_rows(file)),
+        lambda: len(port.read_ledgers(file, made.ROOT)),
         clock=time.process_time,
     )
     yield Line(
@@ -102,15 +104,15 @@ def _snapshot(file: Path) -> Iterator[Line]:
         own_seconds,
         "one method a field, FromString",
         LEDGERS,
-        rival,
+        rival_seconds,
         target=4,
         note="ours: the whole table ledgers, every replica's entries included; the rival stops at objects, "
         "without any expected entries",
     )
 
 
-def _measure_binary_format(values: list[bytes]) -> Iterator[Line]:
-    bodies = [message.SerializeToString() for message in map(port.message_of, values)]
+def _measure_binary_format(encoded_records: list[bytes]) -> Iterator[Line]:
+    bodies = [message.SerializeToString() for message in map(port.parse_message, encoded_records)]
     function_by_rival: dict[str, Callable[[], object]] = {
         "FromString, kept": lambda: [LedgerMetadataFormat.FromString(body) for body in bodies],
         "FromString, discarded": lambda: _parse_and_discard(bodies),
@@ -120,16 +122,16 @@ def _measure_binary_format(values: list[bytes]) -> Iterator[Line]:
         "the rival drops each message at once: the least that the library can cost, and good for nothing",
     )
     own_seconds, *rival_seconds = alternate(
-        lambda: _decode_to_arrays(values), *function_by_rival.values(), clock=time.process_time
+        lambda: _decode_to_arrays(encoded_records), *function_by_rival.values(), clock=time.process_time
     )
     for rival, note, seconds in zip(function_by_rival, notes, rival_seconds, strict=True):
         yield Line(
             "format 3 to Arrow",
-            len(values),
+            len(encoded_records),
             "ledgers",
             own_seconds,
             rival,
-            len(values),
+            len(encoded_records),
             seconds,
             goal=0.25,
             target=0.33,
@@ -138,35 +140,38 @@ def _measure_binary_format(values: list[bytes]) -> Iterator[Line]:
 
 
 def _measure_text_formats(messages: list[LedgerMetadataFormat]) -> Iterator[Line]:
-    encoded_records = [made.text(message) for message in messages]
-    part = [value[HEADER_BYTES:].decode() for value in encoded_records[::TEXT_SAMPLE_FRACTION]]
-    one_line = [
+    encoded_records = [made.encode_text(message) for message in messages]
+    sample_texts = [value[HEADER_BYTES:].decode() for value in encoded_records[::TEXT_SAMPLE_FRACTION]]
+    one_line_records = [
         MAGIC + b"2\n" + text_format.MessageToString(message, as_one_line=True).encode()
         for message in messages[::TEXT_SAMPLE_FRACTION]
     ]
-    function_by_rival = {
+    records_by_stage = {
         "format 2 to Arrow": (encoded_records, "as the server writes it"),
         "format 1 to Arrow": (
-            lines := [made.lines(message) for message in messages[::TEXT_SAMPLE_FRACTION]],
+            lines := [made.encode_lines(message) for message in messages[::TEXT_SAMPLE_FRACTION]],
             "the same ledgers without what is attached, read one by one; the rival reads format 2",
         ),
-        "format 2 in an odd layout": (one_line, "all in one line, as no server writes it: read one by one"),
+        "format 2 in an odd layout": (
+            one_line_records,
+            "all in one line, as no server writes it: read one by one",
+        ),
     }
-    *own_seconds, rival = alternate(
-        *(lambda values=values: _decode_to_arrays(values) for values, _ in function_by_rival.values()),
-        lambda: [text_format.Parse(text, LedgerMetadataFormat()) for text in part],
+    *own_seconds, rival_seconds = alternate(
+        *(lambda values=values: _decode_to_arrays(values) for values, _ in records_by_stage.values()),
+        lambda: [text_format.Parse(text, LedgerMetadataFormat()) for text in sample_texts],
         clock=time.process_time,
     )
-    for (stage, (values, note)), seconds in zip(function_by_rival.items(), own_seconds, strict=True):
-        has_unusual_format = values is one_line or values is lines
+    for (stage, (values, note)), seconds in zip(records_by_stage.items(), own_seconds, strict=True):
+        has_unusual_format = values is one_line_records or values is lines
         yield Line(
             stage,
             len(values),
             "ledgers",
             seconds,
             "text_format",
-            len(part),
-            rival,
+            len(sample_texts),
+            rival_seconds,
             goal=None if has_unusual_format else 12,
             target=None if has_unusual_format else 20,
             note=note,
@@ -182,15 +187,15 @@ def _cat_file(file: Path) -> None:
     subprocess.run(["sh", "-c", 'cat "$0" | wc -c', file], check=True, stdout=subprocess.DEVNULL)
 
 
-def _batches(file: Path) -> Iterator[ZnodeBatch]:
+def _read_batches(file: Path) -> Iterator[ZnodeBatch]:
     store = open_store(f"zk-snapshot://{file.parent}?root={made.ROOT}")
     store.cluster()
     for snapshot_part in store.parts(Tree.LEDGERS, made.LAYOUT, 1):
         yield from store.read(snapshot_part)
 
 
-def _rows(file: Path) -> Iterator[pa.RecordBatch]:
-    for batch in _batches(file):
+def _read_ledger_rows(file: Path) -> Iterator[pa.RecordBatch]:
+    for batch in _read_batches(file):
         yield ledger_rows(batch, made.ROOT, made.LAYOUT)
 
 
@@ -207,10 +212,10 @@ def _parse_and_discard(bodies: list[bytes]) -> None:
         LedgerMetadataFormat.FromString(body)
 
 
-def _check(file: Path) -> None:
+def _check_rows(file: Path) -> None:
     """End the benchmark if this program's rows differ from the rival's ledgers or `_expected_entries`."""
-    rows = [row for batch in _rows(file) for row in batch.to_pylist()]
-    port_ledgers = port.ledgers(file, made.ROOT)
+    rows = [row for batch in _read_ledger_rows(file) for row in batch.to_pylist()]
+    port_ledgers = port.read_ledgers(file, made.ROOT)
     if [_comparable_fields(row) for row in rows] != [
         (
             ledger.id,

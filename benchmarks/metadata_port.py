@@ -112,7 +112,7 @@ class JuteReader:
                 self.read_string()
 
 
-def records(file: Path) -> Iterator[Record]:
+def read_records(file: Path) -> Iterator[Record]:
     """Yield every znode of a snapshot."""
     jute_reader = JuteReader(file.read_bytes())
     jute_reader.skip_header()
@@ -120,32 +120,32 @@ def records(file: Path) -> Iterator[Record]:
         yield Record(path, jute_reader.read_buffer(), jute_reader.read_long(), jute_reader.read_stat())
 
 
-def ledgers(file: Path, root: str) -> list[Ledger]:
+def read_ledgers(file: Path, root: str) -> list[Ledger]:
     """Return every ledger of a snapshot with the hierarchical layout and metadata in format 3."""
     path_pattern = re.compile(re.escape(root) + r"/([0-9]{2})/([0-9]{4})/L([0-9]{4})")
     snapshot_ledgers = []
-    for record in records(file):
+    for record in read_records(file):
         path_match = path_pattern.fullmatch(record.path)
         if path_match is not None:
             snapshot_ledgers.append(_ledger(int("".join(path_match.groups())), record))
     return snapshot_ledgers
 
 
-def message_of(record_data: bytes) -> LedgerMetadataFormat:
+def parse_message(record_data: bytes) -> LedgerMetadataFormat:
     """Parse the metadata of a ledger in format 3."""
     if not record_data.startswith(V3_HEADER):
         raise ValueError("another format")
-    offset, bit_shift, size = len(V3_HEADER), 0, 0
+    offset, bit_shift, message_bytes = len(V3_HEADER), 0, 0
     while True:
         length_byte = record_data[offset]
-        size |= (length_byte & 0x7F) << bit_shift
+        message_bytes |= (length_byte & 0x7F) << bit_shift
         offset, bit_shift = offset + 1, bit_shift + 7
         if length_byte < 0x80:
-            return LedgerMetadataFormat.FromString(record_data[offset : offset + size])
+            return LedgerMetadataFormat.FromString(record_data[offset : offset + message_bytes])
 
 
 def _ledger(ledger_id: int, record: Record) -> Ledger:
-    message = message_of(record.data)
+    message = parse_message(record.data)
     return Ledger(
         ledger_id,
         record.stat.version,

@@ -78,10 +78,10 @@ def lines() -> Iterator[Line]:
 
 
 def _measure_batch_transfer(spark: SparkSession) -> Line:
-    for source in _sources():
+    for source in _make_sources():
         spark.dataSource.register(source)
     batches, tuples = (spark.read.format(name).load() for name in ("batches", "tuples"))
-    if _digest(batches) != _digest(tuples):
+    if _digest_rows(batches) != _digest_rows(tuples):
         sys.exit("the two sources give other rows")
     own_seconds, rival = alternate(lambda: _run_query(batches), lambda: _run_query(tuples))
     return Line(
@@ -99,13 +99,13 @@ def _measure_batch_transfer(spark: SparkSession) -> Line:
 
 def _measure_expected(spark: SparkSession) -> Line:
     ledgers = spark.range(LEDGERS, numPartitions=TASK_COUNT)
-    expected_by_arrays = ledgers.mapInArrow(_expected, _ROW_SCHEMA)
+    expected_by_arrays = ledgers.mapInArrow(_make_expected_rows, _ROW_SCHEMA)
     expected_by_sql = ledgers.selectExpr(
         "id AS ledger_id",
         f"{MIN_LEDGER_LENGTH} + id % {LENGTH_COUNT} AS last",
         f"explode(sequence(0, {ENSEMBLE - 1})) AS b",
     ).selectExpr("ledger_id", "CAST(b AS int) AS bookie", f"{_EXPECTED_ENTRIES_SQL} AS groups")
-    if _digest(expected_by_arrays) != _digest(expected_by_sql):
+    if _digest_rows(expected_by_arrays) != _digest_rows(expected_by_sql):
         sys.exit("SQL expects other entries")
     own_seconds, rival = alternate(
         lambda: _run_query(expected_by_arrays), lambda: _run_query(expected_by_sql)
@@ -126,7 +126,7 @@ def _measure_expected(spark: SparkSession) -> Line:
     )
 
 
-def _digest(frame: DataFrame) -> Row | None:
+def _digest_rows(frame: DataFrame) -> Row | None:
     return frame.selectExpr("count(*)", "bit_xor(xxhash64(ledger_id, bookie, groups))").first()
 
 
@@ -134,19 +134,19 @@ def _run_query(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def _expected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _make_expected_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        ids = np.asarray(batch.column(0))
-        count = len(ids)
-        ledger = np.repeat(np.arange(count), ENSEMBLE)
-        member_index = np.tile(np.arange(ENSEMBLE), count)
-        zero_column = np.zeros_like(ledger)
+        ledger_ids = np.asarray(batch.column(0))
+        ledger_count = len(ledger_ids)
+        ledger_rows = np.repeat(np.arange(ledger_count), ENSEMBLE)
+        member_index = np.tile(np.arange(ENSEMBLE), ledger_count)
+        zero_column = np.zeros_like(ledger_rows)
         replicas = fold_ensemble_positions(
             EnsemblePositions(
-                ledger=ledger,
+                ledger=ledger_rows,
                 member=member_index,
                 first=zero_column,
-                last=(MIN_LEDGER_LENGTH + ids % LENGTH_COUNT)[ledger],
+                last=(MIN_LEDGER_LENGTH + ledger_ids % LENGTH_COUNT)[ledger_rows],
                 index=member_index,
                 ensemble_size=zero_column + ENSEMBLE,
                 write_quorum=zero_column + WRITE_QUORUM,
@@ -154,7 +154,7 @@ def _expected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         )
         yield pa.record_batch(
             [
-                pa.array(ids[replicas.ledger]),
+                pa.array(ledger_ids[replicas.ledger]),
                 pa.array(replicas.member.astype(np.int32)),
                 binary_array(replicas.groups.tobytes(), replicas.groups.offsets * 24),
             ],
@@ -162,7 +162,7 @@ def _expected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         )
 
 
-def _sources() -> list[type[DataSource]]:
+def _make_sources() -> list[type[DataSource]]:
     """Return the two data sources.
 
     They are defined in a function, so that Spark pickles the whole classes. Its workers cannot import this

@@ -38,11 +38,11 @@ NOW_MS = 1_800_000_000_000
 
 def lines() -> Iterator[Line]:
     """Yield a line for reading the values and one for the join."""
-    batches = [_batch(start) for start in range(0, TOPIC_COUNT, BATCH_TOPICS)]
-    [own_seconds] = alternate(lambda: _read(batches))
+    batches = [_make_batch(first_topic) for first_topic in range(0, TOPIC_COUNT, BATCH_TOPICS)]
+    [own_seconds] = alternate(lambda: _read_owner_rows(batches))
     yield Line("owners, values to rows", LEDGER_COUNT, "ledgers", own_seconds, note="one core")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
-        _write(Path(folder), batches)
+        _write_tables(Path(folder), batches)
         spark = build_session("local[2]")
         try:
             seconds = _time_join(spark, folder)
@@ -56,9 +56,9 @@ def _topic_path(topic: int) -> str:
     return f"/managed-ledgers/t{topic % 50}/n{topic % 500}/persistent/topic-{topic}"
 
 
-def _batch(start: int) -> ZnodeBatch:
+def _make_batch(first_topic: int) -> ZnodeBatch:
     znodes = []
-    for topic in range(start, start + BATCH_TOPICS):
+    for topic in range(first_topic, first_topic + BATCH_TOPICS):
         ids = range(topic * LEDGERS_PER_TOPIC, (topic + 1) * LEDGERS_PER_TOPIC)
         ledger_infos = [
             PulsarLedgerInfo(ledgerId=id, entries=10, size=600, timestamp=NOW_MS)
@@ -70,18 +70,20 @@ def _batch(start: int) -> ZnodeBatch:
     return ZnodeBatch.from_znodes(znodes)
 
 
-def _read(batches: list[ZnodeBatch]) -> list[pa.RecordBatch]:
+def _read_owner_rows(batches: list[ZnodeBatch]) -> list[pa.RecordBatch]:
     return [owner_rows(batch, parse_owners_uri("pulsar:zk://bench:2181"), read_owner) for batch in batches]
 
 
-def _write(folder: Path, batches: list[ZnodeBatch]) -> None:
+def _write_tables(folder: Path, batches: list[ZnodeBatch]) -> None:
     """Write the tables owners and ledgers as an audit does."""
-    pq.write_table(pa.Table.from_batches(_read(batches)), folder / "owners.parquet")
+    pq.write_table(pa.Table.from_batches(_read_owner_rows(batches)), folder / "owners.parquet")
     with pq.ParquetWriter(folder / "ledgers.parquet", LEDGERS) as writer:
-        for start in range(0, TOPIC_COUNT, BATCH_TOPICS):
+        for first_topic in range(0, TOPIC_COUNT, BATCH_TOPICS):
             rows = [
                 _ledger_record(id)
-                for id in range(start * LEDGERS_PER_TOPIC, (start + BATCH_TOPICS) * LEDGERS_PER_TOPIC)
+                for id in range(
+                    first_topic * LEDGERS_PER_TOPIC, (first_topic + BATCH_TOPICS) * LEDGERS_PER_TOPIC
+                )
             ]
             writer.write_table(pa.Table.from_pylist(rows, schema=LEDGERS))
 

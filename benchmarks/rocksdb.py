@@ -36,18 +36,20 @@ def lines() -> Iterator[Line]:
     """Yield lines for one directory with ledgers of each size, then for two directories in two processes."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         for ledger_entries in LEDGER_ENTRIES:
-            part = _part(write_index(Path(folder, str(ledger_entries)), ENTRIES, ledger_entries))
+            part = _plan_part(write_index(Path(folder, str(ledger_entries)), ENTRIES, ledger_entries))
             yield from _measure_against_scans(part, ledger_entries)
         copied_directory = replace(part.directories[0], path=f"{folder}/other")
         shutil.copytree(part.directories[0].path, copied_directory.path)
-        yield _measure_two_directories([part, _part(copied_directory)], LEDGER_ENTRIES[-1])
+        yield _measure_two_directories([part, _plan_part(copied_directory)], LEDGER_ENTRIES[-1])
 
 
 def _measure_against_scans(part: IndexPart, ledger_entries: int) -> Iterator[Line]:
     directory = part.directories[0].path
-    _check(part, ledger_entries)
+    _check_groups(part, ledger_entries)
     own_seconds, arrow_seconds, iterator_seconds = alternate(
-        lambda: _rows(part), lambda: _read_with_arrow(directory), lambda: _iterate_with_rocksdict(directory)
+        lambda: _count_rows(part),
+        lambda: _read_with_arrow(directory),
+        lambda: _iterate_with_rocksdict(directory),
     )
     stage = f"RocksDB, ledgers of {ledger_entries:,} entries, to rows"
     yield Line(stage, ENTRIES, "entries", own_seconds, "plain Arrow scan", ENTRIES, arrow_seconds, target=0.8)
@@ -66,7 +68,7 @@ def _measure_two_directories(parts: Sequence[IndexPart], ledger_entries: int) ->
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
 
         def run(part_groups: Sequence[Sequence[IndexPart]]) -> None:
-            futures = [pool.submit(_read_all_rows, part_group) for part_group in part_groups]
+            futures = [pool.submit(_count_all_rows, part_group) for part_group in part_groups]
             wait(futures)
             if sum(future.result() for future in futures) != 2 * -(-ENTRIES // ledger_entries):
                 sys.exit("rocksdb: the directories do not add up")
@@ -86,7 +88,7 @@ def write_index(root_directory: Path, entries: int, ledger_entries: int) -> Inde
     locations_database = Rdict(str(root_directory / "current" / "locations"), database_options)
     entry_number = np.arange(entries)
     keys = np.stack(
-        (entry_number // ledger_entries, _entries(ledger_entries)[entry_number % ledger_entries]), axis=1
+        (entry_number // ledger_entries, _make_entries(ledger_entries)[entry_number % ledger_entries]), axis=1
     ).astype(">i8")
     values = (entry_number * 1000 + 1028).astype(">i8")
     for first_entry in range(0, entries, BATCH_KEYS):
@@ -109,22 +111,22 @@ def write_index(root_directory: Path, entries: int, ledger_entries: int) -> Inde
     return IndexDirectory.from_version(str(root_directory), b"5\n", ROCKSDB)
 
 
-def _entries(ledger_entries: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def _make_entries(ledger_entries: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """Return the entries of a ledger that this bookie holds."""
     return np.arange(ledger_entries) * 3 // 2
 
 
-def _part(directory: IndexDirectory) -> IndexPart:
+def _plan_part(directory: IndexDirectory) -> IndexPart:
     [part] = plan_parts([("bookie", [directory])], 1)
     return part
 
 
-def _rows(part: IndexPart) -> int:
+def _count_rows(part: IndexPart) -> int:
     return sum(len(batch) for batch in read_part(part))
 
 
-def _read_all_rows(all_parts: Sequence[IndexPart]) -> int:
-    return sum(map(_rows, all_parts))
+def _count_all_rows(all_parts: Sequence[IndexPart]) -> int:
+    return sum(map(_count_rows, all_parts))
 
 
 def _read_with_arrow(directory: str) -> None:
@@ -141,9 +143,9 @@ def _iterate_with_rocksdict(directory: str) -> None:
     database.close()
 
 
-def _check(part: IndexPart, ledger_entries: int) -> None:
+def _check_groups(part: IndexPart, ledger_entries: int) -> None:
     """End the benchmark if a ledger does not have exactly the entries that were written."""
-    expected = fold_entries(_entries(ledger_entries), np.array([0, ledger_entries])).tobytes()
+    expected_groups = fold_entries(_make_entries(ledger_entries), np.array([0, ledger_entries])).tobytes()
     rows = [row for batch in read_part(part) for row in batch["groups"].to_pylist()]
-    if rows != [expected] * -(-ENTRIES // ledger_entries):
+    if rows != [expected_groups] * -(-ENTRIES // ledger_entries):
         sys.exit("rocksdb: ours are not the entries that were written")

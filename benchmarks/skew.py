@@ -30,7 +30,7 @@ from auditor.tables.judge_replicas import BookieState, Groups, LedgerFacts, Pair
 from auditor.tables.ledger_class import judge
 from benchmarks.audited import AuditCosts, audit_in_process
 from benchmarks.cluster import Cluster
-from benchmarks.ledger_records import binary
+from benchmarks.ledger_records import encode_binary
 from benchmarks.measure import Line, alternate
 
 LEDGERS = int(os.environ.get("BKAUDIT_LEDGERS", "300_000"))
@@ -64,7 +64,7 @@ def lines() -> Iterator[Line]:
         yield _measure_audits(
             name, audit_in_process(Cluster(LEDGERS, BOOKIES, busy_bookie_percent)), even_audit
         )
-    one_ledger, many_ledgers = _ledgers(1, SEGMENT_COUNT), _ledgers(SEGMENT_COUNT // 4, 4)
+    one_ledger, many_ledgers = _make_ledgers(1, SEGMENT_COUNT), _make_ledgers(SEGMENT_COUNT // 4, 4)
     yield _measure_cases(
         "metadata of one ledger of 100,000 segments",
         SEGMENT_COUNT,
@@ -143,7 +143,7 @@ def _measure_cases(
     run_skewed: Callable[[], object],
     run_even: Callable[[], object],
 ) -> Line:
-    own_seconds, rival = alternate(run_skewed, run_even)
+    own_seconds, even_seconds = alternate(run_skewed, run_even)
     tracemalloc.start()
     run_skewed()
     peak_mib = tracemalloc.get_traced_memory()[1] / 2**20
@@ -155,32 +155,32 @@ def _measure_cases(
         own_seconds,
         "even",
         item_count,
-        rival,
+        even_seconds,
         target=MAX_RATIO,
         most=True,
         python_mib=peak_mib,
     )
 
 
-def _ledgers(count: int, segments: int) -> ZnodeBatch:
+def _make_ledgers(count: int, segment_count: int) -> ZnodeBatch:
     """Return closed ledgers with ten entries per segment. Every segment has a different ensemble."""
     message = LedgerMetadataFormat(
         quorumSize=2,
         ensembleSize=3,
         ackQuorumSize=2,
         length=1,
-        lastEntryId=10 * segments - 1,
+        lastEntryId=10 * segment_count - 1,
         state=LedgerMetadataFormat.CLOSED,
     )
-    for number in range(segments):
-        message.segment.add(firstEntryId=10 * number, ensembleMember=_ensemble(number))
-    encoded_record = binary(message)
+    for segment_number in range(segment_count):
+        message.segment.add(firstEntryId=10 * segment_number, ensembleMember=_make_ensemble(segment_number))
+    encoded_record = encode_binary(message)
     zero_numbers = np.zeros(count, np.int64)
     paths = [f"/ledgers/{to_path(LayoutKind.HIERARCHICAL, ledger)}" for ledger in range(count)]
     return ZnodeBatch(paths, [encoded_record] * count, *(zero_numbers,) * 5)
 
 
-def _ensemble(number: int) -> list[str]:
+def _make_ensemble(number: int) -> list[str]:
     return [MEMBER_IDS[(number + ensemble_position) % len(MEMBER_IDS)] for ensemble_position in range(3)]
 
 
@@ -193,16 +193,16 @@ def _decode_rows(batch: ZnodeBatch) -> Callable[[], object]:
     return run
 
 
-def _ledger_facts(segments: int, entries: int) -> LedgerFacts:
-    segment_entries = entries // segments
-    ranges = [(segment_entries * number, _ensemble(number)) for number in range(segments)]
-    return LedgerFacts(1, True, 3, 2, 2, entries - 1, None, ranges)
+def _ledger_facts(segment_count: int, entry_count: int) -> LedgerFacts:
+    segment_entries = entry_count // segment_count
+    segment_list = [(segment_entries * number, _make_ensemble(number)) for number in range(segment_count)]
+    return LedgerFacts(1, True, 3, 2, 2, entry_count - 1, None, segment_list)
 
 
-def _lossy_ledger(segments: int, entries: int) -> tuple[LedgerFacts, Pair]:
+def _lossy_ledger(segment_count: int, entry_count: int) -> tuple[LedgerFacts, Pair]:
     """Return a ledger, and a bookie that lost the last run of the entries expected on it."""
-    ledger = _ledger_facts(segments, entries)
-    expected_groups = entries_striped_to(ledger, MEMBER_IDS[0], entries - 1)
+    ledger = _ledger_facts(segment_count, entry_count)
+    expected_groups = entries_striped_to(ledger, MEMBER_IDS[0], entry_count - 1)
     return ledger, Pair(
         MEMBER_IDS[0],
         expected_groups,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from auditor.codecs.zookeeper.snapshot import MAGIC, TAIL, VERSION
+from auditor.codecs.zookeeper.snapshot import MAGIC, TAIL_DTYPE, VERSION
 
 TIME_MS = 1_700_000_000_000
 """Time at which every znode was created and last changed, in ms since 1970."""
@@ -37,7 +37,7 @@ def record(path: str, znode_data: bytes, owner_session: int = 0) -> bytes:
 
     ``owner_session`` is the session id of an ephemeral znode. It is 0 for other znodes.
     """
-    stat_record = np.zeros(1, TAIL)
+    stat_record = np.zeros(1, TAIL_DTYPE)
     for name in ("czxid", "mzxid", "pzxid"):
         stat_record[name] = 1
     stat_record["ctime"] = stat_record["mtime"] = TIME_MS

@@ -51,30 +51,30 @@ class Stopwatch:
     def advance(self, done: int) -> None:
         pass
 
-    def stages(self, events: Path) -> list[Stage]:
+    def stages(self, log_directory: Path) -> list[Stage]:
         """Return each stage once, in order of first start. Call it when the last stage has ended."""
         end_times = [start_time for _, start_time in self._stage_starts[1:]] + [time.time()]
         stages: dict[str, Stage] = {}
         for (name, event_time), end_time in zip(self._stage_starts, end_times, strict=True):
             stages.setdefault(name, Stage(name)).seconds += end_time - event_time
         start_times = [start_of_stage for _, start_of_stage in self._stage_starts]
-        for event_time, event in _events(events):
+        for event_time, event in _read_events(log_directory):
             _add_event(
                 stages[self._stage_starts[max(bisect_right(start_times, event_time) - 1, 0)][0]], event
             )
         return list(stages.values())
 
 
-def start_logged_session(events: Path, driver_memory: str) -> None:
+def start_logged_session(log_directory: Path, driver_memory: str) -> None:
     """Start the session that the next audit uses, with the audit's own settings and an event log."""
-    events.mkdir(parents=True)
+    log_directory.mkdir(parents=True)
     spark_settings = {
         "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.dir": log_directory.as_uri(),
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",
     }
-    build_session("local[2]", spark_settings, driver_memory, log_path=events / "spark.log")
+    build_session("local[2]", spark_settings, driver_memory, log_path=log_directory / "spark.log")
 
 
 def _add_event(stage: Stage, event: dict[str, Any]) -> None:
@@ -90,12 +90,12 @@ def _add_event(stage: Stage, event: dict[str, Any]) -> None:
         stage.spill_bytes += task_metrics["Memory Bytes Spilled"] + task_metrics["Disk Bytes Spilled"]
 
 
-def _events(events: Path) -> Iterator[tuple[float, dict[str, Any]]]:
+def _read_events(log_directory: Path) -> Iterator[tuple[float, dict[str, Any]]]:
     """Yield the events at starts of jobs and at ends of stages and tasks, each with a time in seconds.
 
     The time is the start of the job, stage or task.
     """
-    for log in events.glob("local-*"):
+    for log in log_directory.glob("local-*"):
         for line in log.open():
             event = json.loads(line)
             match event["Event"]:

@@ -29,10 +29,10 @@ def print_table(ledger_counts: Sequence[int]) -> None:
     for name in names:
         rows = [stages.get(name, Stage(name)) for stages in audits]
         if any(row.jobs or row.seconds >= SMALLEST_SECONDS for row in rows):
-            print(f"| {name} | {' | '.join(map(_cell, rows))} |")
+            print(f"| {name} | {' | '.join(map(_format_cell, rows))} |")
 
 
-def _cell(stage: Stage) -> str:
+def _format_cell(stage: Stage) -> str:
     if not stage.jobs:
         return f"driver, {stage.seconds:.1f}"
     return f"{stage.jobs} / {stage.spark_stages} / {stage.tasks}, {stage.seconds:.1f}"

@@ -82,7 +82,7 @@ def lines() -> Iterator[Line]:
             ]
             arguments += ["--witness", "no", "--since", "last", "-q"]
             ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-            rounds = list(_rounds(work_directory / "watched", arguments))
+            rounds = list(_run_rounds(work_directory / "watched", arguments))
             audit_costs = [
                 _audit_in_process(work_directory / "apart" / f"{number}", arguments)
                 for number in range(SINGLE_AUDITS)
@@ -94,28 +94,28 @@ def lines() -> Iterator[Line]:
         sys.exit(
             f"findings differ: {[watched_round.finding_count for watched_round in rounds]}, {audit_costs}"
         )
-    costs = np.diff([0.0, *(watched_round.processor_s for watched_round in rounds)])
+    round_costs = np.diff([0.0, *(watched_round.processor_s for watched_round in rounds)])
     half_of_rounds = ROUNDS // 2
     round_numbers = sorted({1, min(WARMUP_ROUNDS, ROUNDS), half_of_rounds, ROUNDS})
     mark_notes = [
-        f"round {number}: {costs[number - 1]:.1f} s of processor time, "
+        f"round {number}: {round_costs[number - 1]:.1f} s of processor time, "
         f"{rounds[number - 1].seconds:.1f} s by the clock, "
         f"Python {rounds[number - 1].python_mib:.0f}, Java {rounds[number - 1].java_mib:.0f} MiB"
         for number in round_numbers
     ]
     slopes = [
-        f"{name} {_round_slope(round_values):+.2f} {unit} a round"
+        f"{name} {_fit_round_slope(round_values):+.2f} {unit} a round"
         for name, round_values, unit in (
             ("Python", [watched_round.python_mib for watched_round in rounds], "MiB"),
             ("Java", [watched_round.java_mib for watched_round in rounds], "MiB"),
-            ("processor time", list(costs), "s"),
+            ("processor time", list(round_costs), "s"),
         )
     ]
     yield Line(
         f"a round of bkaudit watch, of {ROUNDS}, the second half",
         1,
         "rounds",
-        float(median(costs[half_of_rounds:])),
+        float(median(round_costs[half_of_rounds:])),
         "bkaudit audit --since last, a process each",
         1,
         float(median(cost for cost, _ in audit_costs[1:])),
@@ -126,12 +126,12 @@ def lines() -> Iterator[Line]:
     )
 
 
-def _round_slope(round_values: list[float]) -> float:
+def _fit_round_slope(round_values: list[float]) -> float:
     later_values = round_values[min(WARMUP_ROUNDS, len(round_values) - 2) :]
     return float(np.polyfit(range(len(later_values)), later_values, 1)[0])
 
 
-def _rounds(runs: Path, arguments: list[str]) -> Iterator[RoundCost]:
+def _run_rounds(runs: Path, arguments: list[str]) -> Iterator[RoundCost]:
     command = [*_BKAUDIT_COMMAND, "watch", str(runs), *arguments, "--rounds", str(ROUNDS), "--interval", "1s"]
     command += ["--keep", str(_KEPT_RUN_COUNT), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -154,18 +154,18 @@ def _rounds(runs: Path, arguments: list[str]) -> Iterator[RoundCost]:
 
 def _audit_in_process(run: Path, arguments: list[str]) -> tuple[float, int]:
     """Run an audit in its own process; return its processor seconds and its number of findings."""
-    children_before, seconds_before = _children(), _child_processor_s()
+    children_before, seconds_before = _list_child_pids(), _child_processor_s()
     completed = subprocess.run(
         [*_BKAUDIT_COMMAND, "audit", *arguments, "--out", str(run)], stdout=subprocess.DEVNULL
     )
     if completed.returncode != EXIT_FOUND:
         sys.exit(f"bkaudit audit ended with {completed.returncode}")
-    for pid in _children() - children_before:
+    for pid in _list_child_pids() - children_before:
         os.waitpid(pid, 0)  # Java outlives the command that started it
     return _child_processor_s() - seconds_before, len(open_run(run).findings)
 
 
-def _children() -> set[int]:
+def _list_child_pids() -> set[int]:
     return {pid for pid, stat_fields in _read_stats().items() if int(stat_fields[1]) == os.getpid()}
 
 
@@ -178,10 +178,10 @@ def _resident_mib(pid: int) -> float:
     return int(line.split()[1]) / 1024
 
 
-def _processor_s(root: int) -> float:
+def _processor_s(root_pid: int) -> float:
     """Return the processor seconds of a process and its descendants, including ended children."""
     fields_by_pid = _read_stats()
-    tree_pids, child_pids = set[int](), {root}
+    tree_pids, child_pids = set[int](), {root_pid}
     while child_pids:
         tree_pids |= child_pids
         child_pids = {
@@ -210,5 +210,5 @@ def _read_stats() -> dict[int, list[str]]:
 
 
 def _child_processor_s() -> float:
-    seconds_before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return seconds_before.ru_utime + seconds_before.ru_stime
+    resource_usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return resource_usage.ru_utime + resource_usage.ru_stime

@@ -39,19 +39,19 @@ RIVAL_NAME = "kazoo, one get after the other"
 def lines() -> Iterator[Line]:
     """Yield lines for reading znodes, for decoded ledgers, and for reading with a rate limit."""
     written_data = {
-        f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}": made.binary(message)
-        for ledger, message in enumerate(made.messages(LEDGER_COUNT))
+        f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}": made.encode_binary(message)
+        for ledger, message in enumerate(made.make_messages(LEDGER_COUNT))
     }
     with tempfile.TemporaryDirectory() as folder, EmbeddedZooKeeper(Path(folder, "server")) as server:
         server.load(Znode(path, znode_data, 0, 0, 0, 0, 0, 0) for path, znode_data in written_data.items())
-        _check(server, written_data)
+        _check_read_data(server, written_data)
         sample = list(written_data)[:: LEDGER_COUNT // SAMPLE_LEDGER_COUNT]
         client = KazooClient(hosts=server.hosts)
         client.start()
         try:
             read_seconds, rows, rival_seconds = alternate(
                 lambda: _read_ledgers(server),
-                lambda: _rows(server),
+                lambda: _count_rows(server),
                 lambda: [client.get(path) for path in sample],
             )
         finally:
@@ -107,7 +107,7 @@ def _read_ledgers(server: EmbeddedZooKeeper, rate_limit: float = 0) -> int:
         store.close()
 
 
-def _rows(server: EmbeddedZooKeeper) -> int:
+def _count_rows(server: EmbeddedZooKeeper) -> int:
     store = open_store(f"zk://{server.hosts}{made.ROOT}", StoreOptions(rate_limit=0))
     try:
         return sum(
@@ -119,9 +119,9 @@ def _rows(server: EmbeddedZooKeeper) -> int:
         store.close()
 
 
-def _check(server: EmbeddedZooKeeper, written_data: dict[str, bytes]) -> None:
+def _check_read_data(server: EmbeddedZooKeeper, written_data: dict[str, bytes]) -> None:
     store = open_store(f"zk://{server.hosts}{made.ROOT}", StoreOptions(rate_limit=0))
-    values = {
+    read_data = {
         path: znode_data
         for store_part in store.parts(Tree.LEDGERS, made.LAYOUT, PART_COUNT)
         for batch in store.read(store_part)
@@ -129,5 +129,5 @@ def _check(server: EmbeddedZooKeeper, written_data: dict[str, bytes]) -> None:
         if znode_data
     }
     store.close()
-    if values != written_data:
+    if read_data != written_data:
         sys.exit("what was read is not what was written")

@@ -106,23 +106,23 @@ class HoldBook:
         newest_data_time: int | None = None,
     ) -> None:
         self._read_table = read_batches
-        self.has_table = has_holds_table
+        self.has_holds = has_holds_table
         self.data_time = oldest_data_time
         self.has_prior_run = has_earlier_run
         self.has_logs = are_logs_read
-        self.now = current_time
-        self.unheld = checks_without_holds or {}
+        self.now_ms = current_time
+        self.hold_gaps = checks_without_holds or {}
         self._newest_time = oldest_data_time if newest_data_time is None else newest_data_time
 
     @property
     def is_stale(self) -> bool:
         """Whether the data is too old for a dangerous action."""
-        return self.now - self.data_time > MAX_DATA_AGE_MS
+        return self.now_ms - self.data_time > MAX_DATA_AGE_MS
 
     @property
     def is_in_future(self) -> bool:
         """Whether some data has a time in the future, so that its age is unknown."""
-        return self._newest_time - self.now > MAX_CLOCK_AHEAD_MS
+        return self._newest_time - self.now_ms > MAX_CLOCK_AHEAD_MS
 
     @cached_property
     def holds_by_key(self) -> dict[tuple[str, str], list[Hold]]:
@@ -135,7 +135,7 @@ class HoldBook:
     def find_ledger_holds(self, keys: Collection[str]) -> dict[str, list[Hold]]:
         """Return the holds (bans) on the ledgers with these keys, by key. Reads all ledger holds once."""
         holds_by_ledger: dict[str, list[Hold]] = {}
-        if keys and self.has_table:
+        if keys and self.has_holds:
             key_array = pa.array(sorted(keys), pa.string())
             is_ledger = ds.field("object") == HoldObject.LEDGER.value
             for batch in self._read_table(HOLDS_TABLE_PATH, _HOLD_COLUMNS, is_ledger):
@@ -166,7 +166,7 @@ class HoldBook:
         schema = pa.schema({"scope_id": pa.int64(), "ledger_id": pa.int64(), "why": pa.string()})
         tables = [schema.empty_table()]
         is_ledger = ds.field("object") == HoldObject.LEDGER.value
-        for batch in self._read_table(HOLDS_TABLE_PATH, columns, is_ledger) if self.has_table else ():
+        for batch in self._read_table(HOLDS_TABLE_PATH, columns, is_ledger) if self.has_holds else ():
             is_forbidden = pc.equal(pc.list_flatten(batch["forbids"]), kind.value)
             rows = pa.table(batch).take(pc.list_parent_indices(batch["forbids"]).filter(is_forbidden))
             reason_texts = pc.binary_join_element_wise("a hold forbids it (", rows["reason"], ")", "")
@@ -197,7 +197,7 @@ class HoldBook:
         run at least one ledger rollover earlier (`auditor.model.owner_scope.ROLLOVER_MS`).
         """
         deletable_keys: set[str] = set()
-        if keys and self.has_table:
+        if keys and self.has_holds:
             is_proof = (ds.field("id") == _CHECK_THAT_PROVES_DELETION) & (
                 ds.field("confidence") == Confidence.CONFIRMED.value
             )
@@ -222,7 +222,7 @@ class HoldBook:
         )
 
     def _read_holds(self, row_filter: Any) -> Iterator[Hold]:
-        if self.has_table:
+        if self.has_holds:
             for batch in self._read_table(HOLDS_TABLE_PATH, _HOLD_COLUMNS, row_filter):
                 yield from map(_parse_hold, batch.to_pylist())
 
@@ -372,9 +372,9 @@ def _find_unproved_ledgers(
 
 def _find_unfit_reason(hold_book: HoldBook, kind: ActionKind) -> UnfitRunReason | None:
     """Return why the run cannot permit any action of this kind. None if it may permit one."""
-    if not hold_book.has_table and kind is not ActionKind.WAIT:
+    if not hold_book.has_holds and kind is not ActionKind.WAIT:
         return UnfitRunReason.NO_HOLDS  # a start can destroy data too, and the run did not look for holds
-    if kind in hold_book.unheld:
+    if kind in hold_book.hold_gaps:
         return UnfitRunReason.CHECKS_NOT_RUN
     if kind not in DANGEROUS_ACTIONS:
         return None
@@ -393,7 +393,7 @@ def _unfit_reason_text(hold_book: HoldBook, kind: ActionKind, unfit_reason: Unfi
     """Return ``unfit_reason`` as a sentence. If checks did not run, the sentence names the first of them."""
     if unfit_reason is not UnfitRunReason.CHECKS_NOT_RUN:
         return unfit_reason.sentence
-    return f"{unfit_reason.sentence} ({first_names(hold_book.unheld[kind], MAX_CHECKS_NAMED)})"
+    return f"{unfit_reason.sentence} ({first_names(hold_book.hold_gaps[kind], MAX_CHECKS_NAMED)})"
 
 
 def _make_allowed(kind: ActionKind, objects: Sequence[ActionObject]) -> Allowed:

@@ -209,11 +209,11 @@ def add_carried_holds(
         {"first_seen": F.coalesce("was_first_seen", F.lit(run_time)).cast("bigint"), "carried": F.lit(False)}
     )
     unrepeated_holds = earlier_holds.join(holds.select(*_HOLD_KEY), _HOLD_KEY, "left_anti")
-    unseen_ledger_findings = unchecked_findings(change_rows).where("ledger_id is not null")
-    unseen_ledgers = unseen_ledger_findings.select(
+    unchecked_ledger_findings = unchecked_findings(change_rows).where("ledger_id is not null")
+    unchecked_ledgers = unchecked_ledger_findings.select(
         *LEDGER, F.col("id").alias("reason"), F.lit(True).alias("unseen")
     ).distinct()
-    unrepeated_holds = unrepeated_holds.join(unseen_ledgers, [*LEDGER, "reason"], "left")
+    unrepeated_holds = unrepeated_holds.join(unchecked_ledgers, [*LEDGER, "reason"], "left")
     if undecided_rows is None:
         unrepeated_holds = unrepeated_holds.withColumn("unread_record", F.lit(None).cast("boolean"))
     else:
@@ -231,7 +231,7 @@ def _has_hold_ended(read_facts: ReadFacts) -> Column:
     is_finding_gone = (
         F.when(is_hold_on_ledger, F.col("unseen").isNull() & F.lit(read_facts.is_metadata_whole))
         .when(_is_due_to_unread_copy(read_facts), False)
-        .otherwise(~_is_finding_unseen(read_facts))
+        .otherwise(~_is_finding_unchecked(read_facts))
     )
     rests_on_registrations = F.col("reason").isin(*_REGISTRATION_REASONS)
     # A bookie that was not read may have copies of them too.
@@ -280,7 +280,7 @@ def _has_hold_ended(read_facts: ReadFacts) -> Column:
         is_bookie_read & ~_is_value_among(read_facts.needed_bookies) & F.lit(read_facts.is_metadata_whole)
     )
     return (
-        F.when(_is_reason_unseen(read_facts), False)
+        F.when(_is_reason_unchecked(read_facts), False)
         .when(F.col("lift") == LiftCondition.FINDING_GONE, is_finding_gone)
         .when(F.col("lift") == LiftCondition.FACT_GONE, is_fact_gone)
         .when(F.col("lift") == LiftCondition.DATA_ELSEWHERE, is_data_elsewhere)
@@ -308,13 +308,13 @@ def _is_due_to_unread_copy(read_facts: ReadFacts) -> Column:
     return (F.col("object") == HoldObject.BOOKIE) & is_copy_check & ~_is_value_among(read_facts.read_bookies)
 
 
-def _is_reason_unseen(read_facts: ReadFacts) -> Column:
+def _is_reason_unchecked(read_facts: ReadFacts) -> Column:
     """Return a column: whether this run read too few inputs to find the reason of a hold (ban) again."""
     reason_column = F.col("reason")
-    is_carried_reason_unseen = F.col("carried") & _is_value_among(
+    is_carried_reason_unchecked = F.col("carried") & _is_value_among(
         read_facts.unchecked_carried_reasons, reason_column
     )
-    return _is_value_among(read_facts.unchecked_reasons, reason_column) | is_carried_reason_unseen
+    return _is_value_among(read_facts.unchecked_reasons, reason_column) | is_carried_reason_unchecked
 
 
 def _is_value_among(listed_values: Collection[str], value_column: Column | None = None) -> Column:
@@ -322,23 +322,23 @@ def _is_value_among(listed_values: Collection[str], value_column: Column | None 
     return column_to_test.isin(*sorted(listed_values)) if listed_values else F.lit(False)
 
 
-def _is_finding_unseen(read_facts: ReadFacts) -> Column:
+def _is_finding_unchecked(read_facts: ReadFacts) -> Column:
     """Return a column: whether this run did not look again for the findings that placed a hold (a ban)."""
-    unseen_checks = {check_id for check_id, bookie_id in read_facts.unchecked_pairs if bookie_id is None}
-    unseen_check_and_bookie_keys = {
+    unchecked_ids = {check_id for check_id, bookie_id in read_facts.unchecked_pairs if bookie_id is None}
+    unchecked_check_and_bookie_keys = {
         f"{check_id}\0{bookie_id}"
         for check_id, bookie_id in read_facts.unchecked_pairs
         if bookie_id is not None
     }
-    is_unseen_check_of_bookie = (
-        F.concat_ws("\0", "reason", "key").isin(*sorted(unseen_check_and_bookie_keys))
-        if unseen_check_and_bookie_keys
+    is_unchecked_check_of_bookie = (
+        F.concat_ws("\0", "reason", "key").isin(*sorted(unchecked_check_and_bookie_keys))
+        if unchecked_check_and_bookie_keys
         else F.lit(False)
     )
-    is_unseen_check = F.col("reason").isin(*sorted(unseen_checks)) if unseen_checks else F.lit(False)
+    is_unchecked_check = F.col("reason").isin(*sorted(unchecked_ids)) if unchecked_ids else F.lit(False)
     # A source is held for a finding on any bookie.
     check_ids = {check_id for check_id, _ in read_facts.unchecked_pairs}
-    is_unseen_source = F.col("reason").isin(*sorted(check_ids)) if check_ids else F.lit(False)
-    return F.when(F.col("object") == HoldObject.SOURCE, is_unseen_source).otherwise(
-        is_unseen_check_of_bookie | is_unseen_check
+    is_unchecked_source = F.col("reason").isin(*sorted(check_ids)) if check_ids else F.lit(False)
+    return F.when(F.col("object") == HoldObject.SOURCE, is_unchecked_source).otherwise(
+        is_unchecked_check_of_bookie | is_unchecked_check
     )

@@ -19,8 +19,8 @@ class RunInputs:
         entry_logs: 1 if the bookies' entry logs were read, else 0.
         answers: 1 if bookies of a live store were asked for entries, else 0.
         owner_stores: sorted identities of the stores of owners (such as topics) that were read. A store has
-            the same identity in every run (`auditor.tables.owner_stores.store_identity`). Runs of earlier
-            versions use `UNNAMED_STORE` for each store.
+            the same identity in every run (`auditor.tables.owner_stores.make_store_identity`). Runs of
+            earlier versions use `UNNAMED_STORE` for each store.
         gone_entries: 1 if an index lists entries in missing entry logs, else 0. A run that does not read
             entry logs cannot see that these copies are missing.
     """

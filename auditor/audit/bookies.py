@@ -28,7 +28,7 @@ from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.spark.types import DataFrame
 from auditor.tables.members import members
-from auditor.tables.registry import registered_modes, registrations, store_cookies
+from auditor.tables.registry import find_registered_modes, registrations, store_cookies
 
 if TYPE_CHECKING:
     pass
@@ -109,7 +109,7 @@ def find_bookies(cache: TableCache, first_scan: FirstScan, sources: Sequence[str
     source_places = [*find_places(source_kinds.directories), *collected_sources.places]
     members = {row["bookie_id"]: row.asDict() for row in _write_members(cache).collect()}
     cookies = store_cookies(first_scan.nodes)
-    modes_by_bookie = registered_modes(registrations(first_scan.nodes))
+    modes_by_bookie = find_registered_modes(registrations(first_scan.nodes))
     attribution = bookie_owners.attribute_directories(
         source_places,
         {*members, *(cookie.bookie_id for cookie in cookies), *modes_by_bookie},
@@ -117,7 +117,7 @@ def find_bookies(cache: TableCache, first_scan: FirstScan, sources: Sequence[str
         first_scan.source.instance_id,
     )
     directory_owners = find_piece_owners(attribution, collected_sources)
-    journal_parts = journal_scan.plan_tails(
+    journal_parts = journal_scan.plan_tail_parts(
         cache.run_store, directory_owners.attribution.bookies, directory_owners
     )
     return ClusterBookies(

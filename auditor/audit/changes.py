@@ -131,14 +131,14 @@ class RunChanges:
 
     def suppressions(self) -> list[Suppression]:
         """Return the entries of the suppressions file, each with its number of suppressed findings."""
-        counts: Counter[int | None] = Counter()
+        hit_counts: Counter[int | None] = Counter()
         for count in self.counts:
-            counts[count.suppression] += count.findings
+            hit_counts[count.suppression] += count.findings
         return [
             Suppression(
                 reason=entry.reason,
                 until=entry.until.isoformat(),
-                count=counts[entry_number],
+                count=hit_counts[entry_number],
                 expired=entry.is_expired(_to_day(self.finish_ms)),
             )
             for entry_number, entry in enumerate(self.entries, 1)
@@ -181,14 +181,14 @@ def compare_with_previous(
         for path in _baselines(entries, end_day)
     }
 
-    def table() -> DataFrame:
+    def make_rows() -> DataFrame:
         earlier_findings = None
         if previous.run is not None:
             earlier_findings = cache.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
         rows = findings_with_changes(findings, earlier_findings, run_coverage, cluster.instance_id, finish_ms)
         return apply_suppressions(rows, entries, baselines, digests, end_day).orderBy(*report_order())
 
-    rows = cache.write_table("changes", table)
+    rows = cache.write_table("changes", make_rows)
     first_ledger = F.min(F.when(F.col("ledger_id").isNotNull(), F.struct(*LEDGER))).alias("first")
     counts_by_kind = rows.groupBy(*_COUNTED_COLUMNS).agg(F.count("*").alias("count"), first_ledger)
     counted_rows = counts_by_kind.select(*_COUNTED_COLUMNS, "count", "first.*").collect()
@@ -220,15 +220,15 @@ def _baselines(entries: Sequence[SuppressionEntry], today: date) -> list[str]:
 
 def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) -> RunReader:
     """Open a baseline run of the suppressions file. Raise `UsageError` if its cluster is not ``cluster``."""
-    prefix = f"{options.suppressions}: baseline: run"
+    error_head = f"{options.suppressions}: baseline: run"
     try:
         run = open_comparable(path if "://" in path else str(Path(path).absolute()))
     except RunError as error:
-        raise UsageError(f"{prefix}: {error}") from error
+        raise UsageError(f"{error_head}: {error}") from error
     baseline = run.report.cluster
     if cluster is not None and not are_same_cluster(baseline, cluster):
         raise UsageError(
-            f"{prefix}: {path} is a run of cluster {baseline.name}; this cluster is {cluster.name}"
+            f"{error_head}: {path} is a run of cluster {baseline.name}; this cluster is {cluster.name}"
         )
     return run
 

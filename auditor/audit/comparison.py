@@ -41,7 +41,7 @@ from auditor.tables.accounts import expected_replicas, gone_replicas, index_repl
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.read_replies import READ_ERROR_TEXT
-from auditor.tables.registry import registered_modes, registrations
+from auditor.tables.registry import find_registered_modes, registrations
 from auditor.tables.rejudgement import find_askable_ledgers, rejudge, select_reads
 from auditor.tables.replica_blocks import Evidence
 from auditor.tables.rows_of_ledgers import QUERIED_LEDGER_COLUMNS
@@ -66,19 +66,19 @@ class Witness:
         """Return the number of reads sent, and remarks for the report about the reads."""
         if self.rows is None:
             return 0, []
-        is_unknown, is_refused = (
+        has_no_answer, is_refusal = (
             F.col("answer") == answer_kind for answer_kind in (WitnessAnswer.UNKNOWN, WitnessAnswer.REFUSED)
         )
         # An error of the bookie's disk is an answer: it cannot read the entry.
-        is_unknown &= ~F.coalesce(F.col("reason").endswith(READ_ERROR_TEXT), F.lit(False))
+        has_no_answer &= ~F.coalesce(F.col("reason").endswith(READ_ERROR_TEXT), F.lit(False))
         counts_by_bookie = (
             self.rows.groupBy("bookie_id")
             .agg(
                 F.count("*").alias("entries"),
                 F.sum("requests").alias("requests"),
-                F.count_if(is_unknown).alias("unknown"),
-                F.count_if(is_refused).alias("refused"),
-                F.min(F.when(is_unknown | is_refused, F.col("reason"))).alias("reason"),
+                F.count_if(has_no_answer).alias("unknown"),
+                F.count_if(is_refusal).alias("refused"),
+                F.min(F.when(has_no_answer | is_refusal, F.col("reason"))).alias("reason"),
             )
             .orderBy("bookie_id")
             .collect()
@@ -203,7 +203,7 @@ def _judge_with_reads(
     judged_by_index: DataFrame,
     options: AuditOptions,
 ) -> tuple[DataFrame, Witness]:
-    """Ask bookies for entries that seem missing. Return the table ``judged``, and the reads sent."""
+    """Ask bookies for entries that seem missing. Return the table ``judgements``, and the reads sent."""
     if cache.run.exists(f"tables/judged/{DONE_FILE}"):
         has_witness_table = cache.run.exists(f"tables/witness/{DONE_FILE}")
         rows = cache.spark.read.parquet(cache.spark_path("tables/witness")) if has_witness_table else None
@@ -228,7 +228,7 @@ def _judge_with_reads(
     readable_bookies = (
         askable_bookies if rows is None else bookies_taking_reads(rows, states, askable_bookies)
     )
-    judged = cache.write_table(
+    judgements = cache.write_table(
         "judged",
         lambda: (
             judged_by_index
@@ -239,7 +239,7 @@ def _judge_with_reads(
         ),
     )
     cache.run.remove("tables/judged_by_index")
-    return judged, Witness(rows, options.witness_reads)
+    return judgements, Witness(rows, options.witness_reads)
 
 
 def _find_askable_bookies(first_scan: FirstScan, bookies: ClusterBookies, options: AuditOptions) -> list[str]:
@@ -278,7 +278,7 @@ def query_bookies(
     if not bookies.has_rpc_source:
         return None
     registration_rows = registrations(first.nodes)
-    registered_members = sorted(registered_modes(registration_rows).keys() & bookies.members.keys())
+    registered_members = sorted(find_registered_modes(registration_rows).keys() & bookies.members.keys())
     unindexed_bookies = [name for name in registered_members if bookies.has_no_index(name)]
     bookies_with_source = [
         name
@@ -337,7 +337,7 @@ def compare_replicas(
 
 def _mark_stopped_bookies(states: Mapping[str, BookieState], first_scan: FirstScan) -> dict[str, BookieState]:
     """Return ``states`` with unregistered bookies as stopped, or as given if a saved store registers none."""
-    running_bookies = registered_modes(registrations(first_scan.nodes))
+    running_bookies = find_registered_modes(registrations(first_scan.nodes))
     if not running_bookies and not first_scan.source.live:
         return dict(states)
     return {name: replace(state, is_stopped=name not in running_bookies) for name, state in states.items()}

@@ -46,11 +46,11 @@ class _LedgerCopy:
 
     bookie_id: str
     last_entry: int
-    index: str
-    storage: str
+    index_path: str
+    storage_kind: str
 
 
-def newest_compactions(owners: DataFrame, first_scan: FirstScan, indexes: Indexes) -> list[Compaction]:
+def read_compactions(owners: DataFrame, first_scan: FirstScan, indexes: Indexes) -> list[Compaction]:
     """Return the compacted ledgers that the newest cursor entries name.
 
     If it is uncertain which entry of a cursor is the newest, the cursor is left out. The list is empty for a
@@ -59,32 +59,32 @@ def newest_compactions(owners: DataFrame, first_scan: FirstScan, indexes: Indexe
     if first_scan.source.live:
         return []  # the cursor may move while it is read
     cursor_ledgers = owners.where("kind = 'cursor' and ledger_id is not null").select("path", "ledger_id")
-    rows = (
+    cursor_rows = (
         cursor_ledgers.join(owners.where("stale").select("path"), "path")
         .orderBy("path")
         .limit(CURSORS_LIMIT)
         .collect()
     )
-    cursors: dict[int, str] = {row["ledger_id"]: row["path"] for row in rows}
-    if not cursors:
+    path_by_ledger: dict[int, str] = {row["ledger_id"]: row["path"] for row in cursor_rows}
+    if not path_by_ledger:
         return []
-    ids = sorted(cursors)
-    copies_by_ledger = _copies_by_ledger(indexes, ids)
-    journal_ends = _journal_ends(indexes, ids)
+    ids = sorted(path_by_ledger)
+    copies_by_ledger = _find_copies(indexes, ids)
+    last_journal_entries = _last_journal_entries(indexes, ids)
     fully_read_bookies = {name for name in indexes.bookies.members if _is_fully_read(indexes, name)}
-    directories = _ledger_directories(indexes.bookies)
+    directories_by_bookie = _ledger_directories(indexes.bookies)
     compactions = []
     for id, members, digest_type in _cursor_ledgers(first_scan.ledgers, ids):
         if not set(members) <= fully_read_bookies or digest_type is None:
             continue
         copies_on_members = [copy for copy in copies_by_ledger.get(id, ()) if copy.bookie_id in members]
         last_entry = max((copy.last_entry for copy in copies_on_members), default=-1)
-        if last_entry < 0 or journal_ends.get(id, -1) > last_entry:
+        if last_entry < 0 or last_journal_entries.get(id, -1) > last_entry:
             continue
         newest_copies = (copy for copy in copies_on_members if copy.last_entry == last_entry)
-        entry_body = _read_first_entry(newest_copies, id, digest_type, directories)
+        entry_body = _read_first_entry(newest_copies, id, digest_type, directories_by_bookie)
         if entry_body is not None:
-            compactions += _decode_compaction(cursors[id], entry_body)
+            compactions += _decode_compaction(path_by_ledger[id], entry_body)
     return compactions
 
 
@@ -114,7 +114,7 @@ def _decode_compaction(path: str, entry_body: bytes) -> list[Compaction]:
         return []  # the compacted ledger stays unknown, and the report says so
 
 
-def _copies_by_ledger(indexes: Indexes, ids: list[int]) -> dict[int, list[_LedgerCopy]]:
+def _find_copies(indexes: Indexes, ids: list[int]) -> dict[int, list[_LedgerCopy]]:
     ledger_rows = indexes.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
     copies_by_ledger: dict[int, list[_LedgerCopy]] = {}
     for row in ledger_rows.select("bookie_id", "ledger_id", "groups", "state", "path", "storage").collect():
@@ -124,7 +124,7 @@ def _copies_by_ledger(indexes: Indexes, ids: list[int]) -> dict[int, list[_Ledge
     return copies_by_ledger
 
 
-def _journal_ends(indexes: Indexes, ids: list[int]) -> dict[int, int]:
+def _last_journal_entries(indexes: Indexes, ids: list[int]) -> dict[int, int]:
     """Return the largest entry id in journals for each ledger in ``ids``.
 
     Ledgers without entries in a journal are left out.
@@ -165,22 +165,25 @@ def _is_fully_read(indexes: Indexes, name: str) -> bool:
 
 def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:
     """Return, for each bookie, its directories that may have entry logs."""
-    directories: dict[str, list[str]] = {}
+    paths_by_bookie: dict[str, list[str]] = {}
     for directory in bookies.attribution.directories:
         if directory.owner is not None:
-            directories.setdefault(directory.owner, []).append(directory.path)
-    return directories
+            paths_by_bookie.setdefault(directory.owner, []).append(directory.path)
+    return paths_by_bookie
 
 
 def _read_first_entry(
-    newest_copies: Iterator[_LedgerCopy], id: int, digest_type: str, directories: Mapping[str, list[str]]
+    newest_copies: Iterator[_LedgerCopy],
+    id: int,
+    digest_type: str,
+    directories_by_bookie: Mapping[str, list[str]],
 ) -> bytes | None:
     """Return the body of the last entry from the first readable copy, or None if no copy is readable."""
     for copy in newest_copies:
         try:
-            location = find_location(copy.index, copy.storage, id, copy.last_entry)
+            location = find_location(copy.index_path, copy.storage_kind, id, copy.last_entry)
             if location is not None:
-                log_directories = directories.get(copy.bookie_id, [])
+                log_directories = directories_by_bookie.get(copy.bookie_id, [])
                 return read_body(log_directories, location, id, copy.last_entry, digest_type)
         except (DecodeError, UnreadError):
             continue  # try the copy of another bookie

@@ -47,9 +47,9 @@ from auditor.tables.index_counts import COUNT_SCHEMA
 from auditor.tables.judged import find_unindexed_entries
 from auditor.tables.marks import (
     STALE_MARKS,
-    empty_directories,
+    add_scope_to_marks,
+    find_empty_directories,
     marks_of_first_scan,
-    marks_with_scope,
     stale_marks,
 )
 from auditor.tables.orphans import (
@@ -112,9 +112,9 @@ def derive_tables(
         placement: The placement policy and the locations of bookies.
         settings: The constants of the checks.
     """
-    ledgers, marks = metadata.first.ledgers, marks_with_scope(metadata.second.marks)
+    ledgers, mark_rows = metadata.first.ledgers, add_scope_to_marks(metadata.second.marks)
     write_registry(metadata)
-    rows = bookie_rows(indexes, metadata, marks, answers.bookies if answers else {})
+    rows = bookie_rows(indexes, metadata, mark_rows, answers.bookies if answers else {})
     bookies = cache.write_rows("bookies", rows, BOOKIES)
     write_locations(cache, placement, rows, metadata.registration_rows(), metadata.source.options)
     verdict_rows = _write_verdicts(cache, comparison.judged_ledgers)
@@ -122,13 +122,13 @@ def derive_tables(
     counts = arrow_frame(cache.spark, count_table)
     second_marks = metadata.second.marks
     ledger_marks = inherit_empty(
-        marks_of_first_scan(marks.where("kind = 'mark'"), difference.moved), second_marks
+        marks_of_first_scan(mark_rows.where("kind = 'mark'"), difference.moved_ids), second_marks
     )
     ledgers_of_marks = semi_join_scratch(cache, "marks", "ledgers", ledgers, QUERIED_LEDGER_COLUMNS)
     verdicts_of_marks = semi_join_scratch(cache, "marks", "verdicts", verdict_rows)
 
     @asks_tables("marks")
-    def stale_rows(_: TableCache) -> DataFrame:
+    def make_rows(_: TableCache) -> DataFrame:
         return stale_marks(ledger_marks, verdicts_of_marks, ledgers_of_marks, bookies)
 
     _write_contents(cache, ledgers, indexes, comparison, bookies, counts)
@@ -141,8 +141,8 @@ def derive_tables(
     orphan_frames = _write_orphans(
         cache, metadata, difference, indexes, comparison, earlier_runs, counts, ownership, settings
     )
-    stale_mark_rows = cache.write_query("stale_marks", STALE_MARKS, stale_rows, cache)
-    locks = inherit_empty(marks.where("kind = 'lock'"), second_marks)
+    stale_mark_rows = cache.write_query("stale_marks", STALE_MARKS, make_rows, cache)
+    locks = inherit_empty(mark_rows.where("kind = 'lock'"), second_marks)
     reachability = write_reachability(cache, roster)
     queue_tables = QueueTables(ledgers, ledger_marks, locks, reachability)
     roster = with_repair_state(cache, metadata, roster, queue_tables, earlier_runs.previous.run)
@@ -159,15 +159,15 @@ def derive_tables(
         "reachability": reachability,
         **orphan_frames._asdict(),
         "over_replicated": over_replicated,
-        "unindexed": find_unindexed_entries(comparison.judged_ledgers, difference.moved),
+        "unindexed": find_unindexed_entries(comparison.judged_ledgers, difference.moved_ids),
         "stale_marks": stale_mark_rows,
-        "empty_directories": inherit_empty(empty_directories(marks), second_marks),
+        "empty_directories": inherit_empty(find_empty_directories(mark_rows), second_marks),
         "ownership": arrow_frame(cache.spark, OWNERSHIP.empty_table()) if ownership is None else ownership,
     }
     tables = Tables(
         frames,
         ledgers_of_marks,
-        moved_ledgers=difference.moved,
+        moved_ledgers=difference.moved_ids,
         roster=roster,
         cluster=roster.cluster,
         empty_table_names=_tables_without_rows(cache, frames, rows),
@@ -253,10 +253,10 @@ def _write_orphans(
         return orphans(
             comparison.unequal_replicas,
             # Copies of a ledger that was deleted between the scans may be complete, and have no unequal row.
-            (comparison.indexes if difference.moved is None else indexes).dated_replicas(),
+            (comparison.indexes if difference.moved_ids is None else indexes).dated_replicas(),
             comparison.ledgers,
             metadata.second.ledgers,
-            difference.moved,
+            difference.moved_ids,
             metadata.source.scan_time,
             {
                 name: indexes.newest_file_time(name)
@@ -319,17 +319,17 @@ def _write_contents(
     rows = [asdict(directory) for directory in indexes.bookies.attribution.directories]
     directories = cache.write_rows("directories", rows, DIRECTORIES)
 
-    def table() -> DataFrame:
+    def make_rows() -> DataFrame:
         # A missing entry log does not show to which bookie an index belongs.
         pairs = comparison.unequal_replicas.where("gone is null")
         replicas_with_lost_entries = comparison.unequal_replicas.where("gone is not null").select(*REPLICA)
         incomplete_replicas = find_incomplete_replicas(comparison.judged_ledgers, bookies).join(
             replicas_with_lost_entries, [*REPLICA], "left_anti"
         )
-        doubted_bookies = {
+        bookies_to_compare = {
             row["bookie_id"] for row in find_bookies_to_compare(pairs, incomplete_replicas).collect()
         }
-        bookie_ids = sorted(doubted_bookies | set(indexes.overlapping_bookies))
+        bookie_ids = sorted(bookies_to_compare | set(indexes.overlapping_bookies))
         large_tables = LargeTables(
             comparison.ledgers, comparison.indexes.rows, counts, *_split_by_directory_count(rows)
         )
@@ -337,7 +337,7 @@ def _write_contents(
             indexes.rows, ledgers, pairs, incomplete_replicas, directories, bookies, bookie_ids, large_tables
         )
 
-    cache.write_table("contents", table)
+    cache.write_table("contents", make_rows)
 
 
 def _split_by_directory_count(directories: list[dict[str, Any]]) -> tuple[list[str], list[str]]:

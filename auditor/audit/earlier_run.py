@@ -255,7 +255,7 @@ def earlier_ledgers(table: str, facts: Any, store_root: str, history: History) -
     try:
         cluster, revision, log_leads = facts["history"]
         earlier_history = History(int(cluster), int(revision), (int(log_leads[0]), int(log_leads[1])))
-        has_same_root, files = facts["scope"] == store_root, dict(facts["files"])
+        has_same_root, sizes = facts["scope"] == store_root, dict(facts["files"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         reason = (
             f"the manifest of that run does not say when ledgers were read: {type(error).__name__}: {error}"
@@ -265,8 +265,8 @@ def earlier_ledgers(table: str, facts: Any, store_root: str, history: History) -
         raise RunError("that run read another etcd, or another root in this etcd")
     if not history.continues(earlier_history):
         raise RunError(f"etcd was restored after that run read it at revision {earlier_history.revision}")
-    _check_files(table, files)
-    return find_ledgers(table, list(files))
+    _check_sizes(table, sizes)
+    return find_ledgers(table, list(sizes))
 
 
 def check_since(since_option: str | None) -> None:
@@ -337,11 +337,11 @@ def _are_tables_intact(path: str) -> bool:
         facts = RunDirectory(path).read_manifest().get(REUSABLE_KEY, {})
         if {name: facts.get(name) for name in writer_identity()} != writer_identity():
             return False
-        saved_files = {
+        saved_sizes = {
             name: facts[name]["files"] for name in _REUSED_TABLES if "files" in facts.get(name, {})
         }
-        return bool(saved_files) and all(
-            table_file_sizes(f"{path}/tables/{name}") == saved_files[name] for name in saved_files
+        return bool(saved_sizes) and all(
+            table_file_sizes(f"{path}/tables/{name}") == saved_sizes[name] for name in saved_sizes
         )
     except (OSError, ValueError, AttributeError, TypeError, RunError):
         return False
@@ -362,21 +362,21 @@ def _non_reuse_reason(earlier_facts: Mapping[str, Any] | None, bookie: Attribute
     return None
 
 
-def _intact_files(table: str, saved_files: Mapping[str, int]) -> list[_RangeFile]:
+def _intact_files(table: str, saved_sizes: Mapping[str, int]) -> list[_RangeFile]:
     """Return the files of a table, each with its range of bookie ids.
 
-    ``saved_files`` has the size of each file when it was written.
+    ``saved_sizes`` has the size of each file when it was written.
 
     Raises:
         RunError: files are missing or changed, or one of them cannot be opened.
     """
-    _check_files(table, saved_files)
+    _check_sizes(table, saved_sizes)
     with ThreadPoolExecutor(_MAX_OPEN_FILES) as pool:
-        return list(pool.map(lambda name: _read_id_range(table, name), sorted(saved_files)))
+        return list(pool.map(lambda name: _read_id_range(table, name), sorted(saved_sizes)))
 
 
-def _check_files(table: str, saved_files: Mapping[str, int]) -> None:
-    if table_file_sizes(table) != dict(saved_files):
+def _check_sizes(table: str, saved_sizes: Mapping[str, int]) -> None:
+    if table_file_sizes(table) != dict(saved_sizes):
         raise RunError(f"{table}: its files changed after the run wrote them")
 
 

@@ -43,7 +43,7 @@ from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable
 from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables import Tables
-from auditor.tables.gone_entries import GONE_ENTRIES, entries_in_no_log, gone_entries
+from auditor.tables.gone_entries import GONE_ENTRIES, find_entries_in_no_log, gone_entries
 
 MAX_BOOKIES_NAMED = 5
 """Largest number of bookies that a note names."""
@@ -60,9 +60,9 @@ _UNCHECKED_REASON_TEXTS = {
 }
 
 
-def whole_entries(
+def sample_whole_entries(
     spark: SparkSession,
-    indexes: Sequence[IndexPart],
+    parts_of_indexes: Sequence[IndexPart],
     ledger_directories: Mapping[str, Sequence[str]],
     options: AuditOptions,
 ) -> DataFrame:
@@ -74,9 +74,9 @@ def whole_entries(
         options.digest_entries, options.digest_percent, options.digest_budget * 1_000_000
     )
     whole_entry_reader = WholeEntryReader(
-        indexes, ledger_directories, entry_sample, credentials_file(options.credentials)
+        parts_of_indexes, ledger_directories, entry_sample, credentials_file(options.credentials)
     )
-    return PartTable.from_parts(spark, WHOLE_ENTRIES, whole_entry_reader, indexes).frame()
+    return PartTable.from_parts(spark, WHOLE_ENTRIES, whole_entry_reader, parts_of_indexes).frame()
 
 
 def count_whole_entries(tables: Tables) -> dict[str, int]:
@@ -127,8 +127,8 @@ DIRECTORY_ROLES_WITH_LOGS = ("ledger", "unknown")
 class EntryLogScan(NamedTuple):
     """The tables ``entry_logs``, ``locations``, ``disks`` and ``gone_entries`` (entries in missing logs).
 
-    ``whole_entries`` is a frame of the sampled entries, which tasks read when it is used. It is None without
-    --deep. ``collected_bookies`` are the bookies whose indexes are in collections.
+    ``sample_whole_entries`` is a frame of the sampled entries, which tasks read when it is used. It is None
+    without --deep. ``collected_bookies`` are the bookies whose indexes are in collections.
     """
 
     entry_logs: DataFrame
@@ -152,7 +152,7 @@ def read_entry_logs(
     spark = cache.spark
     part_count = spark.sparkContext.defaultParallelism * options.parts_per_core
     indexed_bookies = [bookie for bookie in bookies.attribution.bookies.values() if bookie.index_directories]
-    indexes = index_parts.plan_parts(
+    parts_of_indexes = index_parts.plan_parts(
         [(bookie.bookie_id, bookie.index_directories) for bookie in indexed_bookies], part_count
     )
     directories_by_bookie = {
@@ -161,9 +161,9 @@ def read_entry_logs(
     }
     directories = _CurrentDirectories(bookies)
 
-    def locations() -> DataFrame:
+    def make_location_rows() -> DataFrame:
         disk_locations = PartTable.from_parts(
-            spark, LOCATION_ROWS, partial(read_locations, directories_by_bookie), indexes
+            spark, LOCATION_ROWS, partial(read_locations, directories_by_bookie), parts_of_indexes
         ).frame()
         owners = bookies.directory_owners.owner_by_piece_id
         rows = read_collected_rows(spark, "locations", LOCATION_SCHEMA, directories.collections, owners)
@@ -171,28 +171,32 @@ def read_entry_logs(
             disk_locations if rows is None else disk_locations.unionByName(rows.select(*LOCATION_ROWS.names))
         )
 
-    def entry_logs() -> DataFrame:
-        parts = slice_parts(directories.plan_log_parts(options.deep), part_count)
-        disk_locations = PartTable.from_parts(spark, ENTRY_LOGS, read_logs_of, parts).frame()
-        return directories.with_collected_rows(disk_locations, "entry_logs", LOG_SCHEMA, ENTRY_LOGS)
+    def make_log_rows() -> DataFrame:
+        log_parts = slice_parts(directories.plan_log_parts(options.deep), part_count)
+        rows_from_disk = PartTable.from_parts(spark, ENTRY_LOGS, read_logs_of, log_parts).frame()
+        return directories.with_collected_rows(rows_from_disk, "entry_logs", LOG_SCHEMA, ENTRY_LOGS)
 
-    location_rows = cache.write_table("locations", locations)
-    log_rows = cache.write_table("entry_logs", entry_logs)
-    disk_file_sizes = cache.write_table("disks", lambda: directories.disks(spark))
-    sampled_rows = whole_entries(spark, indexes, directories_by_bookie, options) if options.deep else None
+    location_rows = cache.write_table("locations", make_location_rows)
+    log_rows = cache.write_table("entry_logs", make_log_rows)
+    disk_file_sizes = cache.write_table("disks", lambda: directories.read_file_sizes(spark))
+    sampled_rows = (
+        sample_whole_entries(spark, parts_of_indexes, directories_by_bookie, options)
+        if options.deep
+        else None
+    )
     collected_bookies = sorted(
         {owner.bookie_id for owner in bookies.directory_owners.owner_by_piece_id.values()}
     )
-    entries_not_in_log = entries_in_no_log(location_rows, ledgers)
+    entries_not_in_log = find_entries_in_no_log(location_rows, ledgers)
     # At most one row per bookie.
     bookies_with_missing_logs = {
         row["bookie_id"] for row in entries_not_in_log.select("bookie_id").distinct().collect()
     }
-    parts = [part for part in indexes if part.bookie_id in bookies_with_missing_logs]
+    parts_to_reread = [part for part in parts_of_indexes if part.bookie_id in bookies_with_missing_logs]
     reread_locations = None
-    if parts:
+    if parts_to_reread:
         reread_part_table = PartTable.from_parts(
-            spark, LOCATION_ROWS, partial(read_locations, directories_by_bookie), parts
+            spark, LOCATION_ROWS, partial(read_locations, directories_by_bookie), parts_to_reread
         )
         reread_locations = cache.write_table(
             "locations_again", reread_part_table.frame, f"tables/{SCRATCH_DIRECTORY}"
@@ -213,7 +217,7 @@ class _CurrentDirectories:
 
     def __init__(self, bookies: ClusterBookies) -> None:
         self._bookies = bookies
-        self._uses_rocksdb = {
+        self._has_rocksdb_by_id = {
             name: any(directory.storage == ROCKSDB for directory in bookie.index_directories)
             for name, bookie in bookies.source_attribution.bookies.items()
         }
@@ -242,7 +246,7 @@ class _CurrentDirectories:
 
     def _entry_logger_number(self, row: AttributedDirectory) -> int | None:
         """Return the number of the entry logger that writes to a directory, or None if it is unknown."""
-        if row.owner is not None and not self._uses_rocksdb.get(row.owner):
+        if row.owner is not None and not self._has_rocksdb_by_id.get(row.owner):
             return 0
         owner_directories = (
             self._bookies.source_attribution.ledger_directories(row.owner) if row.owner else []
@@ -255,7 +259,7 @@ class _CurrentDirectories:
         ``row`` is a directory of the bookie. Returns None if the bookie is unknown or has its index in
         RocksDB.
         """
-        if row.owner is None or self._uses_rocksdb.get(row.owner):
+        if row.owner is None or self._has_rocksdb_by_id.get(row.owner):
             return None
         return next(iter(self._bookies.source_attribution.ledger_directories(row.owner)), None) or None
 
@@ -275,14 +279,14 @@ class _CurrentDirectories:
             and row.path not in self._bookies.collection_places.directories
         ]
 
-    def disks(self, spark: SparkSession) -> DataFrame:
+    def read_file_sizes(self, spark: SparkSession) -> DataFrame:
         """Return the sizes of the files next to the entry logs, by directory."""
-        rows = [
+        disk_rows = [
             row
             for row, _ in self._rows_and_directories
             if row.path not in self._bookies.collection_places.directories
         ]
-        owners = {row.path: row.owner for row in rows}
+        owners = {row.path: row.owner for row in disk_rows}
         owner_rows = spark.createDataFrame(sorted(owners.items()), "directory string, bookie_id string")
         file_sizes_by_directory = (
             PartTable.from_parts(spark, SIZES, read_sizes, sorted(owners))
@@ -294,29 +298,29 @@ class _CurrentDirectories:
         )
 
     def with_collected_rows(
-        self, disk_locations: DataFrame, table: str, collected_schema: pa.Schema, schema: pa.Schema
+        self, rows_from_disk: DataFrame, table_name: str, collected_schema: pa.Schema, schema: pa.Schema
     ) -> DataFrame:
-        """Return the rows of a table from disk (``disk_locations``) and from collections.
+        """Return the rows of a table from disk (``rows_from_disk``) and from collections.
 
         If the collection of a directory lacks the table, the result has a row for the directory with the
         reason.
         """
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        rows = disk_locations.select(*schema.names)
-        if owners := list(self._owners()):
+        rows = rows_from_disk.select(*schema.names)
+        if owners := list(self._collected_owners()):
             rows_from_collections = rows_of_directories(
-                disk_locations.sparkSession, table, collected_schema, self.collections, owners
+                rows_from_disk.sparkSession, table_name, collected_schema, self.collections, owners
             )
             rows = rows.unionByName(rows_from_collections.select(*schema.names))
-        if uncollected_rows := list(self._uncollected_rows(table)):
+        if uncollected_rows := list(self._uncollected_rows(table_name)):
             unread_rows = pa.Table.from_pylist(uncollected_rows, schema=schema)
             rows = rows.unionByName(
-                disk_locations.sparkSession.createDataFrame(unread_rows, from_arrow_schema(schema))
+                rows_from_disk.sparkSession.createDataFrame(unread_rows, from_arrow_schema(schema))
             )
         return rows
 
-    def _owners(self) -> Iterator[DirectoryOwner]:
+    def _collected_owners(self) -> Iterator[DirectoryOwner]:
         for row, _ in self._rows_and_directories:
             collected_place = self._collected_places.get(row.path)
             if collected_place is not None and collected_place.collection in self._manifest_ids:
@@ -329,7 +333,7 @@ class _CurrentDirectories:
                     logger_number,
                 )
 
-    def _uncollected_rows(self, table: str) -> Iterator[dict[str, Any]]:
+    def _uncollected_rows(self, table_name: str) -> Iterator[dict[str, Any]]:
         """Yield one row for each directory whose collection lacks the table. The row contains the reason."""
         for row, _ in self._rows_and_directories:
             collected_place = self._bookies.collection_places.directories.get(row.path)
@@ -338,7 +342,7 @@ class _CurrentDirectories:
             ):
                 continue
             reason = collected_place.unread_reason or NO_LOGS_REASON
-            if table != "entry_logs":
+            if table_name != "entry_logs":
                 yield {"bookie_id": row.owner, "directory": row.path, "reason": reason}
             elif row.role in DIRECTORY_ROLES_WITH_LOGS:
                 unlisted_directory_row = unlisted_row(row.path, OSError(reason))

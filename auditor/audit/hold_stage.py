@@ -48,9 +48,9 @@ from auditor.audit.unread_parts import (
     bookies_with_unread_index,
     bookies_with_unread_logs,
     holders_of_unread_records,
+    keys_of_unread_log_holds,
     unchecked_answer_pairs,
     unchecked_forecast_pairs,
-    unread_log_holds,
 )
 from auditor.checks.check import URGENCIES_THAT_FORBID_ACTIONS
 from auditor.checks.configuration import kinds_without_holds
@@ -148,7 +148,9 @@ def write_holds(
             unchecked_reasons=changes.lost_inputs,
             unchecked_carried_reasons=changes.lost_carried,
             bookies_with_unread_records=unread_records,
-            unread_log_keys=frozenset() if earlier_holds is None else unread_log_holds(tables, earlier_holds),
+            unread_log_keys=frozenset()
+            if earlier_holds is None
+            else keys_of_unread_log_holds(tables, earlier_holds),
         )
         undecided_rows = None if earlier_holds is None else undecided_ledgers(tables)
         new_holds, finish_ms = union_frames(frames), changes.finish_ms

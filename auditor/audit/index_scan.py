@@ -36,8 +36,8 @@ from auditor.tables.accounts import combine_index_pieces
 from auditor.tables.index_counts import (
     IndexCount,
     IndexFileFacts,
+    count_index_rows,
     derive_facts,
-    index_counts,
     replicas_in_pieces,
     union_by_state,
 )
@@ -160,8 +160,8 @@ class Indexes:
         if self.combined_pieces is not None:
             other_replicas = replicas.where(~F.col("bookie_id").isin(list(self.overlapping_bookies)))
             replicas = other_replicas.unionByName(self.combined_pieces)
-        times = [self.newest_file_time(bookie_id) for bookie_id in self.bookies.attribution.bookies]
-        if not self.is_live and any(time is None or time > self.scan_time for time in times):
+        times_ms = [self.newest_file_time(bookie_id) for bookie_id in self.bookies.attribution.bookies]
+        if not self.is_live and any(time is None or time > self.scan_time for time in times_ms):
             return replicas
         piece_owners = self.bookies.directory_owners.owner_by_piece_id.values()
         is_collected_bookie = F.col("bookie_id").isin(sorted({owner.bookie_id for owner in piece_owners}))
@@ -170,7 +170,7 @@ class Indexes:
     def replay_refusals(self) -> dict[str, Refusal]:
         """Return, by bookie id, why a bookie would not start: a replay of its journals would fail."""
         running_bookies = {name for name in self.journal_tails.tail_by_bookie if self._is_running(name)}
-        return journal_scan.replay_refusals(self.journal_tails.tail_by_bookie, running_bookies)
+        return journal_scan.find_replay_refusals(self.journal_tails.tail_by_bookie, running_bookies)
 
     def remarks(self) -> list[Remark]:
         """Return remarks for the report about collections, journals and lastMark files."""
@@ -186,8 +186,8 @@ class Indexes:
                 for path, reason in collections.unreadable_collections
             ),
             *(remark(RemarkKind.COLLECTION_CHOICE, note) for note in collections.notes),
-            *journal_scan.unread_remark(self._unread_tails()),
-            *journal_scan.unmarked_remark(unmarked_directory_texts),
+            *journal_scan.remark_on_unread_tails(self._unread_tails()),
+            *journal_scan.remark_on_unread_marks(unmarked_directory_texts),
         ]
 
     def _unread_tails(self) -> list[tuple[str, str | None]]:
@@ -212,26 +212,26 @@ def read_indexes(
     The rows of indexes that have not changed since the run ``earlier_run`` are taken from that run.
     """
     bookies, rows, notes = _scan_indexes(cache, bookies, earlier_run, options)
-    attributed, owners = bookies.attribution.bookies, bookies.directory_owners
+    bookies_by_id, owners = bookies.attribution.bookies, bookies.directory_owners
     tails_of_journals = journal_scan.write_tails(
-        cache, bookies.journal_parts, attributed, bookies.collection_places, owners
+        cache, bookies.journal_parts, bookies_by_id, bookies.collection_places, owners
     )
-    counts = index_counts(cache.execution, cache.files("availability"))
-    run_properties, overlapping_ids = _count_shapes(counts), _find_overlapping_bookies(bookies, counts)
-    piece_rows = replicas_in_pieces(rows, run_properties, overlapping_ids) if overlapping_ids else None
+    counts = count_index_rows(cache.execution, cache.files("availability"))
+    index_facts, overlapping_ids = _get_file_facts(counts), _find_overlapping_bookies(bookies, counts)
+    piece_rows = replicas_in_pieces(rows, index_facts, overlapping_ids) if overlapping_ids else None
     combined_rows = None if piece_rows is None else combine_index_pieces(piece_rows)
-    rows_by_state = union_by_state(rows, run_properties, combined_rows, overlapping_ids)
+    rows_by_state = union_by_state(rows, index_facts, combined_rows, overlapping_ids)
     index_time = options.index_time
     return Indexes(
         bookies,
         rows,
         counts,
-        run_properties,
+        index_facts,
         journal_scan.without_journal_ledgers(rows_by_state, tails_of_journals),
         overlapping_ids,
         combined_rows,
         tails_of_journals,
-        gap_reasons(rows) if run_properties.states & {IndexState.GAP, IndexState.DAMAGED} else {},
+        gap_reasons(rows) if index_facts.states & {IndexState.GAP, IndexState.DAMAGED} else {},
         _count_reuse(rows) if earlier_run.path is not None else NO_REUSE,
         notes,
         first_scan.source.live,
@@ -298,7 +298,7 @@ def _write_indexes(
 
 
 DAMAGED_REASON = "its availability table is damaged and cannot be read completely"
-UNSEEN_REASON = (
+NO_FILE_REASON = (
     "tasks found no file of its availability table; executors must see the collection at "
     "the same path as the driver"
 )
@@ -316,7 +316,7 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
             rows = PartTable.from_parts(spark, SCHEMA, CopiedRowsReader(owners).read, parts).frame()
             rows.write.format("noop").mode("overwrite").save()
         except (Py4JError, PySparkException) as error:
-            reasons[collection.path] = UNSEEN_REASON if "FileNotFoundError" in str(error) else DAMAGED_REASON
+            reasons[collection.path] = NO_FILE_REASON if "FileNotFoundError" in str(error) else DAMAGED_REASON
     return reasons
 
 
@@ -330,8 +330,8 @@ def _availability_table(
     collections = bookies.collection_places.readable_collections
     owners = bookies.directory_owners.owner_by_piece_id
     collection_reader = CopiedRowsReader(owners)
-    shares = make_shares(collections, owners, part_count)
-    collection_parts = ((collection_reader.read, part) for part in shares)
+    copy_parts = make_shares(collections, owners, part_count)
+    collection_parts = ((collection_reader.read, part) for part in copy_parts)
     return table.with_parts(collection_parts, ReadCost(index_bytes(collections) * _COPIED_BYTE_SECONDS))
 
 
@@ -347,12 +347,12 @@ def index_cost(parts: Iterable[index_parts.IndexPart], replicas: int) -> ReadCos
     ``replicas`` is the number of replicas that the metadata assigns to these bookies. It serves as an
     estimate of the number of index files. Counting the files would take half as long as reading them.
     """
-    directories = {(directory.path, part.storage) for part in parts for directory in part.directories}
+    directories = {(directory.path, part.storage_kind) for part in parts for directory in part.directories}
     has_files = any(storage != index_parts.ROCKSDB for _, storage in directories)
-    databases = [path for path, storage in sorted(directories) if storage == index_parts.ROCKSDB]
+    db_paths = [path for path, storage in sorted(directories) if storage == index_parts.ROCKSDB]
     return ReadCost(
         _INDEX_FILE_SECONDS * replicas if has_files else 0,
-        tuple(str(Path(path, "current", name)) for path in databases for name in ("ledgers", "locations")),
+        tuple(str(Path(path, "current", name)) for path in db_paths for name in ("ledgers", "locations")),
     )
 
 
@@ -378,7 +378,7 @@ def _find_overlapping_bookies(bookies: ClusterBookies, counts: Sequence[IndexCou
     return sorted(misplaced_bookies.union(bookies.directory_owners.overlapping_bookies))
 
 
-def _count_shapes(counts: Sequence[IndexCount]) -> IndexFileFacts:
+def _get_file_facts(counts: Sequence[IndexCount]) -> IndexFileFacts:
     """Return the page sizes of the bookies' indexes, and other properties that queries need."""
     counts_by_properties: Counter[tuple[str, str, int]] = Counter()
     for count in counts:

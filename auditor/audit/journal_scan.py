@@ -38,7 +38,7 @@ _MAX_BOOKIES_NAMED = 3  # by a remark
 
 SEVERAL_SOURCES_REASON = "the bookie's directories come from more than one source"
 NOT_COLLECTED_REASON = "the bookie's collection has no journals: an older version of this program made it"
-OTHER_MARK_REASON = (
+DIFFERENT_MARK_REASON = (
     "the journals in the bookie's collection do not start at the newest lastMark of its directories"
 )
 MAX_BROADCAST_BYTES = 32 << 20
@@ -90,7 +90,7 @@ class JournalTails:
     mismatched_bookies: frozenset[str] = frozenset()
 
 
-def plan_tails(
+def plan_tail_parts(
     run_store: RunStore, bookies: Mapping[str, AttributedBookie], directory_owners: PieceOwnership
 ) -> list[JournalTailPart]:
     """Return the parts of journals on disk to read. Each part starts at the lastMark of its journal.
@@ -98,12 +98,12 @@ def plan_tails(
     A resumed run keeps the positions of its first attempt, because its index may be as old as that attempt.
     """
     collected_bookies = {owner.bookie_id for owner in directory_owners.owner_by_piece_id.values()}
-    parts = [
+    tail_parts = [
         JournalTailPart(name, bookie.journals.directories, bookie.journals.gap_reason)
         for name, bookie in bookies.items()
         if bookie.index_directories and name not in collected_bookies
     ]
-    return from_json(run_store.pin_fact("journals", to_json(parts)))
+    return from_json(run_store.pin_fact("journals", to_json(tail_parts)))
 
 
 def journal_cost(parts: Iterable[JournalTailPart]) -> ReadCost:
@@ -114,7 +114,7 @@ def journal_cost(parts: Iterable[JournalTailPart]) -> ReadCost:
 
 def write_tails(
     cache: TableCache,
-    parts: Sequence[JournalTailPart],
+    tail_parts: Sequence[JournalTailPart],
     bookies: Mapping[str, AttributedBookie],
     collected_places: CollectedPlaces,
     directory_owners: PieceOwnership,
@@ -123,7 +123,7 @@ def write_tails(
     spark = cache.spark
 
     def make_table() -> Rows:
-        table = PartTable.from_parts(spark, SCHEMA, read_tail, parts, journal_cost(parts))
+        table = PartTable.from_parts(spark, SCHEMA, read_tail, tail_parts, journal_cost(tail_parts))
         collections_with_tails = [
             collection
             for collection in collected_places.readable_collections
@@ -142,20 +142,23 @@ def write_tails(
         if piece_count_by_bookie[owner.bookie_id] == 1 and not bookies[owner.bookie_id].index_directories
     }
     table = cache.write_table(TAILS_TABLE, make_table)
-    rows: dict[str, list[dict[str, Any]]] = {}
+    rows_by_bookie: dict[str, list[dict[str, Any]]] = {}
     for row in table.where("ledger_id is null").drop("groups").collect():
-        rows.setdefault(row["bookie_id"], []).append(row.asDict())
+        rows_by_bookie.setdefault(row["bookie_id"], []).append(row.asDict())
     disk_tails = {
         name: _merge_tail_rows(tail_rows)
-        for name, tail_rows in rows.items()
+        for name, tail_rows in rows_by_bookie.items()
         if name in bookies and name not in piece_count_by_bookie
     }
     collected_tails = {
-        name: _find_collected_tail(bookies[name], rows.get(name, [])) for name in piece_count_by_bookie
+        name: _find_collected_tail(bookies[name], rows_by_bookie.get(name, []))
+        for name in piece_count_by_bookie
     }
     for name in piece_count_by_bookie.keys() - {owner.bookie_id for owner in single_piece_owners.values()}:
         collected_tails[name] = JournalTail(SEVERAL_SOURCES_REASON, 0, None)
-    mismatched_bookies = [name for name, tail in collected_tails.items() if tail.reason == OTHER_MARK_REASON]
+    mismatched_bookies = [
+        name for name, tail in collected_tails.items() if tail.reason == DIFFERENT_MARK_REASON
+    ]
     return JournalTails(
         _tail_replicas(cache, table, mismatched_bookies),
         {**disk_tails, **collected_tails},
@@ -208,7 +211,7 @@ def _find_collected_tail(bookie: AttributedBookie, rows: Sequence[dict[str, Any]
     }
     has_same_mark = {(row["mark_file_id"], row["mark_offset"]) for row in rows} == current_marks
     if not has_same_mark:
-        return tail._replace(reason=tail.reason or OTHER_MARK_REASON, lost_journals=(), failed_replays=())
+        return tail._replace(reason=tail.reason or DIFFERENT_MARK_REASON, lost_journals=(), failed_replays=())
     return tail
 
 
@@ -276,7 +279,9 @@ def find_dated_index(
     return None if dated_index is None or dated_index.time_ms > latest_time else dated_index
 
 
-def replay_refusals(tails: Mapping[str, JournalTail], running_bookies: Collection[str]) -> dict[str, Refusal]:
+def find_replay_refusals(
+    tails: Mapping[str, JournalTail], running_bookies: Collection[str]
+) -> dict[str, Refusal]:
     """Return the refusals of bookies that would not start because they cannot replay their journals.
 
     Either the file to which lastMark points is missing, or the replay fails at a record or a file. Copies of
@@ -295,45 +300,49 @@ def replay_refusals(tails: Mapping[str, JournalTail], running_bookies: Collectio
             may_have_moved_mark = name in running_bookies and any(
                 journal.newer_files for journal in tail.lost_journals
             )
-            files = [(journal.path, LastMark(journal.file_id, 0).file_name) for journal in tail.lost_journals]
-            refusals[name] = missing_journals_refusal(files, tail.files > 0 and not may_have_moved_mark)
+            missing_files = [
+                (journal.path, LastMark(journal.file_id, 0).file_name) for journal in tail.lost_journals
+            ]
+            refusals[name] = missing_journals_refusal(
+                missing_files, tail.files > 0 and not may_have_moved_mark
+            )
         elif tail.failed_replays:
             refusals[name] = failed_replay_refusal(tail.failed_replays, name not in running_bookies)
     return refusals
 
 
-def unread_remark(reasons: Sequence[tuple[str, str | None]]) -> list[Remark]:
+def remark_on_unread_tails(reason_pairs: Sequence[tuple[str, str | None]]) -> list[Remark]:
     """Return one remark about bookies whose journals were not read completely, or an empty list.
 
-    ``reasons`` has pairs of bookie id and reason.
+    ``reason_pairs`` has pairs of bookie id and reason.
     """
-    if not reasons:
+    if not reason_pairs:
         return []
-    journals_text = plural(len(reasons), "journal")
+    journals_text = plural(len(reason_pairs), "journal")
     text = f"{journals_text} incomplete: data losses after the last mark are suspected, not confirmed"
     return [
         remark(
             RemarkKind.JOURNAL_INCOMPLETE,
             text,
-            *_first_names([f"{name} ({reason})" for name, reason in reasons]),
+            *_limit_names([f"{name} ({reason})" for name, reason in reason_pairs]),
         )
     ]
 
 
-def unmarked_remark(directories: Sequence[str]) -> list[Remark]:
+def remark_on_unread_marks(directory_texts: Sequence[str]) -> list[Remark]:
     """Return one remark about ledger directories whose lastMark cannot be read, or an empty list.
 
-    >>> unmarked_remark(["bk1 (/l1)"])[0]["text"]
+    >>> remark_on_unread_marks(["bk1 (/l1)"])[0]["text"]
     '1 lastMark cannot be read: journals are read from another lastMark, or in full'
     """
-    if not directories:
+    if not directory_texts:
         return []
-    unread_marks_text = plural(len(directories), "lastMark")
+    unread_marks_text = plural(len(directory_texts), "lastMark")
     text = f"{unread_marks_text} cannot be read: journals are read from another lastMark, or in full"
-    return [remark(RemarkKind.MARK_UNREADABLE, text, *_first_names(directories))]
+    return [remark(RemarkKind.MARK_UNREADABLE, text, *_limit_names(directory_texts))]
 
 
-def _first_names(names: Sequence[str]) -> list[str]:
+def _limit_names(names: Sequence[str]) -> list[str]:
     return [*names[:_MAX_BOOKIES_NAMED], *and_more(len(names) - _MAX_BOOKIES_NAMED)]
 
 

@@ -95,10 +95,10 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def holder(metadata: str | MetadataUri, out: str) -> Holder | None:
+def read_lock_holder(metadata: str | MetadataUri, out: str) -> Holder | None:
     """Return the current holder of the lock, or None if no run holds it or the lock file is unreadable.
 
-    >>> holder("zk://h1:2181/ledgers", "/no/such/place/today") is None
+    >>> read_lock_holder("zk://h1:2181/ledgers", "/no/such/place/today") is None
     True
     """
     path = lock_file(metadata, out)

@@ -36,17 +36,17 @@ from auditor.spark.types import DataFrame
 from auditor.tables.cluster_state import (
     CLUSTER,
     IdRange,
-    cluster_state,
     find_id_ranges,
     is_unused_store,
-    unlisted_bookies,
+    make_cluster_rows,
+    make_unlisted_rows,
 )
 from auditor.tables.registry import (
     COOKIES,
     REGISTRATIONS,
     StoreCookie,
+    find_registered_modes,
     instance_id_missing,
-    registered_modes,
     registrations,
     store_cookies,
 )
@@ -184,7 +184,7 @@ def _with_marks(
     """Return a second scan. Under-replication marks and locks are read last, to show running repairs."""
     source = first_scan.source
     marks = source.cache.write_table("marks", lambda: source.table(MarkSource, nodes))
-    can_be_complete = source.store.keeps_marks and first_scan.cut_reason is None
+    can_be_complete = source.store.keeps_marks and first_scan.gap_reason is None
     are_marks_listed = can_be_complete and marks.where("kind = 'gap'").isEmpty()
     return SecondScan(nodes, ledgers, marks, are_marks_listed, restarts, notes)
 
@@ -234,7 +234,7 @@ class ClusterMetadata:
     def instance_id_missing(self) -> bool:
         """Return whether the cluster certainly has no INSTANCEID."""
         scan_nodes = (self.first.nodes, self.second.nodes)
-        return self.first.cut_reason is None and all(map(instance_id_missing, scan_nodes))
+        return self.first.gap_reason is None and all(map(instance_id_missing, scan_nodes))
 
     def bookies_listed(self) -> bool:
         """Return whether all cookies and registrations were read, so that the absence of one is certain."""
@@ -264,7 +264,7 @@ class ClusterMetadata:
         if self.source.is_pulsar_layout and self.source.cache.count("ledgers"):
             return False
         return (
-            self.first.cut_reason is None
+            self.first.gap_reason is None
             and is_unused_store(self.first.nodes)
             and is_unused_store(self.second.nodes)
         )
@@ -288,7 +288,7 @@ class ClusterMetadata:
     def gaps(self) -> list[tuple[str, str]]:
         """Return (path, reason) of each unreadable record about the cluster itself, such as a cookie."""
         first_nodes = self.first.nodes
-        incomplete_lists = [(self.source.store.root, first_nodes.cut)] if first_nodes.cut else []
+        incomplete_lists = [(self.source.store.root, first_nodes.damage)] if first_nodes.damage else []
         return sorted({*first_nodes.gaps, *self.second.nodes.gaps, *incomplete_lists})
 
     def positions(self) -> list[str]:
@@ -319,8 +319,8 @@ class ClusterMetadata:
 
     def cluster_rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table ``cluster``: facts about the whole cluster from the store."""
-        unlisted_rows = unlisted_bookies(self._unread_list(), self.unclear_bookies())
-        return [*cluster_state(self.second.nodes), *unlisted_rows]
+        unlisted_rows = make_unlisted_rows(self._unread_list(), self.unclear_bookies())
+        return [*make_cluster_rows(self.second.nodes), *unlisted_rows]
 
     def registration_rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table ``registrations``: the registered bookies."""
@@ -330,7 +330,7 @@ class ClusterMetadata:
 
     def _modes(self) -> tuple[dict[str, str], dict[str, str]]:
         first_rows, second_rows = registrations(self.first.nodes), registrations(self.second.nodes)
-        return registered_modes(first_rows), registered_modes(second_rows)
+        return find_registered_modes(first_rows), find_registered_modes(second_rows)
 
     def _unread_list(self) -> tuple[str, str] | None:
         """Return the path of an unreadable list of bookies, and the reason. Any bookie may be in that list.
@@ -355,26 +355,26 @@ class ClusterMetadata:
 class ScanDifference(NamedTuple):
     """The differences between both scans.
 
-    ``moved`` has the ledgers that were created, deleted or changed between the scans. It is None if there
+    ``moved_ids`` has the ledgers that were created, deleted or changed between the scans. It is None if there
     was only one scan. ``doubtful_ids`` are ledger ids that a scan may have missed.
     """
 
-    moved: DataFrame | None
+    moved_ids: DataFrame | None
     doubtful_ids: DataFrame
     wrong_tree_reason: str | None
     """A sentence if the ledgers are at paths of another layout than the store's LAYOUT names, else None."""
 
 
 def write_difference(metadata: ClusterMetadata) -> ScanDifference:
-    """Compare both scans. Write tables ``moved`` and ``doubtful_ids`` (ids that scans may have missed)."""
+    """Compare both scans. Write tables ``changes`` and ``doubtful_ids`` (ids that scans may have missed)."""
     first_scan, second_ledgers, cache = metadata.first, metadata.second.ledgers, metadata.source.cache
     names = ("ledgers",) if second_ledgers is None else ("ledgers", "ledgers_again")
     statuses = [cache.distinct_values(name, "status") for name in names]
     has_misplaced = LedgerStatus.MISPLACED in statuses[0]
     layout_note = metadata.source.layout_note
     wrong_tree_reason = find_wrong_tree(first_scan.ledgers, layout_note) if has_misplaced else None
-    reason_for_all_ids = first_scan.cut_reason or wrong_tree_reason
-    may_lack_ledgers = first_scan.cut_reason is not None or not frozenset().union(*statuses).isdisjoint(
+    reason_for_all_ids = first_scan.gap_reason or wrong_tree_reason
+    may_lack_ledgers = first_scan.gap_reason is not None or not frozenset().union(*statuses).isdisjoint(
         STATUSES_WITH_UNCERTAIN_IDS
     )
     id_rows = cache.write_or_empty(
@@ -385,14 +385,14 @@ def write_difference(metadata: ClusterMetadata) -> ScanDifference:
     )
     if second_ledgers is None:
         return ScanDifference(None, id_rows, wrong_tree_reason)
-    moved = cache.write_table("moved", lambda: find_moves(first_scan.ledgers, second_ledgers, id_rows))
-    return ScanDifference(moved, id_rows, wrong_tree_reason)
+    changes = cache.write_table("moved", lambda: find_moves(first_scan.ledgers, second_ledgers, id_rows))
+    return ScanDifference(changes, id_rows, wrong_tree_reason)
 
 
 def write_registry(metadata: ClusterMetadata) -> dict[str, DataFrame]:
     """Write and return the small tables about the cluster: cookies, registrations and cluster, by name."""
     cache = metadata.source.cache
-    cookies = [cookie.row() for cookie in metadata.cookies()]
+    cookies = [cookie.make_row() for cookie in metadata.cookies()]
     return {
         "cookies": cache.write_rows("cookies", cookies, COOKIES),
         "registrations": cache.write_rows("registrations", metadata.registration_rows(), REGISTRATIONS),

@@ -119,9 +119,9 @@ class FirstScan:
     notes: tuple[str, ...]
 
     @property
-    def cut_reason(self) -> str | None:
+    def gap_reason(self) -> str | None:
         """Return why a part of the metadata may be missing, or None if nothing indicates that."""
-        return self.nodes.cut_below(self.source.store.root)
+        return self.nodes.gap_reason(self.source.store.root)
 
 
 @contextmanager
@@ -232,7 +232,7 @@ def scan_ledgers(
 MAX_REASONS = 5
 """Largest number of reasons that a report gives for ledger ids in doubt."""
 
-MAX_LEDGERS_ELSEWHERE = 10_000
+MAX_MISPLACED_LEDGERS = 10_000
 """Largest number of ledgers at paths of another layout that may count as single misplaced ledgers.
 
 More ledgers always count as a whole ledger tree. Each misplaced ledger would add a range of ids in doubt.
@@ -266,7 +266,7 @@ def find_wrong_tree(ledgers: DataFrame, layout_note: str) -> str | None:
     """Return a sentence if a whole ledger tree is at paths of another layout than the store's, else None.
 
     Ledgers at paths of other layouts count as a whole tree in two cases. (1) There are at least as many of
-    them as ledgers at paths of the store's own layout. (2) There are more than `MAX_LEDGERS_ELSEWHERE`.
+    them as ledgers at paths of the store's own layout. (2) There are more than `MAX_MISPLACED_LEDGERS`.
     ``layout_note`` says how the store's layout is known. Runs up to two Spark queries.
     """
     if ledgers.where(IS_IN_ANOTHER_LAYOUT).isEmpty():
@@ -279,7 +279,7 @@ def find_wrong_tree(ledgers: DataFrame, layout_note: str) -> str | None:
         .crossJoin(listed_count)
         .collect()
     )
-    if not row["lost"] or (row["lost"] < row["own"] and row["lost"] <= MAX_LEDGERS_ELSEWHERE):
+    if not row["lost"] or (row["lost"] < row["own"] and row["lost"] <= MAX_MISPLACED_LEDGERS):
         return None
     ledgers_text = plural(row["lost"], "ledger is", "ledgers are")
     layout_names = " and ".join(row["layouts"])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 
 from auditor.audit.changes import RunsBefore
-from auditor.audit.cursor_scan import newest_compactions, resolve_references
+from auditor.audit.cursor_scan import read_compactions, resolve_references
 from auditor.audit.index_scan import Indexes
 from auditor.audit.metadata import ClusterMetadata, ScanDifference
 from auditor.audit.metadata_scan import FirstScan, MetadataSource
@@ -47,7 +47,7 @@ from auditor.tables.owner_stores import (
     StoreMatches,
     StoreReferences,
     count_claims,
-    current_store,
+    find_current_store,
     match_stores,
     summarize_owners,
 )
@@ -143,7 +143,7 @@ def resolve_cursors(owners: Owners, first_scan: FirstScan, indexes: Indexes) -> 
     if owners.rows is None or run.exists(f"tables/ownership/{DONE_FILE}"):
         return owners
     return replace(
-        owners, rows=resolve_references(owners.rows, newest_compactions(owners.rows, first_scan, indexes))
+        owners, rows=resolve_references(owners.rows, read_compactions(owners.rows, first_scan, indexes))
     )
 
 
@@ -210,8 +210,10 @@ def _rename_stores(previous_ownership: DataFrame | None, owners: Owners) -> Data
         for row in previous_ownership.select("store").distinct().collect()
         if row["store"] is not None
     ]
-    stores = [store for store in owners.names if store not in owners.same_stores.first_names]
-    store_by_name = {name: current_store(name, stores, owners.same_stores.current_names) for name in names}
+    stores = [store for store in owners.names if store not in owners.same_stores.first_name_by_alias]
+    store_by_name = {
+        name: find_current_store(name, stores, owners.same_stores.name_by_earlier_name) for name in names
+    }
     renamed_stores = {name: store for name, store in store_by_name.items() if name != store}
     if not renamed_stores:
         return previous_ownership
@@ -249,16 +251,16 @@ def write_ownership(
         next(filter(None, (_time_gap_reason(owners, store, source) for store in owners.stores)), None),
     )
 
-    def table() -> DataFrame:
+    def make_rows() -> DataFrame:
         earlier_ownership = (
             cache.spark.read.parquet(f"{earlier_owner_run.path}/tables/ownership")
             if earlier_owner_run
             else None
         )
-        scan_tables = (metadata.first.ledgers, rows, difference.moved, difference.doubtful_ids)
+        scan_tables = (metadata.first.ledgers, rows, difference.moved_ids, difference.doubtful_ids)
         return ownership(*scan_tables, earlier_ownership, newest_rows, owners.applications, read_times)
 
-    return cache.write_table("ownership", table)
+    return cache.write_table("ownership", make_rows)
 
 
 def write_owner_stores(
@@ -303,15 +305,15 @@ def _count_owners(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_ti
             store_counts.listed_before + row["listed_before"], store_counts.dropped + row["dropped"]
         )
     return OwnerCounts(
-        claims=sum(row["claims"] for row in counts),
-        foreign_claims=sum(row["foreign_claims"] for row in counts),
+        claim_count=sum(row["claims"] for row in counts),
+        foreign_claim_count=sum(row["foreign_claims"] for row in counts),
         unowned_ledgers=sum(row["unowned"] for row in counts),
         list_counts=counts_by_store,
         store_facts={
             row["store"]: StoreFacts(row["gaps"], row["newest"]) for row in summarize_owners(rows).collect()
         },
-        name_by_alias=owners.same_stores.first_names,
-        store_identities=owners.same_stores.identities,
+        name_by_alias=owners.same_stores.first_name_by_alias,
+        store_identities=owners.same_stores.identity_by_name,
     )
 
 

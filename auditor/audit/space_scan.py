@@ -32,7 +32,7 @@ from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.cluster_state import IdRange
 from auditor.tables.digests import digests
-from auditor.tables.gc_foresight import GC_FORESIGHT, CollectorInputs, bookies_collected, gc_foresight
+from auditor.tables.gc_foresight import GC_FORESIGHT, CollectorInputs, find_gc_bookies, gc_foresight
 from auditor.tables.gc_listing import (
     ServerListing,
     find_listed_ids,
@@ -251,7 +251,7 @@ def add_gc_forecast(
     # run.
     earlier_rows = earlier_runs.run_table(cache, "gc_foresight", scan_time)
     earlier_log_rows = earlier_runs.run_table(cache, "log_foresight", scan_time)
-    collected_bookies = None if earlier_rows is None else bookies_collected(earlier_rows, tables.availability)
+    collected_bookies = None if earlier_rows is None else find_gc_bookies(earlier_rows, tables.availability)
     # With a saved store, directories are copies on some other disk. Only collections have the free bytes of
     # the bookies' own disks.
     collected_disks = tables.disks.where(F.col("directory").contains(COLLECTION_SEPARATOR))
@@ -321,7 +321,7 @@ def find_recent_ids(metadata: ClusterMetadata, earlier_runs: RunsBefore) -> Rece
         len(id_ranges) == 1
         and "idgen" in nodes
         and source.store.keeps_times
-        and metadata.first.cut_reason is None
+        and metadata.first.gap_reason is None
     ):
         issued_id_range = ids_issued_since(
             metadata.first.ledgers, id_ranges[0], nodes["idgen"].ctime, min_time

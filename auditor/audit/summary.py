@@ -117,7 +117,7 @@ class ReportNumbers(NamedTuple):
 
 def summarise(results: RunResults) -> Report:
     """Return the report of an audit. The findings must already be written."""
-    metadata, indexes, earlier = results.metadata, results.indexes, results.earlier_run
+    metadata, indexes, old_run = results.metadata, results.indexes, results.earlier_run
     source, tables, changes, counts = metadata.source, results.tables, results.changes, results.numbers.counts
     witness_reads, witness_remarks = results.witness.summary()
     reused_count, reads = counts["ledgers"]
@@ -138,7 +138,7 @@ def summarise(results: RunResults) -> Report:
         offload_listing="offload_objects" in tables.frames,
         operations=_count_operations(metadata, indexes, counts, witness_reads) | count_whole_entries(tables),
         gaps=results.meta_gaps.gaps,
-        in_doubt=results.meta_gaps.in_doubt,
+        in_doubt=results.meta_gaps.missed_ids,
         remarks=[
             *metadata.remarks(),
             *indexes.remarks(),
@@ -151,7 +151,7 @@ def summarise(results: RunResults) -> Report:
             *changes.remarks(),
             *_remarks_on_possible_dump_cut(metadata.first, changes.tally()),
             *_loss_remarks(source.cache.run, locations, tables.cluster.repair, bool(indexes.bookies.sources)),
-            *(remark_with_reason(RemarkKind.REUSE, note) for note in earlier.notes if not earlier.path),
+            *(remark_with_reason(RemarkKind.REUSE, note) for note in old_run.notes if not old_run.path),
         ],
         resumed=source.cache.run_store.oldest_table_ms,
         tally=changes.tally(),
@@ -159,7 +159,7 @@ def summarise(results: RunResults) -> Report:
         changes=changes.change_counts(),
         suppressions=changes.suppressions(),
         accepted=find_accepted_gaps(changes, tables),
-        reused=earlier.report_reuse(indexes.reuse_count, ReuseCount(reused=reused_count, read=reads), notes),
+        reused=old_run.report_reuse(indexes.reuse_count, ReuseCount(reused=reused_count, read=reads), notes),
         keeps_marks=source.store.keeps_marks,
         keeps_times=source.store.keeps_times,
         marks_listed=metadata.second.marks_listed,
@@ -228,7 +228,7 @@ def count_for_report(
 
 def _remarks_on_possible_dump_cut(first_scan: FirstScan, finding_tally: list[Tally]) -> list[Remark]:
     """Return a remark if confirmed findings depend on missing records of a dump that may be truncated."""
-    if first_scan.nodes.proves_absence or first_scan.cut_reason:
+    if first_scan.nodes.proves_absence or first_scan.gap_reason:
         return []  # other remarks report a dump that is known to be cut
     absence_rows = (row for row in finding_tally if row["id"] in ABSENT_OBJECT_CHECKS)
     dependent_count = sum(row["count"] for row in absence_rows if row["confidence"] == Confidence.CONFIRMED)
@@ -300,7 +300,7 @@ class UnreadMetadata(NamedTuple):
     """A size-limited sample of unreadable metadata, and the ledger ids that the scan may have missed."""
 
     gaps: list[str]
-    in_doubt: InDoubt | None
+    missed_ids: InDoubt | None
 
 
 def find_unread_metadata(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> UnreadMetadata:
@@ -319,8 +319,8 @@ def _sample_gaps(metadata: ClusterMetadata) -> list[str]:
     rows = []
     for name, column, gap_state, table in gap_sources:
         if table is not None and gap_state in metadata.source.cache.distinct_values(name, column):
-            gaps = table.where(F.col(column) == gap_state).select("path", "damage")
-            rows += gaps.limit(MAX_GAPS_SHOWN).collect()
+            gap_rows = table.where(F.col(column) == gap_state).select("path", "damage")
+            rows += gap_rows.limit(MAX_GAPS_SHOWN).collect()
     gaps_with_reasons = {*metadata.gaps(), *((row["path"], row["damage"]) for row in rows)}
     return [f"{path}: {reason}" for path, reason in sorted(gaps_with_reasons)][:MAX_GAPS_SHOWN]
 

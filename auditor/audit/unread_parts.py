@@ -17,16 +17,16 @@ _UNREAD_INDEX_STATES = (IndexState.CUT, IndexState.UNREADABLE, IndexState.GAP, I
 
 def bookies_with_unread_index(tables: Tables) -> frozenset[str]:
     """Return the bookies with an index that was not read, or not read completely."""
-    return _collect_bookies(_unread_indexes, tables)
+    return _collect_bookies(_unread_index_rows, tables)
 
 
 @asks_tables("unreadable_indexes")
-def _unread_indexes(tables: Tables) -> DataFrame:
+def _unread_index_rows(tables: Tables) -> DataFrame:
     is_unread = F.col("state").isin(*_UNREAD_INDEX_STATES) & ~F.col("reason").eqNullSafe(DELETED_REASON)
     return tables.availability.where(is_unread)
 
 
-def unread_logs(tables: Tables) -> DataFrame | None:
+def query_unread_logs(tables: Tables) -> DataFrame | None:
     """Return bookie_id and log_id of logs that were not read to their end, or None without --entry-logs.
 
     If a directory of a bookie could not be listed, the bookie has a row with a null log_id. It means that any
@@ -35,16 +35,16 @@ def unread_logs(tables: Tables) -> DataFrame | None:
     if "entry_logs" not in tables.frames:
         return None
     is_unread = F.col("ledger_id").isNull() & F.col("state").isin(*PARTIAL_LOGS)
-    rows = tables.entry_logs.where(is_unread & F.col("bookie_id").isNotNull())
-    return rows.select("bookie_id", "log_id").distinct()
+    log_rows = tables.entry_logs.where(is_unread & F.col("bookie_id").isNotNull())
+    return log_rows.select("bookie_id", "log_id").distinct()
 
 
-def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
-    """Return the rows of `unread_logs`, and the logs with bytes of class ``owner-unknown`` (table ``space``).
+def query_logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
+    """Return rows of `query_unread_logs`, and logs with bytes of class ``owner-unknown`` (table ``space``).
 
-    Returns None if `unread_logs` returns None.
+    Returns None if `query_unread_logs` returns None.
     """
-    unread_rows = unread_logs(tables)
+    unread_rows = query_unread_logs(tables)
     if unread_rows is None or "space" not in tables.frames:
         return unread_rows
     is_unknown = (F.col("class") == SpaceClass.OWNER_UNKNOWN) & F.col("bookie_id").isNotNull()
@@ -53,17 +53,17 @@ def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
 
 def bookies_with_unread_logs(tables: Tables) -> frozenset[str]:
     """Return the bookies with a log that was not read to its end, or a directory that was not listed."""
-    unread_rows = unread_logs(tables)
+    unread_rows = query_unread_logs(tables)
     rows = [] if unread_rows is None else unread_rows.select("bookie_id").distinct().collect()
     return frozenset(row["bookie_id"] for row in rows)
 
 
-def unread_log_holds(tables: Tables, earlier_holds: DataFrame) -> frozenset[str]:
+def keys_of_unread_log_holds(tables: Tables, earlier_holds: DataFrame) -> frozenset[str]:
     """Return the keys of earlier holds (rules that forbid actions) on entry logs that now have unread bytes.
 
     The result also has the keys of the bookies of these logs.
     """
-    unread_rows = logs_with_unknown_bytes(tables)
+    unread_rows = query_logs_with_unknown_bytes(tables)
     if unread_rows is None:
         return frozenset()
     log_holds = earlier_holds.where(F.col("object") == HoldObject.ENTRY_LOG).select(
@@ -91,10 +91,10 @@ def unchecked_answer_pairs(tables: Tables, earlier_holds: DataFrame) -> frozense
     """
     if earlier_holds.where(F.col("reason") == _ANSWER_CHECK).isEmpty():
         return frozenset()
-    doubted_rows = (
+    unknown_copy_rows = (
         tables.judged.select(F.explode("unknown.bookie_id").alias("bookie_id")).distinct().collect()
     )
-    return frozenset((_ANSWER_CHECK, row["bookie_id"]) for row in doubted_rows)
+    return frozenset((_ANSWER_CHECK, row["bookie_id"]) for row in unknown_copy_rows)
 
 
 def unchecked_forecast_pairs(
@@ -107,22 +107,22 @@ def unchecked_forecast_pairs(
     are bookies with copies of ledgers whose metadata records could not be decoded. The ensembles of such a
     ledger are unknown, and so is the number of copies that it should have.
     """
-    doubted_bookies = {
+    bookies_in_doubt = {
         *unread_records,
-        *_collect_bookies(_unknown_deletions, tables),
-        *_collect_bookies(_unknown_foreign_copies, tables),
+        *_collect_bookies(_unknown_deletion_rows, tables),
+        *_collect_bookies(_unknown_foreign_copy_rows, tables),
     }
-    return frozenset(("gc-would-delete-live", hold_key) for hold_key in doubted_bookies)
+    return frozenset(("gc-would-delete-live", hold_key) for hold_key in bookies_in_doubt)
 
 
 @asks_tables("gc_foresight")
-def _unknown_deletions(tables: Tables) -> DataFrame:
+def _unknown_deletion_rows(tables: Tables) -> DataFrame:
     is_undecided = (F.col("action") == GcAction.DELETE) & (F.col("verdict") == GcVerdict.UNKNOWN)
     return tables.gc_foresight.where(is_undecided)
 
 
 @asks_tables("over_replicated")
-def _unknown_foreign_copies(tables: Tables) -> DataFrame:
+def _unknown_foreign_copy_rows(tables: Tables) -> DataFrame:
     # While another copy is unknown, a copy on a bookie outside the ensembles may be the last one.
     return tables.over_replicated.join(undecided_ledgers(tables), [*LEDGER], "left_semi")
 
@@ -142,5 +142,7 @@ def holders_of_unread_records(tables: Tables) -> frozenset[str] | None:
     unread_rows = ledgers_with_unread_record(tables)
     if unread_rows.isEmpty():
         return None
-    rows = tables.availability.where(F.col("ledger_id").isNotNull()).join(unread_rows, [*LEDGER], "left_semi")
-    return frozenset(row["bookie_id"] for row in rows.select("bookie_id").distinct().collect())
+    copy_rows = tables.availability.where(F.col("ledger_id").isNotNull()).join(
+        unread_rows, [*LEDGER], "left_semi"
+    )
+    return frozenset(row["bookie_id"] for row in copy_rows.select("bookie_id").distinct().collect())

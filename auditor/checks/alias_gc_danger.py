@@ -64,7 +64,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
     """
     closed_ledger_count = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
     alias_rows = with_ledgers(
-        _copies_of_unregistered(tables),
+        _find_unregistered_copies(tables),
         ("bookie_id", "alias"),
         closed_ledger_count,
         F.first("has_cookie").alias("has_cookie"),
@@ -91,7 +91,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
     )
 
 
-def _copies_of_unregistered(tables: Tables) -> DataFrame:
+def _find_unregistered_copies(tables: Tables) -> DataFrame:
     """Return copies on live bookies, if no ensemble of the ledger names the bookie.
 
     The column ``alias`` has the vanished bookie id that should hold the copy.

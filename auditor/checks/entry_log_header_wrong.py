@@ -64,7 +64,9 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         Ignores maps that the server does not use, and a cache at gcEntryLogMetadataCachePath. A map with
         wrong ledgers but the right sum of bytes is found only by reading the log's entries.
     """
-    wrong_logs = _wrong_maps(tables.entry_logs, tables.collector_settings).unionByName(_wrong_caches(tables))
+    wrong_logs = _find_wrong_maps(tables.entry_logs, tables.collector_settings).unionByName(
+        _find_wrong_caches(tables)
+    )
     if "deletion_candidates" in tables.frames:
         fully_read_logs = tables.deletion_candidates.where(F.col("state") == EntryLogState.MAP_WRONG.value)
         wrong_logs = wrong_logs.unionByName(
@@ -95,7 +97,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
     )
 
 
-def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame:
+def _find_wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame:
     """Return entry logs with a wrong ledgers map, or with a header that misleads the garbage collector."""
     is_map_astray = F.col("state") == EntryLogState.ASTRAY.value
     is_collector_misled = settings.source is None or settings.reads_past_header
@@ -109,7 +111,7 @@ def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame
     )
 
 
-def _wrong_caches(tables: Tables) -> DataFrame:
+def _find_wrong_caches(tables: Tables) -> DataFrame:
     """Return entry logs whose cached metadata has wrong ledgers or bytes, or lacks a live ledger."""
     logs_of_bookies = tables.entry_logs.where("bookie_id is not null")
     wrong_cache_logs = logs_of_bookies.where(F.col("cache") == CacheState.WRONG.value).selectExpr(

@@ -3,8 +3,8 @@
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
     LEDGER_NAME,
+    empty_if_null,
     finding_rows,
-    or_empty,
     suspect_if,
     with_attribution,
     with_ledgers,
@@ -79,7 +79,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
                     "such as {misnamed_log}.log"
                 ),
             ).otherwise(""),
-            located=or_empty(
+            located=empty_if_null(
                 words(
                     "; the index locates entry {point.entry} of ledger {point.ledger} {there}",
                     there=found_entry_text,

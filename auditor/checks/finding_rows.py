@@ -91,7 +91,7 @@ def words(template: str, **parts: Column | str | int) -> Column:
     Text in braces is the name of one of ``parts``, or otherwise SQL over the columns of the row. ``{ledger}``
     becomes the row's `LEDGER_NAME`. ``{total:ledger|ledgers}`` becomes a number with its noun.
     ``{sample:,}`` becomes the elements of an array with commas between them. Wrap a part that may be null in
-    `or_empty`.
+    `empty_if_null`.
     """
     text_columns = []
     for text, name, noun_form, _ in Formatter().parse(template):
@@ -113,7 +113,7 @@ def _with_noun_form(value: Column, noun_form: str) -> Column:
     return F.when(value == 1, f"1 {singular_noun}").otherwise(F.concat(text, F.lit(f" {plural_noun}")))
 
 
-def or_empty(template_part: Column) -> Column:
+def empty_if_null(template_part: Column) -> Column:
     """Return a part of a sentence, or an empty text if the part is null."""
     return F.coalesce(template_part, F.lit(""))
 

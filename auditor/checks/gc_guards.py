@@ -7,7 +7,7 @@ bookie that the list lacks. Another sign is the instance id of another cluster.
 
 from collections.abc import Mapping
 
-from auditor.checks.finding_rows import meanings_of_codes, or_empty, with_attribution, words
+from auditor.checks.finding_rows import empty_if_null, meanings_of_codes, with_attribution, words
 from auditor.model.check_settings import CheckSettings
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
@@ -161,7 +161,7 @@ def orphan_doubts(tables: Tables) -> DataFrame:
 
 def orphan_doubt_clause() -> Column:
     """Return the end of a message: why the row of `orphan_doubts` may be no orphan, if there are doubts."""
-    store_doubt_clause = or_empty(words(" ({doubt})"))
+    store_doubt_clause = empty_if_null(words(" ({doubt})"))
     doubt_sentence = words(
         "; unconfirmed: {doubts}{which}",
         doubts=F.array_join(meanings_of_codes("doubts", TEXT_BY_DOUBT), "; "),

@@ -1,7 +1,7 @@
 """Damaged indexes."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, or_empty, suspect_if, words
+from auditor.checks.finding_rows import empty_if_null, finding_rows, suspect_if, words
 from auditor.model.columns import LEDGER
 from auditor.model.states import DELETED_REASON, IndexState
 
@@ -83,7 +83,7 @@ def index_unreadable(tables: Tables) -> DataFrame:
             "{what}{how}{reason}{more}",
             what=index_text,
             how=damage_text,
-            more=or_empty(further_databases_text),
+            more=empty_if_null(further_databases_text),
         ),
         evidence="state, path, offset, reason",
     )

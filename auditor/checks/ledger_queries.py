@@ -7,9 +7,9 @@ its finding is never confirmed. Marks and locks are the under-replication marks 
 
 from auditor.checks.finding_rows import (
     MISSING_DIGEST_SQL,
+    empty_if_null,
     finding_rows,
     list_entry_groups,
-    or_empty,
     suspect_if,
     words,
 )
@@ -67,7 +67,7 @@ def queue_clause(tables: Tables) -> Column:
             f"; it is unknown whether it is marked for re-replication: {unknown_mark_reason}",
         )
         .when(F.col("queue.marked"), marked_text)
-        .otherwise(words("; not marked for re-replication{held}", held=or_empty(lock_holder_text)))
+        .otherwise(words("; not marked for re-replication{held}", held=empty_if_null(lock_holder_text)))
     )
 
 
@@ -79,11 +79,11 @@ def waiting_marks(tables: Tables) -> DataFrame:
     ``empty`` is true if the ledger is closed and has no entry.
     """
 
-    from auditor.tables.marks import named_marks
+    from auditor.tables.marks import select_named_marks
 
     mark_age = F.lit(tables.cluster.scan_time) - F.col("since")
     marks = (
-        named_marks(tables.marks)
+        select_named_marks(tables.marks)
         .where(mark_age > tables.cluster.settings.stuck_limit_ms)
         .join(tables.locks.select(*LEDGER), [*LEDGER], "left_anti")
         .join(tables.stale_marks.select(*LEDGER), [*LEDGER], "left_anti")
@@ -123,9 +123,9 @@ def marks_by_bookie(marks: DataFrame, moved_ledgers: DataFrame | None, *columns:
 def marks_of_deleted_ledgers(tables: Tables) -> DataFrame:
     """Return under-replication marks of ledgers surely not in the ledger tree, nor in its damaged parts."""
 
-    from auditor.tables.marks import named_marks
+    from auditor.tables.marks import select_named_marks
 
-    marks = named_marks(tables.marks)
+    marks = select_named_marks(tables.marks)
     if tables.cluster.wrong_tree_reason is not None:
         return marks.limit(0)  # ledgers at paths of another layout may have any of these ids
     # Keep only ledgers with a mark, so that the join is as small as the marks.

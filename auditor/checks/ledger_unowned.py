@@ -1,7 +1,7 @@
 """Ledgers to which their application no longer refers."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, or_empty, ownership_with_fault, suspect_if, words
+from auditor.checks.finding_rows import empty_if_null, finding_rows, ownership_with_fault, suspect_if, words
 from auditor.model.owner_scope import incomplete_reasons
 
 NOT_COMPLETE_REASON = "the owner stores are not proved complete (owners-suspect)"
@@ -51,8 +51,8 @@ def ledger_unowned(tables: Tables) -> DataFrame:
         confidence=suspect_if(~F.col("seen_before") | F.col("doubt").isNotNull()),
         message=words(
             "ledger {ledger}{length} has no owner: {claim} does not name it{doubt}",
-            length=or_empty(length_text),
-            doubt=or_empty(words("; unconfirmed: {doubt}")),
+            length=empty_if_null(length_text),
+            doubt=empty_if_null(words("; unconfirmed: {doubt}")),
         ),
         evidence="application, claim, state, length, last_entry_id, ctime AS made, seen_before, "
         "owners_complete, doubt",

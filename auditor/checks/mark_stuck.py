@@ -44,7 +44,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
         A mark's age counts from the time when its last bookie was added.
     """
 
-    from auditor.tables.marks import registered_ids
+    from auditor.tables.marks import find_registered_ids
 
     marks = waiting_marks(tables).where("not empty")
     dependent_bookies = F.transform(
@@ -58,7 +58,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
     listed_ledgers = tables.ledgers_of_marks.where(F.col("status").isin(*LISTED)).select(*LEDGER).distinct()
     is_unrecoverable = (F.col("write_quorum") == 1) & (F.size(F.array_except("members", "registered")) > 0)
     marks = marks.join(listed_ledgers.withColumn("listed", F.lit(True)), [*LEDGER], "left")
-    rows = marks.join(ledgers, [*LEDGER], "left").crossJoin(registered_ids(tables.bookies))
+    rows = marks.join(ledgers, [*LEDGER], "left").crossJoin(find_registered_ids(tables.bookies))
     rows = rows.withColumn("unrecoverable", F.coalesce(is_unrecoverable, F.lit(False)))
     age_hours = ((F.lit(tables.cluster.scan_time) - F.col("since")) / 3_600_000).cast("bigint")
     return finding_rows(

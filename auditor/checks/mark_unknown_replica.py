@@ -31,10 +31,10 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
         A host name and its IP address count as two ids.
     """
 
-    from auditor.tables.marks import named_marks
+    from auditor.tables.marks import select_named_marks
 
     known_bookies = tables.bookies.where("named or has_cookie or registered is not null").select("bookie_id")
-    replicas = named_marks(tables.marks).select(
+    replicas = select_named_marks(tables.marks).select(
         *LEDGER, F.explode(F.array_distinct("replicas")).alias("bookie_id")
     )
     rows = with_ledgers(replicas.join(F.broadcast(known_bookies), "bookie_id", "left_anti"), "bookie_id")

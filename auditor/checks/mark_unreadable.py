@@ -1,7 +1,7 @@
 """Under-replication marks and locks that no replication worker can use."""
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, or_empty, with_samples, words
+from auditor.checks.finding_rows import empty_if_null, finding_rows, with_samples, words
 from auditor.model.columns import LEDGER
 
 
@@ -49,7 +49,7 @@ def mark_unreadable(tables: Tables) -> DataFrame:
         rows,
         ledger_id="ledger_id",
         message=words(
-            "{whose}mark or lock at {sample:,}: {reason}", whose=or_empty(words("ledger {ledger}: "))
+            "{whose}mark or lock at {sample:,}: {reason}", whose=empty_if_null(words("ledger {ledger}: "))
         ),
         evidence="sample AS paths, total, reason",
     )

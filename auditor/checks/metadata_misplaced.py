@@ -12,7 +12,7 @@ from auditor.checks.check import (
     Urgency,
     check,
 )
-from auditor.checks.finding_rows import finding_rows, or_empty, suspect_if, with_samples, words
+from auditor.checks.finding_rows import empty_if_null, finding_rows, suspect_if, with_samples, words
 from auditor.model.columns import LEDGER
 from auditor.tables.parts import filter_table_part
 
@@ -93,8 +93,8 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         confidence=suspect_if((F.col("elsewhere") > 0) & F.lit(not tables.cluster.layout_known)),
         message=words(
             "{where}{total:znode is|znodes are} not at the path of a ledger: {sample:,}{deletes}",
-            where=or_empty(F.when(is_of_other_layout, f"{other_layout_text}; ")),
-            deletes=or_empty(
+            where=empty_if_null(F.when(is_of_other_layout, f"{other_layout_text}; ")),
+            deletes=empty_if_null(
                 F.when(is_deleted, "; bookies do not list these ledgers, and garbage collection deletes them")
             ),
         ),

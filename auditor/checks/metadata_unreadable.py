@@ -1,7 +1,7 @@
 """Ledgers whose metadata cannot be decoded."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, HoldRule, HoldTarget, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, or_empty, words
+from auditor.checks.finding_rows import empty_if_null, finding_rows, words
 from auditor.tables.parts import filter_table_part
 
 
@@ -44,7 +44,7 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         message=words(
             "ledger {ledger}: metadata cannot be decoded: {damage}{at}",
-            at=or_empty(words(" (at byte {damage_offset})")),
+            at=empty_if_null(words(" (at byte {damage_offset})")),
         ),
         evidence="path, damage_offset AS offset, damage AS reason, version",
     )

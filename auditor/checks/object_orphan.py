@@ -1,7 +1,7 @@
 """Objects of offloaded ledgers that are not in the ledger list of any topic."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, or_empty, words
+from auditor.checks.finding_rows import empty_if_null, finding_rows, words
 
 
 @check(Severity.NOTE, rests_on=Basis.OBJECTS, asks="offload_objects")
@@ -36,7 +36,7 @@ def object_orphan(tables: Tables) -> DataFrame:
         ),
         message=words(
             "ledger {ledger}: the bucket has a copy ({bytes} bytes, {uid}) that no topic lists{doubt}",
-            doubt=or_empty(words("; unconfirmed: {why}")),
+            doubt=empty_if_null(words("; unconfirmed: {why}")),
         ),
         evidence="uid, objects, bytes, why AS doubt",
     )

@@ -12,7 +12,14 @@ from auditor.checks.check import (
     Urgency,
     check,
 )
-from auditor.checks.finding_rows import finding_rows, or_empty, owner_evidence, owner_name, suspect_if, words
+from auditor.checks.finding_rows import (
+    empty_if_null,
+    finding_rows,
+    owner_evidence,
+    owner_name,
+    suspect_if,
+    words,
+)
 
 
 @check(
@@ -66,8 +73,8 @@ def offload_object_missing(tables: Tables) -> DataFrame:
             "{lacking}{given_up}{doubt}",
             owner_name=owner_name(),
             lacking=missing_objects_text,
-            given_up=or_empty(deletion_text),
-            doubt=or_empty(words("; unconfirmed: {why}")),
+            given_up=empty_if_null(deletion_text),
+            doubt=empty_if_null(words("; unconfirmed: {why}")),
         ),
         evidence=owner_evidence("offload", "uid", "has_data", "has_index", "why AS doubt"),
     )

@@ -14,8 +14,8 @@ from auditor.checks.check import (
     check,
 )
 from auditor.checks.finding_rows import (
+    empty_if_null,
     finding_rows,
-    or_empty,
     owner_evidence,
     owner_name,
     ownership_with_fault,
@@ -82,9 +82,9 @@ def owner_dangling(tables: Tables) -> DataFrame:
         message=words(
             "ledger {ledger} is not in the store, but {owner_name} names it{place}{copy}{doubt}",
             owner_name=owner_name(),
-            place=or_empty(list_position_text),
-            copy=or_empty(copy_text),
-            doubt=or_empty(words("; unconfirmed: {why}")),
+            place=empty_if_null(list_position_text),
+            copy=empty_if_null(copy_text),
+            doubt=empty_if_null(words("; unconfirmed: {why}")),
         ),
         evidence=owner_evidence("place", "list_size", "entries", "size", "offload", "why AS doubt"),
     )

@@ -1,7 +1,7 @@
 """Ledgers for which a bookie's old or unreadable index leaves unknown whether they have all copies."""
 
 from auditor.checks.check import Basis, Column, Confidence, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, or_empty, words
+from auditor.checks.finding_rows import empty_if_null, finding_rows, words
 from auditor.checks.ledger_queries import classified_ledgers, unknown_copy_bookies
 from auditor.model.columns import LEDGER
 from auditor.model.states import LedgerClass, UnknownCopy
@@ -90,7 +90,7 @@ def _bookie_findings(rows: DataFrame) -> DataFrame:
         message=words(
             "{bookie_id}: its index is older than {ledgers:ledger|ledgers} (at worst {classes}), and its "
             "journal shows no newer entries{why}",
-            why=or_empty(words(": {tail_reason}")),
+            why=empty_if_null(words(": {tail_reason}")),
         ),
         evidence="ledgers, classes, lowest AS lowest_ledger, tail_reason",
     )

@@ -55,12 +55,12 @@ def ledger(
     from auditor.reports import ledger as drawing
     from auditor.reports.advice import advice_lines
     from auditor.reports.hold_text import ledger_hold_lines
-    from auditor.runs.load_bookie import storages
+    from auditor.runs.load_bookie import find_storages
     from auditor.runs.load_ledger import findings_for_ledger
 
     run_view = open_run(run)
     findings = findings_for_ledger(run_view, ledger_id.id, ledger_id.scope)
-    storages_by_bookie = storages(run_view)
+    storages_by_bookie = find_storages(run_view)
     try:
         ledger_view = run_view.ledger(ledger_id.id, ledger_id.scope)
     except RunUsageError as error:

@@ -273,9 +273,9 @@ def collect(
     part_count = (
         DRIVER_PARTS if spark is None else spark.sparkContext.defaultParallelism * options.parts_per_core
     )
-    parts = plan_parts([(piece.id, piece.directories) for piece in pieces], part_count, options.threads)
+    all_parts = plan_parts([(piece.id, piece.directories) for piece in pieces], part_count, options.threads)
     log_directories = find_log_directories(places)
-    collection = CollectionInput(collection_id, pieces, parts, log_directories, options.entry_logs)
+    collection = CollectionInput(collection_id, pieces, all_parts, log_directories, options.entry_logs)
     if spark is not None:
         require_shared(spark, *run_files(target.path))
     for table in collected_tables(collection, 1 if spark is None else part_count):
@@ -337,7 +337,7 @@ def _directory_tables(
 
 def _version_row(directory: FoundDirectory) -> dict[str, Any]:
     cookie, cookie_damage = directory.cookie
-    row = StoreCookie(cookie.bookie_id if cookie else "", cookie, cookie_damage).row()
+    row = StoreCookie(cookie.bookie_id if cookie else "", cookie, cookie_damage).make_row()
     return {**row, "bookie_id": row["bookie_host"], "path": directory.path}
 
 

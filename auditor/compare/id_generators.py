@@ -44,9 +44,9 @@ def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifferenc
     """
     source_ranges = find_id_ranges(source.nodes, source.layout)
     # Read a running copy's generator after its ledgers. It is then past the ids of ledgers created meanwhile.
-    ledgers = copy.ledgers().select("scope_id", "status", "ledger_id", "custom_metadata")
+    ledgers = copy.read_ledgers().select("scope_id", "status", "ledger_id", "custom_metadata")
     ledgers = ledgers.unionByName(
-        source.ledgers().select("scope_id", "status", "ledger_id", "custom_metadata")
+        source.read_ledgers().select("scope_id", "status", "ledger_id", "custom_metadata")
     )
     nodes = copy.store.cluster() if copy.live else copy.nodes
     copy_ranges = find_id_ranges(nodes, copy.layout)

@@ -159,7 +159,7 @@ def mark_undecided_differences(
     return rows.withColumn("change", change).select(*STORE_DIFFERENCES.names)
 
 
-def _unequal_rows(sides: TablePair, key_columns: tuple[str, ...], listed_sql: str) -> DataFrame:
+def _unequal_rows(table_pair: TablePair, key_columns: tuple[str, ...], listed_sql: str) -> DataFrame:
     """Join both sides. Return the rows whose digests differ, each with its version on both sides.
 
     ``key_columns`` identify a row. Rows that do not meet the SQL condition ``listed_sql`` are ignored.
@@ -169,8 +169,8 @@ def _unequal_rows(sides: TablePair, key_columns: tuple[str, ...], listed_sql: st
         columns = (F.col("digest").alias(name), F.col("version").alias(f"{name}_version"))
         return side.where(listed_sql).select(*key_columns, *columns)
 
-    joined_rows = select_side(sides.source, "source").join(
-        select_side(sides.copy, "copy"), [*key_columns], "full_outer"
+    joined_rows = select_side(table_pair.source, "source").join(
+        select_side(table_pair.copy, "copy"), [*key_columns], "full_outer"
     )
     source, copy = F.col("source"), F.col("copy")
     change = F.when(copy.isNull(), CopyState.MISSING).when(source.isNull(), CopyState.EXTRA)
@@ -260,7 +260,7 @@ class StoreSide:
         """Return the store's URI, its position at the first read, and its layout."""
         return StoreSummary(self.uri.text, self.nodes.position, self.layout.value)
 
-    def values(self, *, is_reread: bool = False) -> dict[str, bytes]:
+    def read_node_values(self, *, is_reread: bool = False) -> dict[str, bytes]:
         """Return the stored bytes of the layout, the instance id and the cookies.
 
         The keys of the result are paths relative to the root. If ``is_reread`` is True, the values are
@@ -273,7 +273,7 @@ class StoreSide:
             if name in _SINGLE_NODES or name.startswith("cookies/")
         }
 
-    def ledgers(self) -> DataFrame:
+    def read_ledgers(self) -> DataFrame:
         """Return the table of all ledgers, with their decoded metadata and a digest of the stored bytes."""
         return self.cache.write_table(
             f"{self.name}_ledgers",
@@ -299,7 +299,7 @@ class StoreSide:
         owner_tree = APPLICATIONS[application].trees[0]
         return self.store.has_sibling(owner_tree) if isinstance(self.store, SiblingStore) else None
 
-    def owners(self, uri: OwnersUri | None) -> DataFrame:
+    def read_owners(self, uri: OwnersUri | None) -> DataFrame:
         """Return a digest of the value of each owner (such as a topic). No rows if ``uri`` is None."""
         return self.cache.write_table(
             f"{self.name}_owners", lambda: digest_values(self._owner_values(uri), self.salt)

@@ -136,13 +136,13 @@ def _find_owners(
 class _OpenStorePair:
     """Two open stores, and the URIs of the owners (such as topics) of their ledgers.
 
-    ``gaps`` has the reason why owners cannot be compared. It is empty if there is no such reason.
+    ``owner_gap_texts`` has the reason why owners cannot be compared. It is empty if there is no such reason.
     """
 
     cache: TableCache
     sides: tuple[StoreSide, StoreSide]
-    owners: tuple[OwnersUri | None, OwnersUri | None] | None
-    gaps: tuple[str, ...] = ()
+    owner_uris: tuple[OwnersUri | None, OwnersUri | None] | None
+    owner_gap_texts: tuple[str, ...] = ()
 
     @cached_property
     def _compare_generators(self) -> GeneratorDifference:
@@ -151,16 +151,19 @@ class _OpenStorePair:
     def compare(self) -> tuple[Comparison, DataFrame]:
         """Write the tables of differences. Return the counts as a `Comparison`, and the differences."""
         source, copy = self.sides
-        gap_texts, notes = list(self.gaps), []
+        gap_texts, notes = list(self.owner_gap_texts), []
         for side in self.sides:
-            truncation_gaps = [(side.root, side.nodes.cut)] if side.nodes.cut else []
+            truncation_gaps = [(side.root, side.nodes.damage)] if side.nodes.damage else []
             gap_texts += [
                 f"{side.name}: {path}: {reason}" for path, reason in (*truncation_gaps, *side.nodes.gaps)
             ]
             notes += [f"{side.name}: {note}" for note in side.nodes.notes]
-        tables = [("ledger_differences", self._compare_ledgers), ("node_differences", self._compare_nodes)]
-        tables += [("owner_differences", self._compare_owners)] if self.owners else []
-        result_tables = [self.cache.write_table(name, make_table) for name, make_table in tables]
+        table_makers = [
+            ("ledger_differences", self._compare_ledgers),
+            ("node_differences", self._compare_nodes),
+        ]
+        table_makers += [("owner_differences", self._compare_owners)] if self.owner_uris else []
+        result_tables = [self.cache.write_table(name, make_table) for name, make_table in table_makers]
         differences = result_tables[0]
         for rows in result_tables[1:]:
             differences = differences.unionByName(rows)
@@ -174,9 +177,9 @@ class _OpenStorePair:
 
     def _compare_ledgers(self) -> DataFrame:
         source, copy = self.sides
-        sides = TablePair(source.ledgers(), copy.ledgers())
-        cut_reasons = [side.nodes.cut_below(side.root) for side in self.sides]
-        make_table = partial(ledger_differences, sides, *cut_reasons)
+        table_pair = TablePair(source.read_ledgers(), copy.read_ledgers())
+        cut_reasons = [side.nodes.gap_reason(side.root) for side in self.sides]
+        make_table = partial(ledger_differences, table_pair, *cut_reasons)
         differences = self.cache.write_table("ledgers_unequal", make_table)
         if not self.cache.count("ledgers_unequal"):
             return differences
@@ -185,20 +188,20 @@ class _OpenStorePair:
         )
 
     def _compare_owners(self) -> DataFrame:
-        assert self.owners is not None
+        assert self.owner_uris is not None
         source, copy = self.sides
-        sides = TablePair(source.owners(self.owners[0]), copy.owners(self.owners[1]))
-        differences = self.cache.write_table("owners_unequal", lambda: owner_differences(sides))
+        table_pair = TablePair(source.read_owners(self.owner_uris[0]), copy.read_owners(self.owner_uris[1]))
+        differences = self.cache.write_table("owners_unequal", lambda: owner_differences(table_pair))
         if not self.cache.count("owners_unequal"):
             return differences
-        reread_owners = source.reread_owners(self.owners[0]), copy.reread_owners(self.owners[1])
+        reread_owners = source.reread_owners(self.owner_uris[0]), copy.reread_owners(self.owner_uris[1])
         return mark_undecided_differences(differences, StoreItem.OWNER, *reread_owners)
 
     def _compare_nodes(self) -> DataFrame:
         """Return the differences in the layout, the instance id, the cookies and the id generator."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        source_values, copy_values = (side.values() for side in self.sides)
+        source_values, copy_values = (side.read_node_values() for side in self.sides)
         rows: list[tuple[Any, ...]] = []
         for name in sorted(source_values.keys() | copy_values.keys()):
             if source_values.get(name) != copy_values.get(name) and self._is_comparable(name):
@@ -208,7 +211,8 @@ class _OpenStorePair:
                 )
         if rows and any(side.live for side in self.sides):
             later_node_values = [
-                side.values(is_reread=True) if side.live else side.values() for side in self.sides
+                side.read_node_values(is_reread=True) if side.live else side.read_node_values()
+                for side in self.sides
             ]
             rows = [
                 row
@@ -229,7 +233,7 @@ class _OpenStorePair:
         change, lacking_side_index = (CopyState.EXTRA, 0) if name in copy_values else (CopyState.MISSING, 1)
         side = self.sides[lacking_side_index]
         path = f"{side.root}/{name}"
-        for gap_path, reason in ((side.root, side.nodes.cut_below(side.root)), *side.nodes.gaps):
+        for gap_path, reason in ((side.root, side.nodes.gap_reason(side.root)), *side.nodes.gaps):
             if reason is not None and (path == gap_path or path.startswith(f"{gap_path}/")):
                 return CopyState.UNDECIDED, f"{gap_path}: {reason}"
         return change, None
@@ -265,18 +269,18 @@ class _OpenStorePair:
         The number of equal items is None if the caller must derive it from the differences.
         """
         source, copy = self.sides
-        ledgers = [side.ledgers() for side in self.sides]
+        ledgers = [side.read_ledgers() for side in self.sides]
         source_count, copy_count = (
             rows.where("status not in ('misplaced', 'gap')").count() for rows in ledgers
         )
         item_counts: dict[StoreItem, tuple[int, int, int | None]] = {
             StoreItem.LEDGER: (source_count, copy_count, None)
         }
-        if self.owners:
-            owners = [side.owners(uri) for side, uri in zip(self.sides, self.owners, strict=True)]
+        if self.owner_uris:
+            owners = [side.read_owners(uri) for side, uri in zip(self.sides, self.owner_uris, strict=True)]
             source_count, copy_count = (rows.where("status = 'ok'").count() for rows in owners)
             item_counts[StoreItem.OWNER] = (source_count, copy_count, None)
-        source_values, copy_values = source.values(), copy.values()
+        source_values, copy_values = source.read_node_values(), copy.read_node_values()
         for store_item in (StoreItem.COOKIE, StoreItem.LAYOUT, StoreItem.INSTANCE_ID):
             source_names, copy_names = (
                 {name for name in side if store_item_of(name) is store_item}
@@ -295,10 +299,10 @@ class _OpenStorePair:
         A text names the first such path of a store. It gives the number of paths if there are more.
         """
         for side in self.sides:
-            yield from _unread_texts(side.name, side.ledgers(), "ledgers")
-        if self.owners:
-            for side, uri in zip(self.sides, self.owners, strict=True):
-                yield from _unread_texts(side.name, side.owners(uri), "owners")
+            yield from _unread_texts(side.name, side.read_ledgers(), "ledgers")
+        if self.owner_uris:
+            for side, uri in zip(self.sides, self.owner_uris, strict=True):
+                yield from _unread_texts(side.name, side.read_owners(uri), "owners")
 
     def _misplaced_notes(self) -> Iterator[str]:
         """Yield a text for each store with misplaced paths (paths that belong to no ledger).
@@ -306,7 +310,7 @@ class _OpenStorePair:
         The text gives the number of these paths. They are not compared.
         """
         for side in self.sides:
-            if count := side.ledgers().where("status = 'misplaced'").count():
+            if count := side.read_ledgers().where("status = 'misplaced'").count():
                 yield f"{side.name}: {count:,} paths not compared, because they belong to no ledger"
 
 

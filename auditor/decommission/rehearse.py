@@ -18,7 +18,7 @@ from auditor.decommission.permission import (
     notices_of,
     permit_decommission,
 )
-from auditor.decommission.targets import Targets
+from auditor.decommission.targets import SpareBookies
 from auditor.decommission.trial import TrialSums, flag_ledgers_naming, segments_of
 from auditor.model import decommission as model
 from auditor.model.amounts import age, plural
@@ -41,7 +41,7 @@ from auditor.runs.load_bookie import whole_bookie_id
 from auditor.runs.reader import RunReader, load_placement
 from auditor.simulate.copy_states import CopyStates
 from auditor.simulate.run_windows import decided_ledgers
-from auditor.simulate.windows import BookieNumbers, windows_of
+from auditor.simulate.windows import BookieNumbers, make_windows
 from auditor.simulate.writes import IsolationNumbers
 
 IDLE_MARK_AGE_MS = 24 * 60 * 60 * 1000
@@ -153,7 +153,7 @@ def rehearse_by_ledger(
 
     registered_bookies = [name for name in bookies.names if bookies.mode_by_id[name] is not None]
     isolation_numbers = IsolationNumbers(run, placement_settings, locations)
-    replacement_targets = Targets(
+    replacement_targets = SpareBookies(
         bookies.names,
         bookies.is_spare,
         registered_bookies,
@@ -247,7 +247,7 @@ def _run_trials(
             pa.array(flag_ledgers_naming(ledger_rows, is_removed_bookie, bookies.numbers))
         )
         if len(affected_rows):
-            entry_windows = copy_states.add_copy_states(windows_of(affected_rows, bookies.numbers))
+            entry_windows = copy_states.add_copy_states(make_windows(affected_rows, bookies.numbers))
             segments = segments_of(
                 affected_rows, bookies.numbers, isolation_numbers.number_isolations(affected_rows)
             )

@@ -163,16 +163,16 @@ class ReplacementOptions(NamedTuple):
     """Possible replacements for leaving bookies, with a row per ensemble.
 
     ``free_spare_counts`` is the number of spares (writable bookies that stay) outside the ensemble.
-    ``candidates`` flags the spares that the policy accepts, by bookie number. ``is_refused`` flags ensembles
-    with a position for which the policy finds no bookie.
+    ``candidates`` flags the spares that the policy accepts, by bookie number. ``has_refused_position`` flags
+    ensembles with a position for which the policy finds no bookie.
     """
 
     free_spare_counts: Longs
     candidates: Bools
-    is_refused: Bools
+    has_refused_position: Bools
 
 
-class Targets:
+class SpareBookies:
     """Bookies that can replace leaving bookies.
 
     ``is_spare`` flags the writable bookies that stay, by bookie number. ``isolations`` has the isolation
@@ -196,11 +196,11 @@ class Targets:
             placement_settings,
             locations,
         )
-        self._writable = [
+        self._writable_bookies = [
             name for name, is_spare_name in zip(names, is_spare.tolist(), strict=True) if is_spare_name
         ]
         server_view = ServerView.from_locations(
-            locations, placement_settings.policy, names, self._writable, registered_bookies
+            locations, placement_settings.policy, names, self._writable_bookies, registered_bookies
         )
         self._location_paths = [server_view.paths[name] for name in names]
 
@@ -222,7 +222,7 @@ class Targets:
         has_unknown_isolation_groups, has_own_isolation_groups = np.array(isolation_flags, bool).T
         return has_unknown_isolation_groups[isolation_numbers], has_own_isolation_groups[isolation_numbers]
 
-    def find_options(
+    def find_replacements(
         self,
         members: NDArray[np.int32],
         gone_positions: GonePositions,
@@ -278,7 +278,7 @@ class Targets:
         )
         distinct_shapes, shape_numbers = np.unique(ensemble_shapes, axis=0, return_inverse=True)
         choices_by_shape = [
-            self._find_choices(bookie_kinds, shape_row[0], shape_row[1], shape_row[2:])
+            self._find_accepted_kinds(bookie_kinds, shape_row[0], shape_row[1], shape_row[2:])
             for shape_row in distinct_shapes.tolist()
         ]
         is_candidate = np.array([is_kind_accepted for is_kind_accepted, _ in choices_by_shape])[
@@ -290,7 +290,7 @@ class Targets:
 
     def _bookie_kinds(self, ensemble_size: int, isolation_groups: Isolation) -> _BookieKinds:
         bookies_outside_isolation_groups = isolation_groups.bookies_outside_groups(
-            ensemble_size, self._locations, self._writable
+            ensemble_size, self._locations, self._writable_bookies
         )
         bookie_traits = [
             (location_path, is_spare, name in bookies_outside_isolation_groups)
@@ -298,15 +298,17 @@ class Targets:
                 self._location_paths, self.spare_flags.tolist(), self._names, strict=True
             )
         ]
-        kind_numbers = {traits: kind_number for kind_number, traits in enumerate(sorted(set(bookie_traits)))}
-        kind_by_bookie = np.array([kind_numbers[traits] for traits in bookie_traits], np.int64)
+        number_by_traits = {
+            traits: kind_number for kind_number, traits in enumerate(sorted(set(bookie_traits)))
+        }
+        kind_by_bookie = np.array([number_by_traits[traits] for traits in bookie_traits], np.int64)
         return _BookieKinds(
             kind_by_bookie,
-            list(kind_numbers),
-            np.bincount(kind_by_bookie, minlength=len(kind_numbers)).tolist(),
+            list(number_by_traits),
+            np.bincount(kind_by_bookie, minlength=len(number_by_traits)).tolist(),
         )
 
-    def _find_choices(
+    def _find_accepted_kinds(
         self,
         bookie_kinds: _BookieKinds,
         write_quorum: int,
@@ -325,15 +327,15 @@ class Targets:
         ensemble = [f"{position}" for position in range(len(kind_and_leaving_codes))]
         remaining_counts = [
             bookie_count - sum(position_code // 2 == kind for position_code in kind_and_leaving_codes)
-            for kind, bookie_count in enumerate(bookie_kinds.bookie_counts)
+            for kind, bookie_count in enumerate(bookie_kinds.count_by_kind)
         ]
         ensemble_traits = {
-            name: bookie_kinds.traits[position_code // 2]
+            name: bookie_kinds.traits_by_kind[position_code // 2]
             for name, position_code in zip(ensemble, kind_and_leaving_codes, strict=True)
         }
         # One bookie of each kind represents all bookies of the kind that are not in the ensemble.
-        kind_traits = {f"of {kind}": traits for kind, traits in enumerate(bookie_kinds.traits)}
-        traits_by_bookie = ensemble_traits | kind_traits
+        traits_of_kinds = {f"of {kind}": traits for kind, traits in enumerate(bookie_kinds.traits_by_kind)}
+        traits_by_bookie = ensemble_traits | traits_of_kinds
         location_paths = {name: location_path for name, (location_path, _, _) in traits_by_bookie.items()}
         server_view = ServerView(
             location_paths,
@@ -345,11 +347,15 @@ class Targets:
                 continue
             excluded_names = {
                 f"of {kind}"
-                for kind, traits in enumerate(bookie_kinds.traits)
+                for kind, traits in enumerate(bookie_kinds.traits_by_kind)
                 if not remaining_counts[kind] or traits[2]
             }
-            vacancy = Vacancy(ensemble, member_position, write_quorum, ack_quorum, frozenset(excluded_names))
-            chosen_kinds = [int(name[3:]) for name in find_spares(vacancy, server_view, self._settings)]
+            vacant_position = Vacancy(
+                ensemble, member_position, write_quorum, ack_quorum, frozenset(excluded_names)
+            )
+            chosen_kinds = [
+                int(name[3:]) for name in find_spares(vacant_position, server_view, self._settings)
+            ]
             if not chosen_kinds:
                 return is_candidate, True
             for kind_number in chosen_kinds:
@@ -363,10 +369,10 @@ class _BookieKinds(NamedTuple):
     """Kinds of bookies. Bookies of the same kind have the same traits.
 
     The three traits are the location, whether the bookie is a spare (writable, and stays), and whether
-    isolation groups exclude the bookie. ``kind_by_bookie`` has the kind of each bookie. ``traits`` and
-    ``bookie_counts`` are indexed by kind.
+    isolation groups exclude the bookie. ``kind_by_bookie`` has the kind of each bookie. ``traits_by_kind``
+    and ``count_by_kind`` are indexed by kind.
     """
 
     kind_by_bookie: Longs
-    traits: list[tuple[str, bool, bool]]
-    bookie_counts: list[int]
+    traits_by_kind: list[tuple[str, bool, bool]]
+    count_by_kind: list[int]

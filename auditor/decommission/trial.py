@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.decommission.targets import BATCH_ENTRIES, GonePositions, ReplacementOptions, Targets
+from auditor.decommission.targets import BATCH_ENTRIES, GonePositions, ReplacementOptions, SpareBookies
 from auditor.model.decommission import LEDGER_CAUSES, Cause
 from auditor.simulate.windows import (
     MISSING,
@@ -141,7 +141,7 @@ class TrialSums:
     """
 
     def __init__(
-        self, leaving_bookies: Sequence[int], absent_bookies: Sequence[int], replacement_targets: Targets
+        self, leaving_bookies: Sequence[int], absent_bookies: Sequence[int], replacement_targets: SpareBookies
     ) -> None:
         self.targets = replacement_targets
         array_size = len(replacement_targets.spare_flags) + 1  # the last place is NO_BOOKIE's
@@ -202,7 +202,7 @@ class TrialSums:
         is_moving = must_be_copied & ~is_blocked
         for doubt_text, is_doubtful_ledger in doubts.items():
             self.doubts[doubt_text] += int((is_doubtful_ledger & is_moving).sum())
-        has_too_few_spares: Bools = inspection.replacement_options.is_refused | (
+        has_too_few_spares: Bools = inspection.replacement_options.has_refused_position | (
             inspection.replacement_options.free_spare_counts < inspection.is_gone.sum(1)
         )
         has_no_replacement = (
@@ -237,7 +237,7 @@ class TrialSums:
         )
         must_be_copied: Bools = is_stored.any(1) | (segments.is_open_end & is_leaving.any(1))
         isolation_numbers = segments.isolation[segments.ledger]
-        replacement_options = self.targets.find_options(
+        replacement_options = self.targets.find_replacements(
             segments.ensembles, gone_positions, segments.ack_quorum, isolation_numbers
         )
         return _SegmentInspection(
@@ -274,8 +274,8 @@ class TrialSums:
             inspection.gone_counts >= np.maximum(segments.ack_quorum, 1)[:, None]
         ).any(1)
         must_be_copied = segments.any_of_ledger(inspection.must_be_copied)
-        is_refused = segments.any_of_ledger(
-            inspection.must_be_copied & inspection.replacement_options.is_refused
+        has_refusal = segments.any_of_ledger(
+            inspection.must_be_copied & inspection.replacement_options.has_refused_position
         )
         has_unknown_isolation_groups, has_own_isolation_groups = self.targets.flag_uncertain_isolation_groups(
             segments.isolation
@@ -284,7 +284,7 @@ class TrialSums:
             Cause.ONLY_COPY: entry_windows.any_of_ledger(needs_copying & is_only_copy),
             Cause.UNREADABLE_ENTRY: entry_windows.any_of_ledger(needs_copying & has_gone_copy & has_no_copy),
             Cause.NO_SPARE_BOOKIE: segments.any_of_ledger(inspection.must_be_copied & has_too_few_candidates),
-            Cause.NO_ALLOWED_SPARE: is_refused & ~has_unknown_isolation_groups & ~has_own_isolation_groups,
+            Cause.NO_ALLOWED_SPARE: has_refusal & ~has_unknown_isolation_groups & ~has_own_isolation_groups,
             Cause.NO_QUORUM_COVERAGE: segments.any_of_ledger(has_no_ack_quorum) & must_be_copied,
         }
         has_too_few_spares = (
@@ -301,7 +301,7 @@ class TrialSums:
                 needs_copying & ~has_gone_copy & may_have_no_copy
             ),
             UNKNOWN_ISOLATION_GROUPS_DOUBT: must_be_copied & has_unknown_isolation_groups,
-            OWN_ISOLATION_GROUPS_DOUBT: is_refused & has_own_isolation_groups,
+            OWN_ISOLATION_GROUPS_DOUBT: has_refusal & has_own_isolation_groups,
         }
         return _LedgerCauses(cause_codes, doubts, has_too_few_spares)
 

@@ -97,12 +97,12 @@ def _name_blind_spots(
             "bookies with neither a cookie nor a registration: the audit finds them in ensembles when it "
             "scans all metadata. It cannot read them unless a source covers them"
         )
-    if bookies.has_disks:
+    if bookies.reads_disks:
         yield (
             "entries that are only in the journal, if the journal cannot be read from the last mark on. Then "
             "missing entries of ledgers that changed after the mark are reported as suspected, not confirmed"
         )
-    if ROCKSDB in bookies.storages:
+    if ROCKSDB in bookies.index_kinds:
         yield (
             "entries that a running bookie on DbLedgerStorage flushes while its database is read. "
             "The audit reads a copy of the database from one point in time"
@@ -136,7 +136,7 @@ def _expected_inputs(
         )
     if bookies is None:
         return replace(inputs, has_bookie_sources=False, directory_count=0, read_bookie_count=0)
-    is_rpc_only = bookies.has_rpc_source and not bookies.has_disks and not bookies.storages
+    is_rpc_only = bookies.has_rpc_source and not bookies.reads_disks and not bookies.index_kinds
     return replace(inputs, directory_count=int(not is_rpc_only))
 
 

@@ -153,14 +153,14 @@ If a ledger changed after the index was written, a finding of its missing entrie
 class Bookies:
     """Facts about the ``--bookies`` sources. They determine what an audit cannot see.
 
-    ``storages`` has the kinds of index storage that were found: idx, rocksdb or both. ``has_rpc_source`` is
-    True if ``rpc:`` is a source. ``has_disks`` is True if a source is a directory. ``complete_bookies`` has
-    the bookies for which all directories were found.
+    ``index_kinds`` has the kinds of index storage that were found: idx, rocksdb or both. ``has_rpc_source``
+    is True if ``rpc:`` is a source. ``reads_disks`` is True if a source is a directory. ``complete_bookies``
+    has the bookies for which all directories were found.
     """
 
-    storages: set[str] = field(default_factory=set)
+    index_kinds: set[str] = field(default_factory=set)
     has_rpc_source: bool = False
-    has_disks: bool = False
+    reads_disks: bool = False
     complete_bookies: set[str] = field(default_factory=set)
     lines: list[AnswerLine] = field(default_factory=list)
 
@@ -181,7 +181,7 @@ def _bookie_lines(
     bookie_access: BookieAccess,
     options: AuditOptions,
 ) -> Iterator[AnswerLine]:
-    bookies.has_rpc_source, bookies.has_disks = bookie_sources.rpc, bool(bookie_sources.directories)
+    bookies.has_rpc_source, bookies.reads_disks = bookie_sources.rpc, bool(bookie_sources.directories)
     collected = collected_places(bookie_sources.collections)
     yield from _collection_lines(collected)
     nodes = metadata.nodes if metadata else None
@@ -191,7 +191,7 @@ def _bookie_lines(
     index_directories = [
         directory for bookie in found_bookies.values() for directory in bookie.index_directories
     ]
-    bookies.storages = {directory.storage for directory in index_directories}
+    bookies.index_kinds = {directory.storage for directory in index_directories}
     bookies.complete_bookies = {id for id, bookie in found_bookies.items() if bookie.read == BookieRead.READ}
     if bookie_sources.directories or bookie_sources.collections:
         yield from _coverage_lines(found_bookies, expected_ids, nodes is not None, bookie_sources.rpc)
@@ -206,7 +206,7 @@ def _bookie_lines(
             if bookie.has_directory
         }
         yield _index_time_line(index_times, metadata, options)
-    if ROCKSDB in bookies.storages:
+    if ROCKSDB in bookies.index_kinds:
         yield _scratch_line(index_directories)
     may_ask_bookies = metadata is not None and metadata.store.live and options.witness == "yes"
     if bookie_sources.rpc and nodes is None:
@@ -291,8 +291,8 @@ def _coverage_lines(
 
 
 def _rights_line(directories: Sequence[IndexDirectory]) -> AnswerLine:
-    denied_entries = [entry for directory in directories for entry in _denied_entries(directory)]
-    if not denied_entries:
+    denied_files = [entry for directory in directories for entry in _find_denied_files(directory)]
+    if not denied_files:
         return AnswerLine(
             "bookies",
             "rights",
@@ -301,8 +301,8 @@ def _rights_line(directories: Sequence[IndexDirectory]) -> AnswerLine:
             if directories
             else "no index directory was found",
         )
-    denied_text = "; ".join(f"{path}: {reason}" for path, reason in denied_entries[:MAX_NAMED])
-    more_text = f"; and {len(denied_entries) - MAX_NAMED:,} more" if len(denied_entries) > MAX_NAMED else ""
+    denied_text = "; ".join(f"{path}: {reason}" for path, reason in denied_files[:MAX_NAMED])
+    more_text = f"; and {len(denied_files) - MAX_NAMED:,} more" if len(denied_files) > MAX_NAMED else ""
     return BOOKIES_TOPIC.warn(
         "rights",
         f"user {os.geteuid()} may not read {denied_text}{more_text}",
@@ -311,25 +311,25 @@ def _rights_line(directories: Sequence[IndexDirectory]) -> AnswerLine:
     )
 
 
-def _denied_entries(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
+def _find_denied_files(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
     """Yield (path, reason) for files of an index directory that this user cannot open.
 
     The function opens about `MAX_FILES_TRIED` files at most, and reads nothing.
     """
     current = Path(directory.path, "current")
     if directory.storage == INDEX_FILES:
-        unread_directories = [current]
+        pending_dirs = [current]
     else:
-        unread_directories = [path for path in (current / "ledgers", current / "locations") if path.is_dir()]
+        pending_dirs = [path for path in (current / "ledgers", current / "locations") if path.is_dir()]
     tried_count = 0
-    while unread_directories and tried_count < MAX_FILES_TRIED:
-        path = unread_directories.pop(0)
+    while pending_dirs and tried_count < MAX_FILES_TRIED:
+        path = pending_dirs.pop(0)
         try:
             with os.scandir(path) as entries:
                 for entry in islice(entries, MAX_FILES_TRIED):
                     tried_count += 1
                     if entry.is_dir():
-                        unread_directories.append(Path(entry.path))
+                        pending_dirs.append(Path(entry.path))
                     elif entry.is_file():
                         os.close(os.open(entry.path, os.O_RDONLY))
         except FileNotFoundError:

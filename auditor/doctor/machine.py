@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from auditor.audit.lock import holder
+from auditor.audit.lock import read_lock_holder
 from auditor.errors import JavaMissingError, RunError, SparkError, UsageError
 from auditor.model.amounts import size
 from auditor.model.options import AuditOptions
@@ -219,7 +219,7 @@ def check_run_directory(out: str, metadata: MetadataUri | None) -> Iterator[Answ
         return
     yield from _local_directory_lines(Path(run.path))
     if metadata is not None:
-        run_holder = holder(metadata, run.path)
+        run_holder = read_lock_holder(metadata, run.path)
         if run_holder is None:
             yield OUT.ok("lock", "no other run of this cluster is already running")
         else:

@@ -99,9 +99,9 @@ def _store_lines(metadata: Metadata, credentials: Credentials, options: AuditOpt
             "give this user read access to all paths below the root: until then no run is complete",
             EXIT_NOT_COVERED,
         )
-    if nodes.cut is not None:
+    if nodes.damage is not None:
         remedy_text = "make the dump with bkaudit dump: its last line shows that the dump is complete"
-        yield STORE_TOPIC.warn("end", nodes.cut, remedy_text, EXIT_NOT_COVERED)
+        yield STORE_TOPIC.warn("end", nodes.damage, remedy_text, EXIT_NOT_COVERED)
     for note in nodes.notes:
         yield STORE_TOPIC.ok("note", note)
     try:
@@ -196,7 +196,7 @@ def _instance_line(nodes: ClusterNodes) -> AnswerLine:
     stored_id = instance_id(nodes)
     if stored_id is not None:
         return STORE_TOPIC.ok("instance id", stored_id)
-    is_missing = instance_id_missing(nodes) and nodes.cut is None
+    is_missing = instance_id_missing(nodes) and nodes.damage is None
     stored_cookies = store_cookies(nodes)
     if is_missing and all(
         cookie.cookie is not None and cookie.cookie.instance_id is None for cookie in stored_cookies

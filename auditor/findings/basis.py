@@ -119,19 +119,19 @@ OWNERS = "tables/owners"
 class FindingObjects:
     """The objects that findings are about, as columns with one element for each finding.
 
-    ``basis`` has the position of the finding's `Basis` among all bases. ``kind`` has the position of its
-    check among all checks, or -1 if the check no longer exists. ``bookie`` has the position of its bookie
-    in ``names``, or -1 if the finding has no bookie.
+    ``basis_no`` has the position of the finding's `Basis` among all bases. ``check_no`` has the position of
+    its check among all checks, or -1 if the check no longer exists. ``bookie_no`` has the position of its
+    bookie in ``names``, or -1 if the finding has no bookie.
     """
 
-    basis: NDArray[np.int8]
-    kind: NDArray[np.int16]
+    basis_no: NDArray[np.int8]
+    check_no: NDArray[np.int16]
     rests_on_marks: Flags
     has_ledger: Flags
-    ledger: NDArray[np.bytes_]
+    ledger_key: NDArray[np.bytes_]
     scope_id: NDArray[np.int64]
     ledger_id: NDArray[np.int64]
-    bookie: NDArray[np.int64]
+    bookie_no: NDArray[np.int64]
     names: Sequence[str]
 
 
@@ -197,14 +197,14 @@ def is_covered_by_run(run: Batches, has_gaps: bool, findings: FindingObjects, is
     ``has_gaps`` is whether a part of the metadata could not be listed. ``is_unchecked`` flags findings whose
     check did not run, or had fewer inputs than before.
     """
-    if not len(findings.bookie):
+    if not len(findings.bookie_no):
         return np.empty(0, np.bool_)
     is_listed, is_judged, is_decided = _ledger_flags(run, findings)
-    is_known, is_read, has_unread_bookie = _bookies(run, findings.names)
+    is_known, is_read, has_unread_bookie = _name_flags(run, findings.names)
     no_findings = np.zeros_like(is_listed)
     flags_by_kind: dict[DataKind, Flags] = dict.fromkeys(get_args(DataKind), no_findings)
     for basis_position, finding_basis in enumerate(_BASIS_ORDER):
-        rows = findings.basis == basis_position
+        rows = findings.basis_no == basis_position
         if rows.any() and (finding_basis.table is None or _has_table(run, finding_basis.table)):
             flags_by_kind[finding_basis.data_kind] = flags_by_kind[finding_basis.data_kind] | rows
     unread_bookie_rows = []
@@ -214,23 +214,24 @@ def is_covered_by_run(run: Batches, has_gaps: bool, findings: FindingObjects, is
         (rests_on_ensembles, _holders_of_unread_records),
     ):
         is_of_data_kind = np.isin(
-            findings.kind, [_CHECK_NUMBERS[check_id] for check_id in CHECK_BY_ID if rests_on_data(check_id)]
+            findings.check_no,
+            [_CHECK_NUMBERS[check_id] for check_id in CHECK_BY_ID if rests_on_data(check_id)],
         )
         if is_of_data_kind.any():  # otherwise the tables need not be read
             names = unread_bookies(run)
             # The last position is for findings without a bookie: any unread bookie counts.
             is_unread = np.array([*(name in names for name in findings.names), bool(names)], np.bool_)
-            unread_bookie_rows.append((is_of_data_kind, is_unread[findings.bookie]))
+            unread_bookie_rows.append((is_of_data_kind, is_unread[findings.bookie_no]))
     facts = FindingFacts(
         flags_by_kind=flags_by_kind,
         has_ledger=findings.has_ledger,
-        is_listed=is_listed & findings.has_ledger,
-        is_judged=is_judged,
-        is_decided=is_decided,
+        is_listed_ledger=is_listed & findings.has_ledger,
+        is_judged_ledger=is_judged,
+        is_decided_ledger=is_decided,
         # -1, which means no bookie, selects the last position.
-        has_bookie=findings.bookie >= 0,
-        is_known_bookie=np.append(is_known, False)[findings.bookie],
-        is_read_bookie=np.append(is_read, False)[findings.bookie],
+        has_bookie=findings.bookie_no >= 0,
+        is_known_bookie=np.append(is_known, False)[findings.bookie_no],
+        is_read_bookie=np.append(is_read, False)[findings.bookie_no],
         is_index_unreadable=_unreadable_flags(run, findings) if flags_by_kind["disks"].any() else no_findings,
         rests_on_marks=findings.rests_on_marks,
         is_unchecked=is_unchecked,
@@ -282,7 +283,7 @@ def _holders_of_unread_records(run: Batches) -> set[str]:
 def is_of_checks(findings: FindingObjects, checks: Collection[str]) -> Flags:
     """Return a flag for each finding: True if a run that leaves out ``checks`` cannot find it."""
     is_of_data_kind: Flags = np.isin(
-        findings.kind, [_CHECK_NUMBERS[check_id] for check_id in ids_without_check(checks)]
+        findings.check_no, [_CHECK_NUMBERS[check_id] for check_id in ids_without_check(checks)]
     )
     return is_of_data_kind
 
@@ -310,7 +311,7 @@ def _has_table(run: Batches, name: str) -> bool:
 
 def _ledger_flags(run: Batches, findings: FindingObjects) -> tuple[Flags, Flags, Flags]:
     """Return 3 flags for each finding: its ledger is listed, the ledger's class is known, and is certain."""
-    ledger_keys, key_numbers = np.unique(findings.ledger[findings.has_ledger], return_inverse=True)
+    ledger_keys, key_numbers = np.unique(findings.ledger_key[findings.has_ledger], return_inverse=True)
     is_listed, is_judged, is_decided = (
         np.full(len(ledger_keys), default_flag) for default_flag in (False, True, True)
     )
@@ -346,7 +347,7 @@ def _were_owners_read(run: Batches) -> bool:
     return has_rows
 
 
-def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
+def _name_flags(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
     """Return for each name whether the run knows the bookie, and whether it read the bookie completely.
 
     The third result is whether the run has a bookie that was not read completely.
@@ -382,7 +383,7 @@ def _unreadable_flags(run: Batches, findings: FindingObjects) -> Flags:
                     bookies,
                 )
             )
-    finding_keys = pack_row_keys(findings.scope_id, findings.ledger_id, findings.bookie)
+    finding_keys = pack_row_keys(findings.scope_id, findings.ledger_id, findings.bookie_no)
     has_matching_row = find_positions(np.unique(np.concatenate(key_parts)), finding_keys) >= 0
     return has_matching_row & findings.has_ledger
 

@@ -87,10 +87,10 @@ def findings_with_changes(
     the columns about suppressions.
     """
     finish_time = F.lit(finished_ms).cast("bigint")
-    keyed_findings = _add_trouble_key(findings, instance_id)
+    keyed_findings = _add_fault_key(findings, instance_id)
     if earlier_changes is None:
         return _mark_all_new(keyed_findings, finish_time)
-    earlier_findings = _earlier_findings(earlier_changes)
+    earlier_findings = _worst_earlier_findings(earlier_changes)
     earlier_state = F.struct("severity", *_KNOWN_COLUMNS, "first_seen", "was_unseen").alias("was")
     joined_rows = keyed_findings.join(earlier_findings.select("trouble", earlier_state), "trouble", "left")
     matched_rows = joined_rows.select(
@@ -129,17 +129,20 @@ def findings_with_changes(
     )
     rows = matched_rows.where(~needs_coverage).withColumn("looked", F.lit(True)).unionByName(checked_rows)
     is_milder_unchecked = F.col("change").isin(Change.SAME, Change.WORSE) & is_milder_now & ~F.col("looked")
-    is_doubted = (F.col("change") == Change.UNCHECKED) | is_milder_unchecked
+    is_state_unchecked = (F.col("change") == Change.UNCHECKED) | is_milder_unchecked
     was_confirmed = (F.col("change") == Change.SAME) & (
         F.col("known_confidence") == Confidence.CONFIRMED.value
     )
     return rows.withColumns(
         {
             "known_confidence": F.when(
-                (is_doubted & (F.col("change") != Change.WORSE)) | was_confirmed, F.col("known_confidence")
+                (is_state_unchecked & (F.col("change") != Change.WORSE)) | was_confirmed,
+                F.col("known_confidence"),
             ).otherwise(F.col("confidence")),
-            "known_severity": F.when(is_doubted, F.col("known_severity")).otherwise(F.col("severity")),
-            "known_missing": F.when(is_doubted, F.col("known_missing")).otherwise(F.col("missing")),
+            "known_severity": F.when(is_state_unchecked, F.col("known_severity")).otherwise(
+                F.col("severity")
+            ),
+            "known_missing": F.when(is_state_unchecked, F.col("known_missing")).otherwise(F.col("missing")),
         }
     ).drop("looked", "was_unseen")
 
@@ -163,7 +166,7 @@ def rows_of_own_run(changes: DataFrame) -> DataFrame:
     return changes.where(F.col("change").isin(*FOUND_NOW))
 
 
-def _add_trouble_key(findings: DataFrame, instance_id: str | None) -> DataFrame:
+def _add_fault_key(findings: DataFrame, instance_id: str | None) -> DataFrame:
     is_loss_stage = F.col("id").isin(*LOSS_CHECKS)
     mildest_stage = fingerprints(F.lit(LOSS_CHECKS[0]), instance_id)
     missing_count = F.aggregate(
@@ -175,7 +178,7 @@ def _add_trouble_key(findings: DataFrame, instance_id: str | None) -> DataFrame:
     ).select("trouble", *_FINDING_COLUMNS)
 
 
-def _earlier_findings(earlier_changes: DataFrame) -> DataFrame:
+def _worst_earlier_findings(earlier_changes: DataFrame) -> DataFrame:
     """Return the worst known finding of each fault at the end of the previous run.
 
     The key of a fault is the column ``trouble``. Fixed findings are left out.
@@ -183,8 +186,8 @@ def _earlier_findings(earlier_changes: DataFrame) -> DataFrame:
     rows = earlier_changes.where(F.col("change") != Change.FIXED)
     if "urgency" not in rows.columns:  # a table of an older release
         rows = rows.withColumn("urgency", F.lit(Urgency.NOT_URGENT.value))
-    was_unseen = (F.col("change") == Change.UNCHECKED) | (F.col("known_severity") != F.col("severity"))
-    rows = rows.withColumn("was_unseen", was_unseen)
+    was_unchecked = (F.col("change") == Change.UNCHECKED) | (F.col("known_severity") != F.col("severity"))
+    rows = rows.withColumn("was_unseen", was_unchecked)
     columns = (*_FINDING_COLUMNS, *_KNOWN_COLUMNS, "first_seen", "last_seen", "was_unseen")
     worst_row = F.min(F.struct(severity_ranks().alias("rank"), *columns)).alias("worst")
     return rows.groupBy("trouble").agg(worst_row).select("trouble", *(f"worst.{name}" for name in columns))
@@ -234,12 +237,12 @@ def _add_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) -
         .join(F.broadcast(read_bookies), "bookie_id", "left")
         .join(unreadable_indexes, [*LEDGER, "bookie_id"], "left")
         .join(F.broadcast(unread_ids), "bookie_id", "left")
-        .withColumn("looked", _was_covered(coverage))
+        .withColumn("looked", _make_covered_column(coverage))
         .drop("judged", "decided", "whole", "unreadable", "unread_index")
     )
 
 
-def _was_covered(coverage: RunCoverage) -> Column:
+def _make_covered_column(coverage: RunCoverage) -> Column:
     def has_check_id(check_ids: Iterable[str]) -> Column:
         return F.col("id").isin(*check_ids)
 
@@ -261,9 +264,9 @@ def _was_covered(coverage: RunCoverage) -> Column:
     facts = FindingFacts(
         flags_by_kind=flags_by_kind,
         has_ledger=F.col("ledger_id").isNotNull(),
-        is_listed=F.col("judged").isNotNull(),
-        is_judged=F.coalesce("judged", F.lit(False)),
-        is_decided=F.coalesce("decided", F.lit(False)),
+        is_listed_ledger=F.col("judged").isNotNull(),
+        is_judged_ledger=F.coalesce("judged", F.lit(False)),
+        is_decided_ledger=F.coalesce("decided", F.lit(False)),
         has_bookie=F.col("bookie_id").isNotNull(),
         is_known_bookie=F.col("whole").isNotNull(),
         is_read_bookie=F.coalesce("whole", F.lit(False)),

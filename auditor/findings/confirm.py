@@ -42,7 +42,7 @@ from auditor.model.columns import LEDGER, OWNER
 from auditor.model.finding import Confidence
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
-from auditor.tables.scans import unsettled_ledgers
+from auditor.tables.scans import find_unsettled_ledgers
 
 CHECKS_OF_DELETED_LEDGERS = ("orphan-ledger-deleting",)
 """Checks about ledgers that were deleted between the scans."""
@@ -57,11 +57,11 @@ def confirm(findings: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
     if moved_ledgers is None:
         return findings
     can_be_withdrawn = ~F.col("id").isin(*CHECKS_OF_DELETED_LEDGERS)
-    rows = findings.join(unsettled_ledgers(moved_ledgers), [*LEDGER], "left")
+    rows = findings.join(find_unsettled_ledgers(moved_ledgers), [*LEDGER], "left")
     undeleted_findings = rows.where(~(can_be_withdrawn & F.coalesce("deleted", F.lit(False))))
-    is_changed = can_be_withdrawn & F.col("deleted").isNotNull()
-    is_doubted = is_changed & (F.col("confidence") == Confidence.CONFIRMED.value)
-    confidence = F.when(is_doubted, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
+    is_ledger_deleted = can_be_withdrawn & F.col("deleted").isNotNull()
+    becomes_suspect = is_ledger_deleted & (F.col("confidence") == Confidence.CONFIRMED.value)
+    confidence = F.when(becomes_suspect, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
     return undeleted_findings.withColumn("confidence", confidence).drop("deleted")
 
 
@@ -76,8 +76,8 @@ def doubt_unproved_data(findings: DataFrame, bookies: Collection[str]) -> DataFr
         [id for id, check in CHECK_BY_ID.items() if check.rests_on.data_kind in _BOOKIE_DATA_KINDS]
     )
     can_be_withdrawn = rests_on_bookie_data & F.col("bookie_id").isin(list(bookies))
-    is_doubted = can_be_withdrawn & (F.col("confidence") == Confidence.CONFIRMED.value)
-    confidence = F.when(is_doubted, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
+    becomes_suspect = can_be_withdrawn & (F.col("confidence") == Confidence.CONFIRMED.value)
+    confidence = F.when(becomes_suspect, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
     return findings.withColumn("confidence", confidence)
 
 
@@ -123,7 +123,7 @@ def confirm_by_two_runs(
     earlier_rows = earlier_rows.where(F.col("confidence") != Confidence.UNKNOWN.value).select(
         *_MATCH_COLUMNS, F.col("missing").alias("was_missing"), first_run.alias("first")
     )
-    changed_ledgers = unsettled_ledgers(moved_ledgers).select(*LEDGER, F.lit(True).alias("changed"))
+    changed_ledgers = find_unsettled_ledgers(moved_ledgers).select(*LEDGER, F.lit(True).alias("changed"))
     index_times = bookies.where("index_time is not null").agg(
         F.map_from_entries(F.collect_list(F.struct("bookie_id", "index_time"))).alias("times")
     )

@@ -41,17 +41,17 @@ class FindingArrays:
     """The findings that one run knows, as arrays in the order of its table ``changes``.
 
     ``match_key`` identifies the fault. Two runs match their findings by this number. ``severity_ranks`` is
-    the rank of the severity, 0 for the worst. ``confidence`` is a position in `CONFIDENCES`. ``row_numbers``
-    is the position in the table. ``unseen`` is True if the run could not look for the finding, or could
-    not tell whether it still has its earlier severity.
+    the rank of the severity, 0 for the worst. ``confidence_numbers`` is a position in `CONFIDENCES`.
+    ``row_numbers`` is the position in the table. ``is_not_checked`` is True if the run could not look for the
+    finding, or could not tell whether it still has its earlier severity.
     """
 
     match_key: NDArray[np.uint64]
     severity_ranks: NDArray[np.int8]
     missing_counts: NDArray[np.int64]
-    confidence: NDArray[np.int8]
+    confidence_numbers: NDArray[np.int8]
     row_numbers: NDArray[np.int64]
-    unseen: NDArray[np.bool_]
+    is_not_checked: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -86,19 +86,21 @@ def read_finding_arrays(batches: Batches, changes: Sequence[str], column_prefix:
 
     Raises `RunError` if no audit can have written the table.
     """
-    parts: list[tuple[Any, ...]] = []
+    array_parts: list[tuple[Any, ...]] = []
     batch_start = 0
-    severity, missing, confidence = (
+    severity, missing_column, confidence = (
         f"{column_prefix}{name}" for name in ("severity", "missing", "confidence")
     )
-    names = dict.fromkeys(["trouble", "change", severity, missing, confidence, "severity", "known_severity"])
+    names = dict.fromkeys(
+        ["trouble", "change", severity, missing_column, confidence, "severity", "known_severity"]
+    )
     for batch in batches(CHANGED, [*names]):
         rows = np.flatnonzero(is_among_texts(batch["change"], changes))
-        parts.append(
+        array_parts.append(
             (
                 fingerprint_numbers(batch["trouble"])[rows],
                 to_codes(batch[severity], _SEVERITY_RANKS)[rows],
-                to_whole_numbers(batch[missing])[rows],
+                to_whole_numbers(batch[missing_column])[rows],
                 to_codes(batch[confidence], _CONFIDENCE_CODES)[rows],
                 rows + batch_start,
                 is_among_texts(batch["change"], [Change.UNCHECKED])[rows]
@@ -107,12 +109,12 @@ def read_finding_arrays(batches: Batches, changes: Sequence[str], column_prefix:
         )
         batch_start += batch.num_rows
     column_types = (np.uint64, np.int8, np.int64, np.int8, np.int64, np.bool_)
-    columns = zip(*parts, strict=True) if parts else ([] for _ in column_types)
-    trouble_numbers, rank, missing_count, confidence_codes, row, is_unchecked = (
+    columns = zip(*array_parts, strict=True) if array_parts else ([] for _ in column_types)
+    match_keys, rank, missing_count, confidence_codes, row, is_unchecked = (
         np.concatenate([np.empty(0, kind), *column])
         for kind, column in zip(column_types, columns, strict=True)
     )
-    return FindingArrays(trouble_numbers, rank, missing_count, confidence_codes, row, is_unchecked)
+    return FindingArrays(match_keys, rank, missing_count, confidence_codes, row, is_unchecked)
 
 
 def pair_findings(
@@ -142,20 +144,20 @@ def pair_findings(
         find_positions(np.sort(current_findings.match_key), earlier_findings.match_key) < 0
     )
 
-    def is_covered(findings: FindingObjects, was_unseen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def is_covered(findings: FindingObjects, was_not_checked: NDArray[np.bool_]) -> NDArray[np.bool_]:
         is_unchecked = is_of_checks(findings, skipped_checks) | (
-            was_unseen & is_of_checks(findings, lost_carried)
+            was_not_checked & is_of_checks(findings, lost_carried)
         )
         return is_covered_by_run(current_batches, has_gaps, findings, is_unchecked)
 
     better_rows = np.flatnonzero(new_changes == _BETTER)
     findings = finding_objects(current_batches, current_findings.row_numbers[better_rows])
-    is_seen = is_covered(findings, earlier_findings.unseen[match_positions[better_rows]])
-    new_changes[better_rows[~is_seen]] = CHANGE_KINDS.index(CHANGE_IF_NOT_COVERED[Change.BETTER])
+    are_rows_covered = is_covered(findings, earlier_findings.is_not_checked[match_positions[better_rows]])
+    new_changes[better_rows[~are_rows_covered]] = CHANGE_KINDS.index(CHANGE_IF_NOT_COVERED[Change.BETTER])
     findings = finding_objects(earlier_batches, earlier_findings.row_numbers[unmatched_old_rows])
-    is_seen = is_covered(findings, earlier_findings.unseen[unmatched_old_rows])
+    are_rows_covered = is_covered(findings, earlier_findings.is_not_checked[unmatched_old_rows])
     unmatched_changes = np.where(
-        is_seen, _FIXED, CHANGE_KINDS.index(CHANGE_IF_NOT_COVERED[Change.FIXED])
+        are_rows_covered, _FIXED, CHANGE_KINDS.index(CHANGE_IF_NOT_COVERED[Change.FIXED])
     ).astype(np.int8)
     return FindingPairs(
         earlier_findings,
@@ -185,5 +187,5 @@ def _finding_state(finding_arrays: FindingArrays, rows: NDArray[Any]) -> Finding
     return FindingState(
         finding_arrays.severity_ranks[rows],
         finding_arrays.missing_counts[rows],
-        finding_arrays.confidence[rows] == _CONFIRMED,
+        finding_arrays.confidence_numbers[rows] == _CONFIRMED,
     )

@@ -82,9 +82,9 @@ class FindingFacts:
         flags_by_kind: by rule (``data_kind`` of a `Basis`), whether the rule applies to the finding. One rule
             applies to each finding, or none if the table of the finding's basis is not in the run.
         has_ledger: whether the finding is about a ledger.
-        is_listed: whether the run lists this ledger.
-        is_judged: whether the run could judge the listed ledger.
-        is_decided: whether the listed ledger's class (by its worst entry) is certain.
+        is_listed_ledger: whether the run lists this ledger.
+        is_judged_ledger: whether the run could judge the listed ledger.
+        is_decided_ledger: whether the listed ledger's class (by its worst entry) is certain.
         has_bookie: whether the finding is about a bookie.
         is_known_bookie: whether the run knows this bookie.
         is_read_bookie: whether the run read the known bookie to the end.
@@ -100,9 +100,9 @@ class FindingFacts:
 
     flags_by_kind: Mapping[DataKind, Any]
     has_ledger: Any
-    is_listed: Any
-    is_judged: Any
-    is_decided: Any
+    is_listed_ledger: Any
+    is_judged_ledger: Any
+    is_decided_ledger: Any
     has_bookie: Any
     is_known_bookie: Any
     is_read_bookie: Any
@@ -117,9 +117,9 @@ class FindingFacts:
 
 def was_covered(facts: FindingFacts) -> Any:
     """Return for each finding whether it is covered: the run looked at the facts that it depends on."""
-    is_deleted = ~facts.is_listed & facts.has_all_metadata
-    is_ledger_judged = ~facts.has_ledger | (facts.is_listed & facts.is_judged) | is_deleted
-    is_ledger_decided = (facts.is_listed & facts.is_decided) | is_deleted
+    is_deleted = ~facts.is_listed_ledger & facts.has_all_metadata
+    is_ledger_judged = ~facts.has_ledger | (facts.is_listed_ledger & facts.is_judged_ledger) | is_deleted
+    is_ledger_decided = (facts.is_listed_ledger & facts.is_decided_ledger) | is_deleted
     # A finding that counts ledgers of a bookie depends on all their copies, and so on all bookies.
     is_copy_count_known = facts.has_all_metadata & facts.has_all_bookies
     are_disks_read = (
@@ -128,13 +128,13 @@ def was_covered(facts: FindingFacts) -> Any:
         | (facts.is_known_bookie & facts.is_read_bookie)
     )
     is_covered = (
-        (facts.flags_by_kind["records"] & (facts.is_listed | facts.has_all_metadata))
+        (facts.flags_by_kind["records"] & (facts.is_listed_ledger | facts.has_all_metadata))
         | (facts.flags_by_kind["copies"] & facts.has_ledger & is_ledger_decided)
         | (facts.flags_by_kind["copies"] & ~facts.has_ledger & is_copy_count_known)
         | (facts.flags_by_kind["disks"] & are_disks_read & is_ledger_judged & ~facts.is_index_unreadable)
         | (facts.flags_by_kind["owners"] & facts.has_all_metadata & facts.has_all_owners)
     )
     is_covered = is_covered & ~(facts.rests_on_marks & ~facts.has_all_metadata) & ~facts.is_unchecked
-    for rests_on_data, is_unread in facts.unread_data_flags:
-        is_covered = is_covered & ~(rests_on_data & is_unread)
+    for rests_on_data, is_data_unread in facts.unread_data_flags:
+        is_covered = is_covered & ~(rests_on_data & is_data_unread)
     return is_covered

@@ -234,30 +234,30 @@ def judge_ensembles(
         )
     if settings.policy is Policy.RACK:
         racks = quorum_windows(view.rack_codes[ensembles], write_quorum)
-        is_broken = count_distinct(racks) < min(write_quorum, settings.min_racks)
+        breaks_rule = count_distinct(racks) < min(write_quorum, settings.min_racks)
         if settings.enforce_min_racks and view.default_rack_code >= 0:
-            is_broken |= (racks == view.default_rack_code).any(axis=2)
+            breaks_rule |= (racks == view.default_rack_code).any(axis=2)
         return Verdicts(
-            np.where(is_broken.any(axis=1), Adherence.FAIL, Adherence.STRICT).astype(np.int8), is_broken
+            np.where(breaks_rule.any(axis=1), Adherence.FAIL, Adherence.STRICT).astype(np.int8), breaks_rule
         )
-    is_refused = not judges_locations_only and refuses_shape(ensemble_size, write_quorum, settings)
+    refuses_all = not judges_locations_only and refuses_shape(ensemble_size, write_quorum, settings)
     min_zones = min(settings.min_zones, write_quorum) if judges_locations_only else settings.min_zones
-    return _judge_by_zone(ensembles, write_quorum, view, replace(settings, min_zones=min_zones), is_refused)
+    return _judge_by_zone(ensembles, write_quorum, view, replace(settings, min_zones=min_zones), refuses_all)
 
 
 def _judge_by_zone(
-    ensembles: Numbers, write_quorum: int, view: EncodedView, settings: PlacementSettings, is_refused: bool
+    ensembles: Numbers, write_quorum: int, view: EncodedView, settings: PlacementSettings, refuses_all: bool
 ) -> Verdicts:
     zones = quorum_windows(view.zone_codes[ensembles], write_quorum)
     zone_counts = count_distinct(zones)
-    is_broken = (zone_counts < settings.min_zones) | flag_single_domain_zones(
+    breaks_rule = (zone_counts < settings.min_zones) | flag_single_domain_zones(
         zones, quorum_windows(view.upgrade_domain_codes[ensembles], write_quorum)
     )
-    is_broken |= (view.zone_codes[ensembles] < 0).any(axis=1, keepdims=True) | is_refused
+    breaks_rule |= (view.zone_codes[ensembles] < 0).any(axis=1, keepdims=True) | refuses_all
     has_few_zones = (zone_counts < min(write_quorum, settings.desired_zones)).any(axis=1)
     adherence_verdicts = np.where(has_few_zones, Adherence.SOFT, Adherence.STRICT)
     return Verdicts(
-        np.where(is_broken.any(axis=1), Adherence.FAIL, adherence_verdicts).astype(np.int8), is_broken
+        np.where(breaks_rule.any(axis=1), Adherence.FAIL, adherence_verdicts).astype(np.int8), breaks_rule
     )
 
 

@@ -72,11 +72,11 @@ class ListCounts(NamedTuple):
 class StoreFacts(NamedTuple):
     """Facts about a store with owners (such as topics) of ledgers.
 
-    ``unlisted_paths`` counts paths that could not be listed. ``newest_value_ms`` is the time of the newest
-    value, in ms.
+    ``unlisted_path_count`` counts paths that could not be listed. ``newest_value_ms`` is the time of the
+    newest value, in ms.
     """
 
-    unlisted_paths: int = 0
+    unlisted_path_count: int = 0
     newest_value_ms: int | None = None
 
 
@@ -90,8 +90,8 @@ class OwnerCounts:
     in every run.
     """
 
-    claims: int
-    foreign_claims: int
+    claim_count: int
+    foreign_claim_count: int
     unowned_ledgers: int
     list_counts: Mapping[str, ListCounts]
     store_facts: Mapping[str, StoreFacts]
@@ -103,7 +103,7 @@ def owner_store_rows(
     counts: OwnerCounts,
     stores: Sequence[str],
     declared_stores: Sequence[str],
-    as_of: Mapping[str, int | None],
+    times_by_store: Mapping[str, int | None],
 ) -> list[dict[str, Any]]:
     """Return one row of `OWNER_STORES` for each store with owners (such as topics) of ledgers.
 
@@ -114,7 +114,7 @@ def owner_store_rows(
         counts: the counts of this run.
         stores: the stores that were read, in the form that ``--owners`` accepts.
         declared_stores: the stores in ``owners_complete``.
-        as_of: the time of each store's data in ms, or None if it is not known.
+        times_by_store: the time of each store's data in ms, or None if it is not known.
     """
     sources = dict.fromkeys(
         (
@@ -144,7 +144,7 @@ def owner_store_rows(
             SCOPE_EVERY_OWNER,
             SCOPE_EVERY_OWNER if is_complete else (SCOPE_OWN_REFERENCES if is_read else SCOPE_NOTHING),
             _proof_sentence(counts, source, is_read=is_read, is_declared=source in declared_stores),
-            as_of.get(source),
+            times_by_store.get(source),
             "; ".join(reasons) or None,
         )
         list_counts, store_facts = (
@@ -157,9 +157,9 @@ def owner_store_rows(
                 **list_counts._asdict(),
                 "declared": source in declared_stores,
                 "identity": counts.store_identities.get(source),
-                "gaps": store_facts.unlisted_paths,
-                "claims": counts.claims,
-                "foreign_claims": counts.foreign_claims,
+                "gaps": store_facts.unlisted_path_count,
+                "claims": counts.claim_count,
+                "foreign_claims": counts.foreign_claim_count,
                 "unowned": counts.unowned_ledgers,
             }
         )
@@ -197,15 +197,15 @@ def _store_reasons(
             f"the store no longer lists {lost_text} that an earlier run saw there and that BookKeeper "
             "still has"
         )
-    if unlisted_paths := counts.store_facts.get(source, StoreFacts()).unlisted_paths:
-        yield f"{plural(unlisted_paths, 'path')} of the store could not be listed"
+    if unlisted_count := counts.store_facts.get(source, StoreFacts()).unlisted_path_count:
+        yield f"{plural(unlisted_count, 'path')} of the store could not be listed"
 
 
 def _store_set_reasons(counts: OwnerCounts) -> Iterator[str]:
-    if counts.foreign_claims > MAX_FOREIGN_CLAIM_SHARE * counts.claims:
+    if counts.foreign_claim_count > MAX_FOREIGN_CLAIM_SHARE * counts.claim_count:
         yield (
-            f"of {counts.claims:,} ledgers that name an owner, {counts.foreign_claims:,} name an owner in "
-            "a namespace that no store contains"
+            f"of {counts.claim_count:,} ledgers that name an owner, "
+            f"{counts.foreign_claim_count:,} name an owner in a namespace that no store contains"
         )
 
 
@@ -213,9 +213,9 @@ def _proof_sentence(counts: OwnerCounts, source: str, *, is_read: bool, is_decla
     if not is_read:
         return NOT_READ
     list_counts = counts.list_counts.get(source, ListCounts())
-    own_claims = counts.claims - counts.foreign_claims
+    own_claims = counts.claim_count - counts.foreign_claim_count
     claim_text = (
-        f"of {counts.claims:,} ledgers that name an owner, {own_claims:,} name an owner in a "
+        f"of {counts.claim_count:,} ledgers that name an owner, {own_claims:,} name an owner in a "
         "namespace of the stores"
     )
     dropped_text = (

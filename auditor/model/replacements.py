@@ -45,13 +45,13 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class Vacancy:
-    """A position of an ensemble to fill. ``excluded`` bookies are already chosen, or are not accepted."""
+    """A position of an ensemble to fill. ``excluded_ids`` bookies are already chosen, or are not accepted."""
 
     ensemble: Sequence[str]
     position: int
     write_quorum: int
     ack_quorum: int
-    excluded: Names = frozenset()
+    excluded_ids: Names = frozenset()
 
     @property
     def other_members(self) -> list[str]:
@@ -77,7 +77,7 @@ def find_spares(vacancy: Vacancy, view: ServerView, settings: PlacementSettings)
             a lost bookie is the location that the server remembers, or the default.
         settings: the placement policy.
     """
-    spares = view.choosable_bookies - vacancy.excluded - {*vacancy.ensemble}
+    spares = view.choosable_bookies - vacancy.excluded_ids - {*vacancy.ensemble}
     match settings.policy:
         case Policy.RACK:
             return _fill_by_rack(vacancy, view, settings, spares)
@@ -214,8 +214,8 @@ def _fill_by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSetting
     nearby_zones = zones_at(offset for offset in range(1 - write_quorum, write_quorum) if offset)
     zone_windows = [zones_at(range(start, start + write_quorum)) for start in range(1 - write_quorum, 1)]
 
-    def spread(excluded: set[str]) -> Iterable[Names]:
-        candidates = [name for name in spares if zone_by_bookie[name][0] not in excluded]
+    def spread(skip_zones: set[str]) -> Iterable[Names]:
+        candidates = [name for name in spares if zone_by_bookie[name][0] not in skip_zones]
         yield frozenset(name for name in candidates if zone_by_bookie[name] not in nearby_zones)
         # Two upgrade domains in each zone of a window: not the one that all the others of the zone share.
         sole_domains = {
@@ -353,20 +353,20 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
     free_bookies = {rack: min(count, ensemble) for rack, count in bookies.items()}
     outcomes: set[bool] = set()
     choice_count = 0
-    chosen: list[str] = []
+    rack_list: list[str] = []
 
     def choose_next(used_racks: frozenset[str]) -> None:
         nonlocal choice_count
         choice_count += 1
         if choice_count > MAX_RACK_CHOICES:
             outcomes.update((True, False))
-        if len(chosen) == ensemble or len(outcomes) == 2:
-            outcomes.add(len(chosen) == ensemble)
+        if len(rack_list) == ensemble or len(outcomes) == 2:
+            outcomes.add(len(rack_list) == ensemble)
             return
-        windows = list(_rack_windows(chosen, ensemble, write_quorum))
+        windows = list(_rack_windows(rack_list, ensemble, write_quorum))
         # Unused racks with equal numbers of bookies are interchangeable.
         representatives = {
-            (free_bookies[rack], rack if rack in chosen else ""): rack
+            (free_bookies[rack], rack if rack in rack_list else ""): rack
             for rack in free_bookies
             if free_bookies[rack]
         }
@@ -382,9 +382,9 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
             outcomes.add(False)
         for rack in racks:
             free_bookies[rack] -= 1
-            chosen.append(rack)
+            rack_list.append(rack)
             choose_next(used_racks | {rack})
-            free_bookies[chosen.pop()] += 1
+            free_bookies[rack_list.pop()] += 1
 
     choose_next(frozenset())
     return outcomes

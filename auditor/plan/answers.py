@@ -25,8 +25,8 @@ from auditor.simulate.exposure import find_joint_holders
 from auditor.sources.metadata.ledgers import path_of, read_paths
 from auditor.sources.metadata.store import MetadataStore, StoreOptions, Tree
 from auditor.sources.metadata.stores import check_reachable, choose_layout, open_store
-from auditor.tables.cluster_state import cluster_state
-from auditor.tables.registry import instance_id, registered_modes, registrations, store_cookies
+from auditor.tables.cluster_state import make_cluster_rows
+from auditor.tables.registry import find_registered_modes, instance_id, registrations, store_cookies
 
 
 @dataclass(frozen=True)
@@ -197,21 +197,21 @@ def read_store_state(uri: str, ledgers: Collection[int], options: StoreOptions |
         # Paths that were not read. If the listing was cut, the root is one: anything may be missing.
         unread_paths = [
             *(path for path, _ in cluster_znodes.gaps),
-            *([store.root] if cluster_znodes.cut is not None else []),
+            *([store.root] if cluster_znodes.damage is not None else []),
         ]
         unread_names = [path.removeprefix(f"{store.root}/") for path in unread_paths]
         is_replication_state_read = not any(path.startswith("underreplication") for path in unread_names)
         replication_state, auditor_state = _autorecovery_states(
-            cluster_state(cluster_znodes), store.keeps_marks and is_replication_state_read
+            make_cluster_rows(cluster_znodes), store.keeps_marks and is_replication_state_read
         )
         bookie_prefixes = ("cookies/", "available/")
         return ClusterState(
             source_text=store.uri.text,
             time=cluster_znodes.scan_time,
             instance_id=instance_id(cluster_znodes),
-            mode_by_bookie=registered_modes(registrations(cluster_znodes)),
+            mode_by_bookie=find_registered_modes(registrations(cluster_znodes)),
             cookie_digests={
-                cookie.bookie_id: cookie_digest(cookie.row()) for cookie in store_cookies(cluster_znodes)
+                cookie.bookie_id: cookie_digest(cookie.make_row()) for cookie in store_cookies(cluster_znodes)
             },
             are_bookies_listed=all(
                 path.startswith((*bookie_prefixes, "underreplication")) for path in unread_names
@@ -221,7 +221,7 @@ def read_store_state(uri: str, ledgers: Collection[int], options: StoreOptions |
             ),
             replication_state=replication_state,
             auditor_state=auditor_state,
-            ledgers=_read_store_ledgers(store, layout, ledgers, bool(cluster_znodes.cut)),
+            ledgers=_read_store_ledgers(store, layout, ledgers, bool(cluster_znodes.damage)),
         )
 
 

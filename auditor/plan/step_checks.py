@@ -67,7 +67,7 @@ def check_plan(plan: RepairPlan, cluster_state: ClusterState, time_ms: int | Non
         )
     time = cluster_state.time if time_ms is None else max(time_ms, cluster_state.time)
     if cluster_state.run is not None:
-        cluster_state.run.holds.now = cluster_state.time if time_ms is None else time_ms
+        cluster_state.run.holds.now_ms = cluster_state.time if time_ms is None else time_ms
     is_from_future = (
         time_ms is not None and max(plan.scan_time, cluster_state.time) - time_ms > MAX_CLOCK_AHEAD_MS
     )

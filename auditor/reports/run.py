@@ -148,8 +148,8 @@ def _checked_lines(run: RunView, width: int) -> list[str]:
     repair_text = None if run_facts.repair is None else repair_line(run_facts.repair, run_facts.scan_time)
     if repair_text is not None:
         lines += labelled_lines("  repair", repair_text, width)
-    operation_texts = [f"{count:,} {name}" for name, count in sorted(run_facts.operations.items())]
-    lines += labelled_lines("  reads", ", ".join(operation_texts) or "no live store was read", width)
+    request_texts = [f"{count:,} {name}" for name, count in sorted(run_facts.operations.items())]
+    lines += labelled_lines("  reads", ", ".join(request_texts) or "no live store was read", width)
     if run_facts.reused:
         lines += labelled_lines("  reused", reuse_sentence(run_facts.reused), width)
         for reuse_note in run_facts.reused["notes"]:

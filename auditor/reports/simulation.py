@@ -197,13 +197,13 @@ def _failure_row(failure: Failure) -> tuple[str, ...]:
 
 
 def _range_text(bounds: Bounds, amount_of: Any) -> str:
-    low, high = amount_of(bounds.sure), amount_of(bounds.possible)
-    return f"{low:,}" if low == high else f"{low:,}-{high:,}"
+    minimum, maximum = amount_of(bounds.sure), amount_of(bounds.possible)
+    return f"{minimum:,}" if minimum == maximum else f"{minimum:,}-{maximum:,}"
 
 
 def _sizes_text(sure_loss: Amount, possible_loss: Amount) -> str:
-    low, high = size(sure_loss.bytes), size(possible_loss.bytes)
-    return low if low == high else f"{low}-{high}"
+    minimum, maximum = size(sure_loss.bytes), size(possible_loss.bytes)
+    return minimum if minimum == maximum else f"{minimum}-{maximum}"
 
 
 def _failure_set_parts(level: LevelLoss) -> Iterator[PagePart]:
@@ -270,8 +270,8 @@ def _write_parts(answers: Sequence[WriteAnswer], command: str) -> Iterator[PageP
         if answer.answer != YES
     ]
     for reason in dict.fromkeys(answer.why for answer in answers if answer.answer == YES):
-        shapes = [_shape_text(answer) for answer in answers if (answer.answer, answer.why) == (YES, reason)]
-        sentences.append(f"yes for {first_names(shapes, MAX_ROWS)}: {reason}")
+        quorums = [_shape_text(answer) for answer in answers if (answer.answer, answer.why) == (YES, reason)]
+        sentences.append(f"yes for {first_names(quorums, MAX_ROWS)}: {reason}")
     for number, sentence in enumerate(sentences[:MAX_ROWS]):
         yield LabelledText("" if number else "writes go on", sentence)
     yield from _more_rows(len(sentences) - MAX_ROWS, "more answer", f"{command} --format json")
@@ -332,10 +332,10 @@ def _owner_row(owner: OwnerLoss) -> tuple[str, ...]:
 
 
 def _copyset_parts(copysets: Copysets) -> Iterator[PagePart]:
-    sizes = ", ".join(
+    set_text = ", ".join(
         f"{plural(count, 'set')} of {plural(size, 'bookie')}" for size, count in copysets.sizes.items()
     )
-    yield LabelledText("copysets", f"{sizes or 'none'}; {plural(copysets.bookies, 'bookie')} in all")
+    yield LabelledText("copysets", f"{set_text or 'none'}; {plural(copysets.bookies, 'bookie')} in all")
     least, most = copysets.scatter_least, copysets.scatter_most
     partners = plural(most, "partner")
     width = partners if least == most else f"{least:,} to {partners}, {copysets.scatter_mean:.1f} on average"
@@ -371,10 +371,10 @@ def _load_parts(level: str, loads: Sequence[BookieLoad], command: str) -> Iterat
     titles = (f"{level} has", "bytes", "of mean", "entries", "ledgers", "open", *(("disk",) if disks else ()))
     rows = []
     for bookie_load in loads[:MAX_ROWS]:
-        ratio = f"{bookie_load.bytes / mean_bytes:.2f}x" if mean_bytes else "-"
+        of_mean = f"{bookie_load.bytes / mean_bytes:.2f}x" if mean_bytes else "-"
         disk = ("not read" if bookie_load.disk is None else size(bookie_load.disk),) if disks else ()
         counts = (f"{bookie_load.entries:,}", f"{bookie_load.ledgers:,}", f"{bookie_load.open_ensembles:,}")
-        rows.append((bookie_load.name, size(bookie_load.bytes), ratio, *counts, *disk))
+        rows.append((bookie_load.name, size(bookie_load.bytes), of_mean, *counts, *disk))
     yield NameTable(titles, rows)
     if (hidden_count := len(loads) - MAX_ROWS) > 0:
         lightest_load = loads[-1]
@@ -386,11 +386,11 @@ def _disk_parts(disks: Sequence[DiskLoad], command: str) -> Iterator[PagePart]:
     mean_bytes = sum(disk.bytes for disk in disks) / len(disks)
     rows = []
     for disk_load in disks[:MAX_ROWS]:
-        ratio = f"{disk_load.bytes / mean_bytes:.2f}x" if mean_bytes else "-"
+        of_mean = f"{disk_load.bytes / mean_bytes:.2f}x" if mean_bytes else "-"
         entries = "not known" if disk_load.entries is None else f"{disk_load.entries:,}"
         used_share = "not seen" if disk_load.used is None else f"{disk_load.used:.0%}"
         name = f"{disk_load.bookie} {disk_load.directory}"
-        rows.append((name, size(disk_load.bytes), ratio, entries, f"{disk_load.ledgers:,}", used_share))
+        rows.append((name, size(disk_load.bytes), of_mean, entries, f"{disk_load.ledgers:,}", used_share))
     yield NameTable(("disk has", "bytes", "of mean", "entries", "ledgers", "used"), rows)
     yield from _more_rows(len(disks) - MAX_ROWS, "more disk", f"{command} --format json")
 

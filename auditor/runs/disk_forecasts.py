@@ -46,14 +46,14 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
     ]
     for batch in run.batches("tables/disks", columns):
         for row in batch.to_pylist():
-            name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE_NAME
-            bytes_by_category = bytes_by_bookie.setdefault(name, Counter())
+            bookie_name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE_NAME
+            bytes_by_category = bytes_by_bookie.setdefault(bookie_name, Counter())
             bytes_by_category.update(
                 {byte_count.name: row[byte_count.column] or 0 for byte_count in DISK_BYTES}
             )
-            unread_directory_counts[name] += row["reason"] is not None
+            unread_directory_counts[bookie_name] += row["reason"] is not None
             if row["capacity_bytes"] is not None:
-                file_systems.setdefault(name, {})[row["device"]] = FileSystem(
+                file_systems.setdefault(bookie_name, {})[row["device"]] = FileSystem(
                     *(row[column] for column in _FILE_SYSTEM_COLUMNS)
                 )
     return tuple(
@@ -89,12 +89,12 @@ def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillFore
         RunError: the directory of runs cannot be listed, or a table ``disks`` is broken.
     """
     samples_by_disk = {
-        (total.name, newest_file_system.device): [newest_file_system]
-        for total in disks
-        for newest_file_system in total.file_systems
+        (newest_total.name, newest_file_system.device): [newest_file_system]
+        for newest_total in disks
+        for newest_file_system in newest_total.file_systems
     }
-    for totals in islice(_runs_before(run), MAX_RUNS - 1) if samples_by_disk else ():
-        for disk_total in totals:
+    for earlier_totals in islice(_runs_before(run), MAX_RUNS - 1) if samples_by_disk else ():
+        for disk_total in earlier_totals:
             for older_sample in disk_total.file_systems:
                 if (samples := samples_by_disk.get((disk_total.name, older_sample.device))) is not None:
                     samples.append(older_sample)  # what is not there any more has no series

@@ -244,7 +244,7 @@ class RunDifference:
         return {
             "previous_severity": None if is_new else _SEVERITIES[old_findings.severity_ranks[position]],
             "previous_missing": None if is_new else int(old_findings.missing_counts[position]),
-            "previous_confidence": None if is_new else CONFIDENCES[old_findings.confidence[position]],
+            "previous_confidence": None if is_new else CONFIDENCES[old_findings.confidence_numbers[position]],
         }
 
     def _changed_checks(self) -> Iterator[tuple[str, str, str]]:

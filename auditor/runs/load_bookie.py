@@ -58,7 +58,7 @@ def run_view(run: RunReader) -> RunView:
         ),
         fail_on=fail_on,
         fail_on_suspect=fail_on_suspect,
-        storages=storages(run),
+        storages=find_storages(run),
         sources=read_sources(run),
         statuses=statuses_of(
             run.directory, run.report, [finding.fingerprint for finding in run.report.findings]
@@ -103,7 +103,7 @@ _COPIED_COLUMNS = (
 )  # fmt: skip
 
 
-def storages(run: RunReader) -> dict[str, str]:
+def find_storages(run: RunReader) -> dict[str, str]:
     """Return the index storage of each bookie. Empty for a run of an older version."""
     rows = run.table("bookies").to_pylist()
     return {row["bookie_id"]: row["storage"] for row in rows if row.get("storage") is not None}
@@ -147,8 +147,8 @@ def _cookie_view(row: dict[str, Any]) -> CookieView:
     shared_columns = {
         name: row[name] for name in ("layout", "bookie_host", "journal_dirs", "instance_id", "damage")
     }
-    ledgers, indexes = (tuple(row[name] or ()) for name in ("ledger_dirs", "index_dirs"))
-    return CookieView(**shared_columns, ledger_dirs=ledgers, index_dirs=indexes)
+    ledger_directories, index_directories = (tuple(row[name] or ()) for name in ("ledger_dirs", "index_dirs"))
+    return CookieView(**shared_columns, ledger_dirs=ledger_directories, index_dirs=index_directories)
 
 
 def _registration_view(row: dict[str, Any]) -> RegistrationView:

@@ -88,16 +88,16 @@ def with_served_entries(
     replica: ReplicaView, answers: Iterable[AnswerView], reasons: Mapping[str, str]
 ) -> ReplicaView:
     """Return ``replica`` with entries its bookie served. ``reasons`` (by bookie): why copies are unknown."""
-    known_groups = replica.held_entries
+    held_groups = replica.held_entries
     served = [
         groups_of(answer.entries)
         for answer in answers
         if answer.bookie_id == replica.bookie_id and answer.answer is WitnessAnswer.SERVED
     ]
-    known_groups = coverage.union([groups_of(known_groups), *served]).tobytes() if served else known_groups
+    held_groups = coverage.union([groups_of(held_groups), *served]).tobytes() if served else held_groups
     unknown_reason = _UNKNOWN_REASONS.get(reasons.get(replica.bookie_id, ""))
     is_known, reason = replica.known and unknown_reason is None, unknown_reason or replica.reason
-    return replace(replica, held_entries=known_groups, known=is_known, reason=reason)
+    return replace(replica, held_entries=held_groups, known=is_known, reason=reason)
 
 
 def _entry_groups(entries: Iterable[int]) -> bytes:
@@ -162,7 +162,7 @@ class _LedgerRows:
         return {row["bookie_id"]: row for row in self.run.table("bookies").to_pylist()}
 
     @property
-    def availability_unknown(self) -> bool:
+    def is_registry_unknown(self) -> bool:
         """Return whether the run could not tell which bookies were down. False for an older version's run."""
         repair_settings = self.run.report.run.repair
         return repair_settings is not None and not repair_settings["knows_registrations"]
@@ -170,7 +170,7 @@ class _LedgerRows:
     def down_members(self, ledger: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the sorted bookies that a ledger depends on and that are certainly not registered."""
         listing_facts = self.run.report.run.bookies_listed
-        if listing_facts is None or listing_facts["hidden"] is not None or self.availability_unknown:
+        if listing_facts is None or listing_facts["hidden"] is not None or self.is_registry_unknown:
             return ()
         needed_ids = {replica["bookie_id"] for replica in ledger.get("replicas") or () if replica["depends"]}
         listed_members = needed_ids.intersection(self.bookies).difference(listing_facts["unclear"])
@@ -202,12 +202,12 @@ def _ledger_view(rows: _LedgerRows, ledger_id: int, scope_id: int) -> LedgerView
     indexes = _index_rows(row, rows_of)
     if not row and not indexes and not rows_of("marks"):
         return None
-    verdict_row, judged_row, reachability_row = (
+    verdict_row, judgement, reachability_row = (
         _first_row(rows_of(name)) for name in ("verdicts", "judged", "reachability")
     )
     unequal_copies = {copy_row["bookie_id"]: copy_row for copy_row in rows_of("unequal")}
     answers = group_answers(rows_of("witness"))
-    reasons = {copy["bookie_id"]: copy["why"] for copy in judged_row.get("unknown") or ()}
+    reasons = {copy["bookie_id"]: copy["why"] for copy in judgement.get("unknown") or ()}
     return LedgerView(
         ledger_id=ledger_id,
         scope_id=scope_id,
@@ -219,7 +219,7 @@ def _ledger_view(rows: _LedgerRows, ledger_id: int, scope_id: int) -> LedgerView
         rules=tuple(f"{rule['rule']}: {rule['reason']}" for rule in row.get("rules") or ()),
         judged_class=verdict_row.get("class"),
         potential_class=verdict_row.get("potential_class"),
-        doubts=tuple(judged_row.get("doubts") or ()),
+        doubts=tuple(judgement.get("doubts") or ()),
         custom_metadata=tuple((key, _decoded_text(value)) for key, value in row.get("custom_metadata") or ()),
         replicas=tuple(
             with_served_entries(replica, answers, reasons)
@@ -230,7 +230,7 @@ def _ledger_view(rows: _LedgerRows, ledger_id: int, scope_id: int) -> LedgerView
         down_members=rows.down_members(row),
         reachability=reachability_row.get("reach"),
         unreached=reachability_row.get("entries", 0),
-        availability_unknown=rows.availability_unknown,
+        availability_unknown=rows.is_registry_unknown,
         log_entries=_log_entries_views(rows_of("log_entries")),
         **{name: row.get(name) for name in _COPIED_COLUMNS},
     )
@@ -259,10 +259,10 @@ def _index_rows(
 ) -> list[dict[str, Any]]:
     """Return a row for each bookie: entries in its index and journal, or else entries in its answers."""
     # What is in an entry log that is not there is not held, whatever the index shows.
-    gone_groups = {row["bookie_id"]: row["groups"] for row in rows_of("gone_entries")}
+    lost_groups = {row["bookie_id"]: row["groups"] for row in rows_of("gone_entries")}
     indexes = rows_of("availability")
-    for row in (row for row in indexes if row["bookie_id"] in gone_groups):
-        groups = coverage.difference(groups_of(row["groups"]), groups_of(gone_groups[row["bookie_id"]]))
+    for row in (row for row in indexes if row["bookie_id"] in lost_groups):
+        groups = coverage.difference(groups_of(row["groups"]), groups_of(lost_groups[row["bookie_id"]]))
         row["groups"] = groups.tobytes()
     if ledger:
         indexes = _rows_with_tails(ledger, indexes, rows_of("journal_tails"))
@@ -333,16 +333,16 @@ def _rows_with_tails(
 
 def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
     """Return ensemble members' expected entries. Open ledgers end at the newest entry in a member's index."""
-    judged_groups = {replica["bookie_id"]: replica["groups"] or b"" for replica in row.get("replicas") or ()}
+    member_groups = {replica["bookie_id"]: replica["groups"] or b"" for replica in row.get("replicas") or ()}
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
-        return judged_groups
+        return member_groups
     segments = [(segment["first_entry_id"], segment["ensemble"]) for segment in row["segments"]]
     names = ("ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "mtime")
     ledger_facts = {name: row[name] for name in names}
     ledger = LedgerFacts(row["ledger_id"], is_closed=False, segments=segments, **ledger_facts)
-    index_groups = [groups_of(index["groups"]) for index in indexes if index["bookie_id"] in judged_groups]
+    index_groups = [groups_of(index["groups"]) for index in indexes if index["bookie_id"] in member_groups]
     highest_entry = max((last_entry(groups) for groups in index_groups), default=-1)
-    return {member: entries_striped_to(ledger, member, highest_entry).tobytes() for member in judged_groups}
+    return {member: entries_striped_to(ledger, member, highest_entry).tobytes() for member in member_groups}
 
 
 def _replicas(

@@ -36,7 +36,7 @@ from auditor.runs.figures import AGE_EDGES_MS, AGE_LABELS, UNKNOWN_AGE, creation
 from auditor.runs.reader import RunReader
 from auditor.runs.space_steps import GroupedBytes, space_steps
 
-NAME_LENGTH = 120
+MAX_NAME_LENGTH = 120
 """Largest length of an application's name. Longer names are cut, because custom metadata may be anything."""
 
 
@@ -71,7 +71,7 @@ def _label_name(application: bytes | None, component: bytes | None) -> str:
         for label_part in (application, component)
         if label_part
     )
-    return "/".join(label_texts)[:NAME_LENGTH]
+    return "/".join(label_texts)[:MAX_NAME_LENGTH]
 
 
 def _age_batches(run: RunReader) -> Iterator[pa.RecordBatch]:
@@ -184,7 +184,7 @@ def _totals_by_ledger(run: RunReader, max_totals: int) -> tuple[tuple[SpaceTotal
     largest_totals: tuple[SpaceTotal, ...] = ()
     remaining_bytes: Counter[str] = Counter()
     remaining_count = 0
-    pass_count = _pass_count(run, "space")
+    pass_count = _count_passes(run, "space")
     for ledger_id_residue in range(pass_count):
         # Those of a ledger follow each other: so they are one total without a lookup.
         byte_sums = _ledger_class_sums(run, pass_count, ledger_id_residue).sort_by(
@@ -233,18 +233,22 @@ def _sums_by_label(run: RunReader, grouping: SpaceGrouping) -> _SumsByName:
     All ledgers that the metadata does not list share one label. All bytes without a ledger share another.
     """
     sums_by_label: _SumsByName = {}
-    pass_count = _pass_count(run, "space", "ledgers")
+    pass_count = _count_passes(run, "space", "ledgers")
     for ledger_id_residue in range(pass_count):
-        labels = list(_residue_batches(LABEL_READERS[grouping](run), pass_count, ledger_id_residue))
+        label_batches = list(_residue_batches(LABEL_READERS[grouping](run), pass_count, ledger_id_residue))
         byte_sums = _ledger_class_sums(run, pass_count, ledger_id_residue)
         if not byte_sums.num_rows:
             continue  # columns without a row have no type to join by
-        if labels:
+        if label_batches:
             # Two records may say that they are one ledger: the first counts.
-            rows = pa.Table.from_batches(labels).group_by(_LEDGER_COLUMNS, use_threads=False)
-            names = rows.aggregate([("label", "first")])
+            grouped_ledgers = pa.Table.from_batches(label_batches).group_by(
+                _LEDGER_COLUMNS, use_threads=False
+            )
+            label_by_ledger = grouped_ledgers.aggregate([("label", "first")])
             byte_sums = byte_sums.join(
-                names.rename_columns({"label_first": "label"}), _LEDGER_COLUMNS, join_type="left outer"
+                label_by_ledger.rename_columns({"label_first": "label"}),
+                _LEDGER_COLUMNS,
+                join_type="left outer",
             )
         else:
             byte_sums = byte_sums.append_column("label", pa.nulls(byte_sums.num_rows, pa.string()))
@@ -289,10 +293,10 @@ def _residue_batches(
             yield batch
 
 
-def _pass_count(run: RunReader, *tables: str) -> int:
+def _count_passes(run: RunReader, *tables: str) -> int:
     """Return the number of passes, a power of two."""
-    rows: int = sum(run.directory.dataset(f"tables/{name}").count_rows() for name in tables)
-    return 1 << max(0, (max(rows, 1) - 1) // MAX_PASS_ROWS).bit_length()
+    row_count: int = sum(run.directory.dataset(f"tables/{name}").count_rows() for name in tables)
+    return 1 << max(0, (max(row_count, 1) - 1) // MAX_PASS_ROWS).bit_length()
 
 
 def _count_files(run: RunReader) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from auditor.model.history import RunSummary
 from auditor.model.owner_scope import MAX_DROPPED_LEDGER_SHARE, NOT_READ
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
-from auditor.tables.owner_stores import store_identity
+from auditor.tables.owner_stores import make_store_identity
 
 KNOWN_INPUTS = "known_inputs"
 """Key in manifest.json of the union of the inputs of a run and of all runs before it."""
@@ -57,7 +57,7 @@ def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
         has_complete_lists = (
             row["proof"] != NOT_READ and row["dropped"] <= MAX_DROPPED_LEDGER_SHARE * row["listed_before"]
         )
-        identity = row["identity"] if "identity" in row else store_identity(row["source"])
+        identity = row["identity"] if "identity" in row else make_store_identity(row["source"])
         # A store under a second name has none.
         if has_complete_lists and identity is not None:
             identities.append(identity)

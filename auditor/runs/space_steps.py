@@ -75,7 +75,7 @@ class LeakedBytes(NamedTuple):
 
     ledgers: int
     bytes: int
-    confirmed: int
+    confirmed_ledgers: int
 
 
 def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
@@ -109,14 +109,14 @@ def _leaked_rows(run: RunReader) -> pa.Table | None:
     leaked_ledgers = _leaked_ledgers(run)
     if not leaked_ledgers.num_rows:
         return None
-    ids = leaked_ledgers["ledger_id"].combine_chunks()
-    sums = GroupedBytes(["bookie_id", *LEDGER])
+    leaked_ids = leaked_ledgers["ledger_id"].combine_chunks()
+    bytes_by_replica = GroupedBytes(["bookie_id", *LEDGER])
     is_ledger_on_bookie = ds.field("bookie_id").is_valid() & ds.field("ledger_id").is_valid()
     for batch in run.batches("tables/space", ["bookie_id", *LEDGER, "bytes"], is_ledger_on_bookie):
-        leaked_rows = batch.filter(pc.is_in(batch["ledger_id"], value_set=ids))
+        leaked_rows = batch.filter(pc.is_in(batch["ledger_id"], value_set=leaked_ids))
         if len(leaked_rows):
-            sums.add(leaked_rows)
-    bookie_totals = sums.table()
+            bytes_by_replica.add(leaked_rows)
+    bookie_totals = bytes_by_replica.table()
     return (
         bookie_totals.join(leaked_ledgers, [*LEDGER], join_type="inner") if bookie_totals.num_rows else None
     )
@@ -166,12 +166,12 @@ def space_steps(
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    hosts = _host_ports(run)
+    host_ports = _host_ports(run)
     steps: list[SpaceStep | RefusedSpace] = []
     for row in _findings_by_id(run, {RECLAIMABLE_CHECK, PINNED_CHECK}):
-        url = gc_url(row["bookie_id"], hosts.get(row["bookie_id"]))
+        url = gc_url(row["bookie_id"], host_ports.get(row["bookie_id"]))
         steps += _steps_of_finding(run, row, url)
-    steps += _over_replicated_bytes(run, bytes_by_bookie)
+    steps += _steps_of_over_replicated(run, bytes_by_bookie)
     steps += _steps_of_leaks(run)
     steps.sort(key=lambda step: (step.bookie_id, -step.bytes, step.what))
     return (
@@ -231,11 +231,11 @@ def gc_url(bookie_id: str, endpoint: tuple[str, int] | None = None) -> str:
 
 def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> Steps:
     bookie_id, evidence = finding["bookie_id"], json.loads(finding["evidence"])
-    kind = ActionKind.COLLECT if finding["id"] == RECLAIMABLE_CHECK else ActionKind.COMPACT
-    permission = permit(run, kind, [bookie(bookie_id)])
+    action_kind = ActionKind.COLLECT if finding["id"] == RECLAIMABLE_CHECK else ActionKind.COMPACT
+    permission = permit(run, action_kind, [bookie(bookie_id)])
     if isinstance(permission, Allowed) and finding["confidence"] != Confidence.CONFIRMED:
-        permission = Refused(kind, permission.objects, reason=_UNCONFIRMED_NOTE)
-    if kind is ActionKind.COLLECT:
+        permission = Refused(action_kind, permission.objects, reason=_UNCONFIRMED_NOTE)
+    if action_kind is ActionKind.COLLECT:
         description = f"garbage collection deletes {evidence['logs']:,} entry logs in which no ledger is left"
         yield _make_step(
             permission,
@@ -271,7 +271,7 @@ def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> S
             yield _make_step(permission, bookie_id, freed_bytes, description, risk, make_command)
 
 
-def _over_replicated_bytes(run: RunReader, bytes_by_bookie: Mapping[str, Mapping[str, int]]) -> Steps:
+def _steps_of_over_replicated(run: RunReader, bytes_by_bookie: Mapping[str, Mapping[str, int]]) -> Steps:
     description = (
         "after a day of uptime, the bookie's garbage collection removes ledgers whose ensembles do not "
         "include the bookie (gcOverreplicatedLedgerWaitTime); compaction then frees their bytes"
@@ -323,9 +323,9 @@ def _steps_of_leaks(run: RunReader) -> Steps:
         )
 
 
-def _findings_by_id(run: RunReader, ids: set[str] | frozenset[str]) -> Iterator[dict[str, Any]]:
+def _findings_by_id(run: RunReader, check_ids: set[str] | frozenset[str]) -> Iterator[dict[str, Any]]:
     columns = ["id", "bookie_id", "confidence", "evidence"]
-    for batch in run.batches("findings", columns, ds.field("id").isin(sorted(ids))):
+    for batch in run.batches("findings", columns, ds.field("id").isin(sorted(check_ids))):
         yield from batch.to_pylist()
 
 

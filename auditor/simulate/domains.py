@@ -133,41 +133,41 @@ class SetSums:
     """
 
     def __init__(self, max_set_size: int, domain_count: int) -> None:
-        self.most, self.domains = max_set_size, domain_count
+        self.max_domains, self.all_domains = max_set_size, domain_count
         self._key_base = domain_count + 1
         if self._key_base**max_set_size >= 1 << 63:
             raise UsageError(
                 f"--any {max_set_size}: too many sets of {domain_count:,} domains; use a smaller number"
             )
         self._keys = np.zeros(0, np.int64)
-        self.sums = np.zeros((0, 2), np.int64)
+        self.amounts_by_set = np.zeros((0, 2), np.int64)
 
-    def add(self, sets: Longs, entries: Longs, bytes: Longs) -> None:
-        """Add entries and bytes, one number a row, to the sums of the sets of domains in ``sets``.
+    def add(self, domain_sets: Longs, entries: Longs, bytes: Longs) -> None:
+        """Add entries and bytes, one number a row, to the sums of the sets of domains in ``find_sets``.
 
         A row has the set's domain numbers in ascending order, filled up with -1.
         """
-        set_keys = np.concatenate([self._keys, self._set_keys(sets)])
-        sums = np.concatenate([self.sums, np.stack([entries, bytes], axis=1)])
+        set_keys = np.concatenate([self._keys, self._set_keys(domain_sets)])
+        amounts = np.concatenate([self.amounts_by_set, np.stack([entries, bytes], axis=1)])
         self._keys, key_numbers = np.unique(set_keys, return_inverse=True)
-        self.sums = np.zeros((len(self._keys), 2), np.int64)
-        np.add.at(self.sums, key_numbers, sums)
+        self.amounts_by_set = np.zeros((len(self._keys), 2), np.int64)
+        np.add.at(self.amounts_by_set, key_numbers, amounts)
 
-    def sets(self) -> Longs:
-        """Return the set of each row of ``sums``, as domain numbers in ascending order, filled up with -1."""
+    def find_sets(self) -> Longs:
+        """Return the set of each row of ``amounts_by_set``: ascending domain numbers, filled up with -1."""
         remaining_keys, domain_columns = self._keys, []
-        for _ in range(self.most):
+        for _ in range(self.max_domains):
             remaining_keys, domain_digits = np.divmod(remaining_keys, self._key_base)
             domain_columns.append(domain_digits - 1)
         return np.stack(domain_columns[::-1], axis=1)
 
-    def sum_losses(self, sets: Longs) -> Longs:
-        """Return the entries and bytes lost for each row of ``sets``, if all domains of the row fail."""
-        losses = np.zeros((len(sets), 2), np.int64)
-        for subset_size in range(1, min(self.most, sets.shape[1]) + 1):
-            for subset_columns in combinations(range(sets.shape[1]), subset_size):
-                subset_rows = np.full((len(sets), self.most), -1, np.int64)
-                subset_rows[:, :subset_size] = sets[:, subset_columns]
+    def sum_losses(self, domain_sets: Longs) -> Longs:
+        """Return the entries and bytes lost for each row of ``find_sets``, if all domains of the row fail."""
+        losses = np.zeros((len(domain_sets), 2), np.int64)
+        for subset_size in range(1, min(self.max_domains, domain_sets.shape[1]) + 1):
+            for subset_columns in combinations(range(domain_sets.shape[1]), subset_size):
+                subset_rows = np.full((len(domain_sets), self.max_domains), -1, np.int64)
+                subset_rows[:, :subset_size] = domain_sets[:, subset_columns]
                 subset_keys = self._set_keys(subset_rows)
                 key_rows = np.minimum(np.searchsorted(self._keys, subset_keys), max(len(self._keys) - 1, 0))
                 is_known_set = (
@@ -175,13 +175,13 @@ class SetSums:
                     if len(self._keys)
                     else np.zeros(len(subset_keys), bool)
                 )
-                losses[is_known_set] += self.sums[key_rows[is_known_set]]
+                losses[is_known_set] += self.amounts_by_set[key_rows[is_known_set]]
         return losses
 
-    def _set_keys(self, sets: Longs) -> Longs:
-        set_keys = np.zeros(len(sets), np.int64)
-        for set_column in range(self.most):
-            set_keys = set_keys * self._key_base + sets[:, set_column] + 1
+    def _set_keys(self, domain_sets: Longs) -> Longs:
+        set_keys = np.zeros(len(domain_sets), np.int64)
+        for set_column in range(self.max_domains):
+            set_keys = set_keys * self._key_base + domain_sets[:, set_column] + 1
         return set_keys
 
 
@@ -201,7 +201,7 @@ class CopysetSums:
     def __init__(self, bookie_count: int) -> None:
         self._key_base = np.uint64(max(bookie_count + 1, 2) | 1)
         self._keys_by_size: dict[int, list[np.ndarray[tuple[int], np.dtype[np.uint64]]]] = {}
-        self._has_shared_set = np.zeros((bookie_count, bookie_count), np.int64)
+        self._shared_set_flags = np.zeros((bookie_count, bookie_count), np.int64)
 
     def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
         """Add the copyset of each window: the set of bookies that have its copies according to the metadata.
@@ -209,7 +209,7 @@ class CopysetSums:
         Windows in the last segment of a ledger that is not closed count too.
         """
         for padded_axis in (0, 1):
-            self._has_shared_set = pad_sums(self._has_shared_set, len(bookie_numbering), padded_axis)
+            self._shared_set_flags = pad_sums(self._shared_set_flags, len(bookie_numbering), padded_axis)
         sorted_bookies = np.sort(windows.bookies, axis=1)
         is_first_of_value = flag_first_of_equal_codes(sorted_bookies)
         copyset_sizes = count_true(is_first_of_value)
@@ -232,7 +232,7 @@ class CopysetSums:
                 is_pair_of_bookies = (sorted_bookies[:, earlier_column] != NO_BOOKIE) & (
                     sorted_bookies[:, earlier_column] != sorted_bookies[:, key_column]
                 )
-                self._has_shared_set[
+                self._shared_set_flags[
                     sorted_bookies[is_pair_of_bookies, earlier_column],
                     sorted_bookies[is_pair_of_bookies, key_column],
                 ] = 1
@@ -243,33 +243,33 @@ class CopysetSums:
             copyset_size: len(distinct_values(np.concatenate(copyset_key_arrays)))
             for copyset_size, copyset_key_arrays in sorted(self._keys_by_size.items())
         }
-        has_shared_set = self._has_shared_set | self._has_shared_set.T
-        has_copyset = any_true(has_shared_set > 0)
+        shared_set_flags = self._shared_set_flags | self._shared_set_flags.T
+        has_copyset = any_true(shared_set_flags > 0)
         bookie_count = int(has_copyset.sum()) if len(has_copyset) else 0
-        partner_counts: Longs = has_shared_set.sum(axis=1)[has_copyset]
+        partner_counts: Longs = shared_set_flags.sum(axis=1)[has_copyset]
         min_partner_count, mean_partner_count, max_partner_count = (
             (partner_counts.min(), partner_counts.mean(), partner_counts.max())
             if bookie_count
             else (0, 0.0, 0)
         )
         loss_chances = {
-            failed_count: chance_of_loss(copyset_counts_by_size, len(has_copyset), failed_count)
+            failed_count: find_loss_chance(copyset_counts_by_size, len(has_copyset), failed_count)
             for failed_count in _FAILED_BOOKIE_COUNTS
         }
         return Copysets(
             copyset_counts_by_size, len(has_copyset),
             int(min_partner_count), float(mean_partner_count), int(max_partner_count), loss_chances,
-            years_to_loss(copyset_counts_by_size, mttf_days, mttr_hours), mttf_days, mttr_hours,
+            find_years_to_loss(copyset_counts_by_size, mttf_days, mttr_hours), mttf_days, mttr_hours,
         )  # fmt: skip
 
 
-def chance_of_loss(copyset_counts_by_size: dict[int, int], bookie_count: int, failed_count: int) -> float:
+def find_loss_chance(copyset_counts_by_size: dict[int, int], bookie_count: int, failed_count: int) -> float:
     """Return the probability that ``failed_count`` random bookies have all copies of some entry.
 
     ``copyset_counts_by_size`` has the number of copysets (sets of bookies that have all copies of an entry)
     by size.
 
-    >>> chance_of_loss({3: 1}, 3, 3), chance_of_loss({2: 3}, 4, 2), chance_of_loss({3: 100}, 500, 2)
+    >>> find_loss_chance({3: 1}, 3, 3), find_loss_chance({2: 3}, 4, 2), find_loss_chance({3: 100}, 500, 2)
     (1.0, 0.5, 0.0)
     """
     survival_chance = 1.0
@@ -282,7 +282,7 @@ def chance_of_loss(copyset_counts_by_size: dict[int, int], bookie_count: int, fa
     return 1.0 - survival_chance
 
 
-def years_to_loss(
+def find_years_to_loss(
     copyset_counts_by_size: dict[int, int], mttf_days: float, mttr_hours: float
 ) -> float | None:
     """Return the mean time to data loss in years. None if there is no copyset.
@@ -290,7 +290,7 @@ def years_to_loss(
     A copyset is a set of bookies that together have all copies of some entry. ``copyset_counts_by_size`` has
     the number of copysets by size.
 
-    >>> round(years_to_loss({1: 1}, 365.0, 24.0), 3)
+    >>> round(find_years_to_loss({1: 1}, 365.0, 24.0), 3)
     1.0
     """
     failure_rate, repair_rate = 1 / (mttf_days * 24), 1 / mttr_hours

@@ -58,16 +58,16 @@ class ExposureSums:
 
     def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
         """Add windows (entries on the same bookies). All windows of a ledger must be in the same call."""
-        bookies = bookie_numbering.names
+        bookie_names = bookie_numbering.names
         for count_name in _COUNT_NAMES:
             sums = self._sums.setdefault(count_name, np.zeros(0, np.int64))
-            self._sums[count_name] = np.concatenate([sums, np.zeros(len(bookies) - len(sums), np.int64)])
+            self._sums[count_name] = np.concatenate([sums, np.zeros(len(bookie_names) - len(sums), np.int64)])
         is_member = windows.bookies != NO_BOOKIE
         self._count_flags("open_ledgers", windows, is_member & windows.is_open_end[:, None])
-        is_copy_present, is_copy_unknown, is_copy_served = self.copy_flags(windows, bookie_numbering)
+        is_copy_present, is_copy_unknown, is_copy_served = self.flag_copies(windows, bookie_numbering)
         self._add_last_copies(windows, is_copy_present, is_copy_unknown, "last_known")
         # A window of an open end counts if only one registered bookie may have its entries.
-        is_in_open_end = _members_of_open_ends(windows) & is_copy_served
+        is_in_open_end = _flag_open_end_members(windows) & is_copy_served
         is_single_copy = is_in_open_end & (count_true(is_in_open_end) == 1)[:, None]
         self._add_last_copies(
             windows,
@@ -76,15 +76,15 @@ class ExposureSums:
             "last_served",
         )
 
-    def copy_flags(self, windows: Windows, bookie_numbering: BookieNumbers) -> tuple[Bools, Bools, Bools]:
+    def flag_copies(self, windows: Windows, bookie_numbering: BookieNumbers) -> tuple[Bools, Bools, Bools]:
         """Return three arrays of flags: copy is known, copy is unknown, bookie of the copy is registered.
 
-        Each array has the shape of ``windows.bookies``. Copies in the last segment of a ledger that is not
-        closed are flagged neither as known nor as unknown.
+        Each array has the shape of ``windows.bookie_names``. Copies in the last segment of a ledger that is
+        not closed are flagged neither as known nor as unknown.
         """
-        bookies = bookie_numbering.names
+        bookie_names = bookie_numbering.names
         is_registered = np.array(
-            [self._registered is None or bookie in self._registered for bookie in bookies] + [False]
+            [self._registered is None or bookie in self._registered for bookie in bookie_names] + [False]
         )
         is_closed_member = (windows.bookies != NO_BOOKIE) & ~windows.is_open_end[:, None]
         is_copy_present, is_copy_unknown = (
@@ -98,7 +98,7 @@ class ExposureSums:
     ) -> None:
         is_single_copy = (count_true(is_copy_present) == 1) & (count_true(is_copy_unknown) == 0)
         self._count_flags(count_name, windows, is_copy_present & is_single_copy[:, None])
-        is_possibly_last = possible_last_copies(is_copy_present, is_copy_unknown)
+        is_possibly_last = flag_possible_last_copies(is_copy_present, is_copy_unknown)
         self._count_flags(f"{count_name}_possible", windows, is_possibly_last)
         is_replicated_window = count_true(windows.bookies != NO_BOOKIE) > 1
         self._count_flags(f"{count_name}_degraded", windows, is_possibly_last & is_replicated_window[:, None])
@@ -126,17 +126,20 @@ class ExposureSums:
             BookieExposure(name, *map(int, counts_of_bookie)) for name, *counts_of_bookie in counts_of_bookies
         )
         return tuple(
-            sorted((row for row in bookie_exposures if row.is_exposed), key=lambda row: row.bookie_id)
+            sorted(
+                (exposure for exposure in bookie_exposures if exposure.is_exposed),
+                key=lambda row: row.bookie_id,
+            )
         )
 
 
-def _members_of_open_ends(windows: Windows) -> Bools:
+def _flag_open_end_members(windows: Windows) -> Bools:
     """Flag the bookies of unclosed last segments. They may have entries that the metadata does not count."""
     members: Bools = (windows.bookies != NO_BOOKIE) & windows.is_open_end[:, None]
     return members
 
 
-def possible_last_copies(is_copy_present: Bools, is_copy_unknown: Bools) -> Bools:
+def flag_possible_last_copies(is_copy_present: Bools, is_copy_unknown: Bools) -> Bools:
     """Flag the copies that may be the last ones of their windows.
 
     If exactly one copy is known, it is flagged. If no copy is known, every unknown copy is flagged.
@@ -177,7 +180,7 @@ def find_dependent_ledgers(
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    sums = ExposureSums(registered_bookies(run, are_registrations_complete))
+    sums = ExposureSums(find_registered_bookies(run, are_registrations_complete))
     windows = RunWindows(
         run,
         must_merge=False,
@@ -185,12 +188,12 @@ def find_dependent_ledgers(
     )
     dependent_ledgers: dict[int, DependentLedger] = {}
     for batch in windows:
-        names = windows.numbers.names
-        is_requested_bookie = np.array([name in bookies for name in names] + [False])
-        is_copy_present, is_copy_unknown, is_copy_served = sums.copy_flags(batch, windows.numbers)
-        is_last_copy = possible_last_copies(is_copy_present, is_copy_unknown) | possible_last_copies(
-            is_copy_present & is_copy_served, is_copy_unknown & is_copy_served
-        )
+        bookie_names = windows.numbers.names
+        is_requested_bookie = np.array([name in bookies for name in bookie_names] + [False])
+        is_copy_present, is_copy_unknown, is_copy_served = sums.flag_copies(batch, windows.numbers)
+        is_last_copy = flag_possible_last_copies(
+            is_copy_present, is_copy_unknown
+        ) | flag_possible_last_copies(is_copy_present & is_copy_served, is_copy_unknown & is_copy_served)
         assert batch.ids is not None  # nothing was merged
         for window_row, copy_column in np.argwhere(
             is_last_copy & is_requested_bookie[batch.bookies]
@@ -202,8 +205,10 @@ def find_dependent_ledgers(
                 member_numbers = [
                     number for number in batch.bookies[window_row].tolist() if number != NO_BOOKIE
                 ]
-                bookie = names[batch.bookies[window_row, copy_column]]
-                other_holders = [names[number] for number in member_numbers if names[number] != bookie]
+                bookie = bookie_names[batch.bookies[window_row, copy_column]]
+                other_holders = [
+                    bookie_names[number] for number in member_numbers if bookie_names[number] != bookie
+                ]
                 dependent_ledgers[ledger] = DependentLedger(
                     ledger, bookie, min(other_holders, default=bookie)
                 )
@@ -234,15 +239,15 @@ def find_joint_holders(
     """
     if len({*bookies}) < 2:
         return []
-    sums = ExposureSums(registered_bookies(run, are_registrations_complete))
+    sums = ExposureSums(find_registered_bookies(run, are_registrations_complete))
     windows = RunWindows(
         run, segment_filter=lambda segments: segments.any_of_members(is_requested_bookie[segments.members])
     )
     is_requested_bookie = np.array([name in bookies for name in windows.numbers.names] + [False])
     holder_sets: set[frozenset[str]] = set()
     for batch in windows:
-        is_copy_present, is_copy_unknown, is_copy_served = sums.copy_flags(batch, windows.numbers)
-        is_copy_unknown |= _members_of_open_ends(batch)
+        is_copy_present, is_copy_unknown, is_copy_served = sums.flag_copies(batch, windows.numbers)
+        is_copy_unknown |= _flag_open_end_members(batch)
         has_known_copy = count_true(is_copy_present & is_copy_served) > 0
         is_holder_of_window = np.where(
             has_known_copy[:, None], is_copy_present & is_copy_served, is_copy_unknown & is_copy_served
@@ -266,7 +271,7 @@ def find_joint_holders(
     return sorted(holder_sets, key=sorted)
 
 
-def registered_bookies(run: RunDirectory, are_registrations_complete: bool) -> frozenset[str] | None:
+def find_registered_bookies(run: RunDirectory, are_registrations_complete: bool) -> frozenset[str] | None:
     """Return the registered bookies of a run.
 
     Returns None if no bookie is registered, or if not all registrations were listed.
@@ -288,7 +293,7 @@ def find_exposures(run: RunDirectory, are_registrations_complete: bool) -> tuple
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    sums = ExposureSums(registered_bookies(run, are_registrations_complete))
+    sums = ExposureSums(find_registered_bookies(run, are_registrations_complete))
     windows = RunWindows(
         run,
         must_merge=False,

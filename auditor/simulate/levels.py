@@ -54,7 +54,7 @@ class DomainSetLoss:
     bytes: int
 
     @property
-    def rank(self) -> tuple[int, int, tuple[int, ...]]:
+    def largest_loss_key(self) -> tuple[int, int, tuple[int, ...]]:
         """Return a sort key that puts the set with the largest loss first."""
         return -self.bytes, -self.entries, self.members
 
@@ -63,16 +63,16 @@ class DomainSetLoss:
 class WorstSets:
     """The sets of domains with the largest losses that were found. Each of them loses an entry if it fails.
 
-    ``is_proved`` is True if no worse set exists. ``losing_count`` is the number of all sets that lose an
+    ``is_proved`` is True if no worse set exists. ``losing_set_count`` is the number of all sets that lose an
     entry. It is None if it was not counted.
     """
 
     sets: tuple[DomainSetLoss, ...]
     is_proved: bool
-    losing_count: int | None
+    losing_set_count: int | None
 
 
-def loss_of_set(sums: SetSums, members: Iterable[int]) -> DomainSetLoss:
+def make_set_loss(sums: SetSums, members: Iterable[int]) -> DomainSetLoss:
     """Return a set of domains with its loss, which is the sum over all its subsets."""
     sorted_members = sorted(members)
     entries, bytes = map(int, sums.sum_losses(np.array([sorted_members]))[0])
@@ -91,15 +91,19 @@ def find_worst_sets(
     >>> [(domains.members, domains.bytes) for domains in find_worst_sets(sums, 2, max_sets=2).sets]
     [((0, 1), 50), ((0, 2), 20)]
     """
-    if sums.domains < set_size:
+    if sums.all_domains < set_size:
         return WorstSets((), True, 0)
-    if set_size > 2 and comb(sums.domains, set_size) <= max_pairs:
-        sets = np.array([*combinations(range(sums.domains), set_size)], np.int64).reshape(-1, set_size)
-        losses = sums.sum_losses(sets)
-        worst_set_rows = np.lexsort((-losses[:, 0], -losses[:, 1]))[:max_sets]
-        sets_with_loss = [loss_of_set(sums, row) for row in sets[worst_set_rows].tolist()]
-        return WorstSets(_select_losing_sets(sets_with_loss, max_sets), True, int((losses[:, 0] > 0).sum()))
-    set_rows = sums.sets()
+    if set_size > 2 and comb(sums.all_domains, set_size) <= max_pairs:
+        sets = np.array([*combinations(range(sums.all_domains), set_size)], np.int64).reshape(-1, set_size)
+        losses_of_sets = sums.sum_losses(sets)
+        worst_set_rows = np.lexsort((-losses_of_sets[:, 0], -losses_of_sets[:, 1]))[:max_sets]
+        sets_with_loss = [
+            make_set_loss(sums, domains_of_set) for domains_of_set in sets[worst_set_rows].tolist()
+        ]
+        return WorstSets(
+            _select_losing_sets(sets_with_loss, max_sets), True, int((losses_of_sets[:, 0] > 0).sum())
+        )
+    set_rows = sums.find_sets()
     set_losses = _add_single_domains(sums, set_rows)
     rows_with_most_data = np.lexsort((np.arange(len(set_rows)), -set_losses[:, 0], -set_losses[:, 1]))[
         : max(_SEED_SET_COUNT, max_sets)
@@ -118,7 +122,7 @@ def find_worst_sets(
         _grow_set(sums, set_rows, members, set_size, worst_single_domains) for members in candidate_sets
     }
     return WorstSets(
-        _select_losing_sets([loss_of_set(sums, members) for members in grown_sets], max_sets),
+        _select_losing_sets([make_set_loss(sums, members) for members in grown_sets], max_sets),
         set_size <= 2,
         count_losing_sets(sums, set_size),
     )
@@ -128,14 +132,14 @@ def _select_losing_sets(sets_with_loss: list[DomainSetLoss], max_sets: int) -> t
     return tuple(
         sorted(
             (domain_set for domain_set in sets_with_loss if domain_set.entries),
-            key=lambda domain_set: domain_set.rank,
+            key=lambda domain_set: domain_set.largest_loss_key,
         )[:max_sets]
     )
 
 
 def count_losing_sets(sums: SetSums, set_size: int) -> int | None:
     """Return the number of sets of one or two domains that lose an entry. None for a larger ``set_size``."""
-    set_rows = sums.sets()
+    set_rows = sums.find_sets()
     single_domains = set_rows[(set_rows >= 0).sum(axis=1) == 1, 0] if set_size <= 2 else None
     if single_domains is None or set_size == 1:
         return None if single_domains is None else len(single_domains)
@@ -144,8 +148,8 @@ def count_losing_sets(sums: SetSums, set_size: int) -> int | None:
     )
     return (
         int(is_pair_without_single.sum())
-        + comb(sums.domains, 2)
-        - comb(sums.domains - len(single_domains), 2)
+        + comb(sums.all_domains, 2)
+        - comb(sums.all_domains - len(single_domains), 2)
     )
 
 
@@ -154,21 +158,21 @@ def pair_loss_matrix(sums: SetSums, max_sets: int) -> tuple[list[int], list[list
 
     The bytes are a matrix with one row and one column for each of these domains.
     """
-    domain_bytes = np.zeros(sums.domains + 1, np.int64)
-    set_rows = sums.sets()
+    domain_bytes = np.zeros(sums.all_domains + 1, np.int64)
+    set_rows = sums.find_sets()
     for set_column in range(set_rows.shape[1]):
-        np.add.at(domain_bytes, set_rows[:, set_column], sums.sums[:, 1])
+        np.add.at(domain_bytes, set_rows[:, set_column], sums.amounts_by_set[:, 1])
     domains = np.argsort(-domain_bytes[:-1], kind="stable")[:max_sets].tolist()
     return domains, [
-        [loss_of_set(sums, frozenset([row_domain, column_domain])).bytes for column_domain in domains]
+        [make_set_loss(sums, frozenset([row_domain, column_domain])).bytes for column_domain in domains]
         for row_domain in domains
     ]
 
 
 def _single_domain_sets(sums: SetSums) -> list[DomainSetLoss]:
     return sorted(
-        (loss_of_set(sums, frozenset([domain])) for domain in range(sums.domains)),
-        key=lambda domain_set: domain_set.rank,
+        (make_set_loss(sums, frozenset([domain])) for domain in range(sums.all_domains)),
+        key=lambda domain_set: domain_set.largest_loss_key,
     )
 
 
@@ -178,9 +182,11 @@ def _add_single_domains(sums: SetSums, set_rows: Longs) -> Longs:
     For a pair of domains, this is the whole loss.
     """
     is_single_domain = (set_rows >= 0).sum(axis=1) == 1
-    domain_sums = np.zeros((sums.domains + 1, 2), np.int64)
-    domain_sums[set_rows[is_single_domain, 0]] = sums.sums[is_single_domain]
-    set_losses: Longs = sums.sums + np.where(is_single_domain[:, None], 0, domain_sums[set_rows].sum(axis=1))
+    domain_sums = np.zeros((sums.all_domains + 1, 2), np.int64)
+    domain_sums[set_rows[is_single_domain, 0]] = sums.amounts_by_set[is_single_domain]
+    set_losses: Longs = sums.amounts_by_set + np.where(
+        is_single_domain[:, None], 0, domain_sums[set_rows].sum(axis=1)
+    )
     return set_losses
 
 
@@ -191,14 +197,16 @@ def _grow_set(
 
     Each step adds the domain that increases the loss most.
     """
-    while len(members) < min(set_size, sums.domains):
+    while len(members) < min(set_size, sums.all_domains):
         set_rows = all_set_rows[np.isin(all_set_rows, list(members)).any(axis=1)]
         neighbour_domains = {domain for domain in np.unique(set_rows).tolist() if domain >= 0} | {
             *single_domains
         }
-        candidate_domains = sorted(neighbour_domains - members or set(range(sums.domains)) - members)
-        losses = sums.sum_losses(np.array([sorted(members | {domain}) for domain in candidate_domains]))
-        members |= {candidate_domains[np.lexsort((-losses[:, 0], -losses[:, 1]))[0]]}
+        candidate_domains = sorted(neighbour_domains - members or set(range(sums.all_domains)) - members)
+        grown_set_losses = sums.sum_losses(
+            np.array([sorted(members | {domain}) for domain in candidate_domains])
+        )
+        members |= {candidate_domains[np.lexsort((-grown_set_losses[:, 0], -grown_set_losses[:, 1]))[0]]}
     return members
 
 
@@ -275,7 +283,11 @@ class LevelSums:
                 )
                 for domain_number, domain_name in enumerate(domain_names)
             ),
-            key=lambda failure: (*_severity(failure.today), *_severity(failure.promise), failure.names),
+            key=lambda failure: (
+                *_severity_sort_key(failure.today),
+                *_severity_sort_key(failure.promise),
+                failure.names,
+            ),
         )
         empty_sets = SetSums(self.set_size, max(len(domain_names), 1))
         promised_set_sums, set_sums_today = (
@@ -292,24 +304,24 @@ class LevelSums:
             self.set_size,
             tuple(self._domain_set(domain_set, promised_set_sums) for domain_set in found_worst_sets.sets),
             found_worst_sets.is_proved,
-            found_worst_sets.losing_count,
+            found_worst_sets.losing_set_count,
             comb(len(domain_names), self.set_size),
         )
 
-    def _domain_set(self, loss_set: DomainSetLoss, promised_set_sums: SetSums) -> DomainSet:
-        promised_loss = loss_of_set(promised_set_sums, loss_set.members)
-        domain_names = tuple(self.domains.names[member] for member in loss_set.members)
+    def _domain_set(self, set_loss: DomainSetLoss, promised_set_sums: SetSums) -> DomainSet:
+        promised_loss = make_set_loss(promised_set_sums, set_loss.members)
+        domain_names = tuple(self.domains.names[member] for member in set_loss.members)
         return DomainSet(
-            domain_names, promised_loss.entries, promised_loss.bytes, loss_set.entries, loss_set.bytes
+            domain_names, promised_loss.entries, promised_loss.bytes, set_loss.entries, set_loss.bytes
         )
 
 
-def make_bounds(outcome_sums: Longs) -> tuple[Bounds, Bounds]:
+def make_bounds(sums_by_bound: Longs) -> tuple[Bounds, Bounds]:
     """Return the bounds of the loss (certain, possible) by the metadata, and by the indexes.
 
-    The axes of ``outcome_sums`` are these four bounds, outcomes, and units (ledgers, entries, bytes).
+    The axes of ``sums_by_bound`` are these four bounds, outcomes, and units (ledgers, entries, bytes).
     """
-    promised_loss, possible_promised_loss, loss_today, possible_loss_today = map(_make_outcome, outcome_sums)
+    promised_loss, possible_promised_loss, loss_today, possible_loss_today = map(_make_outcome, sums_by_bound)
     return Bounds(promised_loss, possible_promised_loss), Bounds(loss_today, possible_loss_today)
 
 
@@ -331,7 +343,7 @@ def _make_outcome(outcome_sums: Longs) -> Outcome:
     )
 
 
-def _severity(bounds: Bounds) -> tuple[int, ...]:
+def _severity_sort_key(bounds: Bounds) -> tuple[int, ...]:
     """Return a sort key that puts the worst failures first: by loss, unrecoverable ledgers, then quorums."""
     certain_loss, possible_loss = bounds.sure, bounds.possible
     return (

@@ -29,8 +29,8 @@ from auditor.simulate.windows import (
     Windows,
     any_true,
     count_true,
+    make_windows,
     segment_columns,
-    windows_of,
 )
 from auditor.spark.table_files import TableFiles
 from auditor.tables.reachability import REACHABILITY
@@ -68,7 +68,7 @@ def reachability_rows(
             has_down_member = segments.any_of_members(is_bookie_down[segments.members])
             if has_down_member.any():
                 windows = copy_states.add_copy_states(
-                    windows_of(ledger_batch.filter(pa.array(has_down_member)), bookie_numbers)
+                    make_windows(ledger_batch.filter(pa.array(has_down_member)), bookie_numbers)
                 )
                 yield _reachability_batch(windows, is_bookie_down, bookies)
 

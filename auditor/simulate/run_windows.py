@@ -24,8 +24,8 @@ from auditor.simulate.windows import (
     Bools,
     SegmentColumns,
     Windows,
+    make_windows,
     segment_columns,
-    windows_of,
 )
 from auditor.simulate.writes import IsolationNumbers
 
@@ -132,7 +132,7 @@ class RunWindows:
                 ledger_batch = ledger_batch.filter(
                     pa.array(self._copies.flag_uncertain_ledgers(segments) | self._segment_filter(segments))
                 )
-            windows = self._copies.add_copy_states(windows_of(ledger_batch, self.numbers))
+            windows = self._copies.add_copy_states(make_windows(ledger_batch, self.numbers))
             length_by_ledger = ledger_batch["length"].fill_null(0).to_numpy(zero_copy_only=False)
             yield with_bytes(windows, np.maximum(length_by_ledger, 0))
 

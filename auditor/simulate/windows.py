@@ -322,7 +322,7 @@ class SegmentColumns:
         ), is_last_of_ledger & ~self.is_closed
 
 
-def windows_of(ledgers: pa.RecordBatch, bookie_numbering: BookieNumbers) -> Windows:
+def make_windows(ledgers: pa.RecordBatch, bookie_numbering: BookieNumbers) -> Windows:
     """Return the windows of ledgers whose metadata shows which bookies should have each entry.
 
     ``ledgers`` has rows of the table ``ledgers``. All copies are set to present, and bytes to 0.

@@ -92,8 +92,10 @@ def gone_replicas(files: TableFiles) -> Iterator[ReplicaBatch]:
     for rows in files.row_groups((*REPLICA, "groups", "state"), _DICTIONARY_COLUMNS, _REPLICAS_PER_BATCH):
         bookies = CodedColumn.from_column(rows["bookie_id"])
         null_answer_times = np.full(rows.num_rows, NO_ANSWER_TIME)
-        groups, states = CodedColumn.from_column(rows["groups"]), CodedColumn.from_column(rows["state"])
-        yield _make_batch(rows, null_answer_times, bookies, groups, states, np.ones(rows.num_rows, np.bool_))
+        entry_groups, states = CodedColumn.from_column(rows["groups"]), CodedColumn.from_column(rows["state"])
+        yield _make_batch(
+            rows, null_answer_times, bookies, entry_groups, states, np.ones(rows.num_rows, np.bool_)
+        )
 
 
 def ends_inside_page(
@@ -119,19 +121,19 @@ def ends_inside_page(
 
 def _expected_batch(rows: pa.Table, include_all_members: bool) -> ReplicaBatch:
     members = rows["replicas"].chunks
-    lengths = [pc.list_value_length(member_chunk).fill_null(0).to_numpy() for member_chunk in members]
+    member_counts = [pc.list_value_length(member_chunk).fill_null(0).to_numpy() for member_chunk in members]
     flat_chunks = [member_chunk.flatten() for member_chunk in members]
-    member = rows.schema.field("replicas").type.value_type
+    member_type = rows.schema.field("replicas").type.value_type
     bookies, groups = (
         CodedColumn.from_column(
             pa.chunked_array(
-                [member_chunk.field(name) for member_chunk in flat_chunks], member.field(name).type
+                [member_chunk.field(name) for member_chunk in flat_chunks], member_type.field(name).type
             )
         )
         for name in ("bookie_id", "groups")
     )
     is_decided = ~rows["undecidable"].fill_null(True).to_numpy()
-    row_of_member = np.repeat(np.arange(rows.num_rows), np.concatenate(lengths) if lengths else 0)
+    row_of_member = np.repeat(np.arange(rows.num_rows), np.concatenate(member_counts) if member_counts else 0)
     is_expected = is_decided[row_of_member]
     if not include_all_members:
         has_groups = pc.greater(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False)
@@ -186,8 +188,10 @@ def _make_batch(
     states: CodedColumn,
     is_selected_row: NDArray[np.bool_],
 ) -> ReplicaBatch:
-    ids, scopes = _int64_column(rows["ledger_id"]), _int64_column(rows["scope_id"])
-    return ReplicaBatch(ids, scopes, answer_time, bookies, groups, states).take_rows(is_selected_row)
+    ledger_ids, ledger_scopes = _int64_column(rows["ledger_id"]), _int64_column(rows["scope_id"])
+    return ReplicaBatch(ledger_ids, ledger_scopes, answer_time, bookies, groups, states).take_rows(
+        is_selected_row
+    )
 
 
 def _is_one_of(column: CodedColumn, values: Collection[str]) -> NDArray[np.bool_]:
@@ -254,30 +258,34 @@ def merge_answer(index: HeldEntries | None, answer: HeldEntries, is_read_complet
     only_answer_counts = index is None or (
         answer.index_state == IndexState.OK and (index.index_state == IndexState.OK or bool(answer.held))
     )
-    state, answer_time = (answer if only_answer_counts or index is None else index)[1:3]
+    merged_state, answer_time = (answer if only_answer_counts or index is None else index)[1:3]
     index_proves_absence = is_read_completely and (index is None or index.index_state == IndexState.OK)
     if index_proves_absence:
         answer_time = None
     listed_groups = answer.held or None if index_proves_absence else None
     if index is None:
-        return HeldEntries(answer.held, state, answer_time, listed_groups)
+        return HeldEntries(answer.held, merged_state, answer_time, listed_groups)
     if listed_groups == index.held:
         listed_groups = None
     # For an index that is not served, only the answer counts. Without a usable answer, its locations stay.
     is_ledger_unserved = index.index_state == IndexState.NOT_INDEXED and only_answer_counts
     held_groups = [groups for groups in (None if is_ledger_unserved else index.held, answer.held) if groups]
     if len(set(held_groups)) < 2:
-        return HeldEntries(held_groups[0] if held_groups else index.held, state, answer_time, listed_groups)
-    index_groups, answer_groups = map(groups_of, held_groups)
+        return HeldEntries(
+            held_groups[0] if held_groups else index.held, merged_state, answer_time, listed_groups
+        )
+    index_entry_groups, answer_groups = map(groups_of, held_groups)
     try:
-        union_groups = coverage.union([index_groups, answer_groups]).tobytes()
+        union_groups = coverage.union([index_entry_groups, answer_groups]).tobytes()
         groups_beyond_index = (
-            coverage.difference(answer_groups, index_groups).tobytes() or None if listed_groups else None
+            coverage.difference(answer_groups, index_entry_groups).tobytes() or None
+            if listed_groups
+            else None
         )
     except CoverageLimitError:
         # The sets are too irregular to unite: entries in the index are held, all others are unknown.
         return HeldEntries(index.held, IndexState.CUT, answer_time, listed_groups)
-    return HeldEntries(union_groups, state, answer_time, groups_beyond_index)
+    return HeldEntries(union_groups, merged_state, answer_time, groups_beyond_index)
 
 
 def subtract_gone_entries(index: HeldEntries, gone_groups: bytes, gone_state: str) -> HeldEntries:

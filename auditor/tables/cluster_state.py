@@ -87,7 +87,7 @@ _VOTES_DIRECTORY = "underreplication/auditorelection/"
 _GENERATOR_PREFIXES = ("idgen/", "idgen-long/")
 
 
-def cluster_state(cluster: ClusterNodes) -> list[dict[str, Any]]:
+def make_cluster_rows(cluster: ClusterNodes) -> list[dict[str, Any]]:
     """Return the rows of `CLUSTER`, ordered by path.
 
     The auditor of AutoRecovery is the candidate with the lowest vote. The znode above the votes may be
@@ -131,23 +131,26 @@ def autorecovery_facts(
     # Without this parent znode, AutoRecovery was never started here, or the dump left it out.
     if any(nodes.gaps for nodes in scans) or not any(_is_replication(path) for path in newest_scan.nodes):
         return {}
-    votes = next((votes for votes in map(_live_votes, reversed(scans)) if votes), [])
-    fact_by_name = {row["fact"]: row for row in cluster_state(newest_scan)}
+    election_votes = next((votes for votes in map(_find_live_votes, reversed(scans)) if votes), [])
+    fact_by_name = {row["fact"]: row for row in make_cluster_rows(newest_scan)}
     disabled_fact, check_times = (
         fact_by_name.get("replication-disabled"),
         [_read_number(fact_by_name.get(name)) for name in _CHECK_TIME_FACTS],
     )
-    auditor = _decode_vote(votes[0]) if votes else None
+    auditor = _decode_vote(election_votes[0]) if election_votes else None
     creation_times = [node.ctime for node in newest_scan.nodes.values() if node.ctime > 0]
     return {
         "sees_autorecovery": True,
         "auditor": auditor,
         "auditor_down": auditor in down_bookies,
-        "votes": len(votes),
+        "votes": len(election_votes),
         "disabled": disabled_fact is not None,
         "disabled_since": disabled_fact["mtime"] if disabled_fact else None,
         "delay_s": _read_number(fact_by_name.get("lost-bookie-recovery-delay-s")),
-        "last_check": max((time for time in check_times if time is not None and time > 0), default=None),
+        "last_check": max(
+            (check_time for check_time in check_times if check_time is not None and check_time > 0),
+            default=None,
+        ),
         "age_ms": scan_time - min(creation_times) if creation_times else None,
     }
 
@@ -156,7 +159,7 @@ def _is_replication(path: str) -> bool:
     return path == _REPLICATION_ROOT or path.startswith(f"{_REPLICATION_ROOT}/")
 
 
-def _live_votes(nodes: ClusterNodes) -> list[Znode]:
+def _find_live_votes(nodes: ClusterNodes) -> list[Znode]:
     """Return the votes of the auditor election that belong to live sessions, the auditor's vote first.
 
     A vote without a session is outdated.
@@ -178,7 +181,7 @@ def _read_number(fact: Mapping[str, Any] | None) -> int | None:
     return int(fact_value) if fact_value is not None and re.fullmatch("-?[0-9]{1,18}", fact_value) else None
 
 
-def unlisted_bookies(
+def make_unlisted_rows(
     unread_path_and_reason: tuple[str, str] | None, path_by_bookie: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Return the rows of `CLUSTER` for cookies and registrations that could not be read.
@@ -282,17 +285,21 @@ def _read_next_long_id(cluster: ClusterNodes) -> int:
 
 def _bucket_id_ranges(cluster: ClusterNodes) -> tuple[IdRange, ...]:
     """Return the id range of each etcd bucket. An unused bucket has not given out any id yet."""
-    ids = []
+    id_ranges = []
     for bucket in range(etcd.BUCKET_COUNT):
         node = cluster.nodes.get(f"{etcd.BUCKETS_KEY}/{bucket:03d}")
         if node is not None and node.made == UNKNOWN_COUNT:
             return ()
-        low = bucket << _BUCKET_SHIFT
-        ids.append(IdRange(low, low + (1 << _BUCKET_SHIFT) - 1, low + (node.made if node else 0) + 1))
-    return tuple(ids)
+        lowest_id = bucket << _BUCKET_SHIFT
+        id_ranges.append(
+            IdRange(
+                lowest_id, lowest_id + (1 << _BUCKET_SHIFT) - 1, lowest_id + (node.made if node else 0) + 1
+            )
+        )
+    return tuple(id_ranges)
 
 
-def find_unissued_ids(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange]) -> DataFrame:
+def find_unissued_ids(orphans: DataFrame, ledgers: DataFrame, id_ranges: Sequence[IdRange]) -> DataFrame:
     """Count by bookie the orphans whose ids the store's generator has not issued: rows of `UNISSUED_IDS`.
 
     An orphan is a ledger on a bookie that the metadata does not list. An application can also choose ids
@@ -301,10 +308,10 @@ def find_unissued_ids(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRa
     scan are left out.
     """
     spark = orphans.sparkSession
-    rows = {"generator": list(range(len(ids))), "next": [generator.next for generator in ids]}
+    rows = {"generator": list(range(len(id_ranges))), "next": [generator.next for generator in id_ranges]}
     generators = F.broadcast(arrow_frame(spark, pa.table(rows, _NEXT_ID_SCHEMA)))
     # The bucket is the top byte of the id, including the sign bit.
-    generator_number = F.lit(0) if len(ids) == 1 else F.shiftrightunsigned("ledger_id", _BUCKET_SHIFT)
+    generator_number = F.lit(0) if len(id_ranges) == 1 else F.shiftrightunsigned("ledger_id", _BUCKET_SHIFT)
 
     def add_next_id(rows: DataFrame) -> DataFrame:
         return (
@@ -317,9 +324,9 @@ def find_unissued_ids(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRa
     listed_counts = add_next_id(ledgers.where("ledger_id is not null")).agg(
         F.count("*").alias("listed"), F.count_if(is_unissued).alias("by_hand")
     )
-    gaps = ledgers.where("status = 'gap'").agg(F.count("*").alias("gaps"))
+    gap_count = ledgers.where("status = 'gap'").agg(F.count("*").alias("gaps"))
     # At most one row. If the generator is not trusted, there is none, and the join drops every bookie.
-    trusted_generators = listed_counts.crossJoin(gaps).where("listed > 0 and by_hand = 0 and gaps = 0")
+    trusted_generators = listed_counts.crossJoin(gap_count).where("listed > 0 and by_hand = 0 and gaps = 0")
     unissued_orphans = add_next_id(orphans.where("not in_m0 and not newer_than_scan")).where(is_unissued)
     counts_by_bookie = unissued_orphans.groupBy("bookie_id").agg(
         F.count("*").alias("undrawn"), F.min("ledger_id").alias("lowest"), F.max("ledger_id").alias("highest")

@@ -87,45 +87,45 @@ class LargeTables(NamedTuple):
 _SAMPLE_SIZE = 3
 
 
-def find_incomplete_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
+def find_incomplete_replicas(judged_ledgers: DataFrame, bookies: DataFrame) -> DataFrame:
     """Return the replicas that lack entries, as rows of scope_id, ledger_id and bookie_id.
 
-    ``judged`` is the table of that name (`auditor.tables.judged`). It takes unread data and the bookies'
-    answers into account. ``bookies`` shows which bookies were read only partly. On these bookies, entries
-    that the audit did not see count as lacking. The reason is that a disk in the wrong place is often a
-    disk that cannot be read. Bookies that were not read at all are left out.
+    ``judged_ledgers`` is the table of that name (`auditor.tables.judged_ledgers`). It takes unread data and
+    the bookies' answers into account. ``bookies`` shows which bookies were read only partly. On these
+    bookies, entries that the audit did not see count as lacking. The reason is that a disk in the wrong place
+    is often a disk that cannot be read. Bookies that were not read at all are left out.
     """
     partial_bookies = bookies.where(F.col("read") == BookieRead.PARTIAL).select("bookie_id")
-    unknown_replicas = judged.where("size(unknown) > 0").select(
+    unknown_replicas = judged_ledgers.where("size(unknown) > 0").select(
         *LEDGER, F.explode("unknown.bookie_id").alias("bookie_id")
     )
     unknown_replicas = unknown_replicas.join(F.broadcast(partial_bookies), "bookie_id", "left_semi").select(
         *REPLICA
     )
-    missing_replicas = judged.where("size(missing) > 0").select(
+    missing_replicas = judged_ledgers.where("size(missing) > 0").select(
         *LEDGER, F.explode("missing.bookie_id").alias("bookie_id")
     )
     return missing_replicas.unionByName(unknown_replicas).distinct()
 
 
-def find_bookies_to_compare(unequal: DataFrame, incomplete_replicas: DataFrame) -> DataFrame:
+def find_bookies_to_compare(differing_replicas: DataFrame, incomplete_replicas: DataFrame) -> DataFrame:
     """Return the bookies that hold copies which exactly match the stripe of another bookie.
 
-    Such a copy has exactly the entries that the other bookie should hold but lacks. ``unequal`` has the
-    replicas whose expected and held entries differ. ``incomplete_replicas`` are the rows of
+    Such a copy has exactly the entries that the other bookie should hold but lacks. ``differing_replicas``
+    has the replicas whose expected and held entries differ. ``incomplete_replicas`` are the rows of
     `find_incomplete_replicas`. The result has only the column ``bookie_id``, and each bookie once.
     """
     incomplete_bookies = (
-        unequal.where("length(expected) > 0")
+        differing_replicas.where("length(expected) > 0")
         .join(incomplete_replicas, [*REPLICA], "left_semi")
         .select(*LEDGER, F.col("bookie_id").alias("other"), "expected")
     )
-    unequal_holders = unequal.where("length(held) > 0 and not (expected <=> held)").select(
+    differing_holders = differing_replicas.where("length(held) > 0 and not (expected <=> held)").select(
         *LEDGER, "bookie_id", "held"
     )
     has_equal_replica = (F.col("held") == F.col("expected")) & (F.col("bookie_id") != F.col("other"))
     return (
-        unequal_holders.join(incomplete_bookies, [*LEDGER])
+        differing_holders.join(incomplete_bookies, [*LEDGER])
         .where(has_equal_replica)
         .select("bookie_id")
         .distinct()
@@ -135,7 +135,7 @@ def find_bookies_to_compare(unequal: DataFrame, incomplete_replicas: DataFrame) 
 def contents(
     availability: DataFrame,
     ledgers: DataFrame,
-    unequal: DataFrame,
+    differing_replicas: DataFrame,
     incomplete_replicas: DataFrame,
     directories: DataFrame,
     bookies: DataFrame,
@@ -149,64 +149,66 @@ def contents(
     Args:
         availability: The table of that name.
         ledgers: The table of that name.
-        unequal: The table of that name.
+        differing_replicas: The table of that name.
         incomplete_replicas: Rows of `find_incomplete_replicas`.
         directories: The table of that name. Directories of another cluster's bookies are left out, because
             their ledger ids mean nothing here.
         bookies: The table of that name.
         compared_bookies: Bookies whose directories are compared with every id. They are the bookies of
             `find_bookies_to_compare`, and bookies with several index rows for the same ledger. For the
-            latter, ``unequal`` does not show the entries in a single directory.
+            latter, ``differing_replicas`` does not show the entries in a single directory.
         large_tables: Parts and counts of tables, so that not all rows are read.
     """
     directory_rows = _directory_rows(directories, bookies)
     is_compared = F.col("bookie_id").isin(list(compared_bookies))
-    uncompared_rows = availability.where(~is_compared)
+    trusted_index_rows = availability.where(~is_compared)
     owned_directories = directory_rows.where(~F.col("owner").isin(list(compared_bookies)))
-    ledger_counts = _count_located_ledgers(uncompared_rows, owned_directories, large_tables, compared_bookies)
-    uncompared_counts = _count_by_owner(
+    ledger_counts = _count_located_ledgers(
+        trusted_index_rows, owned_directories, large_tables, compared_bookies
+    )
+    owner_counts = _count_by_owner(
         ledger_counts,
         large_tables.availability.where(~is_compared),
         large_tables.ledgers,
-        unequal,
+        differing_replicas,
         owned_directories,
     )
     if not compared_bookies:
-        return uncompared_counts
+        return owner_counts
     # For bookies that are not doubted, counting replicas is enough; members are not compared.
-    counts = _count_explained_ledgers(
+    explained_counts = _count_explained_ledgers(
         _locate_ledgers(availability.where(is_compared), directory_rows).join(
             _expected_entries_of_members(ledgers, incomplete_replicas), [*LEDGER]
         )
     )
-    return uncompared_counts.unionByName(_rank_bookies(counts, directory_rows, bookies))
+    return owner_counts.unionByName(_rank_bookies(explained_counts, directory_rows, bookies))
 
 
 def _count_by_owner(
     ledger_counts: DataFrame,
     availability: DataFrame,
     ledgers: DataFrame,
-    unequal: DataFrame,
+    differing_replicas: DataFrame,
     directory_rows: DataFrame,
 ) -> DataFrame:
     """Count, for each directory, the ledgers that its owner explains (see `contents`).
 
     The owner is the bookie to which the audit attributes the directory. It explains every replica in the
-    directory that is not in ``unequal``, the replicas whose expected and held entries differ.
+    directory that is not in ``differing_replicas``, the replicas whose expected and held entries differ.
     ``ledger_counts`` has the number of ledgers (``all``) in each directory (``key``). The function reads
-    ``availability`` and ``ledgers`` only for the ledgers in ``unequal``.
+    ``availability`` and ``ledgers`` only for the ledgers in ``differing_replicas``.
     """
-    pairs = unequal.select(*LEDGER, "bookie_id")
+    differing_ids = differing_replicas.select(*LEDGER, "bookie_id")
     decided_ledgers = (
         ledgers.where("undecidable = false")
-        .join(pairs.select(*LEDGER), [*LEDGER], "left_semi")
+        .join(differing_ids.select(*LEDGER), [*LEDGER], "left_semi")
         .select(*LEDGER, F.expr(_MEMBERS_EXPRESSION.format(lacks="false")).alias("members"))
     )
     owner_condition = "exists(members, m -> m.id = owner{})"
     # Only rows of unequal pairs are matched with directories again.
-    unequal_rows = availability.join(pairs, [*LEDGER, "bookie_id"], "left_semi")
-    unequal_counts = (
-        _locate_ledgers(unequal_rows, directory_rows)
+    differing_index_rows = availability.join(differing_ids, [*LEDGER, "bookie_id"], "left_semi")
+    differing_counts = (
+        _locate_ledgers(differing_index_rows, directory_rows)
         .join(decided_ledgers, [*LEDGER], "left")
         .groupBy("key")
         .agg(
@@ -217,10 +219,10 @@ def _count_by_owner(
         )
     )
     # All ledgers minus the unequal ones: a pair without a row in `unequal` holds exactly what it should.
-    counts = ledger_counts.join(unequal_counts, "key", "left").fillna(0)
+    directory_counts = ledger_counts.join(differing_counts, "key", "left").fillna(0)
     healthy_count = F.col("all") - F.col("odd")
     return (
-        counts.join(F.broadcast(directory_rows), "key")
+        directory_counts.join(F.broadcast(directory_rows), "key")
         .select(
             F.col("path").alias("directory"),
             "place",
@@ -301,19 +303,24 @@ _MEMBERS_EXPRESSION = (
 
 
 def _directory_rows(directories: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Return the directories that may have an index: key, path, role, owner, place and ``names``.
+    """Return the directories that may have an index: key, path, role, owner, place and ``path_forms``.
 
     ``owner`` is the bookie to which the audit attributes the directory. ``place`` is the bookie that should
-    use the path. ``names`` are the forms that the path may have in ``availability``.
+    use the path. ``path_forms`` are the forms that the path may have in ``availability``.
     """
     other_cluster_bookies = bookies.where("foreign_instance").select(F.col("bookie_id").alias("owner"))
     # A collected directory is named <collection>#<path>, but its rows of availability have only the path.
-    names = "transform(sequence(1, size(split(path, '#'))), n -> substring_index(path, '#', -n))"
+    path_forms = "transform(sequence(1, size(split(path, '#'))), n -> substring_index(path, '#', -n))"
     return (
         directories.where("owner is not null")
         .join(F.broadcast(other_cluster_bookies), "owner", "left_anti")
         .select(
-            "owner", "place", "role", "path", F.xxhash64("path").alias("key"), F.expr(names).alias("names")
+            "owner",
+            "place",
+            "role",
+            "path",
+            F.xxhash64("path").alias("key"),
+            F.expr(path_forms).alias("names"),
         )
     )
 
@@ -349,27 +356,27 @@ def _expected_entries_of_members(ledgers: DataFrame, incomplete_replicas: DataFr
     incomplete_members = incomplete_replicas.groupBy(*LEDGER).agg(
         F.collect_set(F.xxhash64("bookie_id")).alias("lacking")
     )
-    member = _MEMBERS_EXPRESSION.format(
+    members_expression = _MEMBERS_EXPRESSION.format(
         lacks="coalesce(array_contains(lacking, xxhash64(r.bookie_id)), false)"
     )
     decided_ledgers = ledgers.where("undecidable = false").select(*LEDGER, "replicas")
     return decided_ledgers.join(incomplete_members, [*LEDGER], "left").select(
-        *LEDGER, F.expr(member).alias("members")
+        *LEDGER, F.expr(members_expression).alias("members")
     )
 
 
-def _rank_bookies(counts: DataFrame, directory_rows: DataFrame, bookies: DataFrame) -> DataFrame:
+def _rank_bookies(explained_counts: DataFrame, directory_rows: DataFrame, bookies: DataFrame) -> DataFrame:
     """Return the best candidates of each directory with their rank, and bookie ids instead of hashes.
 
     The best candidate has rank 1. The owner of the directory keeps its row, whatever its rank.
     """
-    ledger_totals = counts.where("id is null").select("key", F.col("named").alias("ledgers"))
-    ids = bookies.select(F.col("bookie_id").alias("candidate"), F.xxhash64("bookie_id").alias("id"))
+    ledger_totals = explained_counts.where("id is null").select("key", F.col("named").alias("ledgers"))
+    candidate_ids = bookies.select(F.col("bookie_id").alias("candidate"), F.xxhash64("bookie_id").alias("id"))
     rank_window = F.Window.partitionBy("key").orderBy(
         F.desc("exact"), F.desc("better"), F.desc("named"), F.asc("candidate")
     )
     return (
-        counts.join(F.broadcast(ids), "id")
+        explained_counts.join(F.broadcast(candidate_ids), "id")
         .join(ledger_totals, "key")
         .join(F.broadcast(directory_rows.withColumnRenamed("path", "directory").drop("names")), "key")
         .withColumn("rank", F.row_number().over(rank_window))

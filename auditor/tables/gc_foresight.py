@@ -142,12 +142,12 @@ def _find_last_copies(
         missing_entry_groups, [*LEDGER]
     )
 
-    def judge_pairs(pairs: list[dict[str, Any]]) -> pa.RecordBatch:
+    def flag_last(rows: list[dict[str, Any]]) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist(
-            [{**row, "last": _is_last_copy(row)} for row in pairs], schema=_LAST_COPY_SCHEMA
+            [{**row, "last": _is_last_copy(row)} for row in rows], schema=_LAST_COPY_SCHEMA
         )
 
-    return map_rows(rows, judge_pairs, _LAST_COPY_SCHEMA)
+    return map_rows(rows, flag_last, _LAST_COPY_SCHEMA)
 
 
 def _is_last_copy(row: dict[str, Any]) -> bool | None:
@@ -217,14 +217,14 @@ def gc_foresight(
     judged: DataFrame,
     verdicts: DataFrame,
     unequal_replicas: DataFrame,
-    moved_rows: DataFrame | None,
+    scan_diffs: DataFrame | None,
     scan_time: int,
     earlier_forecast: DataFrame | None = None,
 ) -> DataFrame:
     """Forecast the next pass of every bookie's garbage collector: rows of `GC_FORESIGHT`.
 
     ``orphans`` is the table ``orphans`` with the column ``doubts``
-    (`auditor.checks.gc_guards.orphan_doubts`). ``moved_rows`` has the differences between two scans of
+    (`auditor.checks.gc_guards.orphan_doubts`). ``scan_diffs`` has the differences between two scans of
     the ledgers. It is None if only one scan was made.
     ``earlier_forecast`` is the table ``gc_foresight`` of an earlier run, or None. The other DataFrames are
     the tables of these names. ``scan_time`` is in ms.
@@ -237,9 +237,9 @@ def gc_foresight(
         forecast_rows = forecast_rows.unionByName(
             _forecast_misplaced_replicas(availability, ledgers, foreign_copies, collector)
         )
-    if moved_rows is not None:
+    if scan_diffs is not None:
         ledgers_changed_since_scan = (
-            moved_rows.where("listed").select(*LEDGER).distinct().withColumn("changed", F.lit(True))
+            scan_diffs.where("listed").select(*LEDGER).distinct().withColumn("changed", F.lit(True))
         )
         no_metadata_reason = GcReason.NO_METADATA
         is_verdict_outdated = F.col("changed") & (F.col("reason") != no_metadata_reason)
@@ -253,7 +253,7 @@ def gc_foresight(
     return rows.select(*GC_FORESIGHT.names)
 
 
-def bookies_collected(earlier_forecast: DataFrame, availability: DataFrame) -> DataFrame:
+def find_gc_bookies(earlier_forecast: DataFrame, availability: DataFrame) -> DataFrame:
     """Return the bookies whose garbage collector ran since an earlier run.
 
     A collector ran if the earlier run expected it to delete a ledger, and the bookie no longer has the

@@ -57,7 +57,7 @@ MAX_LOGS_PER_ROW = 10
 _LOG_LEDGER_KEY = ("bookie_id", "logger", "log_id", *LEDGER)
 
 
-def entries_in_no_log(locations: DataFrame, ledgers: DataFrame) -> DataFrame:
+def find_entries_in_no_log(locations: DataFrame, ledgers: DataFrame) -> DataFrame:
     """Return the rows of ``locations`` that point to a missing log, for ledgers that are in the metadata."""
     listed_ledgers = ledgers.where("undecidable = false").select(*LEDGER)
     return locations.where("gone is not null").join(listed_ledgers, [*LEDGER], "left_semi")
@@ -67,23 +67,27 @@ def gone_entries(entries_not_in_log: DataFrame, second_locations: DataFrame | No
     """Return the rows of `GONE_ENTRIES`: per replica, the entries that its index locates in a missing log.
 
     Args:
-        entries_not_in_log: Rows of `entries_in_no_log`.
+        entries_not_in_log: Rows of `find_entries_in_no_log`.
         second_locations: The table ``locations`` of the same bookies, read a second time, or None if there
             was no second reading.
     """
-    rows = entries_not_in_log.select(*_LOG_LEDGER_KEY, "gone", F.lit(False).alias("agreed"))
+    log_ledger_rows = entries_not_in_log.select(*_LOG_LEDGER_KEY, "gone", F.lit(False).alias("agreed"))
     if second_locations is not None:
         has_read_error = F.max(F.col("reason").isNotNull()).alias("failed")
         reread_failures = second_locations.groupBy("bookie_id", "logger").agg(has_read_error)
-        first_rows = entries_not_in_log.join(F.broadcast(reread_failures), ["bookie_id", "logger"], "left")
-        rows = first_rows.where("coalesce(failed, true)").select(
+        singly_read_rows = entries_not_in_log.join(
+            F.broadcast(reread_failures), ["bookie_id", "logger"], "left"
+        )
+        log_ledger_rows = singly_read_rows.where("coalesce(failed, true)").select(
             *_LOG_LEDGER_KEY, "gone", F.lit(False).alias("agreed")
         )
         confirmed_rows = second_locations.where("gone is not null").join(
             entries_not_in_log.select(*_LOG_LEDGER_KEY).distinct(), [*_LOG_LEDGER_KEY], "left_semi"
         )
-        rows = rows.unionByName(confirmed_rows.select(*_LOG_LEDGER_KEY, "gone", F.lit(True).alias("agreed")))
-    replica_entry_sets = rows.groupBy(*REPLICA).agg(
+        log_ledger_rows = log_ledger_rows.unionByName(
+            confirmed_rows.select(*_LOG_LEDGER_KEY, "gone", F.lit(True).alias("agreed"))
+        )
+    replica_entry_sets = log_ledger_rows.groupBy(*REPLICA).agg(
         F.collect_list("gone").alias("sets"),
         F.min("agreed").alias("agreed"),
         F.slice(F.array_sort(F.collect_set("log_id")), 1, MAX_LOGS_PER_ROW).alias("logs"),
@@ -93,15 +97,19 @@ def gone_entries(entries_not_in_log: DataFrame, second_locations: DataFrame | No
 
 def _unite_entry_sets(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        rows = [row for row in map(_gone_entries_row, batch.to_pylist()) if row is not None]
+        rows = [row for row in map(_make_gone_entries_row, batch.to_pylist()) if row is not None]
         yield pa.RecordBatch.from_pylist(rows, schema=GONE_ENTRIES)
 
 
-def _gone_entries_row(row: dict[str, Any]) -> dict[str, Any] | None:
+def _make_gone_entries_row(row: dict[str, Any]) -> dict[str, Any] | None:
     try:
-        groups = coverage.union([groups_of(entry_set) for entry_set in row.pop("sets")])
+        united_groups = coverage.union([groups_of(entry_set) for entry_set in row.pop("sets")])
     except CoverageLimitError:
         return None  # too irregular: the entries count as held, and entry-log-missing reports the log
     gone_state = GoneState.TWO_READS if row.pop("agreed") else GoneState.ONE_READ
-    packed_groups = groups.tobytes()
-    return row | {"groups": packed_groups, "entries": coverage.count(groups), "state": gone_state.value}
+    packed_groups = united_groups.tobytes()
+    return row | {
+        "groups": packed_groups,
+        "entries": coverage.count(united_groups),
+        "state": gone_state.value,
+    }

@@ -72,8 +72,8 @@ def highest_generated_id(id_range: IdRange, layout: LayoutKind) -> int:
     >>> highest_generated_id(IdRange(0, 2**63 - 1, 70), LayoutKind.HIERARCHICAL)
     2147483647
     """
-    is_short = layout is not LayoutKind.ETCD and id_range.next <= _MAX_31_BIT_ID
-    return min(id_range.high, _MAX_31_BIT_ID) if is_short else id_range.high
+    is_31_bit = layout is not LayoutKind.ETCD and id_range.next <= _MAX_31_BIT_ID
+    return min(id_range.high, _MAX_31_BIT_ID) if is_31_bit else id_range.high
 
 
 def id_generators(
@@ -100,13 +100,13 @@ def id_generators(
         "next": [generator.next for generator in id_ranges],
         "end": [generator.high for generator in id_ranges],
     }
-    table = pa.table(
+    range_table = pa.table(
         {
             column_name: pa.array(column_values, pa.int64())
             for column_name, column_values in columns_by_name.items()
         }
     )
-    generators = F.broadcast(arrow_frame(ledgers.sparkSession, table))
+    generators = F.broadcast(arrow_frame(ledgers.sparkSession, range_table))
     is_unissued_id = (F.col("ledger_id") >= F.col("next")) & (F.col("ledger_id") <= F.col("end"))
     is_listed_before_scan = F.col("status").isin(*LISTED) & (F.coalesce("ctime", F.lit(0)) < scan_time)
     is_within_range = F.col("ledger_id") <= F.col("high")

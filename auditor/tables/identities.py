@@ -103,8 +103,8 @@ def collect_facts(
 
 
 def _cookie_of(row: Mapping[str, Any]) -> Cookie:
-    indexes = tuple(row["index_dirs"]) if row["index_dirs"] else None
-    directory_lists = (row["journal_dirs"], tuple(row["ledger_dirs"]), indexes)
+    index_directories = tuple(row["index_dirs"]) if row["index_dirs"] else None
+    directory_lists = (row["journal_dirs"], tuple(row["ledger_dirs"]), index_directories)
     return Cookie(row["layout"], row["bookie_host"], *directory_lists, row["instance_id"])
 
 
@@ -115,7 +115,7 @@ def _address_columns(registration: Mapping[str, Any] | None) -> dict[str, Any]:
     return {"host": registration["host"], "port": registration["port"], "hosts": hosts}
 
 
-def count_shared_ledgers(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) -> DataFrame:
+def count_shared_ledgers(ledgers: DataFrame, differing_replicas: DataFrame, bookies: DataFrame) -> DataFrame:
     """Count the ledgers that vanished ids share with live bookies: one row of `PairContents` per pair.
 
     ``gone`` is a vanished id: ensembles name it, but it is neither registered nor on any disk.
@@ -125,7 +125,9 @@ def count_shared_ledgers(ledgers: DataFrame, unequal: DataFrame, bookies: DataFr
     live bookie has one row, with a null ``bookie_id``.
     """
     # An id in a VERSION file is of a bookie that is down, not of one with another id.
-    ids = bookies.where("named and registered is null and not found").select(F.col("bookie_id").alias("gone"))
+    vanished_ids = bookies.where("named and registered is null and not found").select(
+        F.col("bookie_id").alias("gone")
+    )
     live_bookies = bookies.where("registered is not null and not foreign_instance").select("bookie_id")
     # Only ledgers with entries that the id should hold are evidence.
     expected_replicas = (
@@ -135,12 +137,12 @@ def count_shared_ledgers(ledgers: DataFrame, unequal: DataFrame, bookies: DataFr
         )
         .where("length(r.groups) > 0")
         .withColumn("gone", F.col("r.bookie_id"))
-        .join(F.broadcast(ids), "gone")
+        .join(F.broadcast(vanished_ids), "gone")
     )
-    foreign_copies = unequal.where("expected is null and index_state = 'ok' and length(held) > 0").select(
-        *LEDGER, "bookie_id", "held"
-    )
-    holding_bookies = (
+    foreign_copies = differing_replicas.where(
+        "expected is null and index_state = 'ok' and length(held) > 0"
+    ).select(*LEDGER, "bookie_id", "held")
+    copies_by_id_pair = (
         expected_replicas.select(*LEDGER, "gone", "members", F.col("r.groups").alias("should"))
         .join(foreign_copies, [*LEDGER])
         .where("not array_contains(members, bookie_id)")
@@ -162,7 +164,7 @@ def count_shared_ledgers(ledgers: DataFrame, unequal: DataFrame, bookies: DataFr
             F.expr("count_if(array_contains(beside, bookie_id))").alias("together"),
         )
     )
-    id_pairs = shared_ledgers.join(holding_bookies, ["gone", "bookie_id"], "full").join(
+    id_pairs = shared_ledgers.join(copies_by_id_pair, ["gone", "bookie_id"], "full").join(
         F.broadcast(live_bookies), "bookie_id"
     )
     # A left join, so that an id that shares no ledger still has a row.
@@ -189,7 +191,7 @@ def facts_by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, BookieFacts]:
 
 
 def compare_contents(
-    rows: Iterable[Mapping[str, Any]], facts: Iterable[Mapping[str, Any]]
+    id_pair_rows: Iterable[Mapping[str, Any]], facts: Iterable[Mapping[str, Any]]
 ) -> ContentComparison:
     """Convert the rows of `count_shared_ledgers` to the input of `auditor.model.bookie_alias`.
 
@@ -200,11 +202,11 @@ def compare_contents(
     )
     expected_counts: dict[str, int] = {}
     id_pairs: dict[tuple[str, str], PairContents] = {}
-    for row in rows:
-        gone_id, live_id = row["gone"], row["bookie_id"]
-        expected_counts[gone_id] = row["due"]
+    for row in id_pair_rows:
+        vanished_id, live_id = row["gone"], row["bookie_id"]
+        expected_counts[vanished_id] = row["due"]
         if live_id is not None:
-            id_pairs[gone_id, live_id] = PairContents(
+            id_pairs[vanished_id, live_id] = PairContents(
                 expected_ledgers=row["due"],
                 shared_ledgers=row["shared"],
                 same_ensemble_ledgers=row["together"],
@@ -235,8 +237,8 @@ def identity_rows(
         rows_by_identity.setdefault(identity_by_id[row["bookie_id"]], []).append(row)
     rows = [
         {
-            name: row[name]
-            for name in ("bookie_id", "named", "marked", "registered", "host", "port", "hosts", "disks")
+            first_id: row[first_id]
+            for first_id in ("bookie_id", "named", "marked", "registered", "host", "port", "hosts", "disks")
         }
         | {"identity": name, "stranded": _is_stranded(identity_group)}
         | {"aliases": [alias_row["bookie_id"] for alias_row in identity_group if alias_row is not row]}

@@ -99,7 +99,7 @@ def derive_facts(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexFileF
     >>> shapes.page_size_by_bookie, sorted(shapes.bookies_with_cut_files), sorted(shapes.states)
     ({'bk1': 8192}, ['bk1'], ['limbo', 'ok'])
     """
-    lengths: dict[str, dict[int, int]] = {}
+    counts_by_bookie: dict[str, dict[int, int]] = {}
     file_lengths: list[tuple[str, int]] = []
     states = set()
     for bookie, state, length, count in rows:
@@ -107,37 +107,41 @@ def derive_facts(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexFileF
         if state == IndexState.OK and length:
             file_lengths.append((bookie, length))
             if length % SECTOR_BYTES == 0:
-                lengths.setdefault(bookie, {})[length] = count
-    page_size_by_bookie = page_sizes(lengths)
+                counts_by_bookie.setdefault(bookie, {})[length] = count
+    page_size_by_bookie = find_page_sizes(counts_by_bookie)
     bookies_with_cut_files = frozenset(
         bookie for bookie, length in file_lengths if length % page_size_by_bookie.get(bookie, SECTOR_BYTES)
     )
     return IndexFileFacts(page_size_by_bookie, bookies_with_cut_files, frozenset(states))
 
 
-def page_sizes(lengths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
+def find_page_sizes(counts_by_bookie: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
     """Find each bookie's page size, in bytes.
 
-    ``lengths`` has the number of files by length for each bookie. A length does not include the file's
-    header. Lengths that are 0 or not a multiple of 512 are skipped.
+    ``counts_by_bookie`` has the number of files by length for each bookie. A length does not include the
+    file's header. Lengths that are 0 or not a multiple of 512 are skipped.
 
-    >>> page_sizes({"bk1": {8192: 40, 16384: 9, 4608: 1}, "bk2": {4096: 3, 8192: 4}})
+    >>> find_page_sizes({"bk1": {8192: 40, 16384: 9, 4608: 1}, "bk2": {4096: 3, 8192: 4}})
     {'bk1': 8192, 'bk2': 4096}
     """
-    return {bookie: _page_size(list(counts.items())) for bookie, counts in lengths.items()}
+    return {
+        bookie: _find_page_size(list(file_counts.items())) for bookie, file_counts in counts_by_bookie.items()
+    }
 
 
-def _page_size(counts: Iterable[tuple[int, int]]) -> int:
-    whole_files = [(length, count) for length, count in counts if length and length % SECTOR_BYTES == 0]
-    files = sum(count for _, count in whole_files)
-    allowed_cut_files = max(1, files * MAX_CUT_FILES_PERCENT // 100) if files >= MIN_FILES_WITH_CUT else 0
-    size = LARGEST_PAGE_BYTES
+def _find_page_size(file_counts: Iterable[tuple[int, int]]) -> int:
+    whole_files = [(length, count) for length, count in file_counts if length and length % SECTOR_BYTES == 0]
+    file_count = sum(count for _, count in whole_files)
+    allowed_cut_files = (
+        max(1, file_count * MAX_CUT_FILES_PERCENT // 100) if file_count >= MIN_FILES_WITH_CUT else 0
+    )
+    page_bytes = LARGEST_PAGE_BYTES
     while (
-        size > SECTOR_BYTES
-        and sum(count for length, count in whole_files if length % size) > allowed_cut_files
+        page_bytes > SECTOR_BYTES
+        and sum(count for length, count in whole_files if length % page_bytes) > allowed_cut_files
     ):
-        size //= 2
-    return size
+        page_bytes //= 2
+    return page_bytes
 
 
 COUNT_SCHEMA = pa.schema(
@@ -177,7 +181,7 @@ class IndexCount(NamedTuple):
     number: int
 
 
-def index_counts(execution: Execution, availability: TableFiles) -> list[IndexCount]:
+def count_index_rows(execution: Execution, availability: TableFiles) -> list[IndexCount]:
     """Count the rows of ``availability`` for each combination of values of the `IndexCount` fields.
 
     ``availability`` are the files of the table of that name.
@@ -192,10 +196,10 @@ def _count_files(files: TableFiles) -> Iterator[pa.RecordBatch]:
         for row_group in range(file.num_row_groups):
             has_path = _all_have_path(file, row_group)
             columns = [*_READ_COLUMNS, *(["path"] if has_path is None else [])]
-            for combination, number in _count_combinations(
+            for combination, row_count in _count_combinations(
                 file.read_row_group(row_group, columns, use_threads=False), has_path
             ):
-                counts[combination] += number
+                counts[combination] += row_count
     rows = [(*kind, number) for kind, number in counts.items()]
     value_columns = zip(*rows, strict=True) if rows else [()] * len(COUNT_SCHEMA)
     column_arrays = [
@@ -219,8 +223,8 @@ def _count_combinations(rows: pa.Table, has_path: bool | None) -> Iterator[tuple
     name_columns = [CodedColumn.from_column(rows[name]) for name in ("bookie_id", "state", "storage")]
     groups = CodedColumn.from_column(rows["groups"])
     is_empty = pc.equal(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    length_codes = _powers_of_two(rows["page_bytes"])
-    codes = [
+    length_codes = _lowest_set_bits(rows["page_bytes"])
+    code_columns = [
         *(column.codes.astype(np.int64) + 1 for column in name_columns),
         length_codes,
         np.append(is_empty + 1, 0)[groups.codes],
@@ -235,26 +239,28 @@ def _count_combinations(rows: pa.Table, has_path: bool | None) -> Iterator[tuple
         2,
     ]
     combination_codes = np.zeros(rows.num_rows, np.int64)
-    for codes_of_column, size in zip(codes, code_counts, strict=True):
-        combination_codes = combination_codes * size + codes_of_column
+    for codes_of_column, code_count in zip(code_columns, code_counts, strict=True):
+        combination_codes = combination_codes * code_count + codes_of_column
     if np.prod(code_counts, dtype=float) < _MAX_BINCOUNT_CODES:
-        number = np.bincount(combination_codes)
-        combination_values = np.flatnonzero(number)
-        number = number[combination_values]
+        row_counts = np.bincount(combination_codes)
+        combination_values = np.flatnonzero(row_counts)
+        row_counts = row_counts[combination_values]
     else:
-        combination_values, number = np.unique(combination_codes, return_counts=True)
+        combination_values, row_counts = np.unique(combination_codes, return_counts=True)
     for combination, combination_count in zip(
-        np.transpose(np.unravel_index(combination_values, code_counts)).tolist(), number.tolist(), strict=True
+        np.transpose(np.unravel_index(combination_values, code_counts)).tolist(),
+        row_counts.tolist(),
+        strict=True,
     ):
         yield _decode_combination(combination, name_columns), combination_count
 
 
-def _decode_combination(codes: list[int], name_columns: list[CodedColumn]) -> tuple[Any, ...]:
+def _decode_combination(combination: list[int], name_columns: list[CodedColumn]) -> tuple[Any, ...]:
     decoded_names = [
         column.values[codes_of_column - 1].as_py().decode() if codes_of_column else None
-        for codes_of_column, column in zip(codes, name_columns, strict=False)
+        for codes_of_column, column in zip(combination, name_columns, strict=False)
     ]
-    length, emptiness_code, has_ledger_id, has_path = codes[len(name_columns) :]
+    length, emptiness_code, has_ledger_id, has_path = combination[len(name_columns) :]
     return (
         *decoded_names,
         1 << length - 1 if length else 0,
@@ -264,7 +270,7 @@ def _decode_combination(codes: list[int], name_columns: list[CodedColumn]) -> tu
     )
 
 
-def _powers_of_two(lengths: pa.ChunkedArray) -> Longs:
+def _lowest_set_bits(lengths: pa.ChunkedArray) -> Longs:
     """Return for each length the number of its lowest set bit, counted from 1.
 
     The number is 0 for length 0. For rows without a file, it is the number for `LARGEST_PAGE_BYTES`, the
@@ -354,19 +360,19 @@ def _mark_cut_files(
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         table = pa.Table.from_batches([batch])
-        length = table["page_bytes"]
+        page_bytes = table["page_bytes"]
         is_cut = pa.array(
             ends_inside_page(
                 CodedColumn.from_column(table["state"]),
                 CodedColumn.from_column(table["bookie_id"]),
-                length,
+                page_bytes,
                 page_size_by_bookie,
             )
         )
         replacement_by_column = {
             "state": IndexState.CUT,
             "reason": "the file ends inside a page",
-            "offset": pc.add(length, HEADER_BYTES),
+            "offset": pc.add(page_bytes, HEADER_BYTES),
         }
         for name, value in replacement_by_column.items():
             column_index, schema_field = table.schema.get_field_index(name), table.schema.field(name)

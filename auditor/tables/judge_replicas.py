@@ -23,7 +23,7 @@ from auditor.model.states import BookieRead, IndexState, UnknownCopy
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
 from auditor.tables.judgement import ForeignCopy, Judgement
-from auditor.tables.read_replies import ReadReplies, judge_gone, merge_by_bookie
+from auditor.tables.read_replies import ReadReplies, judge_log_loss, merge_by_bookie
 
 Groups = NDArray[np.void]
 NO_GROUPS: Groups = np.empty(0, GROUP)
@@ -156,10 +156,10 @@ def _drop_unserved_entries(pair: Pair) -> Pair:
     It has no entries if the ledger is not indexed or in limbo. A bookie refuses every entry of a ledger in
     limbo. If a bookie served an entry of the ledger, the ledger is no longer in limbo.
     """
-    is_refused = pair.index_state == IndexState.LIMBO and not (
+    is_in_limbo = pair.index_state == IndexState.LIMBO and not (
         pair.replies and len(pair.replies.served_groups)
     )
-    serves_no_entry = is_refused or pair.index_state == IndexState.NOT_INDEXED
+    serves_no_entry = is_in_limbo or pair.index_state == IndexState.NOT_INDEXED
     return replace(pair, held_groups=NO_GROUPS) if serves_no_entry else pair
 
 
@@ -167,43 +167,41 @@ def _classify_replica(
     ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, judgement: Judgement
 ) -> None:
     """Classify each expected entry without a held copy: missing if the index proves it, else unknown."""
-    unheld_groups = coverage.difference(pair.expected_groups, pair.held_groups)
+    absent_groups = coverage.difference(pair.expected_groups, pair.held_groups)
     if len(pair.gone_groups):
-        pair, unheld_groups = _classify_gone_entries(ledger, pair, unheld_groups, state, judgement)
+        pair, absent_groups = _classify_gone_entries(ledger, pair, absent_groups, state, judgement)
     if pair.replies is not None:
-        _apply_replies(ledger, pair, pair.replies, unheld_groups, state, grace_ms, judgement)
+        _apply_replies(ledger, pair, pair.replies, absent_groups, state, grace_ms, judgement)
         return
     if len(pair.listed_groups) and _is_index_complete(ledger, pair, state, grace_ms):
         _add_groups(judgement.listed, pair, coverage.intersection(pair.expected_groups, pair.listed_groups))
-    if not len(unheld_groups):
+    if not len(absent_groups):
         return
     state_reason = why_unknown(state, pair)
     if state_reason is not None:
-        judgement.unknown.append((pair.bookie_id, unheld_groups, state_reason))
+        judgement.unknown.append((pair.bookie_id, absent_groups, state_reason))
     else:
-        judgement.missing.append((pair.bookie_id, unheld_groups))
+        judgement.missing.append((pair.bookie_id, absent_groups))
         judgement.doubts |= find_lasting_doubts(ledger, pair, state) | find_open_doubts(
             ledger, pair, state, grace_ms
         )
 
 
 def _classify_gone_entries(
-    ledger: LedgerFacts, pair: Pair, unheld_groups: Groups, state: BookieState, judgement: Judgement
+    ledger: LedgerFacts, pair: Pair, absent_groups: Groups, state: BookieState, judgement: Judgement
 ) -> tuple[Pair, Groups]:
-    """Classify entries in missing entry logs. Return pair and ``unheld_groups`` without these entries."""
-    gone_groups = coverage.intersection(unheld_groups, pair.gone_groups)
-    gone_copies = judge_gone(gone_groups, pair.read_twice or state.is_stopped, pair.replies or ReadReplies())
-    judgement.doubts |= find_lasting_doubts(ledger, pair, state) if len(gone_copies.missing_groups) else set()
-    _add_groups(judgement.missing, pair, gone_copies.missing_groups)
-    if len(gone_copies.unknown_groups):
-        judgement.unknown.append((pair.bookie_id, gone_copies.unknown_groups, UnknownCopy.ENTRY_LOG))
-    other_replies, expected = (
-        pair.replies and pair.replies.drop_entries(gone_groups),
-        coverage.difference(pair.expected_groups, gone_groups),
-    )
-    return replace(pair, expected_groups=expected, replies=other_replies), coverage.difference(
-        unheld_groups, gone_groups
-    )
+    """Classify entries in missing entry logs. Return pair and ``absent_groups`` without these entries."""
+    log_groups = coverage.intersection(absent_groups, pair.gone_groups)
+    was_read_twice, replies = pair.read_twice or state.is_stopped, pair.replies or ReadReplies()
+    lost_copies = judge_log_loss(log_groups, was_read_twice, replies)
+    judgement.doubts |= find_lasting_doubts(ledger, pair, state) if len(lost_copies.missing_groups) else set()
+    _add_groups(judgement.missing, pair, lost_copies.missing_groups)
+    if len(lost_copies.unknown_groups):
+        judgement.unknown.append((pair.bookie_id, lost_copies.unknown_groups, UnknownCopy.ENTRY_LOG))
+    other_replies = pair.replies and pair.replies.drop_entries(log_groups)
+    other_groups = coverage.difference(pair.expected_groups, log_groups)
+    other_absent_groups = coverage.difference(absent_groups, log_groups)
+    return replace(pair, expected_groups=other_groups, replies=other_replies), other_absent_groups
 
 
 def _add_groups(replica_groups: list[tuple[str, Groups]], pair: Pair, groups: Groups) -> None:
@@ -215,7 +213,7 @@ def _apply_replies(
     ledger: LedgerFacts,
     pair: Pair,
     replies: ReadReplies,
-    unheld_groups: Groups,
+    absent_groups: Groups,
     state: BookieState,
     grace_ms: int,
     judgement: Judgement,
@@ -224,19 +222,19 @@ def _apply_replies(
     state_reason = why_unknown(state, pair)
     listed_groups = coverage.intersection(pair.expected_groups, pair.listed_groups)
     unindexed_groups = coverage.intersection(
-        coverage.union([unheld_groups, listed_groups]), replies.served_groups
+        coverage.union([absent_groups, listed_groups]), replies.served_groups
     )
-    undecided_groups = coverage.difference(unheld_groups, replies.served_groups)
-    denied_groups = pair.expected_groups if replies.has_no_ledger else replies.denied_groups
+    undecided_groups = coverage.difference(absent_groups, replies.served_groups)
+    no_copy_groups = pair.expected_groups if replies.has_no_ledger else replies.denied_groups
     missing_groups, unknown_groups = (
         NO_GROUPS,
-        coverage.difference(coverage.intersection(pair.expected_groups, denied_groups), unheld_groups),
+        coverage.difference(coverage.intersection(pair.expected_groups, no_copy_groups), absent_groups),
     )
     unknown_reason = UnknownCopy.DENIED
     # If the bookie does not look at this index, only its answer counts.
     if state_reason in (None, UnknownCopy.UNREAD, UnknownCopy.MISPLACED):
-        missing_groups = coverage.intersection(undecided_groups, denied_groups)
-        undecided_groups = coverage.difference(undecided_groups, denied_groups)
+        missing_groups = coverage.intersection(undecided_groups, no_copy_groups)
+        undecided_groups = coverage.difference(undecided_groups, no_copy_groups)
     if len(missing_groups):
         judgement.doubts |= find_lasting_doubts(ledger, pair, state)
     open_doubts = find_open_doubts(ledger, pair, state, grace_ms)
@@ -262,7 +260,7 @@ def _apply_replies(
         _add_groups(
             judgement.listed,
             pair,
-            coverage.difference(listed_groups, coverage.union([replies.served_groups, denied_groups])),
+            coverage.difference(listed_groups, coverage.union([replies.served_groups, no_copy_groups])),
         )
 
 

@@ -69,12 +69,12 @@ def count_entries(entry_sets: Sequence[bytes]) -> list[int]:
     >>> count_entries([GroupBatch.from_tuples([[(0, 9, 2, 3)]]).tobytes(), b""])
     [8, 0]
     """
-    lengths = np.array([len(packed_set) for packed_set in entry_sets], np.int64)
-    batch = GroupBatch.frombytes(b"".join(entry_sets), offsets_of(lengths))
-    entry_offsets = offsets_of(batch.entries())
+    set_lengths = np.array([len(packed_set) for packed_set in entry_sets], np.int64)
+    group_batch = GroupBatch.frombytes(b"".join(entry_sets), offsets_of(set_lengths))
+    entry_offsets = offsets_of(group_batch.entries())
     return [
         int(entry_count)
-        for entry_count in entry_offsets[batch.offsets[1:]] - entry_offsets[batch.offsets[:-1]]
+        for entry_count in entry_offsets[group_batch.offsets[1:]] - entry_offsets[group_batch.offsets[:-1]]
     ]
 
 
@@ -190,7 +190,7 @@ _ENTRY_SET_COLUMNS = ("missing", "lagging", "stale", "surplus", "past_end", "uni
 
 
 def judge_ledgers(
-    ledgers: DataFrame, unequal: DataFrame, bookies: Mapping[str, BookieState], grace_ms: int
+    ledgers: DataFrame, differing_replicas: DataFrame, bookies: Mapping[str, BookieState], grace_ms: int
 ) -> DataFrame:
     """Judge every ledger that has an unequal replica, if its metadata can be judged.
 
@@ -201,23 +201,23 @@ def judge_ledgers(
     judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     # A plain dict, because it is pickled into every task.
     state_by_bookie = dict(bookies)
-    rows = judgeable_ledgers.join(pairs_by_ledger(unequal), [*LEDGER])
+    rows = judgeable_ledgers.join(pairs_by_ledger(differing_replicas), [*LEDGER])
     return map_rows(rows, partial(_judge_rows, bookies=state_by_bookie, grace_ms=grace_ms), JUDGED)
 
 
-def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
-    """Return one row per ledger, with its few rows of ``unequal`` as the list ``pairs`` for `make_pair`."""
-    pair = F.struct(
+def pairs_by_ledger(differing_replicas: DataFrame) -> DataFrame:
+    """Return one row per ledger. ``pairs`` has its rows of ``differing_replicas``, for `make_pair`."""
+    pair_struct = F.struct(
         "bookie_id", "expected", "held", "index_state", "answered", "listed", "gone", "gone_state"
     )
-    return unequal.groupBy(*LEDGER).agg(F.collect_list(pair).alias("pairs"))
+    return differing_replicas.groupBy(*LEDGER).agg(F.collect_list(pair_struct).alias("pairs"))
 
 
 def _judge_rows(
     rows: list[dict[str, Any]], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> pa.RecordBatch:
-    ledgers = [(ledger_facts(row), [make_pair(pair) for pair in row["pairs"]]) for row in rows]
-    return make_rows(rows, judge_batch(ledgers, bookies, grace_ms), [[]] * len(rows))
+    ledgers_and_pairs = [(ledger_facts(row), [make_pair(pair) for pair in row["pairs"]]) for row in rows]
+    return make_judged_rows(rows, judge_batch(ledgers_and_pairs, bookies, grace_ms), [[]] * len(rows))
 
 
 def judge_as_unknown(
@@ -227,11 +227,11 @@ def judge_as_unknown(
 
     All its replicas are unknown. The reason (a `Doubt`) quotes ``limit_error``.
     """
-    unknown: list[tuple[str, Groups, str]] = [
+    unknown_replicas: list[tuple[str, Groups, str]] = [
         (pair.bookie_id, pair.expected_groups, UnknownCopy.UNREADABLE) for pair in pairs
     ]
     return Judgement(
-        mu=ledger.write_quorum, unknown=unknown, doubts={doubts.sets_too_irregular(str(limit_error))}
+        mu=ledger.write_quorum, unknown=unknown_replicas, doubts={doubts.sets_too_irregular(str(limit_error))}
     )
 
 
@@ -264,7 +264,7 @@ def make_pair(row: Mapping[str, Any]) -> Pair:
     )
 
 
-def make_rows(
+def make_judged_rows(
     rows: list[dict[str, Any]], judgements: list[Judgement], witness_rows: Sequence[list[dict[str, Any]]]
 ) -> pa.RecordBatch:
     """Return rows of the table ``judged``.
@@ -283,8 +283,8 @@ def make_rows(
         for column_name in _ENTRY_SET_COLUMNS
     }
     columns |= {
-        "class_entries": _class_entries(judgements),
-        "unknown": _unknown_copies(judgements),
+        "class_entries": _pack_class_entries(judgements),
+        "unknown": _count_unknown_copies(judgements),
         "foreign": [
             [
                 {
@@ -306,21 +306,21 @@ def make_rows(
     return make_batch(JUDGED, len(rows), columns)
 
 
-def _unknown_copies(judgements: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
+def _count_unknown_copies(judgements: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
     """Return, for each ledger, the bookies with unknown entries, the number of entries, and the reason."""
-    entries = _count_entry_sets(
+    entry_counts = _count_entry_sets(
         [[(bookie, groups) for bookie, groups, _ in judgement.unknown] for judgement in judgements]
     )
     return [
         [
-            {"bookie_id": entry["bookie_id"], "count": entry["count"], "why": unknown_reason}
-            for entry, (_, _, unknown_reason) in zip(row, judgement.unknown, strict=True)
+            {"bookie_id": bookie_count["bookie_id"], "count": bookie_count["count"], "why": unknown_reason}
+            for bookie_count, (_, _, unknown_reason) in zip(row, judgement.unknown, strict=True)
         ]
-        for row, judgement in zip(entries, judgements, strict=True)
+        for row, judgement in zip(entry_counts, judgements, strict=True)
     ]
 
 
-def _class_entries(judgements: Sequence[Judgement]) -> list[dict[str, Any] | None]:
+def _pack_class_entries(judgements: Sequence[Judgement]) -> list[dict[str, Any] | None]:
     packed_groups = [
         None if judgement.class_entries is None else judgement.class_entries.tobytes()
         for judgement in judgements

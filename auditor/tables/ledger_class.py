@@ -111,42 +111,48 @@ def set_whole_replica_classes(ledgers: Sequence[tuple[LedgerFacts, Judgement]]) 
     missing_members: list[list[bool]] = []
     unknown_members: list[list[bool]] = []
     for ledger_number, (ledger, judgement) in enumerate(ledgers):
-        lacking_bookies = {bookie for bookie, _ in judgement.missing}
+        missing_entry_bookies = {bookie for bookie, _ in judgement.missing}
         unknown_bookies = {bookie for bookie, _, _ in judgement.unknown}
         for (segment_first, segment_last), (_, ensemble) in zip(
             ledger.segment_ranges, ledger.segments, strict=True
         ):
             ledger_numbers.append(ledger_number)
             segment_rows.append((segment_first, segment_last, ledger.ensemble_size, ledger.write_quorum))
-            missing_members.append([member in lacking_bookies for member in ensemble])
+            missing_members.append([member in missing_entry_bookies for member in ensemble])
             unknown_members.append([member in unknown_bookies for member in ensemble])
     if not segment_rows:
         return
     first_entry, last_entry, ensemble_size, write_quorum = np.array(segment_rows, np.int64).T
-    missing_flags = _pad_flags(missing_members)
-    max_missing, max_potential_missing = most_missing_copies(
-        first_entry, last_entry, ensemble_size, write_quorum, missing_flags, _pad_flags(unknown_members)
-    )
-    for ledger_number, missing_count, potential_missing_count in zip(
-        ledger_numbers, max_missing.tolist(), max_potential_missing.tolist(), strict=True
-    ):
-        # One row per segment. The numbers of a ledger are those of its worst segment.
-        judgements[ledger_number].m = max(judgements[ledger_number].m, missing_count)
-        judgements[ledger_number].mu = max(judgements[ledger_number].mu, potential_missing_count)
-    min_missing_counts = [
-        min_missing_copies(ledgers[number][0], judgements[number].m) for number in ledger_numbers
-    ]
-    class_entry_sets, exact_flags = entries_short_of_copies(
+    missing_member_flags = _pad_flags(missing_members)
+    max_missing_copies, max_not_present_copies = most_missing_copies(
         first_entry,
         last_entry,
         ensemble_size,
         write_quorum,
-        missing_flags,
+        missing_member_flags,
+        _pad_flags(unknown_members),
+    )
+    for ledger_number, missing_count, not_present_count in zip(
+        ledger_numbers, max_missing_copies.tolist(), max_not_present_copies.tolist(), strict=True
+    ):
+        # One row per segment. The numbers of a ledger are those of its worst segment.
+        judgements[ledger_number].m = max(judgements[ledger_number].m, missing_count)
+        judgements[ledger_number].mu = max(judgements[ledger_number].mu, not_present_count)
+    min_missing_counts = [
+        min_missing_copies(ledgers[row_ledger_number][0], judgements[row_ledger_number].m)
+        for row_ledger_number in ledger_numbers
+    ]
+    class_entry_sets, set_is_exact_flags = entries_short_of_copies(
+        first_entry,
+        last_entry,
+        ensemble_size,
+        write_quorum,
+        missing_member_flags,
         np.array(min_missing_counts, np.int64),
     )
-    inexact_ledgers = {
+    ledgers_without_set = {
         number
-        for number, has_exact_set in zip(ledger_numbers, exact_flags.tolist(), strict=True)
+        for number, has_exact_set in zip(ledger_numbers, set_is_exact_flags.tolist(), strict=True)
         if not has_exact_set
     }
     try:
@@ -154,10 +160,10 @@ def set_whole_replica_classes(ledgers: Sequence[tuple[LedgerFacts, Judgement]]) 
             class_entry_sets.merge(np.array(ledger_numbers, np.int64), len(judgements))
         ).values()
     except CoverageLimitError:
-        inexact_ledgers, merged_groups = set(ledger_numbers), [b""] * len(judgements)
+        ledgers_without_set, merged_groups = set(ledger_numbers), [b""] * len(judgements)
     for ledger_number, ((ledger, judgement), groups) in enumerate(zip(ledgers, merged_groups, strict=True)):
         judgement.class_entries = (
-            entries_of_class(ledger, judgement) if ledger_number in inexact_ledgers else groups_of(groups)
+            entries_of_class(ledger, judgement) if ledger_number in ledgers_without_set else groups_of(groups)
         )
 
 

@@ -88,7 +88,7 @@ def log_entries(
     entry_logs: DataFrame,
     locations: DataFrame,
     ledgers: DataFrame,
-    judged: DataFrame,
+    judged_ledgers: DataFrame,
     gone_entries: DataFrame,
 ) -> DataFrame:
     """Return the rows of `LOG_ENTRIES`. The arguments are the tables of these names."""
@@ -102,10 +102,12 @@ def log_entries(
     gone_replicas = gone_entries.select(
         *LEDGER, "bookie_id", F.col("groups").alias("wanted"), *_any_entry_columns()
     )
-    incomplete_replicas = _find_incomplete_replicas(locations, ledgers, judged).unionByName(gone_replicas)
-    members = logged_ledgers.join(incomplete_replicas, [*REPLICA])
-    lost_copies = logged_ledgers.join(_lost_copies(judged), [*LEDGER])
-    log_ledgers = members.unionByName(lost_copies).groupBy(*_LOG_COLUMNS, *LEDGER).agg(
+    incomplete_replicas = _find_incomplete_replicas(locations, ledgers, judged_ledgers).unionByName(
+        gone_replicas
+    )
+    logged_replicas = logged_ledgers.join(incomplete_replicas, [*REPLICA])
+    lost_copies = logged_ledgers.join(_find_lost_copies(judged_ledgers), [*LEDGER])
+    log_ledgers = logged_replicas.unionByName(lost_copies).groupBy(*_LOG_COLUMNS, *LEDGER).agg(
         F.max("bytes").alias("bytes"),
         F.collect_list("wanted").alias("wanted"),
         F.max("any_entry").alias("any_entry"),
@@ -117,19 +119,21 @@ def log_entries(
     return logs.repartition(task_count).mapInArrow(_read_logs, spark_types(LOG_ENTRIES))
 
 
-def _find_incomplete_replicas(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> DataFrame:
+def _find_incomplete_replicas(
+    locations: DataFrame, ledgers: DataFrame, judged_ledgers: DataFrame
+) -> DataFrame:
     """Return the replicas whose index lacks entries.
 
     ``wanted`` has the entries that the index lacks. It is null if all entries are needed.
     """
 
     def explode_replica_sets(column: str) -> DataFrame:
-        ledger_request = judged.select(*LEDGER, F.explode(column).alias("part"))
+        ledger_request = judged_ledgers.select(*LEDGER, F.explode(column).alias("part"))
         return ledger_request.select(
             *LEDGER, "part.bookie_id", F.col("part.groups").alias("wanted"), *_any_entry_columns()
         )
 
-    unknown_copies = judged.select(*LEDGER, F.explode("unknown").alias("part")).where(
+    unknown_copies = judged_ledgers.select(*LEDGER, F.explode("unknown").alias("part")).where(
         F.col("part.why").isin([str(unknown_reason) for unknown_reason in _REASONS_WITHOUT_ENTRIES])
     )
     unclosed_ledgers = ledgers.where(
@@ -150,17 +154,17 @@ def _find_incomplete_replicas(locations: DataFrame, ledgers: DataFrame, judged: 
     )
 
 
-def _lost_copies(judged: DataFrame) -> DataFrame:
+def _find_lost_copies(judged_ledgers: DataFrame) -> DataFrame:
     """Return the ledgers with entries that no bookie's index has.
 
     The logs of any bookie may contain these entries.
     """
-    groups = F.col("class_entries.groups")
-    return judged.where(class_column("m") == LedgerClass.ENTRY_LOST).select(
+    lost_entry_groups = F.col("class_entries.groups")
+    return judged_ledgers.where(class_column("m") == LedgerClass.ENTRY_LOST).select(
         *LEDGER,
-        groups.alias("wanted"),
-        groups.isNull().alias("any_entry"),
-        groups.alias("no_copy"),
+        lost_entry_groups.alias("wanted"),
+        lost_entry_groups.isNull().alias("any_entry"),
+        lost_entry_groups.alias("no_copy"),
     )
 
 
@@ -192,9 +196,9 @@ def read_log_rows(path: str, ledger_requests: list[dict[str, Any]]) -> tuple[lis
 
     A ledger without a needed entry in the log has no row.
     """
-    ids = np.unique(np.array([ledger_row["ledger_id"] for ledger_row in ledger_requests], np.int64))
+    requested_ids = np.unique(np.array([ledger_row["ledger_id"] for ledger_row in ledger_requests], np.int64))
     try:
-        logged_entries = read_ledger_entries(path, ids)
+        logged_entries = read_ledger_entries(path, requested_ids)
     except OSError as error:
         # A running bookie may have deleted the log since.
         reason = error.strerror or str(error)

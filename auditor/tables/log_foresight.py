@@ -157,7 +157,7 @@ def log_foresight(
         needed_share = F.when(needed_share < 1, F.col("remain") / full_log_bytes).otherwise(needed_share)
     is_unreliable_log = F.col("state").isin(EntryLogState.MAP_WRONG, EntryLogState.ASTRAY)
     rows = (
-        _all_logs(space, gc_forecast, entry_logs, availability)
+        _count_logs(space, gc_forecast, entry_logs, availability)
         .join(entry_logs.where(is_unreliable_log).select("path").distinct(), "path", "left_anti")
         .withColumn("usage", needed_share)
     )
@@ -175,8 +175,8 @@ def log_foresight(
     action_after_restart = F.when(F.col("current") & ~F.col("unclear"), action_once_closed)
     rows = rows.withColumns({"action": gc_action, "after_restart": action_after_restart})
     rows = add_full_disk(rows, entry_logs, disks, settings)
-    is_kept = (F.col("action") == GcAction.KEEP) | suspends_action() | (F.col("needed") > 0)
-    rows = rows.withColumn("frees", F.when(is_kept, F.lit(0)).otherwise(F.col("bytes") - F.col("remain")))
+    is_log_kept = (F.col("action") == GcAction.KEEP) | suspends_action() | (F.col("needed") > 0)
+    rows = rows.withColumn("frees", F.when(is_log_kept, F.lit(0)).otherwise(F.col("bytes") - F.col("remain")))
     carried_columns = dict.fromkeys(("minor_since", "major_since", "delete_since"), "long")
     carried_columns["overdue"] = "boolean"
 
@@ -220,7 +220,7 @@ def log_foresight(
     return forecast_rows.select(*LOG_FORESIGHT.names)
 
 
-def _all_logs(
+def _count_logs(
     space: DataFrame, gc_forecast: DataFrame, entry_logs: DataFrame, availability: DataFrame | None
 ) -> DataFrame:
     """Return the rows of `_count_log_bytes`, for damaged logs with the bytes that the collector counts."""
@@ -230,11 +230,11 @@ def _all_logs(
     )
     rows = undamaged_logs.withColumn("scan_fails", F.lit(False))
     return rows if availability is None else rows.unionByName(
-        _damaged_logs(space, gc_forecast, damaged_rows, availability)
+        _count_damaged(space, gc_forecast, damaged_rows, availability)
     )  # fmt: skip
 
 
-def _damaged_logs(
+def _count_damaged(
     space: DataFrame, gc_forecast: DataFrame, damaged_rows: DataFrame, availability: DataFrame
 ) -> DataFrame:
     """Return rows like those of `_count_log_bytes` for logs with damaged records.
@@ -245,9 +245,9 @@ def _damaged_logs(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
     )
     stored_replicas = availability.where(F.col("state").isin(*DISK_STATES)).select(*REPLICA).distinct()
-    ledgers = damaged_rows.where(F.col("ledger_id").isNotNull() & F.col("bookie_id").isNotNull())
+    log_rows = damaged_rows.where(F.col("ledger_id").isNotNull() & F.col("bookie_id").isNotNull())
     needed_ledger_counts = (
-        ledgers.join(unlisted_forecast, [*REPLICA], "left")
+        log_rows.join(unlisted_forecast, [*REPLICA], "left")
         .join(stored_replicas.withColumn("had", F.lit(True)), [*REPLICA], "left")
         .withColumn("stays", F.coalesce("planned", "had", F.lit(False)))
         .groupBy("path")
@@ -257,7 +257,7 @@ def _damaged_logs(
         )
     )
     scan_fails = F.max(F.col("collector_scan") == CollectorScan.FAILS).alias("scan_fails")
-    scans = damaged_rows.where(F.col("ledger_id").isNull()).groupBy("path").agg(scan_fails)
+    log_scans = damaged_rows.where(F.col("ledger_id").isNull()).groupBy("path").agg(scan_fails)
     is_newer_than_index = F.col("ledger_id").isNull() & (F.col("class") != SpaceClass.HEADERS_AND_MAPS)
     log_files = space.where((F.col("kind") == LogFileKind.LOG) & F.col("bookie_id").isNotNull())
     zero_bytes = F.lit(0).cast("long")
@@ -267,7 +267,7 @@ def _damaged_logs(
             F.sum("bytes").alias("bytes"),
             F.sum(F.when(is_newer_than_index, F.col("bytes")).otherwise(0)).alias("needed"),
         )
-        .join(scans, "path")
+        .join(log_scans, "path")
         .join(needed_ledger_counts, "path", "left")
         .withColumns(
             {

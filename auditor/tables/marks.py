@@ -35,7 +35,7 @@ MARK_DEPTH = 4
 """Number of directories from the root of all marks to a mark, without the root."""
 
 
-def named_marks(marks: DataFrame) -> DataFrame:
+def select_named_marks(marks: DataFrame) -> DataFrame:
     """Return the readable under-replication marks that name a bookie.
 
     The columns are scope_id, ledger_id, path, replicas and since (ms). Marks that name no bookie are left
@@ -51,7 +51,7 @@ def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, booki
 
     The arguments are the tables of a run.
     """
-    ledger_marks = named_marks(marks)
+    ledger_marks = select_named_marks(marks)
     healthy_ledgers = (
         verdicts.where("class = 'healthy' and potential_class = 'healthy'")
         .join(ledger_marks, [*LEDGER], "left_semi")
@@ -66,7 +66,7 @@ def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, booki
     rows = (
         ledger_marks.join(healthy_ledgers, [*LEDGER])
         .join(members, [*LEDGER])
-        .crossJoin(registered_ids(bookies))
+        .crossJoin(find_registered_ids(bookies))
     )
     # A mark is done only if all its bookies are back, or if no ensemble names any of them.
     has_returned = F.size(F.array_except("replicas", "registered")) == 0
@@ -75,13 +75,13 @@ def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, booki
     return rows.withColumn("why", mark_state).where("why is not null").select(*STALE_MARKS.names)
 
 
-def registered_ids(bookies: DataFrame) -> DataFrame:
+def find_registered_ids(bookies: DataFrame) -> DataFrame:
     """Return one row with a single array: the ids of all registered bookies."""
     bookie_ids = F.collect_set("bookie_id").alias("registered")
     return F.broadcast(bookies.where("registered is not null").agg(bookie_ids))
 
 
-def marks_with_scope(marks: DataFrame) -> DataFrame:
+def add_scope_to_marks(marks: DataFrame) -> DataFrame:
     """Return under-replication marks and locks with the column ``scope_id``.
 
     It is 0, because ledgers of other scopes (BP-35) have no marks or locks.
@@ -101,7 +101,7 @@ def marks_of_first_scan(marks: DataFrame, moved_ledgers: DataFrame | None) -> Da
     return marks.join(new_ids(moved_ledgers), join_keys, "left_anti").select(*marks.columns)
 
 
-def empty_directories(marks: DataFrame) -> DataFrame:
+def find_empty_directories(marks: DataFrame) -> DataFrame:
     """Return the directories without an under-replication mark: path, ctime (creation time, ms).
 
     The table ``marks`` lists a directory if any of several reads found no mark in it. A directory is left

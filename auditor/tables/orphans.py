@@ -268,23 +268,25 @@ def count_holdings(
         owner_rows: Ledgers that owners (such as topics) name, or None if owners were not read. If it is
             None, no orphan counts as dropped.
     """
-    ledgers = (
+    index_ledger_counts = (
         index_counts.where(_has_ledger("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
     )
     recent_count = F.count_if(F.col("recent") & F.col("doubt").isNull()).alias("recent")
     orphans_with_flags = _add_owner_dropped_flag(
         _add_recent_flag(orphans, recent_ids or RecentIds()), owner_rows
     )
-    is_explained = F.col("recent") | F.col("in_m0") | F.col("newer_than_scan") | F.col("dropped")
-    unexplained_count = F.count_if(~is_explained).alias("unexplained")
-    rows = _add_orphan_counts(ledgers, orphans_with_flags, ["bookie_id"], recent_count, unexplained_count)
+    is_orphan_explained = F.col("recent") | F.col("in_m0") | F.col("newer_than_scan") | F.col("dropped")
+    unexplained_count = F.count_if(~is_orphan_explained).alias("unexplained")
+    rows = _add_orphan_counts(
+        index_ledger_counts, orphans_with_flags, ["bookie_id"], recent_count, unexplained_count
+    )
     if earlier_orphans is None:
         return rows.withColumn("lasting", F.lit(0).cast("long"))
     repeated_orphans = orphans.where("doubt is null").join(
         earlier_orphans.select(*_REPLICA_KEY), [*_REPLICA_KEY], "left_semi"
     )
-    lasting_counts = repeated_orphans.groupBy("bookie_id").agg(F.count("*").alias("lasting"))
-    return rows.join(lasting_counts, "bookie_id", "left").fillna({"lasting": 0})
+    lasting_orphan_counts = repeated_orphans.groupBy("bookie_id").agg(F.count("*").alias("lasting"))
+    return rows.join(lasting_orphan_counts, "bookie_id", "left").fillna({"lasting": 0})
 
 
 def find_vanished_ranges(
@@ -313,13 +315,13 @@ def find_vanished_ranges(
         .count()
         .where(F.col("count") >= settings.vanished_ledgers)
     )
-    held_ledgers = (
+    indexed_ledgers = (
         availability.where(_has_ledger())
         .withColumn("leaf", block_number)
         .join(blocks_with_many_orphans, block_keys, "left_semi")
     )
-    ledgers = held_ledgers.groupBy(*block_keys).agg(F.count("*").alias("ledgers"))
-    vanished_blocks = _add_orphan_counts(ledgers, orphans_with_flags, block_keys).where(
+    ledgers_by_block = indexed_ledgers.groupBy(*block_keys).agg(F.count("*").alias("ledgers"))
+    vanished_blocks = _add_orphan_counts(ledgers_by_block, orphans_with_flags, block_keys).where(
         F.col("ledgers") == F.col("orphans")
     )
     # The first and the last leaf reach beyond the least and the greatest possible id.
@@ -335,19 +337,23 @@ def find_vanished_ranges(
     )
 
 
-def _add_orphan_counts(ledgers: DataFrame, orphans: DataFrame, keys: list[str], *counts: Column) -> DataFrame:
-    """Return ``ledgers`` with three kinds of columns about the orphans with the same ``keys``.
+def _add_orphan_counts(
+    ledgers: DataFrame, orphans: DataFrame, group_columns: list[str], *extra_counts: Column
+) -> DataFrame:
+    """Return ``ledgers`` with three kinds of columns about the orphans with the same ``group_columns``.
 
-    The columns are the number of orphans, the number of orphans in doubt, and ``counts``.
+    The columns are the number of orphans, the number of orphans in doubt, and ``extra_counts``.
     """
-    doubted_count = F.count("doubt").alias("in_doubt")
-    orphan_counts = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), doubted_count, *counts)
-    count_columns = [name for name in orphan_counts.columns if name not in keys]
-    return ledgers.join(orphan_counts, keys, "left").fillna(0, count_columns)
+    in_doubt_count = F.count("doubt").alias("in_doubt")
+    orphan_counts = orphans.groupBy(*group_columns).agg(
+        F.count("*").alias("orphans"), in_doubt_count, *extra_counts
+    )
+    count_columns = [name for name in orphan_counts.columns if name not in group_columns]
+    return ledgers.join(orphan_counts, group_columns, "left").fillna(0, count_columns)
 
 
 def find_over_replicated(
-    judged: DataFrame, ledgers: DataFrame, marks: DataFrame, locks: DataFrame, bookies: DataFrame
+    judged_ledgers: DataFrame, ledgers: DataFrame, marks: DataFrame, locks: DataFrame, bookies: DataFrame
 ) -> DataFrame:
     """Find copies on bookies that no ensemble of the ledger names, with one row per ledger and bookie.
 
@@ -357,7 +363,7 @@ def find_over_replicated(
     ``marks`` and ``locks`` have the ledger. ``exposed`` is True if a member is unregistered or read-only. In
     that case an operator may be making this copy.
     """
-    over_replicated_pairs = filter_table_part("over_replicated", judged).select(
+    over_replicated_pairs = filter_table_part("over_replicated", judged_ledgers).select(
         *LEDGER, "state", F.explode("foreign").alias("f")
     )
     over_replicated_pairs = over_replicated_pairs.select(

@@ -122,14 +122,15 @@ class StoreMatches:
     """The names, in this run and in the earlier run, that denote the same store of owners.
 
     Args:
-        first_names: For each further name of a store in this run, the first name of the store.
-        current_names: The name of each store in this run, by its name in the earlier run.
-        identities: The identity of each store, by its first name in this run. It is the same in all runs.
+        first_name_by_alias: For each further name of a store in this run, the first name of the store.
+        name_by_earlier_name: The name of each store in this run, by its name in the earlier run.
+        identity_by_name: The identity of each store, by its first name in this run. It is the same in all
+            runs.
     """
 
-    first_names: Mapping[str, str]
-    current_names: Mapping[str, str]
-    identities: Mapping[str, str]
+    first_name_by_alias: Mapping[str, str]
+    name_by_earlier_name: Mapping[str, str]
+    identity_by_name: Mapping[str, str]
 
 
 def match_stores(
@@ -142,29 +143,32 @@ def match_stores(
         references: The references that the stores have in common.
         earlier_identities: Identity of each store of the earlier run, or None if that run saved none.
     """
-    first_names: dict[str, str] = {}
+    first_name_by_alias: dict[str, str] = {}
     for store in stores:
-        if store not in first_names:
-            first_names |= dict.fromkeys(
-                _linked_stores(store, references.linked_store_pairs) - {store} - first_names.keys(), store
+        if store not in first_name_by_alias:
+            first_name_by_alias |= dict.fromkeys(
+                _find_linked_stores(store, references.linked_store_pairs)
+                - {store}
+                - first_name_by_alias.keys(),
+                store,
             )
-    current_names: dict[str, str] = {}
-    identities: dict[str, str] = {}
+    name_by_earlier_name: dict[str, str] = {}
+    identity_by_name: dict[str, str] = {}
     for (store, earlier_store), _ in sorted(
         references.shared_references.items(), key=lambda count_item: (-count_item[1], count_item[0])
     ):
-        first_name = first_names.get(store, store)
-        current_names.setdefault(earlier_store, first_name)
-        identities.setdefault(
-            first_name, earlier_identities.get(earlier_store) or store_identity(earlier_store)
+        first_name = first_name_by_alias.get(store, store)
+        name_by_earlier_name.setdefault(earlier_store, first_name)
+        identity_by_name.setdefault(
+            first_name, earlier_identities.get(earlier_store) or make_store_identity(earlier_store)
         )
     for store in stores:
-        if store not in first_names:
-            identities.setdefault(store, _new_identity(store, references.lowest_ids.get(store)))
-    return StoreMatches(first_names, current_names, identities)
+        if store not in first_name_by_alias:
+            identity_by_name.setdefault(store, _make_new_identity(store, references.lowest_ids.get(store)))
+    return StoreMatches(first_name_by_alias, name_by_earlier_name, identity_by_name)
 
 
-def _linked_stores(store: str, store_pairs: Sequence[tuple[str, str]]) -> set[str]:
+def _find_linked_stores(store: str, store_pairs: Sequence[tuple[str, str]]) -> set[str]:
     connected_stores, stores_to_visit = set[str](), {store}
     while stores_to_visit:
         linked_store = stores_to_visit.pop()
@@ -178,16 +182,18 @@ def _linked_stores(store: str, store_pairs: Sequence[tuple[str, str]]) -> set[st
     return connected_stores
 
 
-def _new_identity(store: str, lowest_id: int | None) -> str:
+def _make_new_identity(store: str, lowest_id: int | None) -> str:
     """Return the identity of a store that no earlier run read.
 
     The identity of a saved store includes ``lowest_id``, the lowest ledger id that the store names.
     """
-    identity = store_identity(store)
+    identity = make_store_identity(store)
     return f"{identity} of ledger {lowest_id}" if identity != store and lowest_id is not None else identity
 
 
-def current_store(earlier_name: str | None, stores: Sequence[str], matched_stores: Mapping[str, str]) -> str:
+def find_current_store(
+    earlier_name: str | None, stores: Sequence[str], matched_stores: Mapping[str, str]
+) -> str:
     """Return the name in ``stores`` of the store that an earlier run named ``earlier_name``.
 
     If no store matches, the result is a name that is not in ``stores``. A saved store may be in a different
@@ -196,7 +202,7 @@ def current_store(earlier_name: str | None, stores: Sequence[str], matched_store
     ledger in common with the earlier run is identified by its chroot. Runs of earlier releases had a single
     store without a name.
 
-    >>> current_store("pulsar:dump:///mon.jsonl?root=/east", ["pulsar:dump:///tue.jsonl?root=/east"], {})
+    >>> find_current_store("pulsar:dump:///mon.jsonl?root=/east", ["pulsar:dump:///tue.jsonl?root=/east"], {})
     'pulsar:dump:///tue.jsonl?root=/east'
     """
     if earlier_name is None:
@@ -204,9 +210,11 @@ def current_store(earlier_name: str | None, stores: Sequence[str], matched_store
     if earlier_name in matched_stores:
         return matched_stores[earlier_name]
     unmatched_stores = [store for store in stores if store not in matched_stores.values()]
-    saved_path = _saved_path(earlier_name)
+    saved_path = _find_saved_path(earlier_name)
     same_chroot_stores = [
-        store for store in unmatched_stores if saved_path is not None and _saved_path(store) == saved_path
+        store
+        for store in unmatched_stores
+        if saved_path is not None and _find_saved_path(store) == saved_path
     ]
     if earlier_name in unmatched_stores or not same_chroot_stores:
         # Another store has this name now.
@@ -218,19 +226,19 @@ def current_store(earlier_name: str | None, stores: Sequence[str], matched_store
     return same_chroot_stores[0]
 
 
-def store_identity(store: str) -> str:
+def make_store_identity(store: str) -> str:
     """Return the identity that runs of earlier versions gave to a store.
 
     For a saved store, it consists of the application and the chroot.
 
-    >>> store_identity("pulsar:dump:///mon.jsonl?root=/east"), store_identity("pulsar:zk://h1:2181/east")
+    >>> make_store_identity("pulsar:dump:///mon.jsonl?root=/east"), make_store_identity("pulsar:zk://h1:2181/east")
     ('pulsar saved /east', 'pulsar:zk://h1:2181/east')
     """
-    saved_path = _saved_path(store)
+    saved_path = _find_saved_path(store)
     return store if saved_path is None else f"{saved_path[0]} saved {saved_path[1]}"
 
 
-def _saved_path(store: str) -> tuple[str, str] | None:
+def _find_saved_path(store: str) -> tuple[str, str] | None:
     """Return the application and chroot of a saved store, or None for a running store."""
     owners = parse_owners_uri(store)
     is_saved = owners.store.partition("://")[0] in SAVED_SCHEMES

@@ -143,7 +143,7 @@ class ReadTimes:
 def ownership(
     ledgers: DataFrame,
     owners: DataFrame,
-    moved: DataFrame | None,
+    moves: DataFrame | None,
     doubtful_rows: DataFrame,
     earlier_ownership: DataFrame | None,
     newest_ownership: DataFrame | None,
@@ -155,7 +155,7 @@ def ownership(
     Args:
         ledgers: The table of that name.
         owners: The table of that name.
-        moved: Differences between two scans of a live store (`auditor.tables.scans`), or None.
+        moves: Differences between two scans of a live store (`auditor.tables.scans`), or None.
         doubtful_rows: Ids that a scan may have missed.
         earlier_ownership: The table ``ownership`` of a run that is older by ``grace_ms`` or more, or None.
         newest_ownership: The table ``ownership`` of the newest earlier run, or None if there is none.
@@ -163,7 +163,7 @@ def ownership(
         times: Times of the reads (`ReadTimes`).
     """
     owners = owners.withColumn("below_root", path_below_root(times.chroots))
-    listed_ledgers = _listed_ledgers(ledgers, moved)
+    listed_ledgers = _list_ledgers(ledgers, moves)
     references = owners.where("status = 'ok' and ledger_id is not null").select(
         "ledger_id", *_REFERENCE, "below_root", "store"
     )
@@ -186,13 +186,13 @@ def ownership(
             "application": F.coalesce("application", "said"),
         }
     )
-    ownership_rows = ownership_rows.withColumn("claim", F.concat(_claim_chroot(times.chroots), "claim"))
+    ownership_rows = ownership_rows.withColumn("claim", F.concat(_find_chroot(times.chroots), "claim"))
     unread_fault = F.when(F.col("status") != "ok", UNREADABLE_FAULT)
     unread_rows = owners.where("ledger_id is null").drop("ctime", "mtime").withColumn("fault", unread_fault)
     return select_columns(ownership_rows, OWNERSHIP).unionByName(select_columns(unread_rows, OWNERSHIP))
 
 
-def _claim_chroot(chroots: Mapping[str, str]) -> Column:
+def _find_chroot(chroots: Mapping[str, str]) -> Column:
     """Return the chroot of all stores if they have the same one, else that of the row's store, or ""."""
     distinct_chroots = {*chroots.values()}
     chroot = F.lit(next(iter(distinct_chroots)) if len(distinct_chroots) == 1 else "")
@@ -202,7 +202,7 @@ def _claim_chroot(chroots: Mapping[str, str]) -> Column:
     return chroot
 
 
-def _listed_ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
+def _list_ledgers(ledgers: DataFrame, moves: DataFrame | None) -> DataFrame:
     """Return the ledgers with 64-bit ids that any scan lists. ``settled`` says whether both list them."""
     rows = ledgers.where("scope_id = 0 and status in ('ok', 'broken', 'unreadable')").select(
         "ledger_id",
@@ -214,16 +214,16 @@ def _listed_ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
         claim_of(F.col("custom_metadata")).alias("claim"),
         F.lit(True).alias("there"),
     )
-    if moved is None:
+    if moves is None:
         return rows.withColumn("settled", F.lit(True))
     # A ledger that the second scan lacks was deleted meanwhile, so its owner need not name it.
-    deleted_ledgers = deleted_ids(moved).where("scope_id = 0").select("ledger_id", F.lit(True).alias("gone"))
+    deleted_ledgers = deleted_ids(moves).where("scope_id = 0").select("ledger_id", F.lit(True).alias("gone"))
     rows = (
         rows.join(deleted_ledgers, "ledger_id", "left")
         .withColumn("settled", F.col("gone").isNull())
         .drop("gone")
     )
-    new_ledger_ids = new_ids(moved).where("scope_id = 0").select("ledger_id")
+    new_ledger_ids = new_ids(moves).where("scope_id = 0").select("ledger_id")
     new_ledger_ids = new_ledger_ids.withColumns({"there": F.lit(True), "settled": F.lit(False)})
     return rows.unionByName(new_ledger_ids, allowMissingColumns=True)
 

@@ -113,8 +113,8 @@ class PlacementJudge:
         view = ServerView.from_locations(
             locations, settings.policy, bookie_names, writable_bookies, registered_bookies
         )
-        depths = sorted({depth_of(view.paths[name]) for name in view.choosable_bookies})
-        has_mixed_depths = settings.policy is Policy.RACK and len(depths) > 1
+        location_depths = sorted({depth_of(view.paths[name]) for name in view.choosable_bookies})
+        has_mixed_depths = settings.policy is Policy.RACK and len(location_depths) > 1
         views = [
             ServerView.from_locations(
                 locations,
@@ -124,7 +124,7 @@ class PlacementJudge:
                 registered_bookies,
                 registered_depth,
             )
-            for registered_depth in (depths if has_mixed_depths else [None])
+            for registered_depth in (location_depths if has_mixed_depths else [None])
         ]
         located_bookies = [name for name in bookie_names if locations.path(name)]
         all_writable_view = ServerView.from_locations(
@@ -155,22 +155,22 @@ def judge_files(files: TableFiles, judge: PlacementJudge) -> Iterator[pa.RecordB
     """Return the rows of `PLACEMENT` for the ledgers in some files."""
     for rows in files.row_groups(_READ_COLUMNS, (), _ROWS_PER_BATCH):
         is_decodable = pc.and_(rows["ledger_id"].is_valid(), pc.equal(rows["undecidable"], False))
-        judged_rows = rows.filter(is_decodable)
-        if judged_rows.num_rows:
-            yield from judge_placement(judged_rows.combine_chunks(), judge).to_batches()
+        decodable_rows = rows.filter(is_decodable)
+        if decodable_rows.num_rows:
+            yield from judge_placement(decodable_rows.combine_chunks(), judge).to_batches()
 
 
 def judge_placement(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
     """Return the rows of `PLACEMENT` for some rows of the table ``ledgers``."""
     segments = _Segments.from_rows(rows, judge.bookie_names)
     verdicts = _Verdicts.without_faults(len(segments.ledger_rows))
-    judged_segments = np.flatnonzero((segments.ensemble_sizes > 0) & (segments.write_quorum > 0))
+    segments_with_quorum = np.flatnonzero((segments.ensemble_sizes > 0) & (segments.write_quorum > 0))
     segment_quorums = np.stack([segments.ensemble_sizes, segments.write_quorum, segments.ack_quorum], axis=1)[
-        judged_segments
+        segments_with_quorum
     ]
-    quorum_numbers, example_rows = distinct_rows(segment_quorums)
+    quorum_of_segment, example_rows = distinct_rows(segment_quorums)
     for quorum_number in range(len(example_rows)):
-        verdicts.judge(segments, judged_segments[quorum_numbers == quorum_number], judge)
+        verdicts.judge_segments(segments, segments_with_quorum[quorum_of_segment == quorum_number], judge)
     return _placement_table(rows, segments, verdicts, judge)
 
 
@@ -247,31 +247,31 @@ class _Verdicts:
         first_write_sets, write_set_counts = np.zeros((2, segment_count), np.int64)
         return cls(is_broken, is_excused, is_at_risk, first_write_sets, write_set_counts, in_one_domain)
 
-    def judge(self, segments: _Segments, rows: NDArray[np.int64], judge: PlacementJudge) -> None:
+    def judge_segments(self, segments: _Segments, rows: NDArray[np.int64], judge: PlacementJudge) -> None:
         """Judge segments that have the same ensemble size and quorums. Equal ensembles are judged once."""
-        size, quorum, ack_quorum = (
+        ensemble_size, write_quorum, ack_quorum = (
             int(column[rows[0]])
             for column in (segments.ensemble_sizes, segments.write_quorum, segments.ack_quorum)
         )
-        all_ensembles = segments.members[segments.member_starts[rows][:, None] + np.arange(size)]
+        all_ensembles = segments.members[segments.member_starts[rows][:, None] + np.arange(ensemble_size)]
         ensemble_numbers, example_rows = distinct_rows(all_ensembles)
         ensembles = all_ensembles[example_rows]
         judgements = [
-            judge_ensembles(ensembles, quorum, view, judge.settings, judges_locations_only=True)
+            judge_ensembles(ensembles, write_quorum, view, judge.settings, judges_locations_only=True)
             for view in judge.encoded_views
         ]
         is_broken = np.logical_and.reduce([judgement.adherence == Adherence.FAIL for judgement in judgements])
         domain_codes = judge.domain_codes[ensembles]
-        in_one_domain = sole_domains(domain_codes, quorum) >= 0
+        in_one_domain = sole_domains(domain_codes, write_quorum) >= 0
         is_unsafe_write_set = in_one_domain
-        if judge.settings.policy is Policy.REGION and judge.settings.regions_to_write and quorum > 1:
+        if judge.settings.policy is Policy.REGION and judge.settings.regions_to_write and write_quorum > 1:
             is_unsafe_write_set = in_one_domain | flag_undurable_windows(
-                domain_codes, quorum, ack_quorum, judge.settings.min_regions
+                domain_codes, write_quorum, ack_quorum, judge.settings.min_regions
             )
         is_reported = np.where(is_broken[:, None], judgements[0].broken_windows, is_unsafe_write_set)
         first_write_sets = is_reported.argmax(axis=1)
         all_writable_judgement = judge_ensembles(
-            ensembles, quorum, judge.all_writable_view, judge.settings, judges_locations_only=True
+            ensembles, write_quorum, judge.all_writable_view, judge.settings, judges_locations_only=True
         )
         self.is_broken[rows] = is_broken[ensemble_numbers]
         self.is_excused[rows] = (is_broken & (all_writable_judgement.adherence != Adherence.FAIL))[
@@ -293,14 +293,16 @@ def _placement_table(
     rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: PlacementJudge
 ) -> pa.Table:
     reported_segments = np.flatnonzero(verdicts.is_broken | verdicts.is_at_risk)
-    quorum = segments.write_quorum[reported_segments]
-    quorum_offsets = np.concatenate([[0], np.cumsum(quorum)])
+    write_quorum = segments.write_quorum[reported_segments]
+    quorum_offsets = np.concatenate([[0], np.cumsum(write_quorum)])
     # The members of each reported write set, concatenated.
-    quorum_position = np.arange(quorum_offsets[-1]) - np.repeat(quorum_offsets[:-1], quorum)
+    position_in_quorum = np.arange(quorum_offsets[-1]) - np.repeat(quorum_offsets[:-1], write_quorum)
     ensemble_index = (
-        np.repeat(verdicts.first_write_sets[reported_segments], quorum) + quorum_position
-    ) % np.repeat(segments.ensemble_sizes[reported_segments], quorum)
-    members = segments.members[np.repeat(segments.member_starts[reported_segments], quorum) + ensemble_index]
+        np.repeat(verdicts.first_write_sets[reported_segments], write_quorum) + position_in_quorum
+    ) % np.repeat(segments.ensemble_sizes[reported_segments], write_quorum)
+    members = segments.members[
+        np.repeat(segments.member_starts[reported_segments], write_quorum) + ensemble_index
+    ]
     is_unwritable = ~judge.is_writable[members]
     first_members = members[quorum_offsets[:-1]]
     in_one_domain = pa.array(verdicts.in_one_domain[reported_segments])
@@ -328,10 +330,10 @@ def _placement_table(
 
 
 def _list_column(
-    member_texts: Sequence[str | None], codes: Numbers, quorum_offsets: NDArray[np.int64]
+    member_texts: Sequence[str | None], text_numbers: Numbers, quorum_offsets: NDArray[np.int64]
 ) -> pa.ListArray:
-    values = pc.array_take(pa.array(member_texts, pa.string()), pa.array(codes))
-    return pa.ListArray.from_arrays(pa.array(quorum_offsets, pa.int32()), values)
+    quorum_texts = pc.array_take(pa.array(member_texts, pa.string()), pa.array(text_numbers))
+    return pa.ListArray.from_arrays(pa.array(quorum_offsets, pa.int32()), quorum_texts)
 
 
 BOOKIE_LOCATIONS = make_schema(

@@ -63,21 +63,23 @@ def replies_by_bookie(answers: Iterable[Mapping[str, Any]]) -> dict[str, ReadRep
 
 
 def _merge_replies(rows: Sequence[Mapping[str, Any]]) -> ReadReplies:
-    def answer_rows(*answers: WitnessAnswer) -> list[Mapping[str, Any]]:
+    def select_answers(*answers: WitnessAnswer) -> list[Mapping[str, Any]]:
         return [row for row in rows if row["answer"] in answers]
 
-    unknown_rows, refused_rows = answer_rows(WitnessAnswer.UNKNOWN), answer_rows(WitnessAnswer.REFUSED)
-    failed_rows = [row for row in unknown_rows if (row["reason"] or "").endswith(READ_ERROR_TEXT)]
-    silent_rows = [row for row in unknown_rows if row not in failed_rows] or refused_rows
+    unknown_rows, refusal_rows = select_answers(WitnessAnswer.UNKNOWN), select_answers(WitnessAnswer.REFUSED)
+    read_error_rows = [row for row in unknown_rows if (row["reason"] or "").endswith(READ_ERROR_TEXT)]
+    no_reply_rows = [row for row in unknown_rows if row not in read_error_rows] or refusal_rows
     # The first reason in sorted order, so that the order of the answers does not matter.
     return ReadReplies(
-        served_groups=entry_groups_of(answer_rows(WitnessAnswer.SERVED)),
-        denied_groups=entry_groups_of(answer_rows(WitnessAnswer.NO_SUCH_ENTRY, WitnessAnswer.NO_SUCH_LEDGER)),
-        has_no_ledger=bool(answer_rows(WitnessAnswer.NO_SUCH_LEDGER)),
-        no_reply_reason=min((row["reason"] for row in silent_rows), default=None),
-        is_refused=bool(refused_rows) and not unknown_rows,
-        failed_groups=entry_groups_of(failed_rows),
-        read_error=min((row["reason"] for row in failed_rows), default=None),
+        served_groups=entry_groups_of(select_answers(WitnessAnswer.SERVED)),
+        denied_groups=entry_groups_of(
+            select_answers(WitnessAnswer.NO_SUCH_ENTRY, WitnessAnswer.NO_SUCH_LEDGER)
+        ),
+        has_no_ledger=bool(select_answers(WitnessAnswer.NO_SUCH_LEDGER)),
+        no_reply_reason=min((row["reason"] for row in no_reply_rows), default=None),
+        is_refused=bool(refusal_rows) and not unknown_rows,
+        failed_groups=entry_groups_of(read_error_rows),
+        read_error=min((row["reason"] for row in read_error_rows), default=None),
     )
 
 
@@ -87,43 +89,45 @@ def entry_groups_of(rows: Iterable[Mapping[str, Any]]) -> Groups:
     return np.frombuffer(fold_entries(entry_ids, np.array([0, len(entry_ids)], np.int64)).tobytes(), GROUP)
 
 
-class GoneCopies(NamedTuple):
+class LostLogCopies(NamedTuple):
     """Copies of entries in missing entry logs, divided into missing and unknown copies."""
 
     missing_groups: Groups
     unknown_groups: Groups
 
 
-def judge_gone(gone_groups: Groups, is_gone_certain: bool, replies: ReadReplies) -> GoneCopies:
+def judge_log_loss(lost_log_groups: Groups, is_log_loss_certain: bool, replies: ReadReplies) -> LostLogCopies:
     """Decide for which entries in missing entry logs the bookie has no copy.
 
     Args:
-        gone_groups: The entries that an index locates in missing logs. No other log is known to contain
+        lost_log_groups: The entries that an index locates in missing logs. No other log is known to contain
             them.
-        is_gone_certain: Whether two readings of index and logs agree, or the bookie was stopped.
+        is_log_loss_certain: Whether two readings of index and logs agree, or the bookie was stopped.
         replies: The bookie's replies to reads.
 
     Returns:
         The missing copies and the unknown copies. Served entries are in neither group. If the bookie served
         any of the entries, the list of its logs was incomplete. Each remaining entry is then missing if the
         bookie denied it or could not read it, else unknown. If the bookie served none of the entries, all are
-        missing in two cases: ``is_gone_certain`` is True, or the bookie denied or could not read an entry.
-        Otherwise all are unknown.
+        missing in two cases: ``is_log_loss_certain`` is True, or the bookie denied or could not read an
+        entry. Otherwise all are unknown.
     """
-    unserved_groups = coverage.difference(gone_groups, replies.served_groups)
-    denied_or_failed_groups = (
-        gone_groups
+    groups_without_reply = coverage.difference(lost_log_groups, replies.served_groups)
+    refuted_groups = (
+        lost_log_groups
         if replies.has_no_ledger
         else coverage.union([replies.denied_groups, replies.failed_groups])
     )
-    unservable_groups = coverage.intersection(unserved_groups, denied_or_failed_groups)
-    if len(coverage.intersection(gone_groups, replies.served_groups)):
-        return GoneCopies(unservable_groups, coverage.difference(unserved_groups, unservable_groups))
-    empty_groups = unserved_groups[:0]
+    refuted_lost_groups = coverage.intersection(groups_without_reply, refuted_groups)
+    if len(coverage.intersection(lost_log_groups, replies.served_groups)):
+        return LostLogCopies(
+            refuted_lost_groups, coverage.difference(groups_without_reply, refuted_lost_groups)
+        )
+    empty_groups = groups_without_reply[:0]
     return (
-        GoneCopies(unserved_groups, empty_groups)
-        if is_gone_certain or len(unservable_groups)
-        else GoneCopies(empty_groups, unserved_groups)
+        LostLogCopies(groups_without_reply, empty_groups)
+        if is_log_loss_certain or len(refuted_lost_groups)
+        else LostLogCopies(empty_groups, groups_without_reply)
     )
 
 

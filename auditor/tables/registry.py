@@ -75,7 +75,7 @@ class StoreCookie:
     damage: str | None
     version: int | None = None
 
-    def row(self) -> dict[str, Any]:
+    def make_row(self) -> dict[str, Any]:
         """Return the row of this cookie in the table ``cookies``."""
         cookie = self.cookie
         return {
@@ -95,7 +95,7 @@ def store_cookies(cluster: ClusterNodes) -> list[StoreCookie]:
     """Return all cookies in the store, ordered by bookie. ``damage`` says why a cookie could not be read."""
     return [
         StoreCookie(bookie_name, *cookie_codec.read(znode.data), znode.version)
-        for bookie_name, znode in _children(cluster, "cookies/")
+        for bookie_name, znode in _find_child_znodes(cluster, "cookies/")
     ]
 
 
@@ -107,22 +107,25 @@ def registrations(cluster: ClusterNodes, *, reads_registrations: bool = True) ->
     """
     writable_rows = [
         (bookie_name, "writable", znode)
-        for bookie_name, znode in _children(cluster, "available/")
+        for bookie_name, znode in _find_child_znodes(cluster, "available/")
         if bookie_name != "readonly"
     ]
     readonly_rows = [
-        (bookie_name, "readonly", znode) for bookie_name, znode in _children(cluster, "available/readonly/")
+        (bookie_name, "readonly", znode)
+        for bookie_name, znode in _find_child_znodes(cluster, "available/readonly/")
     ]
     # If a bookie has both registrations, clients use the writable one.
     writable_names = {bookie_name for bookie_name, _, _ in writable_rows}
     return [
-        _registration(bookie_name, mode, znode, reads_registrations)
+        _make_registration(bookie_name, mode, znode, reads_registrations)
         | {"used": mode == "writable" or bookie_name not in writable_names}
         for bookie_name, mode, znode in sorted(writable_rows + readonly_rows)
     ]
 
 
-def _registration(bookie_name: str, mode: str, znode: Znode, reads_registrations: bool) -> dict[str, Any]:
+def _make_registration(
+    bookie_name: str, mode: str, znode: Znode, reads_registrations: bool
+) -> dict[str, Any]:
     endpoints: tuple[service_info.Endpoint, ...] = ()
     damage = None
     try:
@@ -151,7 +154,7 @@ def _registration(bookie_name: str, mode: str, znode: Znode, reads_registrations
     }
 
 
-def _children(cluster: ClusterNodes, parent: str) -> list[tuple[str, Znode]]:
+def _find_child_znodes(cluster: ClusterNodes, parent: str) -> list[tuple[str, Znode]]:
     # Only direct children, because available/ has the child readonly/ with other bookies.
     child_znodes = [
         (path[len(parent) :], znode) for path, znode in cluster.nodes.items() if path.startswith(parent)
@@ -171,7 +174,7 @@ def instance_id_missing(cluster: ClusterNodes) -> bool:
     return instance_id(cluster) is None and not cluster.gaps
 
 
-def registered_modes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def find_registered_modes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return the mode of each registered bookie: writable, readonly or both.
 
     Registrations that are not ephemeral are left out.

@@ -79,8 +79,8 @@ from auditor.tables.judged import (
     LEDGER_COLUMNS,
     judge_as_unknown,
     ledger_facts,
+    make_judged_rows,
     make_pair,
-    make_rows,
     pairs_by_ledger,
 )
 from auditor.tables.judgement import Judgement
@@ -196,8 +196,10 @@ def judge_again(
     for bookie_id, replies in bookie_replies.items():
         if bookie_id not in unequal_bookies and len(replies.denied_groups):
             # Its index shows all expected entries, so only the requested entries are judged.
-            entries = entry_groups_of(row for row in answers if row["bookie_id"] == bookie_id)
-            answered_pairs.append(Pair(bookie_id, entries, entries, IndexState.OK, replies=replies))
+            requested_groups = entry_groups_of(row for row in answers if row["bookie_id"] == bookie_id)
+            answered_pairs.append(
+                Pair(bookie_id, requested_groups, requested_groups, IndexState.OK, replies=replies)
+            )
     return judge(ledger, answered_pairs, bookies, grace_ms)
 
 
@@ -220,12 +222,12 @@ _READ_SCHEMA = pa.schema(
 )
 
 
-def find_askable_ledgers(judged: DataFrame, askable_bookies: Sequence[str]) -> DataFrame:
-    """Return the rows of ``judged`` that the answer of a bookie in ``askable_bookies`` may change."""
+def find_askable_ledgers(judged_ledgers: DataFrame, askable_bookies: Sequence[str]) -> DataFrame:
+    """Return the rows of ``judged_ledgers`` that the answer of a bookie in ``askable_bookies`` may change."""
     listed_groups = F.exists(
         "listed", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable_bookies))
     )
-    return judged.where(
+    return judged_ledgers.where(
         _has_askable_bookie(askable_bookies)
         | listed_groups
         | (F.size(_undecided_copies(askable_bookies)) > 0)
@@ -233,7 +235,7 @@ def find_askable_ledgers(judged: DataFrame, askable_bookies: Sequence[str]) -> D
 
 
 def select_reads(
-    ledgers: DataFrame, judged: DataFrame, askable_bookies: Sequence[str], max_reads: int
+    ledgers: DataFrame, judged_ledgers: DataFrame, askable_bookies: Sequence[str], max_reads: int
 ) -> DataFrame:
     """Return at most ``max_reads`` reads to request: scope_id, ledger_id, entry_id, bookie_id, place.
 
@@ -242,7 +244,9 @@ def select_reads(
     but every bookie may get one read.
     """
     askable_ids = frozenset(askable_bookies)
-    ranked_candidates = find_askable_ledgers(judged, askable_bookies).withColumn("rank", _class_rank())
+    ranked_candidates = find_askable_ledgers(judged_ledgers, askable_bookies).withColumn(
+        "rank", _class_rank()
+    )
     judged_columns = ("missing", "listed", _undecided_copies(askable_bookies).alias("undecided"), "rank")
     chosen_ledgers = (
         ranked_candidates.orderBy("rank", *LEDGER).limit(max_reads).select(*LEDGER, *judged_columns)
@@ -269,35 +273,41 @@ def select_reads(
 
 def rejudge(
     ledgers: DataFrame,
-    unequal: DataFrame,
-    judged: DataFrame,
-    witness: DataFrame,
+    differing_replicas: DataFrame,
+    judged_ledgers: DataFrame,
+    read_answers: DataFrame,
     bookies: Mapping[str, BookieState],
     askable_bookies: Sequence[str],
     grace_ms: int,
 ) -> DataFrame:
-    """Return the table ``judged`` after the bookies' answers: rows of `auditor.tables.judged.JUDGED`.
+    """Return the table ``judged_ledgers`` after the bookies' answers: rows of `auditor.tables.judged.JUDGED`.
 
     Ledgers without an answer keep their row. If a bookie that lacks an entry could have been asked, such a
     row gets a doubt. A doubt is a reason why the missing copies are only suspected.
     """
-    answers = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*ANSWER_COLUMNS)).alias("said"))
-    pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")
+    answers_by_ledger = read_answers.groupBy(*LEDGER).agg(
+        F.collect_list(F.struct(*ANSWER_COLUMNS)).alias("said")
+    )
+    answered_replicas = differing_replicas.join(
+        F.broadcast(answers_by_ledger.select(*LEDGER)), [*LEDGER], "left_semi"
+    )
     judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     askable_ids, state_by_bookie = frozenset(askable_bookies), dict(bookies)
-    answered_ledgers = judgeable_ledgers.join(F.broadcast(answers), [*LEDGER]).join(
-        pairs_by_ledger(pairs), [*LEDGER]
+    answered_ledgers = judgeable_ledgers.join(F.broadcast(answers_by_ledger), [*LEDGER]).join(
+        pairs_by_ledger(answered_replicas), [*LEDGER]
     )
     answered_rows = map_rows(
         answered_ledgers,
         partial(_judge_again, askable_bookies=askable_ids, bookies=state_by_bookie, grace_ms=grace_ms),
         JUDGED,
     )
-    unanswered_rows = judged.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_anti")
+    unanswered_rows = judged_ledgers.join(
+        F.broadcast(answers_by_ledger.select(*LEDGER)), [*LEDGER], "left_anti"
+    )
     # A transient doubt, because a later run may ask.
-    doubt = F.array_union("doubts", F.array(F.lit(bookie_not_asked(READ_LIMIT_REASON).text)))
-    doubts = F.when(_has_askable_bookie(askable_bookies), doubt).otherwise(F.col("doubts"))
-    unanswered_pairs = unanswered_rows.withColumn("doubts", doubts).select(*JUDGED.names)
+    read_limit_doubt = F.array_union("doubts", F.array(F.lit(bookie_not_asked(READ_LIMIT_REASON).text)))
+    updated_doubts = F.when(_has_askable_bookie(askable_bookies), read_limit_doubt).otherwise(F.col("doubts"))
+    unanswered_pairs = unanswered_rows.withColumn("doubts", updated_doubts).select(*JUDGED.names)
     return unanswered_pairs.unionByName(answered_rows)
 
 
@@ -325,14 +335,14 @@ def _judge_again(
 ) -> pa.RecordBatch:
     answers = []
     for row in rows:
-        ledger, pairs = ledger_facts(row), [make_pair(pair) for pair in row["pairs"]]
+        ledger, pairs = ledger_facts(row), [make_pair(pair_row) for pair_row in row["pairs"]]
         try:
             answer = judge_again(ledger, pairs, row["said"], askable_bookies, bookies, grace_ms)
             move_past_end_entries(ledger, bookies, answer)
             answers.append(answer)
         except CoverageLimitError as limit:
             answers.append(judge_as_unknown(ledger, pairs, limit))
-    return make_rows(rows, answers, [_limit_answers(row["said"]) for row in rows])
+    return make_judged_rows(rows, answers, [_limit_answers(row["said"]) for row in rows])
 
 
 def _limit_answers(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:

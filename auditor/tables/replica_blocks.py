@@ -121,26 +121,26 @@ def to_blocks(replicas: ReplicaBatch, evidence: Evidence, bucket_count: int) -> 
     """
     bucket_column = ledger_buckets(replicas.ledgers, bucket_count)
     sorted_positions = np.argsort(bucket_column, kind="stable")
-    counts = np.bincount(bucket_column, minlength=bucket_count)
-    bucket_ends = np.cumsum(counts)
+    replica_counts = np.bincount(bucket_column, minlength=bucket_count)
+    bucket_ends = np.cumsum(replica_counts)
     ordered_replicas = replicas.take_rows(sorted_positions)
-    bucket_numbers = np.flatnonzero(counts).tolist()
+    bucket_numbers = np.flatnonzero(replica_counts).tolist()
     blocks = [
         _pack_block(
             ordered_replicas,
-            slice(bucket_ends[bucket_number] - counts[bucket_number], bucket_ends[bucket_number]),
+            slice(bucket_ends[bucket_number] - replica_counts[bucket_number], bucket_ends[bucket_number]),
         )
         for bucket_number in bucket_numbers
     ]
-    columns = [
+    block_columns = [
         pa.array(bucket_numbers, pa.int32()),
         pa.repeat(pa.scalar(evidence, pa.int8()), len(bucket_numbers)),
     ]
-    columns += [
+    block_columns += [
         pa.array([block[column_index] for block in blocks], pa.binary())
         for column_index in range(len(BLOCK_SCHEMA) - 2)
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=BLOCK_SCHEMA)
+    return pa.RecordBatch.from_arrays(block_columns, schema=BLOCK_SCHEMA)
 
 
 def ledger_buckets(ledgers: Longs, bucket_count: int) -> NDArray[np.uint16]:
@@ -156,35 +156,39 @@ def ledger_buckets(ledgers: Longs, bucket_count: int) -> NDArray[np.uint16]:
 def from_blocks(blocks: Iterable[pa.RecordBatch]) -> tuple[ReplicaBatch, NDArray[np.int8]]:
     """Return the replicas of all blocks, and the source (`Evidence`) of each replica."""
     batches = list(blocks)
-    rows = [
+    block_rows = [
         {name: batch.column(name)[row].as_buffer() for name in BLOCK_SCHEMA.names[2:]}
         for batch in batches
         for row in range(batch.num_rows)
     ]
-    counts = [len(row["ledgers"]) // 8 for row in rows]
+    replica_counts = [len(row["ledgers"]) // 8 for row in block_rows]
     evidence_codes = [
         evidence_code for batch in batches for evidence_code in batch.column("account").to_pylist()
     ]
     replicas = ReplicaBatch(
-        _join_numbers(rows, "ledgers", counts, 0),
-        _join_numbers(rows, "scopes", counts, 0),
-        _join_numbers(rows, "answered", counts, NO_ANSWER_TIME),
-        *(_join_coded(rows, name) for name in _CODED_FIELDS),
+        _join_numbers(block_rows, "ledgers", replica_counts, 0),
+        _join_numbers(block_rows, "scopes", replica_counts, 0),
+        _join_numbers(block_rows, "answered", replica_counts, NO_ANSWER_TIME),
+        *(_join_coded(block_rows, name) for name in _CODED_FIELDS),
     )
-    return replicas, np.repeat(np.array(evidence_codes, np.int8), counts)
+    return replicas, np.repeat(np.array(evidence_codes, np.int8), replica_counts)
 
 
 def _pack_block(replicas: ReplicaBatch, rows: slice) -> list[bytes]:
-    scopes, answered = replicas.scopes[rows], replicas.answered[rows]
+    ledger_scopes, answer_times = replicas.scopes[rows], replicas.answered[rows]
     return [
         replicas.ledgers[rows].tobytes(),
-        scopes.tobytes() if scopes.any() else b"",
-        answered.tobytes() if (answered != NO_ANSWER_TIME).any() else b"",
-        *(buffer for column in replicas[3:] for buffer in _to_buffers(column.codes[rows], column.values)),
+        ledger_scopes.tobytes() if ledger_scopes.any() else b"",
+        answer_times.tobytes() if (answer_times != NO_ANSWER_TIME).any() else b"",
+        *(
+            buffer
+            for column in replicas[3:]
+            for buffer in _pack_coded_column(column.codes[rows], column.values)
+        ),
     ]
 
 
-def _to_buffers(codes: CodeArray, values: pa.Array) -> tuple[bytes, bytes, bytes]:
+def _pack_coded_column(codes: CodeArray, values: pa.Array) -> tuple[bytes, bytes, bytes]:
     """Return codes that number only the values that occur, and the end offsets and bytes of these values."""
     is_used = np.zeros(len(values) + 1, bool)
     is_used[codes] = True  # null has the last position
@@ -204,43 +208,52 @@ def _to_buffers(codes: CodeArray, values: pa.Array) -> tuple[bytes, bytes, bytes
 
 
 def _join_numbers(
-    rows: Sequence[dict[str, pa.Buffer]], name: str, counts: Sequence[int], null_value: int
+    block_rows: Sequence[dict[str, pa.Buffer]],
+    field_name: str,
+    replica_counts: Sequence[int],
+    null_value: int,
 ) -> Longs:
     return _join_arrays(
         [
-            np.frombuffer(row[name], np.int64) if len(row[name]) else np.full(count, null_value)
-            for row, count in zip(rows, counts, strict=True)
+            np.frombuffer(row[field_name], np.int64) if len(row[field_name]) else np.full(count, null_value)
+            for row, count in zip(block_rows, replica_counts, strict=True)
         ]
     )
 
 
-def _join_coded(rows: Sequence[dict[str, pa.Buffer]], name: str) -> CodedColumn:
+def _join_coded(block_rows: Sequence[dict[str, pa.Buffer]], field_name: str) -> CodedColumn:
     value_ends, value_bytes = (
-        [np.frombuffer(row[f"{name}_{buffer_name}"], number_type) for row in rows]
+        [np.frombuffer(row[f"{field_name}_{buffer_name}"], number_type) for row in block_rows]
         for buffer_name, number_type in (("ends", np.int32), ("octets", np.uint8))
     )
-    codes = [
+    codes_by_block = [
         np.frombuffer(packed_codes, f"i{len(packed_codes) // count}")
-        for packed_codes, count in ((row[f"{name}_codes"], len(row["ledgers"]) // 8) for row in rows)
+        for packed_codes, count in (
+            (row[f"{field_name}_codes"], len(row["ledgers"]) // 8) for row in block_rows
+        )
     ]
     value_counts = [len(row_ends) for row_ends in value_ends]
     values_starts = np.cumsum([0, *(len(row_bytes) for row_bytes in value_bytes)])
-    offsets = _join_arrays(
+    value_offsets = _join_arrays(
         [row_ends + values_start for row_ends, values_start in zip(value_ends, values_starts, strict=False)]
     )
     # 64-bit offsets: the groups of a bucket may take more than 2 GiB if ledgers have many gaps.
-    values = pa.Array.from_buffers(
+    joined_values = pa.Array.from_buffers(
         pa.large_binary(),
-        len(offsets),
-        [None, pa.py_buffer(np.append(0, offsets).astype(np.int64)), pa.py_buffer(_join_arrays(value_bytes))],
+        len(value_offsets),
+        [
+            None,
+            pa.py_buffer(np.append(0, value_offsets).astype(np.int64)),
+            pa.py_buffer(_join_arrays(value_bytes)),
+        ],
     )
-    unique_values = values.dictionary_encode()
+    unique_values = joined_values.dictionary_encode()
     unified_codes = np.append(unique_values.indices.to_numpy(), -1).astype(np.int32)
     first_codes = np.cumsum([0, *value_counts])
-    joined_codes = _join_arrays(codes)
-    code_offsets = np.repeat(first_codes[:-1], [len(row_codes) for row_codes in codes])
+    joined_codes = _join_arrays(codes_by_block)
+    code_offsets = np.repeat(first_codes[:-1], [len(row_codes) for row_codes in codes_by_block])
     return CodedColumn(
-        unified_codes[np.where(joined_codes < 0, len(values), joined_codes + code_offsets)],
+        unified_codes[np.where(joined_codes < 0, len(joined_values), joined_codes + code_offsets)],
         unique_values.dictionary,
     )
 

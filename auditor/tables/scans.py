@@ -70,7 +70,7 @@ def doubtful_ids(
         rows = rows.unionByName(range_of_all_ids)
     if second_scan is not None:
         rows = rows.unionByName(_uncertain_id_ranges(second_scan, any_id_reason).withColumn("scan", F.lit(2)))
-    return _without_overlaps(rows, ["scan", "scope_id"]).select(*DOUBTFUL_IDS.names)
+    return _remove_overlaps(rows, ["scan", "scope_id"]).select(*DOUBTFUL_IDS.names)
 
 
 def find_unseen_ranges(doubtful_rows: DataFrame) -> DataFrame:
@@ -78,16 +78,16 @@ def find_unseen_ranges(doubtful_rows: DataFrame) -> DataFrame:
 
     Ranges of the same scope (upper half of the ledger id) do not overlap.
     """
-    return _without_overlaps(doubtful_rows.where("unseen").drop("scan"), ["scope_id"])
+    return _remove_overlaps(doubtful_rows.where("unseen").drop("scan"), ["scope_id"])
 
 
-def add_doubt_column(rows: DataFrame, doubtful_rows: DataFrame, scan: int) -> DataFrame:
-    """Add ``doubt`` to rows about ledgers: why scan number ``scan`` may have missed the ledger.
+def add_doubt_column(rows: DataFrame, doubtful_rows: DataFrame, scan_number: int) -> DataFrame:
+    """Add ``doubt`` to rows about ledgers: why scan number ``scan_number`` may have missed the ledger.
 
     It is null if the scan cannot have missed the ledger. Two facts prevent duplicate rows. The ranges of one
     scope (upper half of the ledger id) do not overlap, and at most one range applies to all scopes.
     """
-    id_ranges = doubtful_rows.where(F.col("scan") == scan).select(
+    id_ranges = doubtful_rows.where(F.col("scan") == scan_number).select(
         F.col("scope_id").alias("of"), "low", "high", "why"
     )
     is_in_range = F.col("ledger_id").between(F.col("low"), F.col("high"))
@@ -136,8 +136,8 @@ def _uncertain_id_ranges(scan: DataFrame, any_id_reason: str | None) -> DataFram
 def records_in_other_layouts(scan: DataFrame) -> DataFrame:
     """Return records at paths of other layouts whose ledgers are not listed at their own paths."""
     rows = scan.where(IS_IN_ANOTHER_LAYOUT)
-    ids = F.broadcast(rows.select("scope_id", F.col("low").alias("ledger_id")))
-    listed_rows = scan.where(F.col("status").isin(*LISTED)).join(ids, [*LEDGER], "left_semi")
+    misplaced_ids = F.broadcast(rows.select("scope_id", F.col("low").alias("ledger_id")))
+    listed_rows = scan.where(F.col("status").isin(*LISTED)).join(misplaced_ids, [*LEDGER], "left_semi")
     return rows.join(
         listed_rows.select("scope_id", F.col("ledger_id").alias("low")), ["scope_id", "low"], "left_anti"
     )
@@ -148,7 +148,7 @@ def _doubt_reason() -> Column:
     return F.concat("path", F.lit(": "), F.coalesce("damage", misplaced_reason, F.lit("could not be read")))
 
 
-def _without_overlaps(id_ranges: DataFrame, partition_columns: Sequence[str]) -> DataFrame:
+def _remove_overlaps(id_ranges: DataFrame, partition_columns: Sequence[str]) -> DataFrame:
     """Cut the ranges so that ranges with the same values of ``partition_columns`` do not overlap.
 
     If two ranges overlap, the range that begins later loses the ids that both have.
@@ -205,15 +205,15 @@ def find_moves(
     first_versions = _ledger_versions(ledgers, F.col("version"))
     second_versions = _ledger_versions(second_scan, F.col("version").alias("version_again"))
     # The ledger id comes first, because the scope is nearly always the same.
-    versions = first_versions.join(second_versions, ["ledger_id", "scope_id", "listed"], "full_outer")
-    changed_versions = versions.where("not (version <=> version_again)")
+    versions_of_both = first_versions.join(second_versions, ["ledger_id", "scope_id", "listed"], "full_outer")
+    changed_versions = versions_of_both.where("not (version <=> version_again)")
     if doubtful_rows is None:
         return changed_versions.withColumn("doubt", F.lit(None).cast("string")).select(*MOVED_LEDGERS.names)
     changed_versions = add_both_doubt_columns(changed_versions, doubtful_rows)
-    missed_reason = F.when(F.col("version").isNull(), F.col("first")).when(
+    reason_of_miss = F.when(F.col("version").isNull(), F.col("first")).when(
         F.col("version_again").isNull(), F.col("second")
     )
-    return changed_versions.withColumn("doubt", missed_reason).select(*MOVED_LEDGERS.names)
+    return changed_versions.withColumn("doubt", reason_of_miss).select(*MOVED_LEDGERS.names)
 
 
 IDS_PER_BLOCK = 10_000
@@ -239,11 +239,11 @@ def find_shrunken_blocks(
     def count_blocks(ledgers: DataFrame, count_column: str) -> DataFrame:
         return ids_in_scan(ledgers).groupBy("scope_id", block_number).agg(F.count("*").alias(count_column))
 
-    rows = count_blocks(earlier_rows, "before").join(
+    block_counts = count_blocks(earlier_rows, "before").join(
         count_blocks(current_ledgers, "after"), ["scope_id", "leaf"], "left"
     )
-    rows = rows.withColumn("lost", F.col("before") - F.coalesce("after", F.lit(0)))
-    return rows.where(
+    block_counts = block_counts.withColumn("lost", F.col("before") - F.coalesce("after", F.lit(0)))
+    return block_counts.where(
         (F.col("lost") >= min_lost_ledgers) & (F.col("lost") * min_lost_share > F.col("before"))
     )
 
@@ -263,7 +263,7 @@ def new_ids(moved_ledgers: DataFrame) -> DataFrame:
     return moved_ledgers.where("listed and version is null").select(*LEDGER)
 
 
-def unsettled_ledgers(moved_ledgers: DataFrame) -> DataFrame:
+def find_unsettled_ledgers(moved_ledgers: DataFrame) -> DataFrame:
     """Return the ledgers of the first scan that the second scan shows differently or not at all.
 
     The result has one row per ledger, with the columns scope_id, ledger_id and deleted. A ledger is deleted
@@ -283,7 +283,7 @@ def drop_deleted_ledgers(rows: DataFrame, moved_ledgers: DataFrame | None) -> Da
     """
     if moved_ledgers is None:
         return rows.withColumn("moved", F.lit(False))
-    joined_rows = rows.join(unsettled_ledgers(moved_ledgers), [*LEDGER], "left")
+    joined_rows = rows.join(find_unsettled_ledgers(moved_ledgers), [*LEDGER], "left")
     remaining_rows = joined_rows.where("deleted is null or not deleted")
     return remaining_rows.withColumn("moved", F.col("deleted").isNotNull()).drop("deleted")
 

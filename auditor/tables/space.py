@@ -97,7 +97,7 @@ def space(
     availability: DataFrame,
     orphans: DataFrame,
     over_replicated: DataFrame,
-    judged: DataFrame,
+    judgements: DataFrame,
     bookies: DataFrame,
     directories: DataFrame,
     log_entries: DataFrame,
@@ -120,7 +120,7 @@ def space(
     located_entries = located_ledgers.groupBy(log_keys).agg(F.sum("entries").alias("located"))
     held_entries = located_ledgers.groupBy(*REPLICA).agg(F.sum("entries").alias("held"))
     # A row without a log means that the index of this logger could not be read.
-    unread = locations.where(F.col("log_id").isNull()).select("bookie_id", "logger").distinct()
+    no_index = locations.where(F.col("log_id").isNull()).select("bookie_id", "logger").distinct()
     named_ledgers = ledgers.where(F.col("ledger_id").isNotNull()).select(
         *LEDGER,
         F.coalesce("undecidable", F.lit(False)).alias("undecidable"),
@@ -157,9 +157,9 @@ def space(
         .join(unindexed_rows, ["path", *LEDGER], "left")
         .join(foreign_replicas, [*REPLICA], "left")
         .join(indexed_replicas, [*REPLICA], "left")
-        .join(_count_surplus_entries(judged), [*REPLICA], "left")
+        .join(_count_surplus_entries(judgements), [*REPLICA], "left")
         .join(F.broadcast(read_bookies), "bookie_id", "left")
-        .join(F.broadcast(unread.withColumn("index_unread", F.lit(True))), ["bookie_id", "logger"], "left")
+        .join(F.broadcast(no_index.withColumn("index_unread", F.lit(True))), ["bookie_id", "logger"], "left")
     )
     ledger_rows = _split_classes(joined_rows.withColumn("class", _space_class())).select(*SPACE.names)
     return ledger_rows.unionByName(_rows_of_files(files).select(*SPACE.names))
@@ -195,17 +195,17 @@ def _log_files(
     marked_directories = directories.select(F.col("path").alias("directory"), "index_time")
     is_preallocated = F.col("bytes") <= HEADER_BYTES
     newest_log_window = F.Window.partitionBy("directory", is_preallocated).orderBy(F.desc("log_id"))
-    age_rank = F.dense_rank().over(newest_log_window)
-    is_written_to = is_preallocated | (age_rank == 1) | F.lit(bool(log_per_ledger))
+    log_rank = F.dense_rank().over(newest_log_window)
+    is_written_to = is_preallocated | (log_rank == 1) | F.lit(bool(log_per_ledger))
     has_no_map, is_log = F.col("state") == EntryLogState.NO_MAP, F.col("kind") == LogFileKind.LOG
     is_last_log = is_written_to & has_no_map & is_log
     is_new_log = F.coalesce(F.col("mtime") > F.col("index_time"), F.lit(True))
     may_be_open = is_new_log & has_no_map if log_per_ledger is None else F.lit(False)
     # With more than `MAX_SHARED_OPEN_LOGS` open logs, each ledger has its own log.
-    open_log = may_be_open & ~is_preallocated & is_log
-    open_logs = F.count_if(open_log).over(F.Window.partitionBy("directory"))
-    has_log_per_ledger = F.lit(bool(log_per_ledger)) | (open_logs > MAX_SHARED_OPEN_LOGS)
-    is_unflushed = is_new_log & ((age_rank <= MAX_UNFLUSHED) | has_log_per_ledger)
+    is_open = may_be_open & ~is_preallocated & is_log
+    open_count = F.count_if(is_open).over(F.Window.partitionBy("directory"))
+    has_log_per_ledger = F.lit(bool(log_per_ledger)) | (open_count > MAX_SHARED_OPEN_LOGS)
+    is_unflushed = is_new_log & ((log_rank <= MAX_UNFLUSHED) | has_log_per_ledger)
     log_key = ("bookie_id", "logger", "log_id")
     indexed_ends = locations.groupBy(*log_key).agg(F.max("last_offset").alias("indexed_to"))
     read_end = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
@@ -226,10 +226,10 @@ def _log_files(
     )
 
 
-def _count_surplus_entries(judged: DataFrame) -> DataFrame:
+def _count_surplus_entries(judgements: DataFrame) -> DataFrame:
     """Count, for each replica, the held entries that the striping does not assign to the bookie."""
     excess_entries = F.concat("surplus", "stale")
-    entry_rows = judged.select(*LEDGER, F.explode(excess_entries).alias("held"))
+    entry_rows = judgements.select(*LEDGER, F.explode(excess_entries).alias("held"))
     return entry_rows.groupBy(F.col("held.bookie_id").alias("bookie_id"), *LEDGER).agg(
         F.sum("held.count").alias("besides")
     )
@@ -237,14 +237,14 @@ def _count_surplus_entries(judged: DataFrame) -> DataFrame:
 
 def _space_class() -> Column:
     """Return the first class that fits a ledger's bytes in a log. `_split_classes` then splits the bytes."""
-    readable = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
+    is_read = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
     is_replica_clear = F.coalesce(~F.col("state").isin(_UNCLEAR_STATES), F.lit(True))
     is_listed = F.col("members").isNotNull()
     is_not_located = F.col("located").isNull()
     return (
         # This class is first, because these bytes are needed whatever the index has.
         F.when(~is_listed & F.col("owner_named"), SpaceClass.OWNER_NAMED)
-        .when(~readable | ~is_replica_clear, SpaceClass.OWNER_UNKNOWN)
+        .when(~is_read | ~is_replica_clear, SpaceClass.OWNER_UNKNOWN)
         .when(is_not_located & F.col("young"), SpaceClass.NOT_YET_MAPPED)
         # Without known ensembles it is unknown which entries the index should have.
         .when(F.col("undecidable"), SpaceClass.OWNER_UNKNOWN)

@@ -105,7 +105,7 @@ def starts(
     for directory in owned_directories:
         if directory.place_bookie_id is not None:
             directories_by_bookie.setdefault(directory.place_bookie_id, []).append(directory)
-    inferred_by_name = {
+    configuration_by_bookie = {
         name: _infer_configuration(name, directories, cookie_by_bookie)
         for name, directories in sorted(directories_by_bookie.items())
     }
@@ -113,24 +113,24 @@ def starts(
     if configuration_file is not None:
         directory_lists_by_bookie = {
             name: directory_lists
-            for name, directory_lists in inferred_by_name.items()
+            for name, directory_lists in configuration_by_bookie.items()
             if directory_lists is not None
         }
         renamed_bookie_id = find_renamed_bookie(
             configuration_file, {*cookie_by_bookie, *directories_by_bookie}, directory_lists_by_bookie
         )
     rows = []
-    for name, inferred_lists in inferred_by_name.items():
+    for name, inferred_configuration in configuration_by_bookie.items():
         own_configuration = (
             configuration_file
             if configuration_file is not None
-            and (configuration_file.belongs_to(name, inferred_lists) or name == renamed_bookie_id)
+            and (configuration_file.belongs_to(name, inferred_configuration) or name == renamed_bookie_id)
             else None
         )
         bookie = _Bookie(
             name,
             directories_by_bookie[name],
-            inferred_lists,
+            inferred_configuration,
             own_configuration,
             (replay_refusals or {}).get(name),
         )
@@ -157,7 +157,7 @@ class _Bookie:
     replay_refusal: Refusal | None
 
     @property
-    def versions(self) -> list[Cookie]:
+    def version_cookies(self) -> list[Cookie]:
         """Return the cookies in the bookie's directories, including cookies with a different id."""
         return [directory.cookie for directory in self.directories if directory.cookie is not None]
 
@@ -167,7 +167,7 @@ class _Bookie:
         return any(directory.found_directory.has_rocksdb for directory in self.directories)
 
     @property
-    def start_id(self) -> str:
+    def bookie_id_at_start(self) -> str:
         """Return the id under which the bookie would start."""
         return (self.bookie_conf and self.bookie_conf.bookie_id) or self.name
 
@@ -180,7 +180,7 @@ class _Bookie:
         if self.bookie_conf is None:
             return self.inferred_conf
         cookies_agree = False
-        if self.inferred_conf is not None and self.start_id == self.name:
+        if self.inferred_conf is not None and self.bookie_id_at_start == self.name:
             cookies_agree = (
                 self.inferred_conf.do_cookies_agree
                 and self.inferred_conf.directory_lists == self.bookie_conf.directory_lists
@@ -191,40 +191,40 @@ class _Bookie:
 def _start_row(
     bookie: _Bookie, cookie_by_bookie: Mapping[str, StoreCookie], instance_id: str | None
 ) -> dict[str, Any] | None:
-    cookie_in_store, directory_lists = cookie_by_bookie.get(bookie.start_id), bookie.configuration
-    if directory_lists is None:
+    cookie_in_store, configuration = cookie_by_bookie.get(bookie.bookie_id_at_start), bookie.configuration
+    if configuration is None:
         return None if cookie_in_store else _row_without_cookies(bookie)
-    expected_cookie = directory_lists.expected_cookie(bookie.start_id, instance_id)
+    expected_cookie = configuration.expected_cookie(bookie.bookie_id_at_start, instance_id)
     matched_directories = match_directories(
         [path for _, path in configured_paths(expected_cookie)], bookie.directories
     ).directory_by_path
     unlisted_index_refusal = _refuse_unnamed_index(bookie, cookie_in_store, matched_directories)
     if unlisted_index_refusal is not None and bookie.bookie_conf is not None:
         expected_cookie = replace(expected_cookie, index_dirs=None)  # not in cookies of that layout
-    post_cookie_refusal = (
+    refusal_after_cookies = (
         unlisted_index_refusal
         or index_count_refusal(expected_cookie, bookie.uses_rocksdb)
         or bookie.replay_refusal
     )
     current_refusal, refusal_after_expansion = _find_refusals(
-        bookie, expected_cookie, cookie_in_store, matched_directories, post_cookie_refusal
+        bookie, expected_cookie, cookie_in_store, matched_directories, refusal_after_cookies
     )
-    has_differences, adds_directories = _compare_with_store(
+    differing_fields, adds_directories = _compare_with_store(
         bookie, expected_cookie, cookie_in_store.cookie if cookie_in_store else None
     )
-    is_own_file = bookie.bookie_conf is None or bookie.bookie_conf.bookie_id is not None
+    is_configuration_sure = bookie.bookie_conf is None or bookie.bookie_conf.bookie_id is not None
     return {
         "bookie_id": bookie.name,
-        "source": directory_lists.source.value,
-        "agreed": directory_lists.do_cookies_agree,
-        "journal_dirs": directory_lists.journal_dirs,
-        "ledger_dirs": list(directory_lists.ledger_dirs),
-        "index_dirs": list(directory_lists.index_dirs) if directory_lists.index_dirs else None,
+        "source": configuration.source.value,
+        "agreed": configuration.do_cookies_agree,
+        "journal_dirs": configuration.journal_dirs,
+        "ledger_dirs": list(configuration.ledger_dirs),
+        "index_dirs": list(configuration.index_dirs) if configuration.index_dirs else None,
         **_refusal_columns(current_refusal, ""),
         "stored_id": current_refusal.stored_id if current_refusal else None,
         **_refusal_columns(refusal_after_expansion, "expansion_"),
-        "store_differs": list(has_differences),
-        "certain": current_refusal is None or (current_refusal.certain and is_own_file),
+        "store_differs": list(differing_fields),
+        "certain": current_refusal is None or (current_refusal.certain and is_configuration_sure),
         "way_out": current_refusal.way_out if current_refusal else None,
         "store_grows": adds_directories,
     }
@@ -235,11 +235,11 @@ def _find_refusals(
     expected_cookie: Cookie,
     store_cookie: StoreCookie | None,
     matched_directories: Mapping[str, OwnedDirectory],
-    post_cookie_refusal: Refusal | None,
+    refusal_after_cookies: Refusal | None,
 ) -> tuple[Refusal | None, Refusal | None]:
     """Return two refusals: of a start as configured, and of a start with allowStorageExpansion.
 
-    A refusal is None if the bookie would start. ``post_cookie_refusal`` is the refusal by a step after the
+    A refusal is None if the bookie would start. ``refusal_after_cookies`` is the refusal by a step after the
     check of the cookies, or None.
     """
     present_directories = _configured_directories(expected_cookie, matched_directories)
@@ -251,11 +251,11 @@ def _find_refusals(
     allows_expansion = bookie.bookie_conf is not None and bookie.bookie_conf.allow_expansion
     current_refusal = (
         legacy_refusal(expected_cookie, stored_cookies, present_directories, allow_expansion=allows_expansion)
-        or post_cookie_refusal
+        or refusal_after_cookies
     )
     refusal_after_expansion = (
         legacy_refusal(expected_cookie, stored_cookies, present_directories, allow_expansion=True)
-        or post_cookie_refusal
+        or refusal_after_cookies
     )
     return current_refusal, refusal_after_expansion
 
@@ -274,7 +274,7 @@ def _compare_with_store(
     )
     if not is_inferred_from_disks or stored_cookie is None or stored_cookie.bookie_id != bookie.name:
         return (), None
-    versions_with_own_id = [version for version in bookie.versions if version.bookie_id == bookie.name]
+    versions_with_own_id = [version for version in bookie.version_cookies if version.bookie_id == bookie.name]
     # Only if no VERSION agrees with the store. If one does, the other disks differ from it.
     if not all(unequal_cookie_fields(version, stored_cookie) for version in versions_with_own_id):
         return (), None
@@ -344,7 +344,10 @@ def _refuse_unnamed_index(
         and directory.cookie.layout < FIRST_INDEX_LAYOUT
     }
     if bookie.bookie_conf is not None and bookie.bookie_conf.index_dirs:
-        cookies = [*bookie.versions, *([store_cookie.cookie] if store_cookie and store_cookie.cookie else [])]
+        cookies = [
+            *bookie.version_cookies,
+            *([store_cookie.cookie] if store_cookie and store_cookie.cookie else []),
+        ]
         if cookies and all(
             cookie.layout < FIRST_INDEX_LAYOUT and cookie.index_dirs is None for cookie in cookies
         ):

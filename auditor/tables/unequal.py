@@ -142,7 +142,7 @@ def unequal_rows(
 
     If the metadata or an index has the same replica twice, the replica makes two pairs, as in any join.
     """
-    pairs = _pairs(replicas, sources)
+    pairs = _pair_up(replicas, sources)
     has_groups = np.append(pc.binary_length(replicas.groups.values).to_numpy(zero_copy_only=False) > 0, False)
     has_expected_entries = (pairs.expected >= 0) & has_groups[replicas.groups.codes[pairs.expected]]
     # Journal entries do not count if the ledger is gone or the bookie should have none of its entries.
@@ -171,44 +171,44 @@ class _Pairs(NamedTuple):
         return _Pairs(*(evidence_rows[rows] for evidence_rows in self))
 
 
-def _pairs(replicas: ReplicaBatch, sources: NDArray[np.int8]) -> _Pairs:
+def _pair_up(replicas: ReplicaBatch, sources: NDArray[np.int8]) -> _Pairs:
     """Combine the accounts (reports) about the same ledger and bookie into pairs."""
     order, first_positions = _sort_by_pair(replicas, sources)
     sorted_sources = sources[order]
-    sizes = np.diff(np.append(first_positions, len(order)))
+    counts = np.diff(np.append(first_positions, len(order)))
     second_positions = np.minimum(first_positions + 1, len(order) - 1)
-    is_simple_pair = (sizes == 2) & (sorted_sources[first_positions] == Evidence.EXPECTED)
+    is_simple_pair = (counts == 2) & (sorted_sources[first_positions] == Evidence.EXPECTED)
     is_simple_pair &= (sorted_sources[second_positions] == Evidence.INDEX) | (
         sorted_sources[second_positions] == Evidence.ANSWER
     )
-    expected_rows, second_rows = (
+    expected_rows, source_rows = (
         order[first_positions[is_simple_pair]],
         order[second_positions[is_simple_pair]],
     )
-    no_rows = np.full(len(expected_rows), -1)
-    is_answered = sources[second_rows] == Evidence.ANSWER
+    no_source = np.full(len(expected_rows), -1)
+    is_answered = sources[source_rows] == Evidence.ANSWER
     simple_pairs = _Pairs(
         expected_rows,
-        np.where(is_answered, -1, second_rows),
-        np.where(is_answered, second_rows, -1),
-        no_rows,
-        no_rows,
+        np.where(is_answered, -1, source_rows),
+        np.where(is_answered, source_rows, -1),
+        no_source,
+        no_source,
     )
     return _Pairs(
         *map(
             np.append,
             simple_pairs,
-            _cross_product(order, sorted_sources, first_positions[~is_simple_pair], sizes[~is_simple_pair]),
+            _cross_product(order, sorted_sources, first_positions[~is_simple_pair], counts[~is_simple_pair]),
         )
     )
 
 
 def _cross_product(
-    order: Longs, sorted_sources: NDArray[np.int8], first_positions: Longs, sizes: Longs
+    order: Longs, sorted_sources: NDArray[np.int8], first_positions: Longs, counts: Longs
 ) -> _Pairs:
     """Return all combinations of the reports about each ledger and bookie: one replica of each `Evidence`."""
-    rows = np.repeat(first_positions - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
-    pair_numbers = np.repeat(np.arange(len(first_positions)), sizes)
+    rows = np.repeat(first_positions - np.append(0, np.cumsum(counts)[:-1]), counts) + np.arange(counts.sum())
+    pair_numbers = np.repeat(np.arange(len(first_positions)), counts)
     source_counts = np.array(
         [
             np.bincount(pair_numbers[sorted_sources[rows] == source], minlength=len(first_positions))
@@ -219,17 +219,17 @@ def _cross_product(
     source_starts = first_positions + np.cumsum(source_counts, axis=0) - source_counts
     counts_per_account = np.maximum(source_counts, 1)
     combination_counts = counts_per_account.prod(axis=0)
-    pair = np.repeat(np.arange(len(first_positions)), combination_counts)
-    combination_number = np.arange(len(pair)) - np.repeat(
+    pairs = np.repeat(np.arange(len(first_positions)), combination_counts)
+    combination_number = np.arange(len(pairs)) - np.repeat(
         np.cumsum(combination_counts) - combination_counts, combination_counts
     )
     evidence_rows = []
     for source_kind in Evidence:
         source_row = (
-            source_starts[source_kind][pair] + combination_number % counts_per_account[source_kind][pair]
+            source_starts[source_kind][pairs] + combination_number % counts_per_account[source_kind][pairs]
         )
-        combination_number //= counts_per_account[source_kind][pair]
-        has_source = source_counts[source_kind][pair] > 0
+        combination_number //= counts_per_account[source_kind][pairs]
+        has_source = source_counts[source_kind][pairs] > 0
         evidence_rows.append(np.where(has_source, order[np.minimum(source_row, len(order) - 1)], -1))
     return _Pairs(*evidence_rows)
 
@@ -239,10 +239,10 @@ def _sort_by_pair(replicas: ReplicaBatch, sources: NDArray[np.int8]) -> tuple[Lo
     smallest_ledger, bookies = int(replicas.ledgers.min()), max(1, len(replicas.bookies.values))
     ledger_id_span = int(replicas.ledgers.max()) - smallest_ledger + 1
     if ledger_id_span * bookies * len(Evidence) < 1 << 63 and not replicas.scopes.any():
-        pair = (replicas.ledgers - smallest_ledger) * bookies + replicas.bookies.codes
-        order = np.argsort(pair * len(Evidence) + sources)
-        pair = pair[order]
-        is_pair_start = pair[1:] != pair[:-1]
+        pair_key = (replicas.ledgers - smallest_ledger) * bookies + replicas.bookies.codes
+        order = np.argsort(pair_key * len(Evidence) + sources)
+        pair_key = pair_key[order]
+        is_pair_start = pair_key[1:] != pair_key[:-1]
     else:
         sort_keys = (replicas.bookies.codes, replicas.scopes, replicas.ledgers)
         order = np.lexsort((sources, *sort_keys))
@@ -303,7 +303,7 @@ class _Comparison:
             source_rows = np.max(np.stack(batch_pairs), axis=0)
             columns = self._key_columns(source_rows)
             columns["expected"] = replicas.groups.column(batch_pairs.expected, pa.binary())
-            rows = zip(
+            sources = zip(
                 columns["bookie_id"].to_pylist(),
                 columns["expected"].to_pylist(),
                 self._is_closed[replicas.states.codes[batch_pairs.expected]].tolist(),
@@ -314,7 +314,7 @@ class _Comparison:
                 replicas.states.column(batch_pairs.missing_logs, pa.string()).to_pylist(),
                 strict=True,
             )
-            held_entries = [self._unite_sources(*row) for row in rows]
+            held_entries = [self._unite_sources(*row) for row in sources]
             for name in HeldEntries._fields:
                 columns[name] = [
                     getattr(held_entry, name) if held_entry else None for held_entry in held_entries

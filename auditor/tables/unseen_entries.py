@@ -60,17 +60,17 @@ _LOG_KEY = ("bookie_id", "logger", "log_id")
 
 def unseen_entries(entry_logs: DataFrame, locations: DataFrame, deletion_candidates: DataFrame) -> DataFrame:
     """Return the rows of `UNSEEN_ENTRIES`. The arguments are the tables of these names."""
-    logs = entry_logs.where(
+    log_rows = entry_logs.where(
         F.col("ledger_id").isNull() & F.col("bookie_id").isNotNull() & (F.col("kind") == LogFileKind.LOG)
     )
     candidate_logs = deletion_candidates.where(F.col("state") == EntryLogState.DAMAGED).select(
         "path", F.lit(True).alias("going")
     )
     is_scan_damaged = F.col("collector_scan").isin(CollectorScan.COUNTS, CollectorScan.MAY_FAIL)
-    damaged_logs = logs.join(F.broadcast(candidate_logs), "path", "left").where(
+    damaged_logs = log_rows.join(F.broadcast(candidate_logs), "path", "left").where(
         is_scan_damaged | F.col("going")
     )
-    read_end = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
+    read_end_offset = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
     located_ledgers = locations.where(F.col("log_id").isNotNull()).groupBy(*_LOG_KEY, *LEDGER).agg(
         F.sum("entries").alias("entries"),
         F.min("first_offset").alias("first"),
@@ -78,7 +78,7 @@ def unseen_entries(entry_logs: DataFrame, locations: DataFrame, deletion_candida
     )  # fmt: skip
     ledger_struct = F.struct(*LEDGER, "entries", "first", "last")
     ledgers_by_log = (
-        damaged_logs.select(*_LOG_KEY, "path", read_end.alias("read_to"))
+        damaged_logs.select(*_LOG_KEY, "path", read_end_offset.alias("read_to"))
         .join(located_ledgers, [*_LOG_KEY])
         .groupBy("bookie_id", "path", "log_id", "read_to")
         .agg(F.collect_list(ledger_struct).alias("ledgers"))
@@ -90,22 +90,26 @@ def unseen_entries(entry_logs: DataFrame, locations: DataFrame, deletion_candida
 def _read_unseen_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for log in batch.to_pylist():
-            ledgers, read_end = log.pop("ledgers"), log.pop("read_to")
-            rows = find_unseen_rows(log["path"], ledgers, read_end)
+            ledgers, read_end_offset = log.pop("ledgers"), log.pop("read_to")
+            rows = find_unseen_rows(log["path"], ledgers, read_end_offset)
             if rows:
                 yield pa.RecordBatch.from_pylist([log | row for row in rows], schema=UNSEEN_ENTRIES)
 
 
-def find_unseen_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | None) -> list[dict[str, Any]]:
+def find_unseen_rows(
+    path: str, ledgers: list[dict[str, Any]], read_end_offset: int | None
+) -> list[dict[str, Any]]:
     """Return the rows of one log for the ledgers that the index locates in it.
 
     If the collector's scan of the log fails, the collector keeps the log, and there are no rows. If the log
-    cannot be read now, there are rows for the ledgers that the index locates after byte ``read_end``. This
-    is the byte up to which the audit read the log before.
+    cannot be read now, there are rows for the ledgers that the index locates after byte ``read_end_offset``.
+    This is the byte up to which the audit read the log before.
     """
     if COLLECTION_SEPARATOR in path:
         return [
-            _unknown_row(ledger, NOT_IN_COLLECTION) for ledger in ledgers if ledger["last"] > (read_end or 0)
+            _unknown_row(ledger, NOT_IN_COLLECTION)
+            for ledger in ledgers
+            if ledger["last"] > (read_end_offset or 0)
         ]
     try:
         with open_log(path) as (read_bytes, file_status):
@@ -115,7 +119,9 @@ def find_unseen_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | N
         # A running bookie may have deleted the log since.
         reason = error.strerror or str(error)
         return [
-            _unknown_row(log_ledger, reason) for log_ledger in ledgers if log_ledger["last"] > (read_end or 0)
+            _unknown_row(log_ledger, reason)
+            for log_ledger in ledgers
+            if log_ledger["last"] > (read_end_offset or 0)
         ]
     if log_scan is None:
         return []

@@ -55,10 +55,10 @@ No entry of such a ledger is judged: `auditor.sources.metadata.ledger_replicas` 
 """
 
 
-def verdicts_of_judged(judged: DataFrame) -> DataFrame:
-    """Return the rows of the ledgers in ``judged``, which have a replica that is not as expected."""
+def verdicts_of_judged(judged_ledgers: DataFrame) -> DataFrame:
+    """Return the rows of the ledgers in ``judged_ledgers``, which have a replica that is not as expected."""
     unread_bookies = F.transform("unknown", lambda bookie_entry: bookie_entry.bookie_id)
-    return judged.select(
+    return judged_ledgers.select(
         *LEDGER,
         "state",
         class_column("m").alias("class"),
@@ -66,7 +66,7 @@ def verdicts_of_judged(judged: DataFrame) -> DataFrame:
         F.col("m").cast("int").alias("m"),
         F.col("mu").cast("int").alias("mu"),
         F.coalesce(unread_bookies, F.array().cast("array<string>")).alias("unread_bookies"),
-        _confidence().alias("confidence"),
+        _confidence_column().alias("confidence"),
     )
 
 
@@ -89,7 +89,7 @@ def class_column(copies_column: str) -> Column:
     )
 
 
-def _confidence() -> Column:
+def _confidence_column() -> Column:
     return (
         # Unknown copies do not matter if the class is the same without them.
         F.when(class_column("m") != class_column("mu"), Confidence.UNKNOWN)
@@ -99,18 +99,18 @@ def _confidence() -> Column:
 
 
 def verdicts(
-    spark: SparkSession, ledgers: TableFiles, judged: TableFiles, judged_verdicts: TableFiles
+    spark: SparkSession, ledgers: TableFiles, judged_files: TableFiles, judged_verdict_files: TableFiles
 ) -> PartTable:
     """Return the table ``verdicts``, made from the files of other tables of the run.
 
-    ``judged_verdicts`` has the rows for the ledgers in ``judged``. Nearly all ledgers are not in
-    ``judged``. Their verdicts need no computation, because none of their replicas differs.
+    ``judged_verdict_files`` has the rows for the ledgers in ``judged_files``. Nearly all ledgers are not in
+    ``judged_files``. Their verdicts need no computation, because none of their replicas differs.
     """
 
-    count_healthy = partial(healthy_verdicts, judged=judged)
-    table = from_files(spark, VERDICTS, ledgers, count_healthy)
-    return table.with_parts(
-        split_reader_parts(spark, judged_verdicts, _read_verdicts), estimate_cost(judged_verdicts)
+    make_healthy_rows = partial(healthy_verdicts, judged=judged_files)
+    healthy_table = from_files(spark, VERDICTS, ledgers, make_healthy_rows)
+    return healthy_table.with_parts(
+        split_reader_parts(spark, judged_verdict_files, _read_verdicts), estimate_cost(judged_verdict_files)
     )
 
 
@@ -133,30 +133,30 @@ class _LedgerSet:
 
     def __init__(self, rows: pa.Table) -> None:
         self._ids_by_scope = {}
-        scopes, ids = (rows[name].to_numpy() for name in LEDGER)
-        for unique_scope in np.unique(scopes).tolist():
-            self._ids_by_scope[unique_scope] = np.unique(ids[scopes == unique_scope])
+        ledger_scopes, ledger_ids = (rows[name].to_numpy() for name in LEDGER)
+        for unique_scope in np.unique(ledger_scopes).tolist():
+            self._ids_by_scope[unique_scope] = np.unique(ledger_ids[ledger_scopes == unique_scope])
 
     def contains(self, rows: pa.Table) -> NDArray[np.bool_]:
         """Return for each row whether its ledger is in the set."""
-        scopes, ids = (rows[name].fill_null(0).to_numpy() for name in LEDGER)
+        ledger_scopes, ledger_ids = (rows[name].fill_null(0).to_numpy() for name in LEDGER)
         is_member = np.zeros(rows.num_rows, bool)
         for unique_scope, scope_ids in self._ids_by_scope.items():
-            row_numbers = np.minimum(np.searchsorted(scope_ids, ids), len(scope_ids) - 1)
-            is_member |= (scope_ids[row_numbers] == ids) & (scopes == unique_scope)
+            row_numbers = np.minimum(np.searchsorted(scope_ids, ledger_ids), len(scope_ids) - 1)
+            is_member |= (scope_ids[row_numbers] == ledger_ids) & (ledger_scopes == unique_scope)
         return is_member
 
 
 def _healthy_rows(rows: pa.Table) -> pa.Table:
     is_undecided = rows["undecidable"].fill_null(False).to_numpy()
     is_closed = pc.equal(rows["state"].cast(pa.string()), LedgerState.CLOSED).fill_null(False).to_numpy()
-    classes = _dictionary_array(np.where(is_undecided, 2, np.where(is_closed, 0, 1)), _CLASSES)
+    ledger_classes = _dictionary_array(np.where(is_undecided, 2, np.where(is_closed, 0, 1)), _CLASSES)
     zero_column = pa.array(np.zeros(rows.num_rows, np.int32))
     no_bookies = pa.ListArray.from_arrays(np.zeros(rows.num_rows + 1, np.int32), pa.array([], pa.string()))
     columns = {
         **{name: rows[name] for name in (*LEDGER, "state")},
-        "class": classes,
-        "potential_class": classes,
+        "class": ledger_classes,
+        "potential_class": ledger_classes,
         "m": zero_column,
         "mu": zero_column,
         "unread_bookies": no_bookies,

@@ -206,15 +206,19 @@ class MetricsPage:
 
     cluster: str
     run_text: str = END_LINE
-    number: int = 0
-    failed_count: int = 0
-    finished_ms: int = 0
-    seconds: float = 0.0
+    newest_round: int = 0
+    failures_since_success: int = 0
+    newest_end_ms: int = 0
+    newest_seconds: float = 0.0
 
     def update(self, finished_round: Round, run: ReportSource | None) -> None:
         """Record the end of a round. ``run`` is the round's finished run, or None if the round failed."""
-        self.number, self.seconds, self.finished_ms = finished_round.number, finished_round.seconds, now_ms()
-        self.failed_count = 0 if run is not None else self.failed_count + 1
+        self.newest_round, self.newest_seconds, self.newest_end_ms = (
+            finished_round.number,
+            finished_round.seconds,
+            now_ms(),
+        )
+        self.failures_since_success = 0 if run is not None else self.failures_since_success + 1
         if run is not None:
             page_buffer = BytesIO()
             FORMS["openmetrics"].write(run, page_buffer)
@@ -226,9 +230,9 @@ class MetricsPage:
         >>> print(MetricsPage("zk://h1/ledgers").text().splitlines()[2])
         bkaudit_watch_rounds{cluster="zk://h1/ledgers"} 0
         """
-        metric_values: tuple[float, ...] = (self.number, self.failed_count)
-        if self.finished_ms:
-            metric_values += (self.finished_ms / 1000, self.seconds)
+        metric_values: tuple[float, ...] = (self.newest_round, self.failures_since_success)
+        if self.newest_end_ms:
+            metric_values += (self.newest_end_ms / 1000, self.newest_seconds)
         samples = (Sample(name, {}, value) for name, value in zip(METRICS, metric_values, strict=False))
         return (
             self.run_text.removesuffix(END_LINE)
@@ -237,11 +241,11 @@ class MetricsPage:
         )
 
 
-def listen_address(text: str) -> tuple[str, int]:
+def parse_listen_address(text: str) -> tuple[str, int]:
     """Return host and port of HOST:PORT. An empty host stands for all addresses of the machine.
 
-    >>> listen_address("127.0.0.1:9418"), listen_address(":9418"), listen_address("[::1]:9418")
-    (('127.0.0.1', 9418), ('', 9418), ('::1', 9418))
+    >>> [parse_listen_address(text) for text in ("127.0.0.1:9418", ":9418", "[::1]:9418")]
+    [('127.0.0.1', 9418), ('', 9418), ('::1', 9418)]
 
     Raises:
         UsageError: the text does not have this form.
@@ -266,7 +270,7 @@ def metrics_server(listen_option: str, page: MetricsPage) -> Iterator[int]:
     Raises:
         UsageError: nothing can listen at this address.
     """
-    host, port = listen_address(listen_option)
+    host, port = parse_listen_address(listen_option)
 
     class MetricsHTTPServer(ThreadingHTTPServer):
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -76,7 +76,7 @@ def _snapshot(data: bytes) -> None:
     while not ended:
         bounds = snapshot.find_record_offsets(view, offset, NODES_AT_ONCE, 1 << 20)
         if len(bounds.tail_starts):
-            snapshot.session_owners(snapshot.read_tails(view, bounds.tail_starts))
+            snapshot.session_owners(snapshot.read_record_tails(view, bounds.tail_starts))
         offset, ended = bounds.next_record, bounds.has_end_mark
     sealed = data[: offset + 5]
     sealed += zlib.adler32(sealed).to_bytes(8, "big") + (1).to_bytes(4, "big") + b"/"
@@ -96,7 +96,7 @@ def _bbolt(data: bytes) -> None:
         elements = bbolt.elements(view, starts, end)
         mvcc.revisions(view, elements)
         mvcc.key_spans(view, elements)
-        for key, value in bbolt.items(view, meta, root):
+        for key, value in bbolt.read_key_values(view, meta, root):
             if name == b"key":
                 mvcc.decode_key_value(value)
             elif key in (b"finishedCompactRev", b"scheduledCompactRev"):

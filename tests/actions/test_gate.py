@@ -85,7 +85,7 @@ class Run:
         ledgers = [ledger_row(id, "bk1:3181", state="OPEN") for id in opened]
         run = made_run(path, findings, replace(report(), run=facts), holds=[*rows], ledgers=ledgers)
         self.holds = RunReader(run.path).holds
-        self.holds.now = self.holds.data_time + age_ms
+        self.holds.now_ms = self.holds.data_time + age_ms
 
 
 def test_hold_refuses_only_its_kinds_on_its_bookie(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_dangerous_kinds_are_refused_for_data_of_the_future(kind: ActionKind, tm
     """A clock was wrong: data with a time in the future would never become too old."""
     run = Run(tmp_path, age_ms=-MAX_CLOCK_AHEAD_MS)
     assert not run.holds.is_in_future
-    run.holds.now -= 1
+    run.holds.now_ms -= 1
     answer = permit(run, kind, [bookie("bk1:3181")])
     assert isinstance(answer, Refused if kind in DANGEROUS_ACTIONS else Allowed)
     if isinstance(answer, Refused):
@@ -157,7 +157,7 @@ def test_two_run_actions_need_an_earlier_run(kind: ActionKind, tmp_path: Path) -
 @pytest.mark.parametrize("kind", ActionKind)
 def test_run_without_holds_in_its_report_permits_only_waiting(kind: ActionKind, tmp_path: Path) -> None:
     run = RunReader(made_run(tmp_path, report=replace(report(), run=replace(report().run, holds=None))).path)
-    run.holds.now = run.holds.data_time
+    run.holds.now_ms = run.holds.data_time
     answer = permit(run, kind, [bookie("bk1:3181")])
     assert isinstance(answer, Allowed if kind is ActionKind.WAIT else Refused)
 
@@ -246,7 +246,7 @@ def test_only_a_ledger_proved_unowned_may_be_deleted(
 ) -> None:
     """The manual page of `mark-stuck` has the delete command too, but its ledger may be in use."""
     run = run_of(tmp_path, [finding])
-    run.holds.now = run.holds.data_time
+    run.holds.now_ms = run.holds.data_time
     answer = permit(run, ActionKind.DELETE_LEDGER, [ledger(42)])
     assert isinstance(answer, Allowed if is_allowed else Refused)
     allowed, refused = permit_ledgers(run, ActionKind.DELETE_LEDGER, [], [ledger(42)])
@@ -327,10 +327,10 @@ def test_one_source_of_the_future_marks_the_run_as_of_the_future(tmp_path: Path)
     """The other sources are from today, so the oldest of them does not show that a clock was wrong."""
     run = made_run(tmp_path, sources=[source_row(NOW_MS), source_row(NOW_MS + 48 * HOUR, "pulsar:dump:///o")])
     holds = RunReader(run.path).holds
-    holds.now = NOW_MS + HOUR
+    holds.now_ms = NOW_MS + HOUR
     assert holds.data_time == NOW_MS
     assert holds.is_in_future
-    holds.now = NOW_MS + 48 * HOUR
+    holds.now_ms = NOW_MS + 48 * HOUR
     assert not holds.is_in_future
 
 

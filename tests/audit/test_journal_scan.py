@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.audit.journal_scan import JournalTail, LostJournal, find_dated_index, replay_refusals
+from auditor.audit.journal_scan import JournalTail, LostJournal, find_dated_index, find_replay_refusals
 from auditor.model.replay_refusal import FailedReplay
 from auditor.model.states import ReplayError, TimeBasis
 from auditor.sources.bookies.journal.files import Journals
@@ -21,23 +21,23 @@ def lost(older: int, newer: int) -> JournalTail:
 def test_missing_journal_file_of_the_last_mark_refuses_the_start() -> None:
     """In 4.17.2 this holds after a kill and after a stop, whatever other files exist."""
     for tail in (lost(1, 0), lost(0, 1), lost(3, 2)):
-        [(name, refusal)] = replay_refusals({"bk1": tail, "bk2": WHOLE}, ()).items()
+        [(name, refusal)] = find_replay_refusals({"bk1": tail, "bk2": WHOLE}, ()).items()
         assert (name, refusal.error, refusal.fault) == ("bk1", "java.io.IOException", "journal-gone")
         assert (refusal.certain, refusal.paths) == (True, ("/j",))
         assert refusal.reason == "/j lacks 1a.txn, from which the bookie would replay its journal"
-    assert replay_refusals({"bk1": WHOLE}, ()) == {}
+    assert find_replay_refusals({"bk1": WHOLE}, ()) == {}
 
 
 def test_refusal_is_uncertain_for_a_running_bookie_with_newer_journal_files() -> None:
-    assert replay_refusals({"bk1": lost(1, 1)}, {"bk1"})["bk1"].certain is False
-    assert replay_refusals({"bk1": lost(1, 0)}, {"bk1"})["bk1"].certain is True
+    assert find_replay_refusals({"bk1": lost(1, 1)}, {"bk1"})["bk1"].certain is False
+    assert find_replay_refusals({"bk1": lost(1, 0)}, {"bk1"})["bk1"].certain is True
 
 
 def test_copy_without_journal_files_gives_no_certain_refusal() -> None:
     """Journals are large, and copies often omit them."""
     for running in (set[str](), {"bk1", "bk2"}):
-        assert replay_refusals({"bk1": lost(0, 0), "bk2": lost(0, 0)}, running) == {}
-        assert replay_refusals({"bk1": lost(0, 0), "bk2": WHOLE}, running)["bk1"].certain is False
+        assert find_replay_refusals({"bk1": lost(0, 0), "bk2": lost(0, 0)}, running) == {}
+        assert find_replay_refusals({"bk1": lost(0, 0), "bk2": WHOLE}, running)["bk1"].certain is False
 
 
 def damaged(*errors: ReplayError) -> JournalTail:
@@ -48,7 +48,7 @@ def damaged(*errors: ReplayError) -> JournalTail:
 
 
 def test_a_record_of_negative_length_refuses_the_start_and_can_be_skipped() -> None:
-    [(name, refusal)] = replay_refusals({"bk1": damaged(ReplayError.INVALID_RECORD)}, ()).items()
+    [(name, refusal)] = find_replay_refusals({"bk1": damaged(ReplayError.INVALID_RECORD)}, ()).items()
     assert (name, refusal.error, refusal.fault) == ("bk1", "java.io.IOException", "journal-invalid-record")
     assert refusal.reason == (
         "/j0/1a.txn: a record of -9 bytes at byte 512; the replay of the journal ends there"
@@ -71,13 +71,13 @@ def test_a_record_of_negative_length_refuses_the_start_and_can_be_skipped() -> N
 )
 def test_other_journal_damage_has_no_way_out(error: ReplayError, exception: str) -> None:
     for errors in ((error,), (error, ReplayError.INVALID_RECORD)):
-        refusal = replay_refusals({"bk1": damaged(*errors)}, ())["bk1"]
+        refusal = find_replay_refusals({"bk1": damaged(*errors)}, ())["bk1"]
         assert (refusal.error, refusal.fault) == (exception, "journal-unreadable")
         assert refusal.way_out is None
 
 
 def test_damaged_record_of_a_running_bookie_gives_an_uncertain_refusal() -> None:
-    assert replay_refusals({"bk1": damaged(ReplayError.INVALID_RECORD)}, {"bk1"})["bk1"].certain is False
+    assert find_replay_refusals({"bk1": damaged(ReplayError.INVALID_RECORD)}, {"bk1"})["bk1"].certain is False
 
 
 CLOCK = 1_795_237_669_000

@@ -15,7 +15,7 @@ import pytest
 
 from auditor.audit import lock as lock_module
 from auditor.audit.audit import Audit
-from auditor.audit.lock import holder, lock_file, run_lock
+from auditor.audit.lock import lock_file, read_lock_holder, run_lock
 from auditor.errors import FileSystemError, UsageError
 from tests.servers.nobody import as_nobody
 
@@ -57,12 +57,12 @@ def test_second_run_is_refused_and_the_error_names_the_running_process(tmp_path:
 
 def test_killed_run_leaves_no_lock(tmp_path: Path) -> None:
     with other_process(tmp_path / "first") as process:
-        assert holder(CLUSTER, str(tmp_path / "second")) is not None
+        assert read_lock_holder(CLUSTER, str(tmp_path / "second")) is not None
         process.send_signal(signal.SIGKILL)
         process.wait()
-        assert holder(CLUSTER, str(tmp_path / "second")) is None
+        assert read_lock_holder(CLUSTER, str(tmp_path / "second")) is None
         with run_lock(CLUSTER, str(tmp_path / "second")):
-            lock_holder = holder(CLUSTER, str(tmp_path / "third"))
+            lock_holder = read_lock_holder(CLUSTER, str(tmp_path / "third"))
             assert lock_holder is not None
             assert (lock_holder.pid, lock_holder.run) == (os.getpid(), str(tmp_path / "second"))
 
@@ -83,12 +83,12 @@ def test_lock_is_released_after_a_run_ends_or_fails(tmp_path: Path) -> None:
             raise error
     with run_lock(CLUSTER, out):
         pass
-    assert holder(CLUSTER, out) is None
+    assert read_lock_holder(CLUSTER, out) is None
     assert list(tmp_path.iterdir()) == []  # locks do not pile up
 
 
 def test_looking_up_a_lock_holder_creates_no_file(tmp_path: Path) -> None:
-    assert holder(CLUSTER, str(tmp_path / "runs" / "first")) is None
+    assert read_lock_holder(CLUSTER, str(tmp_path / "runs" / "first")) is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -130,7 +130,7 @@ def test_lock_file_that_is_deleted_while_locking_is_created_again(
     monkeypatch.setattr(lock_module, "_try_lock", pruned)
     with run_lock(CLUSTER, str(tmp_path / "run")):
         assert len(times) == 2
-        assert holder(CLUSTER, str(tmp_path / "run")) is not None
+        assert read_lock_holder(CLUSTER, str(tmp_path / "run")) is not None
 
 
 def test_lock_file_that_cannot_be_reopened_is_closed_once(

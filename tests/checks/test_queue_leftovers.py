@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from auditor.tables import Tables
-from auditor.tables.marks import empty_directories
+from auditor.tables.marks import find_empty_directories
 from tests.checks.tables_builder import HOUR, NOW_MS, facts, find, places, tables
 
 QUEUE = "/ledgers/underreplication/ledgers"
@@ -96,7 +96,7 @@ def test_directory_without_marks_or_unread_children_is_empty(spark: SparkSession
         ],
         "kind string, path string, ctime long",
     )
-    empty_rows = empty_directories(marks)
+    empty_rows = find_empty_directories(marks)
     assert sorted(map(tuple, empty_rows.collect())) == [
         (f"{QUEUE}/0000/0000/0000/0003", 5),
         (f"{QUEUE}/0001", 6),

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from auditor.checks import ROSTER_CHECKS, TABLE_CHECKS
 from auditor.findings.table import ask_roster_checks, ask_table_checks
 from auditor.sources.metadata.store import NO_TIME, ClusterNodes, Znode
-from auditor.tables.cluster_state import cluster_state
+from auditor.tables.cluster_state import make_cluster_rows
 from auditor.tables.registry import registrations
 from tests.checks.tables_builder import facts, find, ledger, places, tables
 
@@ -50,7 +50,7 @@ def test_missing_store_time_becomes_null(time: int) -> None:
         "available/bk1:3181": node("/bk/bookies/writable/bk1:3181", b""),
     }
     cluster = ClusterNodes(nodes, 9, "revision 4")
-    [identity] = cluster_state(cluster)
+    [identity] = make_cluster_rows(cluster)
     [registered] = registrations(cluster)
     expected = None if time == NO_TIME else time
     assert (identity["mtime"], registered["ctime"]) == (expected, expected)

@@ -13,7 +13,7 @@ from auditor.notebook.run import open_run
 from auditor.reports.advice import MAX_ENTRY_RUNS, entry_runs_of_class, storages_of
 from auditor.reports.finding_text import class_entries_text
 from auditor.reports.ledger import render
-from auditor.runs.load_bookie import bookie_view, storages
+from auditor.runs.load_bookie import bookie_view, find_storages
 from auditor.runs.reader import finding_of
 from tests.corpora.audited import FinishedRun
 from tests.corpora.corpora import Corpus
@@ -150,7 +150,7 @@ def test_ledger_is_explained_with_all_its_findings_and_commands(audited: Finishe
                 is_cut = f"repeat the command for {total - len(runs):,} more ranges of entries" in output
                 assert is_cut == (total > MAX_ENTRY_RUNS)
             assert f"{finding['id']}: {CHECK_BY_ID[finding['id']].title}" in output
-        kinds = storages(open_run(audited.out))
+        kinds = find_storages(open_run(audited.out))
         fitting = 0
         for id in {f["id"] for f in about[ledger]}:
             first = next(finding_of(row) for row in about[ledger] if row["id"] == id)
@@ -163,7 +163,7 @@ def test_ledger_is_explained_with_all_its_findings_and_commands(audited: Finishe
 def test_storage_of_a_bookie_matches_its_index(audited: FinishedRun, corpus: Corpus) -> None:
     kind = "rocksdb" if corpus.name == "dbledger-long" else "idx"
     bookies = {row["bookie_id"] for row in audited.table("availability")}
-    assert storages(open_run(audited.out)) == dict.fromkeys(bookies, kind)
+    assert find_storages(open_run(audited.out)) == dict.fromkeys(bookies, kind)
 
 
 def test_bookie_problems_count_the_findings_that_name_it(audited: FinishedRun) -> None:

@@ -72,7 +72,7 @@ def audited(spark: SparkSession, dump: Dump, out: Path) -> RunWithTables:
 def test_layout_of_a_pulsar_store_is_hierarchical_without_layout_znode(dump: Dump) -> None:
     store = open_store(dump.uri)
     nodes = store.cluster()
-    assert nodes.cut is None
+    assert nodes.damage is None
     assert choose_layout(store, nodes) == (
         LayoutKind.HIERARCHICAL,
         "no LAYOUT znode, as in every store of Pulsar: the layout is hierarchical",

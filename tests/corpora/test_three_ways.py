@@ -86,7 +86,7 @@ def _without_full_directories(rows: list[Row]) -> list[Row]:
     """Return the rows of a table without mark directories that contain other rows.
 
     Spark reads a dump in as many parts as it has cores. A directory gives a row in each part that has none of
-    its contents (`auditor.tables.marks.empty_directories` removes it).
+    its contents (`auditor.tables.marks.find_empty_directories` removes it).
     """
     full = {str(directory) for row in rows if row.get("path") for directory in Path(row["path"]).parents}
     return [row for row in rows if row.get("kind") != "directory" or row["path"] not in full]

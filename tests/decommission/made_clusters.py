@@ -38,7 +38,7 @@ def run_of(
 def reopen_run(directory: str | Path) -> RunReader:
     """Return a run that evaluates its holds at its scan time, whenever the test runs."""
     run = RunReader(directory)
-    run.holds.now = run.report.run.scan_time
+    run.holds.now_ms = run.report.run.scan_time
     return run
 
 

@@ -119,7 +119,7 @@ def test_run_without_holds_or_of_wrong_age_makes_the_answer_unknown(
     facts: dict[str, Any], age: int, cause: Cause, tmp_path: Path
 ) -> None:
     run = run_with_holds(tmp_path, **facts)
-    run.holds.now += age
+    run.holds.now_ms += age
     outcome = rehearse(run, ["a"])
     assert (outcome.answer, outcome.exit_code, causes(outcome)) == (Answer.UNKNOWN, 3, [cause])
     text = decommission_text(outcome)

@@ -91,5 +91,5 @@ class Hazards:
 def open_after_scan(path: Path | str) -> RunReader:
     """Open a finished run, with its holds as of one hour after its scan, whenever the test runs."""
     run = RunReader(path)
-    run.holds.now = run.report.run.scan_time + HOUR_MS
+    run.holds.now_ms = run.report.run.scan_time + HOUR_MS
     return run

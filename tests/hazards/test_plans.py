@@ -140,5 +140,5 @@ def test_h20_plan_starts_members_and_does_not_wait_recover_or_delete_ledgers(haz
 
 def test_plan_from_data_older_than_a_day_has_no_dangerous_step(hazards: Hazards) -> None:
     run: RunReader = hazards.run("h10", 2)
-    run.holds.now = run.holds.data_time + 25 * 3_600_000
+    run.holds.now_ms = run.holds.data_time + 25 * 3_600_000
     assert steps(make_plan(run), ActionKind.RECOVER, ActionKind.REBUILD_INDEX, ActionKind.DELETE_COOKIE) == []

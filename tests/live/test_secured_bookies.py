@@ -109,7 +109,7 @@ def ask(cluster: Cluster, credentials: str | None = None, timeout_s: float = 10.
         replies = await client.ask(deque(QUESTIONS))
         await client.close()
         answers = {reply.entry: reply.answer for reply in replies}
-        return ReadResult(answers, client.give_up_reason, client.is_refused, client.operations["connect"])
+        return ReadResult(answers, client.give_up_reason, client.refuses_all, client.operations["connect"])
 
     return asyncio.run(ask_bookie())
 

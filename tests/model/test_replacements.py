@@ -77,7 +77,7 @@ def test_isolation_groups_exclude_bookies_as_pulsars_policy_does() -> None:
             config, ensemble = random_config(source), [*map(int, vacancy.ensemble)]
             shape = (len(ensemble), vacancy.write_quorum, vacancy.ack_quorum)
             out = excluded_bookies(cluster, len(ensemble), config)
-            cases.append((cluster, config, dataclasses.replace(vacancy, excluded=out)))
+            cases.append((cluster, config, dataclasses.replace(vacancy, excluded_ids=out)))
             cluster_questions += [
                 make(*shape, 1, config),
                 replace(ensemble, vacancy.position, *shape[1:], TRIES, config),
@@ -87,10 +87,10 @@ def test_isolation_groups_exclude_bookies_as_pulsars_policy_does() -> None:
     exclusion_count = 0
     for cluster, config, vacancy in cases:
         excluded, answer = next(answers).partition(" ")[2], next(answers)
-        assert excluded == str(sorted(map(int, vacancy.excluded))), (cluster, config, vacancy)
+        assert excluded == str(sorted(map(int, vacancy.excluded_ids))), (cluster, config, vacancy)
         expected = "refused" if answer in REFUSALS else answer
         assert candidates_of(cluster, vacancy) == expected, (cluster, config, vacancy)
-        exclusion_count += bool(vacancy.excluded)
+        exclusion_count += bool(vacancy.excluded_ids)
     assert 150 < exclusion_count < len(cases)
 
 

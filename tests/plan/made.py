@@ -133,7 +133,7 @@ def run_of(
         **{"cluster": list(WORKING), "changes": changes, **tables},
     )
     run = RunReader(path)
-    run.holds.now = NOW_MS + HOUR
+    run.holds.now_ms = NOW_MS + HOUR
     return run
 
 

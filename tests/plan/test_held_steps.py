@@ -254,11 +254,11 @@ def test_rebuild_step_starts_a_bookie_held_for_that_index(tmp_path: Path) -> Non
 
 def test_old_runs_and_first_runs_refuse_dangerous_steps(tmp_path: Path) -> None:
     old = run_of(tmp_path / "old", [BELOW, GC], ledgers=[PAIR])
-    old.holds.now = NOW_MS + DAY + 1
+    old.holds.now_ms = NOW_MS + DAY + 1
     plan = make_plan(old)
     assert [step.kind for step in plan.steps] == [Kind.STOP]
     assert [(refused.kind, refused.reason) for refused in plan.refused] == [(Kind.RECOVER, "audit-again")]
-    assert plan_text(plan, old.holds.now).startswith("expired at ")
+    assert plan_text(plan, old.holds.now_ms).startswith("expired at ")
     first = {"total": 0, "urgent": 0, "carried": 0, "earlier_run": None}
     run = run_of(tmp_path / "first", [UNUSED], RETIRED, {"holds": first}, cookies=[COOKIE])
     assert refusals_of(run)["delete-cookie: audit-again"].why.startswith("no earlier run")

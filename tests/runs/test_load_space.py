@@ -138,7 +138,7 @@ def fresh_run(path: Path, findings: Sequence[Finding] = (), **tables: Any) -> Ru
     whole = replace(sample, run=replace(sample.run, holds=facts))
     made_run(path, findings, whole, **tables)
     run = RunReader(path)
-    run.holds.now = SCAN
+    run.holds.now_ms = SCAN
     return run
 
 
@@ -308,7 +308,7 @@ def test_only_confirmed_findings_of_a_fresh_run_become_steps(tmp_path: Path) -> 
     [refused] = view.refused
     assert (refused.bookie_id, refused.bytes) == ("bk2:3181", 5)
     assert "unconfirmed" in refused.why
-    run.holds.now += 25 * 3_600_000
+    run.holds.now_ms += 25 * 3_600_000
     old = space_view(run, "bookie")
     assert old.steps == ()
     assert {row.why.partition(";")[0] for row in old.refused} == {

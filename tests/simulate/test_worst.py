@@ -177,7 +177,7 @@ def test_proved_sets_are_the_worst_and_unproved_sets_are_marked(
         assert result.is_proved == (size < 3 or most == 56)
         if result.is_proved:
             assert [group.entries for group in result.sets] == worst[:3]
-            assert result.losing_count == len(worst)
+            assert result.losing_set_count == len(worst)
         else:
-            assert result.losing_count is None
+            assert result.losing_set_count is None
             assert bool(result.sets) == bool(worst)

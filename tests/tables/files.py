@@ -18,7 +18,7 @@ from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.spark.execution import Execution
 from auditor.spark.table_files import TableFiles
 from auditor.tables.accounts import expected_replicas, index_replicas
-from auditor.tables.index_counts import COUNT_SCHEMA, index_counts
+from auditor.tables.index_counts import COUNT_SCHEMA, count_index_rows
 from auditor.tables.replica_blocks import Evidence
 from auditor.tables.unequal import UNEQUAL, BookieTrust, SourceFiles, find_unequal
 from tests.tables.rows import Row
@@ -63,7 +63,7 @@ def pairs_of(
 def counts_of(spark: SparkSession, indexes: Sequence[Row]) -> DataFrame:
     """Return how many rows of availability are of each kind."""
     with TemporaryDirectory() as folder:
-        counts = index_counts(
+        counts = count_index_rows(
             IN_DRIVER, write_table_files(indexes, AVAILABILITY, Path(folder, "availability"))
         )
     table = pa.Table.from_pylist([count._asdict() for count in counts], COUNT_SCHEMA)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from auditor.sources.metadata.store import ClusterNodes, Znode
-from auditor.tables.cluster_state import CLUSTER, autorecovery_facts, cluster_state
+from auditor.tables.cluster_state import CLUSTER, autorecovery_facts, make_cluster_rows
 
 
 def facts(nodes: dict[str, bytes]) -> list[tuple[str, str | None, bool]]:
     znodes = {path: Znode(f"/ledgers/{path}", data, 1, 1, 5, 6, 0, 0) for path, data in nodes.items()}
-    rows = cluster_state(ClusterNodes(znodes, 0, "0x1"))
+    rows = make_cluster_rows(ClusterNodes(znodes, 0, "0x1"))
     assert all(set(row) == set(CLUSTER.names) for row in rows)
     return [(row["fact"], row["value"], row["damage"] is not None) for row in rows]
 

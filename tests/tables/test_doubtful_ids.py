@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.audit.metadata_scan import MAX_LEDGERS_ELSEWHERE, count_doubtful_ids, find_wrong_tree
+from auditor.audit.metadata_scan import MAX_MISPLACED_LEDGERS, count_doubtful_ids, find_wrong_tree
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.tables.scans import doubtful_ids
 from tests.tables.rows import ledger, ledgers
@@ -147,5 +147,5 @@ def test_more_misplaced_ledgers_than_limit_are_a_wrong_tree(
         )  # fmt: skip
         return find_wrong_tree(own.unionByName(strays), "LAYOUT says hierarchical")
 
-    assert with_strays(MAX_LEDGERS_ELSEWHERE) is None
-    assert "10,001 ledgers are" in (with_strays(MAX_LEDGERS_ELSEWHERE + 1) or "")
+    assert with_strays(MAX_MISPLACED_LEDGERS) is None
+    assert "10,001 ledgers are" in (with_strays(MAX_MISPLACED_LEDGERS + 1) or "")

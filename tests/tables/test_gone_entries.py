@@ -9,7 +9,7 @@ import pytest
 from auditor.checks.replication_undecided import _REASON_TEXTS
 from auditor.codecs.availability import coverage
 from auditor.model.states import IndexState, UnknownCopy
-from auditor.tables.gone_entries import entries_in_no_log, gone_entries
+from auditor.tables.gone_entries import find_entries_in_no_log, gone_entries
 from auditor.tables.judge_replicas import BookieState, LedgerFacts, Pair, groups_of
 from auditor.tables.judgement import Judgement
 from auditor.tables.ledger_class import judge
@@ -124,7 +124,7 @@ def test_only_entries_absent_in_both_readings_are_agreed(spark: SparkSession) ->
         location("failed", 0, 1, None, log_id=None, ledger_id=None, reason="No such file or directory"),
     ]
     ledgers = [{"scope_id": 0, "ledger_id": 1, "undecidable": False}]
-    wrong = entries_in_no_log(frame(spark, "locations", once), frame(spark, "ledgers", ledgers))
+    wrong = find_entries_in_no_log(frame(spark, "locations", once), frame(spark, "ledgers", ledgers))
     rows = gone_entries(wrong, frame(spark, "locations", twice)).collect()
     results = {
         row["bookie_id"]: (members(groups_of(row["groups"])), row["logs"], row["state"]) for row in rows

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
 from auditor.spark import query_plans
 from auditor.spark.execution import Execution
-from auditor.tables.index_counts import IndexCount, index_counts
+from auditor.tables.index_counts import IndexCount, count_index_rows
 from tests.examples import examples
 from tests.tables.files import IN_DRIVER, write_table_files
 
@@ -58,7 +58,7 @@ def count_row_by_row(rows: Sequence[Row]) -> list[IndexCount]:
 @given(rows=st.lists(ROWS, max_size=20))
 def test_index_counts_equal_row_by_row_counts(tmp_path_factory: Any, rows: list[Row]) -> None:
     files = write_table_files(rows, AVAILABILITY, tmp_path_factory.mktemp("t") / "availability")
-    assert sorted(index_counts(IN_DRIVER, files), key=repr) == count_row_by_row(rows)
+    assert sorted(count_index_rows(IN_DRIVER, files), key=repr) == count_row_by_row(rows)
 
 
 def test_index_counts_of_many_kinds_equal_row_by_row_counts(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_index_counts_of_many_kinds_equal_row_by_row_counts(tmp_path: Path) -> N
         {**usual, "bookie_id": f"b{n}:1", "state": f"s{n % 9}", "storage": f"t{n % 11}"} for n in range(999)
     ]
     files = write_table_files(rows, AVAILABILITY, tmp_path / "availability", files=1, group=999)
-    assert sorted(index_counts(IN_DRIVER, files), key=repr) == count_row_by_row(rows)
+    assert sorted(count_index_rows(IN_DRIVER, files), key=repr) == count_row_by_row(rows)
 
 
 def test_index_counts_by_tasks_equal_row_by_row_counts(
@@ -84,4 +84,4 @@ def test_index_counts_by_tasks_equal_row_by_row_counts(
              | {"ledger_id": None, "path": path} for path in (None, "/b")]  # fmt: skip
     files = write_table_files(rows, AVAILABILITY, tmp_path / "availability")
     monkeypatch.setattr(query_plans, "SMALL_BYTES", -1)
-    assert sorted(index_counts(Execution(spark), files), key=repr) == count_row_by_row(rows)
+    assert sorted(count_index_rows(Execution(spark), files), key=repr) == count_row_by_row(rows)

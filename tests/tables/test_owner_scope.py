@@ -19,9 +19,9 @@ from auditor.tables.owner_stores import (
     OWNER_STORES,
     StoreMatches,
     StoreReferences,
-    current_store,
+    find_current_store,
+    make_store_identity,
     match_stores,
-    store_identity,
 )
 
 WEST, EAST = "pulsar:zk://west:2181", "pulsar:zk://east:2181/east"
@@ -83,20 +83,20 @@ MONDAY, TUESDAY, OTHER_STORE, EAST_SAVED = (
 
 
 def test_saved_store_under_another_name_is_the_same_store() -> None:
-    assert current_store(MONDAY, [EAST_SAVED, TUESDAY], {}) == TUESDAY
-    assert current_store(MONDAY, [EAST_SAVED], {}) == MONDAY
-    assert current_store(None, [EAST_SAVED], {}) == EAST_SAVED, "of a run of an earlier release"
-    assert current_store(WEST, [EAST], {}) == WEST
+    assert find_current_store(MONDAY, [EAST_SAVED, TUESDAY], {}) == TUESDAY
+    assert find_current_store(MONDAY, [EAST_SAVED], {}) == MONDAY
+    assert find_current_store(None, [EAST_SAVED], {}) == EAST_SAVED, "of a run of an earlier release"
+    assert find_current_store(WEST, [EAST], {}) == WEST
 
 
 def test_other_store_with_the_same_chroot_is_a_different_store() -> None:
     matched = {MONDAY: TUESDAY}
-    assert current_store(OTHER_STORE, [TUESDAY], matched) == OTHER_STORE, "a store that was not read"
-    assert current_store(OTHER_STORE, [TUESDAY, OTHER_STORE], matched) == OTHER_STORE
+    assert find_current_store(OTHER_STORE, [TUESDAY], matched) == OTHER_STORE, "a store that was not read"
+    assert find_current_store(OTHER_STORE, [TUESDAY, OTHER_STORE], matched) == OTHER_STORE
     # The file that had the one store has the other by now.
     swapped = {OTHER_STORE: MONDAY}
-    assert current_store(OTHER_STORE, [MONDAY], swapped) == MONDAY
-    assert current_store(MONDAY, [MONDAY], swapped) == f"{MONDAY} of an earlier run"
+    assert find_current_store(OTHER_STORE, [MONDAY], swapped) == MONDAY
+    assert find_current_store(MONDAY, [MONDAY], swapped) == f"{MONDAY} of an earlier run"
 
 
 def matches(
@@ -111,36 +111,36 @@ def matches(
 
 def test_two_saved_stores_with_equal_chroot_are_different_stores() -> None:
     store_matches = matches([MONDAY, OTHER_STORE])
-    assert (store_matches.first_names, store_matches.current_names) == ({}, {})
-    assert store_matches.identities == {
+    assert (store_matches.first_name_by_alias, store_matches.name_by_earlier_name) == ({}, {})
+    assert store_matches.identity_by_name == {
         MONDAY: "pulsar saved  of ledger 10",
         OTHER_STORE: "pulsar saved  of ledger 11",
     }
     # Each keeps its name in every run, whatever its file is called.
-    earlier: dict[str, str | None] = dict(store_matches.identities)
+    earlier: dict[str, str | None] = dict(store_matches.identity_by_name)
     again = matches(
         [OTHER_STORE, TUESDAY], {(TUESDAY, MONDAY): 3, (OTHER_STORE, OTHER_STORE): 1}, earlier=earlier
     )
-    assert again.identities == {TUESDAY: earlier[MONDAY], OTHER_STORE: earlier[OTHER_STORE]}
-    assert again.current_names == {MONDAY: TUESDAY, OTHER_STORE: OTHER_STORE}
+    assert again.identity_by_name == {TUESDAY: earlier[MONDAY], OTHER_STORE: earlier[OTHER_STORE]}
+    assert again.name_by_earlier_name == {MONDAY: TUESDAY, OTHER_STORE: OTHER_STORE}
 
 
 def test_store_named_twice_is_counted_once() -> None:
     store_matches = matches([MONDAY, OTHER_STORE, TUESDAY], twins=[(MONDAY, TUESDAY)])
-    assert store_matches.first_names == {TUESDAY: MONDAY}
-    assert store_matches.identities.keys() == {MONDAY, OTHER_STORE}
+    assert store_matches.first_name_by_alias == {TUESDAY: MONDAY}
+    assert store_matches.identity_by_name.keys() == {MONDAY, OTHER_STORE}
     # It takes the place of no other store of the earlier run.
-    earlier: dict[str, str | None] = dict(matches([MONDAY, OTHER_STORE]).identities)
+    earlier: dict[str, str | None] = dict(matches([MONDAY, OTHER_STORE]).identity_by_name)
     shared = {(MONDAY, MONDAY): 3, (TUESDAY, MONDAY): 3}
     twice = matches([MONDAY, TUESDAY], shared, [(MONDAY, TUESDAY)], earlier)
-    assert list(twice.identities.values()) == [earlier[MONDAY]]
+    assert list(twice.identity_by_name.values()) == [earlier[MONDAY]]
 
 
 def test_running_store_is_identified_by_its_uri() -> None:
-    assert matches([WEST, EAST]).identities == {WEST: WEST, EAST: EAST}
+    assert matches([WEST, EAST]).identity_by_name == {WEST: WEST, EAST: EAST}
     # Of a run of an earlier version, which says less.
     store_matches = matches([TUESDAY], {(TUESDAY, MONDAY): 3}, earlier={MONDAY: None})
-    assert store_matches.identities == {TUESDAY: store_identity(MONDAY)}
+    assert store_matches.identity_by_name == {TUESDAY: make_store_identity(MONDAY)}
 
 
 def test_set_with_one_store_named_twice_is_incomplete() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
 from auditor.sources.metadata.store import OWNER_UNKNOWN, ClusterNodes, Znode
-from auditor.tables.registry import instance_id_missing, registered_modes, registrations
+from auditor.tables.registry import find_registered_modes, instance_id_missing, registrations
 
 
 def _cluster(nodes: Mapping[str, bytes], *gaps: tuple[str, str]) -> ClusterNodes:
@@ -65,7 +65,7 @@ def test_persistent_registration_znode_registers_no_bookie() -> None:
         ("session", "writable"): True,
         ("untold", "writable"): None,
     }
-    modes = registered_modes(rows)
+    modes = find_registered_modes(rows)
     assert modes == {
         "negative": "writable",
         "persistent": "readonly",

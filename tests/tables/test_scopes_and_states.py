@@ -12,7 +12,7 @@ from auditor.spark import functions as F
 from auditor.tables.cluster_state import IdRange
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
-from auditor.tables.marks import marks_of_first_scan, marks_with_scope
+from auditor.tables.marks import add_scope_to_marks, marks_of_first_scan
 from auditor.tables.orphans import (
     RecentIds,
     count_holdings,
@@ -80,9 +80,9 @@ def test_ledgers_of_two_scopes_are_not_joined(spark: SparkSession) -> None:
     orphan_rows = orphans_of(spark, metadata, indexes)
     assert [(row["scope_id"], row["ledger_id"], row["bookie_id"]) for row in orphan_rows] == [(2, 2, "bk1")]
     bare = tables(spark)
-    marks = marks_with_scope(spark.createDataFrame([(2,)], "ledger_id long"))
+    marks = add_scope_to_marks(spark.createDataFrame([(2,)], "ledger_id long"))
     [surplus] = find_over_replicated(
-        answers, frame, marks, marks_with_scope(bare.locks.drop("scope_id")), bare.bookies
+        answers, frame, marks, add_scope_to_marks(bare.locks.drop("scope_id")), bare.bookies
     ).collect()
     assert (surplus["scope_id"], surplus["bookie_id"], surplus["marked"]) == (1, "bk3", False)
 
@@ -120,7 +120,7 @@ def test_orphan_with_id_only_in_malformed_name_is_in_doubt(spark: SparkSession) 
 
 
 def test_marks_of_new_ledgers_are_matched_by_scope(spark: SparkSession) -> None:
-    marks = marks_with_scope(spark.createDataFrame([(1,), (2,)], "ledger_id long"))
+    marks = add_scope_to_marks(spark.createDataFrame([(1,), (2,)], "ledger_id long"))
     first = ledgers(spark, ledger(1, {"bk1": {0}}))
     second = ledgers(spark, ledger(1, {"bk1": {0}}), ledger(2, {"bk1": {0}}, scope_id=1))
     assert [

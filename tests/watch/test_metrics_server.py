@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as older_families
 
 from auditor.errors import StoreError, UsageError
-from auditor.watch.rounds import METRICS, MetricsPage, Round, listen_address, metrics_server
+from auditor.watch.rounds import METRICS, MetricsPage, Round, metrics_server, parse_listen_address
 from tests.made_runs import made_run
 from tests.reports.samples import report
 
@@ -69,7 +69,7 @@ def test_metrics_page_is_served_only_at_metrics_path() -> None:
 @pytest.mark.parametrize("text", ["9418", "host", "host:", ":x", "::1:9418", "h:65536", ""])
 def test_invalid_listen_address_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not of the form HOST:PORT"):
-        listen_address(text)
+        parse_listen_address(text)
 
 
 def test_operation_page_describes_every_metric() -> None:

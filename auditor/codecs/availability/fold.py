@@ -122,10 +122,10 @@ def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> Grou
     entries, offsets = np.asarray(entries, np.int64), np.asarray(offsets, np.int64)
     if not len(entries):
         return fold_runs(entries, entries, offsets)
-    positions, size, first = map(
+    opener_rows, size, first = map(
         np.concatenate, zip(*find_opening_runs(entries, first_group_rows(offsets)), strict=True)
     )
-    batch = _build_groups(positions, size, first, entries, offsets, is_per_run=False)
+    batch = _build_groups(opener_rows, size, first, entries, offsets, is_per_run=False)
     return batch if int(batch.size.max()) <= MAX_RUN_ENTRIES else fold(batch)
 
 
@@ -171,28 +171,30 @@ def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
     """
     if not len(start) or int(size.max()) > MAX_RUN_ENTRIES:
         return fold_runs(start, size, offsets)
-    positions = opening_run_numbers(start, size, first_group_rows(offsets))
-    return _build_groups(positions, size[positions], start[positions], start, offsets, is_per_run=True)
+    opener_rows = opening_run_numbers(start, size, first_group_rows(offsets))
+    return _build_groups(opener_rows, size[opener_rows], start[opener_rows], start, offsets, is_per_run=True)
 
 
 def _build_groups(
-    positions: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs, is_per_run: bool
+    opener_rows: Longs, size: Longs, first: Longs, item_starts: Longs, offsets: Longs, is_per_run: bool
 ) -> GroupBatch:
-    """Return the BP-34 groups that open at ``positions`` in ``starts``.
+    """Return the BP-34 groups that open at ``opener_rows`` in ``item_starts``.
 
-    If ``is_per_run`` is True, ``starts`` has one item per run, otherwise one item per entry id. ``size`` and
-    ``first`` describe the first run of each group. Set i has the items ``offsets[i]:offsets[i + 1]``.
+    If ``is_per_run`` is True, ``item_starts`` has one item per run, otherwise one item per entry id. ``size``
+    and ``first`` describe the first run of each group. Set i has the items ``offsets[i]:offsets[i + 1]``.
     """
     first_run_length = np.ones_like(size) if is_per_run else size
     # A group has more than one run if more items come before the next opener than the first run has.
-    ends = np.append(positions[1:], len(starts))
-    repeating_rows = np.flatnonzero(ends - positions > first_run_length)
+    next_openers = np.append(opener_rows[1:], len(item_starts))
+    repeating_rows = np.flatnonzero(next_openers - opener_rows > first_run_length)
     first_run_length = first_run_length[repeating_rows]
     last, period = first.copy(), np.zeros_like(first)
-    last[repeating_rows] = starts[ends[repeating_rows] - first_run_length]
-    period[repeating_rows] = starts[positions[repeating_rows] + first_run_length] - first[repeating_rows]
+    last[repeating_rows] = item_starts[next_openers[repeating_rows] - first_run_length]
+    period[repeating_rows] = (
+        item_starts[opener_rows[repeating_rows] + first_run_length] - first[repeating_rows]
+    )
     return GroupBatch(
-        first, last, size, period, np.searchsorted(positions, offsets).astype(np.int64, copy=False)
+        first, last, size, period, np.searchsorted(opener_rows, offsets).astype(np.int64, copy=False)
     )
 
 
@@ -204,9 +206,9 @@ def distinct_pairs(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, Longs]:
     """
     pair_order = np.lexsort((entry_ids, ledger_ids))
     ledgers, entries = ledger_ids[pair_order], entry_ids[pair_order]
-    is_new = np.ones(len(ledgers), bool)
-    is_new[1:] = (ledgers[1:] != ledgers[:-1]) | (entries[1:] != entries[:-1])
-    return ledgers[is_new], entries[is_new]
+    is_new_pair = np.ones(len(ledgers), bool)
+    is_new_pair[1:] = (ledgers[1:] != ledgers[:-1]) | (entries[1:] != entries[:-1])
+    return ledgers[is_new_pair], entries[is_new_pair]
 
 
 def ledger_sets(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, GroupBatch]:

@@ -122,17 +122,17 @@ class JavaAvailability:
         [0, 1, 2, 3, 5, 6, 7, 8]
         """
         available_entries: list[int] = []
-        ends = [*(group[0] for group in self.groups), _MAX_LONG + 1][1:]
-        for group, next_group_first in zip(self.groups, ends, strict=True):
+        next_firsts = [*(group[0] for group in self.groups), _MAX_LONG + 1][1:]
+        for group, next_group_first in zip(self.groups, next_firsts, strict=True):
             first, _, size, period = group
-            end = min(_group_end(group) + 1, next_group_first)
+            end_entry = min(_group_end(group) + 1, next_group_first)
             # Without a period there is one run. The class's remainder does not see a period's sign.
-            run_distance = abs(period) or max(end - first, 1)
-            runs = range(first, end, run_distance)
+            run_distance = abs(period) or max(end_entry - first, 1)
+            runs = range(first, end_entry, run_distance)
             if len(runs) > max_entries:
                 raise CoverageLimitError(f"too many runs of entries to list: more than {max_entries}")
             for start in runs:
-                run = range(start, min(start + min(size, run_distance), end))
+                run = range(start, min(start + min(size, run_distance), end_entry))
                 if len(available_entries) + len(run) > max_entries:
                     raise CoverageLimitError(f"too many entries to list: more than {max_entries}")
                 available_entries += run
@@ -145,7 +145,7 @@ class JavaAvailability:
         [0, 2, 3, 4, 5, 6]
         """
         entries = set(entries)
-        missing: list[int] = []
+        missing_entries: list[int] = []
         current_group: Group | None = None
         is_exhausted = False
         for entry in range(start, last + 1):
@@ -162,8 +162,8 @@ class JavaAvailability:
                     not is_exhausted and current_group is not None and _group_contains(current_group, entry)
                 )
             if entry in entries and not is_available:
-                missing.append(entry)
-        return missing
+                missing_entries.append(entry)
+        return missing_entries
 
     def tobytes(self) -> bytes:
         """Return the bytes of ``serializeStateOfEntriesOfLedger``: version 0, then the unchanged groups.
@@ -181,9 +181,11 @@ def _entries_in(group: Group) -> int:
     first, last, size, period = group
     if first == last:
         return size
-    span = _wrap_to_long(last - first)
-    runs = abs(span) // abs(period)
-    return _wrap_to_long(((runs if (span < 0) == (period < 0) else -runs) + 1) * size)
+    distance_to_last = _wrap_to_long(last - first)
+    repeat_count = abs(distance_to_last) // abs(period)
+    return _wrap_to_long(
+        ((repeat_count if (distance_to_last < 0) == (period < 0) else -repeat_count) + 1) * size
+    )
 
 
 def _group_contains(group: Group, entry: int) -> bool:

@@ -96,8 +96,8 @@ def read_meta(data: memoryview) -> Meta:
     """Return the newer one of the valid meta pages. Raises `DecodeError` if no meta page is valid."""
     first_meta = _read_meta_page(data, 0, 0)
     # Where the first is broken, nothing says how long a page is.
-    sizes = (first_meta.page_size,) if first_meta else PAGE_SIZES
-    second_meta = next(filter(None, (_read_meta_page(data, size, 1) for size in sizes)), None)
+    possible_sizes = (first_meta.page_size,) if first_meta else PAGE_SIZES
+    second_meta = next(filter(None, (_read_meta_page(data, size, 1) for size in possible_sizes)), None)
     valid_metas = sorted(filter(None, (first_meta, second_meta)), key=lambda meta: meta.transaction)
     if not valid_metas:
         raise DecodeError(FORMAT_NAME, 0, "neither of the first two pages is a valid meta page")
@@ -119,7 +119,7 @@ def bucket(data: memoryview, meta: Meta, name: bytes) -> PageSpan | None:
     return None
 
 
-def items(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[tuple[bytes, bytes]]:
+def read_key_values(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[tuple[bytes, bytes]]:
     """Yield every key and value of a small bucket. Raises `DecodeError` if it is damaged."""
     for leaf in leaves(data, meta, root):
         if isinstance(leaf, DecodeError):
@@ -137,19 +137,19 @@ def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
         )
     if offset + meta.page_size > len(data):
         raise DecodeError(FORMAT_NAME, len(data), f"the file ends before the end of page {number}")
-    page_number, kind, count, overflow = PAGE_HEADER.unpack_from(data, offset)
-    end = offset + (1 + overflow) * meta.page_size
+    page_number, page_kind, count, overflow = PAGE_HEADER.unpack_from(data, offset)
+    page_end = offset + (1 + overflow) * meta.page_size
     if page_number != number:
         raise DecodeError(FORMAT_NAME, offset, f"page {number} has number {page_number} in its header")
-    if kind not in (BRANCH_PAGE, LEAF_PAGE):
+    if page_kind not in (BRANCH_PAGE, LEAF_PAGE):
         raise DecodeError(
-            FORMAT_NAME, offset + 8, f"page {number} is of kind {kind}, neither branch nor leaf"
+            FORMAT_NAME, offset + 8, f"page {number} is of kind {page_kind}, neither branch nor leaf"
         )
-    if number + overflow >= meta.pages or end > len(data):
+    if number + overflow >= meta.pages or page_end > len(data):
         raise DecodeError(FORMAT_NAME, offset + 12, f"page {number} is continued beyond the end of the file")
-    if PAGE_HEADER.size + 16 * count > end - offset:
+    if PAGE_HEADER.size + 16 * count > page_end - offset:
         raise DecodeError(FORMAT_NAME, offset + 10, f"page {number} has no room for {count} elements")
-    return PageSpan(offset, end)
+    return PageSpan(offset, page_end)
 
 
 def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | DecodeError]:
@@ -163,7 +163,7 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
         yield root
         return
     # Iterators on a stack: how deep a damaged tree goes is bounded by MAX_DEPTH, not by Python's recursion.
-    child_iterators = [iter(_children(data, root))]
+    child_iterators = [iter(_child_pages(data, root))]
     while child_iterators:
         child = next(child_iterators[-1], None)
         if child is None:
@@ -183,7 +183,7 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
                         span.start,
                         f"branch pages that are nested more than {MAX_DEPTH} levels deep",
                     )
-                child_iterators.append(iter(_children(data, span)))
+                child_iterators.append(iter(_child_pages(data, span)))
             else:
                 yield span
         except DecodeError as damage:
@@ -253,11 +253,11 @@ def _read_meta_page(data: memoryview, offset: int, number: int) -> Meta | None:
     fields_offset = offset + PAGE_HEADER.size
     if fields_offset + META_FIELDS.size > len(data):
         return None
-    page_number, kind, _, _ = PAGE_HEADER.unpack_from(data, offset)
+    page_number, page_kind, _, _ = PAGE_HEADER.unpack_from(data, offset)
     magic, version, page_size, _, root, _, _, pages, transaction, checksum = META_FIELDS.unpack_from(
         data, fields_offset
     )
-    header = (page_number, bool(kind & META_PAGE), magic, version)
+    header = (page_number, bool(page_kind & META_PAGE), magic, version)
     if header != (number, True, MAGIC, FORMAT_VERSION) or page_size not in PAGE_SIZES:
         return None
     if checksum != fnv_1a(bytes(data[fields_offset : fields_offset + META_FIELDS.size - 8])):
@@ -282,14 +282,14 @@ def _bucket_root(data: memoryview, meta: Meta, span: PageSpan) -> PageSpan:
     return inline_page
 
 
-def _children(data: memoryview, branch: PageSpan) -> list[int | DecodeError]:
+def _child_pages(data: memoryview, branch: PageSpan) -> list[int | DecodeError]:
     count = PAGE_HEADER.unpack_from(data, branch.start)[2]
     elements_start = branch.start + PAGE_HEADER.size
     branch_elements = np.frombuffer(data, _BRANCH_ELEMENT, count, elements_start)
     key_starts = elements_start + 16 * np.arange(count) + branch_elements["position"]
-    ends = key_starts + branch_elements["key"]
-    expected_key_starts = np.concatenate([[elements_start + 16 * count], ends[:-1]])
-    faulty_rows = np.flatnonzero((key_starts != expected_key_starts) | (ends > branch.end))
+    key_ends = key_starts + branch_elements["key"]
+    expected_key_starts = np.concatenate([[elements_start + 16 * count], key_ends[:-1]])
+    faulty_rows = np.flatnonzero((key_starts != expected_key_starts) | (key_ends > branch.end))
     if count == 0 or faulty_rows.size:
         offset = elements_start + 16 * int(faulty_rows[0]) if count else branch.start + 10
         return [DecodeError(FORMAT_NAME, offset, "a branch page with a gap between its keys")]
@@ -301,11 +301,13 @@ def _items(data: memoryview, leaf: PageSpan) -> Iterator[tuple[bytes, PageSpan, 
     leaf_elements = elements(data, np.array([leaf.start]), np.array([leaf.end]))
     for damage in leaf_elements.error_by_leaf.values():
         raise damage
-    columns = (
+    element_columns = (
         leaf_elements.key_offsets,
         leaf_elements.value_offsets,
         leaf_elements.value_ends,
         leaf_elements.is_bucket,
     )
-    for key_at, value_at, value_end, is_bucket in zip(*(column.tolist() for column in columns), strict=True):
+    for key_at, value_at, value_end, is_bucket in zip(
+        *(column.tolist() for column in element_columns), strict=True
+    ):
         yield bytes(data[key_at:value_at]), PageSpan(value_at, value_end), is_bucket

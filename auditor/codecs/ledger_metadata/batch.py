@@ -71,7 +71,7 @@ def decode_sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
     )
     is_sound &= (state >= 1) & (state < len(STATE_NAMES)) & (digest >= 1) & (digest < len(DIGEST_NAMES))
 
-    owners = fields.ledgers.blobs[LedgerField.SEGMENT].owners
+    segment_ledgers = fields.ledgers.blobs[LedgerField.SEGMENT].owners
     first_entries, members = (
         fields.segments.numbers[SegmentField.FIRST],
         fields.segments.blobs[SegmentField.MEMBER],
@@ -79,10 +79,10 @@ def decode_sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
     bookie_codes, bookies = _read_members(fields, is_sound)
     _check_segments(fields, is_sound)
 
-    custom_owners = fields.ledgers.blobs[LedgerField.CUSTOM].owners
-    keys, key_names, values = _read_custom(fields, custom_owners, is_sound)
+    custom_ledgers = fields.ledgers.blobs[LedgerField.CUSTOM].owners
+    keys, key_names, values = _read_custom(fields, custom_ledgers, is_sound)
     rows = np.flatnonzero(is_sound)
-    is_sound_segment, is_sound_custom = is_sound[owners], is_sound[custom_owners]
+    is_sound_segment, is_sound_custom = is_sound[segment_ledgers], is_sound[custom_ledgers]
     is_closed = state[rows] == CLOSED
     return is_sound, LedgerColumns(
         damage={},
@@ -98,12 +98,12 @@ def decode_sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
         ctime=numbers[LedgerField.CTIME][rows],
         has_ctime=is_present[LedgerField.CTIME][rows],
         has_password=is_present[LedgerField.PASSWORD][rows],
-        segment_counts=np.bincount(owners, minlength=len(is_sound))[rows],
+        segment_counts=np.bincount(segment_ledgers, minlength=len(is_sound))[rows],
         segment_firsts=first_entries[is_sound_segment],
-        member_counts=numbers[LedgerField.ENSEMBLE][owners[is_sound_segment]],
+        member_counts=numbers[LedgerField.ENSEMBLE][segment_ledgers[is_sound_segment]],
         members=bookie_codes[is_sound_segment[members.owners]],
         bookies=[name.decode("utf-8", "replace") for name in bookies],
-        custom_counts=np.bincount(custom_owners, minlength=len(is_sound))[rows],
+        custom_counts=np.bincount(custom_ledgers, minlength=len(is_sound))[rows],
         custom_keys=keys[is_sound_custom],
         key_names=[name.decode("utf-8", "replace") for name in key_names],
         custom_values=arrow_column(
@@ -118,12 +118,14 @@ def _read_members(fields: LedgerFields, is_sound: Bools) -> tuple[Longs, list[by
     Set ``is_sound`` to False for ledgers that have an invalid bookie id, or the same bookie twice in a
     segment.
     """
-    owners = fields.ledgers.blobs[LedgerField.SEGMENT].owners
+    segment_ledgers = fields.ledgers.blobs[LedgerField.SEGMENT].owners
     members = fields.segments.blobs[SegmentField.MEMBER]
     bookie_codes, bookies = _dictionary_encode(fields.octets, members)
     is_valid_bookie = _test_values(bookies, lambda name: is_text(name) and is_accepted(name.decode()))
-    _exclude_owners(is_sound, owners[members.owners], ~is_valid_bookie[bookie_codes])
-    _exclude_owners(is_sound, owners, _find_repeats(members.owners, bookie_codes, len(owners)))
+    _exclude_ledgers(is_sound, segment_ledgers[members.owners], ~is_valid_bookie[bookie_codes])
+    _exclude_ledgers(
+        is_sound, segment_ledgers, _find_repeats(members.owners, bookie_codes, len(segment_ledgers))
+    )
     return bookie_codes, bookies
 
 
@@ -133,54 +135,64 @@ def _check_segments(fields: LedgerFields, is_sound: Bools) -> None:
     The segments of a ledger must have as many members as its ensemble size. Their first entries must ascend
     strictly, starting at entry 0.
     """
-    owners = fields.ledgers.blobs[LedgerField.SEGMENT].owners
+    segment_ledgers = fields.ledgers.blobs[LedgerField.SEGMENT].owners
     first_entries, members = (
         fields.segments.numbers[SegmentField.FIRST],
         fields.segments.blobs[SegmentField.MEMBER],
     )
-    _exclude_owners(
+    _exclude_ledgers(
         is_sound,
-        owners,
+        segment_ledgers,
         fields.segments.needs_strict_parser | ~fields.segments.is_present[SegmentField.FIRST],
     )
     # One array holds the segments of all ledgers: where the owner changes, a ledger's first one stands.
-    has_same_owner = owners[1:] == owners[:-1]
-    _exclude_owners(is_sound, owners[1:], has_same_owner & (first_entries[1:] <= first_entries[:-1]))
-    _exclude_owners(
-        is_sound, owners, np.append(True, ~has_same_owner)[: len(first_entries)] & (first_entries != 0)
+    has_same_ledger = segment_ledgers[1:] == segment_ledgers[:-1]
+    _exclude_ledgers(
+        is_sound, segment_ledgers[1:], has_same_ledger & (first_entries[1:] <= first_entries[:-1])
     )
-    sizes = np.bincount(members.owners, minlength=len(first_entries))
-    _exclude_owners(is_sound, owners, sizes != fields.ledgers.numbers[LedgerField.ENSEMBLE][owners])
+    _exclude_ledgers(
+        is_sound,
+        segment_ledgers,
+        np.append(True, ~has_same_ledger)[: len(first_entries)] & (first_entries != 0),
+    )
+    member_counts = np.bincount(members.owners, minlength=len(first_entries))
+    _exclude_ledgers(
+        is_sound,
+        segment_ledgers,
+        member_counts != fields.ledgers.numbers[LedgerField.ENSEMBLE][segment_ledgers],
+    )
 
 
-def _read_custom(fields: LedgerFields, owners: Longs, is_sound: Bools) -> tuple[Longs, list[bytes], Blobs]:
+def _read_custom(
+    fields: LedgerFields, item_ledgers: Longs, is_sound: Bools
+) -> tuple[Longs, list[bytes], Blobs]:
     """Return three values for all items of custom metadata: key numbers, key names, and values.
 
-    A key number is an index into the list of key names. ``owners`` has the index of each item's ledger. Set
-    ``is_sound`` to False for ledgers with invalid items, repeated keys or too many items.
+    A key number is an index into the list of key names. ``item_ledgers`` has the index of each item's ledger.
+    Set ``is_sound`` to False for ledgers with invalid items, repeated keys or too many items.
     """
     keys, values = fields.custom.blobs[CustomField.KEY], fields.custom.blobs[CustomField.VALUE]
-    count = len(owners)
+    count = len(item_ledgers)
     has_one_blob = [np.bincount(blobs.owners, minlength=count) == 1 for blobs in (keys, values)]
-    _exclude_owners(
-        is_sound, owners, fields.custom.needs_strict_parser | ~(has_one_blob[0] & has_one_blob[1])
+    _exclude_ledgers(
+        is_sound, item_ledgers, fields.custom.needs_strict_parser | ~(has_one_blob[0] & has_one_blob[1])
     )
-    is_sound &= np.bincount(owners, minlength=len(is_sound)) <= _MAX_ITEMS
+    is_sound &= np.bincount(item_ledgers, minlength=len(is_sound)) <= _MAX_ITEMS
     codes, names = _dictionary_encode(fields.octets, keys)
-    _exclude_owners(is_sound, owners[keys.owners], ~_test_values(names, is_text)[codes])
+    _exclude_ledgers(is_sound, item_ledgers[keys.owners], ~_test_values(names, is_text)[codes])
     # One item a key and value: what is not so was left out above, and its place holds anything.
     key_codes, starts, ends = (np.zeros(count, np.int64) for _ in range(3))
     key_codes[keys.owners], starts[values.owners], ends[values.owners] = codes, values.starts, values.ends
-    is_sound &= ~_find_repeats(owners, key_codes, len(is_sound))
-    return key_codes, names, Blobs(owners, starts, ends)
+    is_sound &= ~_find_repeats(item_ledgers, key_codes, len(is_sound))
+    return key_codes, names, Blobs(item_ledgers, starts, ends)
 
 
-def _exclude_owners(is_sound: Bools, owners: Longs, is_broken: Bools) -> None:
+def _exclude_ledgers(is_sound: Bools, ledgers_of_items: Longs, is_broken: Bools) -> None:
     """Set ``is_sound`` to False for each ledger that owns a broken item.
 
-    ``owners`` has the index of each item's ledger. ``is_broken`` flags the broken items.
+    ``ledgers_of_items`` has the index of each item's ledger. ``is_broken`` flags the broken items.
     """
-    is_sound[owners[is_broken]] = False
+    is_sound[ledgers_of_items[is_broken]] = False
 
 
 def _find_repeats(owners: Longs, item_codes: Longs, count: int) -> Bools:

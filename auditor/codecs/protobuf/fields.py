@@ -79,26 +79,32 @@ def read_fields(
     ([150, 3], [0], [5])
     """
     field_columns = _FieldColumns(data, len(starts), numbers, blobs)
-    rows = np.flatnonzero(starts < ends)
-    offsets, end = starts[rows], ends[rows]
-    while len(rows) >= max(min_messages, 1):
-        is_valid, next_offsets = field_columns.step(rows, offsets, end)
-        has_next_byte = is_valid & (next_offsets < end)
+    message_rows = np.flatnonzero(starts < ends)
+    offsets, message_ends = starts[message_rows], ends[message_rows]
+    while len(message_rows) >= max(min_messages, 1):
+        is_valid, next_offsets = field_columns.read_next_fields(message_rows, offsets, message_ends)
+        has_next_byte = is_valid & (next_offsets < message_ends)
         if has_next_byte.all():
             offsets = next_offsets
             continue
-        rows, offsets, end = rows[has_next_byte], next_offsets[has_next_byte], end[has_next_byte]
-    if len(rows):
+        message_rows, offsets, message_ends = (
+            message_rows[has_next_byte],
+            next_offsets[has_next_byte],
+            message_ends[has_next_byte],
+        )
+    if len(message_rows):
         field_start_lists = [
             _find_fields(data[start:message_end].tobytes())
-            for start, message_end in zip(offsets.tolist(), end.tolist(), strict=True)
+            for start, message_end in zip(offsets.tolist(), message_ends.tolist(), strict=True)
         ]
-        counts = np.array([len(field_starts) for field_starts in field_start_lists])
+        field_counts = np.array([len(field_starts) for field_starts in field_start_lists])
         field_offsets = np.concatenate(
             [np.frombuffer(field_starts, np.int64) for field_starts in field_start_lists]
         )
-        field_columns.step(
-            np.repeat(rows, counts), field_offsets + np.repeat(offsets, counts), np.repeat(end, counts)
+        field_columns.read_next_fields(
+            np.repeat(message_rows, field_counts),
+            field_offsets + np.repeat(offsets, field_counts),
+            np.repeat(message_ends, field_counts),
         )
     return field_columns.fields()
 
@@ -115,7 +121,9 @@ class _FieldColumns:
         self._needs_strict_parser = np.zeros(count, np.bool_)
         self._blob_parts: dict[int, list[tuple[Longs, Longs, Longs]]] = {number: [] for number in blobs}
 
-    def step(self, rows: Longs, offsets: Longs, end: Longs) -> tuple[NDArray[np.bool_], Longs]:
+    def read_next_fields(
+        self, message_rows: Longs, offsets: Longs, message_ends: Longs
+    ) -> tuple[NDArray[np.bool_], Longs]:
         """Read the field at ``offsets[i]`` of message ``rows[i]``, for each i.
 
         Return whether each field is valid, and where it ends.
@@ -131,9 +139,9 @@ class _FieldColumns:
             & (field_tags < 0x80)
             & (is_bytes | (wire_type == 0))
             & (length >= 0)
-            & (length <= end - next_offsets)
+            & (length <= message_ends - next_offsets)
         )
-        start, next_offsets = next_offsets, next_offsets + length
+        value_starts, next_offsets = next_offsets, next_offsets + length
         # The server writes fields in one order, so at most steps all messages have the same: no masks then.
         has_uniform_tags = bool(is_valid.all()) and bool((field_tags == field_tags[0]).all())
         distinct_tags = (
@@ -151,20 +159,20 @@ class _FieldColumns:
             if is_blob != (number in self._blob_parts):
                 is_valid[field_rows] = False
                 continue
-            self._is_present[number][rows[field_rows]] = True
+            self._is_present[number][message_rows[field_rows]] = True
             if is_blob:
                 self._blob_parts[number].append(
-                    (rows[field_rows], start[field_rows], next_offsets[field_rows])
+                    (message_rows[field_rows], value_starts[field_rows], next_offsets[field_rows])
                 )
             else:
                 # Of a message that is here more than once, the later field is assigned later.
-                self._numbers[number][rows[field_rows]] = value[field_rows]
+                self._numbers[number][message_rows[field_rows]] = value[field_rows]
         if not is_valid.all():
-            self._needs_strict_parser[rows[~is_valid]] = True
+            self._needs_strict_parser[message_rows[~is_valid]] = True
         return is_valid, next_offsets
 
     def fields(self) -> Fields:
-        blobs = {number: _sort_blobs(pieces) for number, pieces in self._blob_parts.items()}
+        blobs = {number: _sort_blobs(blob_parts) for number, blob_parts in self._blob_parts.items()}
         return Fields(self._numbers, self._is_present, blobs, self._needs_strict_parser)
 
 

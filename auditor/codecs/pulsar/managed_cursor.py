@@ -91,8 +91,8 @@ def decode(data: bytes) -> ManagedCursor:
     return ManagedCursor(
         None if message.cursorsLedgerId == _NO_LEDGER else message.cursorsLedgerId,
         Position(message.markDeleteLedgerId, message.markDeleteEntryId) if has_position else None,
-        dict(_buckets(message)),
-        _numbers(message.properties),
+        dict(_find_bucket_ledgers(message)),
+        _longs_by_name(message.properties),
         len(message.individualDeletedMessages),
         message.lastActive or None,
         compression,
@@ -108,26 +108,26 @@ def decode_position(data: bytes) -> CursorPosition:
     message = proto_wire.parse(PulsarPositionInfo, data, POSITION_FORMAT_NAME)
     return CursorPosition(
         Position(message.ledgerId, message.entryId),
-        _numbers(message.properties),
+        _longs_by_name(message.properties),
         len(message.individualDeletedMessages) + sum(map(_count_ranges, message.individualDeletedEntries)),
     )
 
 
-def _numbers(properties: Iterable[PulsarLongProperty]) -> dict[str, int]:
+def _longs_by_name(properties: Iterable[PulsarLongProperty]) -> dict[str, int]:
     return {text(long_property.name): long_property.value for long_property in properties}
 
 
-def _count_ranges(ledger: PulsarEntryBits) -> int:
+def _count_ranges(entry_bits: PulsarEntryBits) -> int:
     """Return the number of ranges of consecutive acknowledged entries in a ledger.
 
-    The bits in ``ledger`` flag the acknowledged entries.
+    The bits in ``entry_bits`` flag the acknowledged entries.
     """
-    bit_words = b"".join(bit_word.to_bytes(8, "little", signed=True) for bit_word in ledger.words)
+    bit_words = b"".join(bit_word.to_bytes(8, "little", signed=True) for bit_word in entry_bits.words)
     bits = int.from_bytes(bit_words, "little")
     return (bits & ~(bits << 1)).bit_count()
 
 
-def _buckets(message: PulsarManagedCursorInfo) -> Iterable[tuple[str, int]]:
+def _find_bucket_ledgers(message: PulsarManagedCursorInfo) -> Iterable[tuple[str, int]]:
     for cursor_property in message.cursorProperties:
         name, value = text(cursor_property.name), text(cursor_property.value)
         if not name.startswith(BUCKET_PREFIX):

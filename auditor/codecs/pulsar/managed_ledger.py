@@ -215,7 +215,7 @@ def decode(data: bytes) -> ManagedLedger:
     message, compression = parse(PulsarManagedLedgerInfo, data, FORMAT_NAME)
     end_position = message.terminatedPosition if message.HasField("terminatedPosition") else None
     return ManagedLedger(
-        tuple(_ledger(message_info) for message_info in message.ledgerInfo),
+        tuple(_decode_ledger(message_info) for message_info in message.ledgerInfo),
         Position(end_position.ledgerId, end_position.entryId) if end_position is not None else None,
         {text(ledger_property.key): text(ledger_property.value) for ledger_property in message.properties},
         compression,
@@ -231,18 +231,18 @@ def text(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
 
 
-def _ledger(message_info: PulsarLedgerInfo) -> ListedLedger:
+def _decode_ledger(message_info: PulsarLedgerInfo) -> ListedLedger:
     return ListedLedger(
         message_info.ledgerId,
         message_info.entries if message_info.HasField("entries") else None,
         message_info.size if message_info.HasField("size") else None,
         # The open ledger has 0, or nothing: neither is a time.
         message_info.timestamp or None,
-        _offload(message_info.offloadContext) if message_info.HasField("offloadContext") else None,
+        _decode_offload(message_info.offloadContext) if message_info.HasField("offloadContext") else None,
     )
 
 
-def _offload(context: PulsarOffloadContext) -> Offload:
+def _decode_offload(context: PulsarOffloadContext) -> Offload:
     driver = context.driverMetadata if context.HasField("driverMetadata") else None
     buckets = (
         [

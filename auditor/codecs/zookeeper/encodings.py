@@ -41,13 +41,13 @@ class JuteReader:
     the value.
     """
 
-    __slots__ = ("_data", "_end", "_what", "offset")
+    __slots__ = ("_data", "_end", "_format_name", "offset")
 
     def __init__(
         self, data: bytes | memoryview, format_name: str, offset: int = 0, end: int | None = None
     ) -> None:
         self._data = data
-        self._what = format_name
+        self._format_name = format_name
         self._end = len(data) if end is None else end
         self.offset = offset
 
@@ -78,7 +78,7 @@ class JuteReader:
         length = self.int32()
         if length < -1 or length > self.remaining_bytes:
             raise DecodeError(
-                self._what, start_offset, f"{length} bytes declared, {self.remaining_bytes} present"
+                self._format_name, start_offset, f"{length} bytes declared, {self.remaining_bytes} present"
             )
         start = self.skip(max(0, length))
         return bytes(self._data[start : self.offset])
@@ -89,7 +89,7 @@ class JuteReader:
         try:
             return self.buffer().decode()
         except UnicodeDecodeError as error:
-            raise DecodeError(self._what, start_offset, "a string that is not UTF-8") from error
+            raise DecodeError(self._format_name, start_offset, "a string that is not UTF-8") from error
 
     def count(self, item_bytes: int) -> int:
         """Read the number of items in a vector. Return 0 for null.
@@ -102,20 +102,22 @@ class JuteReader:
         # A false count fails here, before anyone makes room for so many items.
         if count < -1 or count * item_bytes > self.remaining_bytes:
             raise DecodeError(
-                self._what, start_offset, f"{count} items declared, {self.remaining_bytes} bytes present"
+                self._format_name,
+                start_offset,
+                f"{count} items declared, {self.remaining_bytes} bytes present",
             )
         return max(0, count)
 
     def sub_reader(self, start: int, end: int) -> JuteReader:
         """Return a separate reader for the bytes from ``start`` to ``end``."""
-        return JuteReader(self._data, self._what, start, end)
+        return JuteReader(self._data, self._format_name, start, end)
 
     def skip(self, length: int) -> int:
         """Skip ``length`` bytes, and return the offset of the first skipped byte."""
         start_offset = self.offset
         if length > self._end - start_offset:
             raise DecodeError(
-                self._what, start_offset, f"{length} bytes needed, {self.remaining_bytes} present"
+                self._format_name, start_offset, f"{length} bytes needed, {self.remaining_bytes} present"
             )
         self.offset = start_offset + length
         return start_offset

@@ -13,8 +13,8 @@
 
 The checksum of a seal is the Adler-32 of every byte before it, including earlier seals. Nothing marks the
 beginning of a record. So one pass over the file finds the boundaries of the records (`find_record_offsets`).
-Everything else is read at these boundaries, for many records at a time (`read_tails`). Java: ``FileSnap``,
-``DataTree``.
+Everything else is read at these boundaries, for many records at a time (`read_record_tails`). Java:
+``FileSnap``, ``DataTree``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAGIC = 0x5A4B534E
 VERSION = 2
 FORMAT_NAME = "ZooKeeper snapshot"
 
-TAIL = np.dtype(
+TAIL_DTYPE = np.dtype(
     [
         ("acl", ">i8"),
         ("czxid", ">i8"),
@@ -78,7 +78,7 @@ class RecordOffsets:
     @property
     def path_offsets(self) -> NDArray[np.int64]:
         """Return the offset at which the path of each record begins."""
-        record_starts = np.append(self.first_record, self.tail_starts[:-1] + TAIL.itemsize)[
+        record_starts = np.append(self.first_record, self.tail_starts[:-1] + TAIL_DTYPE.itemsize)[
             : len(self.tail_starts)
         ]
         return record_starts + _INT_STRUCT.size
@@ -125,11 +125,11 @@ def find_record_offsets(
     end_offsets: list[int] = []
     offset, has_end_mark = begin_offset, False
     while len(end_offsets) < max_records and offset < stop_offset:
-        length, end = _read_record(data, offset)
-        if end is None:
+        length, record_end = _read_record(data, offset)
+        if record_end is None:
             has_end_mark = True
             break
-        end_offsets.append(end)
+        end_offsets.append(record_end)
         if length > 1:  # as long as the end mark is: never passed over
             _add_equal_records(data, length, end_offsets, max_records, stop_offset)
         offset = end_offsets[-1]
@@ -137,7 +137,7 @@ def find_record_offsets(
     lengths = read_windows(np.frombuffer(data, np.uint8), record_starts, _INT_STRUCT.size).view(">i4")
     data_starts = record_starts + _INT_STRUCT.size + lengths + _INT_STRUCT.size
     return RecordOffsets(
-        begin_offset, data_starts, np.array(end_offsets, np.int64) - TAIL.itemsize, offset, has_end_mark
+        begin_offset, data_starts, np.array(end_offsets, np.int64) - TAIL_DTYPE.itemsize, offset, has_end_mark
     )
 
 
@@ -153,15 +153,15 @@ def _read_record(data: memoryview, offset: int) -> tuple[int, int | None]:
         (data_length,) = _INT_STRUCT.unpack_from(data, offset + 4 + length)
     except (struct.error, IndexError) as error:
         raise DecodeError(FORMAT_NAME, min(offset, len(data)), "cut off before its end mark") from error
-    end = offset + 4 + length + 4 + max(data_length, 0) + TAIL.itemsize
-    if length < 0 or data_length < -1 or end > len(data):
+    record_end = offset + 4 + length + 4 + max(data_length, 0) + TAIL_DTYPE.itemsize
+    if length < 0 or data_length < -1 or record_end > len(data):
         present_bytes = len(data) - offset
         raise DecodeError(
             FORMAT_NAME,
             offset,
             f"a path of {length} bytes and data of {data_length} bytes; {present_bytes} bytes are present",
         )
-    return length, end
+    return length, record_end
 
 
 def _add_equal_records(
@@ -173,7 +173,7 @@ def _add_equal_records(
     one step. `_read_record` reads all other records.
     """
     unpack_lengths = _lengths_struct(length).unpack_from
-    fixed_bytes = _INT_STRUCT.size + length + _INT_STRUCT.size + TAIL.itemsize
+    fixed_bytes = _INT_STRUCT.size + length + _INT_STRUCT.size + TAIL_DTYPE.itemsize
     append_end, offset = end_offsets.append, end_offsets[-1]
     try:
         for _ in range(max_records - len(end_offsets)):
@@ -196,12 +196,12 @@ def _lengths_struct(path_length: int) -> struct.Struct:
     return struct.Struct(f">i{path_length}xi")
 
 
-def read_tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
-    """Return the tails of many records (the fields after the data) as an array of dtype `TAIL`.
+def read_record_tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
+    """Return the tails of many records (the fields after the data) as an array of dtype `TAIL_DTYPE`.
 
     ``offsets`` are the starts of the tails.
     """
-    return read_windows(np.frombuffer(data, np.uint8), offsets, TAIL.itemsize).view(TAIL)
+    return read_windows(np.frombuffer(data, np.uint8), offsets, TAIL_DTYPE.itemsize).view(TAIL_DTYPE)
 
 
 def session_owners(tail_fields: NDArray[np.void]) -> NDArray[np.int64]:
@@ -210,34 +210,34 @@ def session_owners(tail_fields: NDArray[np.void]) -> NDArray[np.int64]:
     On disk, the owner field can also mark a znode as a container, or contain its time to live. The result
     is 0 for such znodes.
     """
-    owner: NDArray[np.int64] = tail_fields["ephemeral_owner"].astype(np.int64)
-    owner[(owner == _CONTAINER_OWNER) | (owner >> _TTL_BITS == _TTL_FLAG)] = 0
-    return owner
+    session_ids: NDArray[np.int64] = tail_fields["ephemeral_owner"].astype(np.int64)
+    session_ids[(session_ids == _CONTAINER_OWNER) | (session_ids >> _TTL_BITS == _TTL_FLAG)] = 0
+    return session_ids
 
 
-def check_checksums(data: memoryview, end: int) -> None:
-    """Verify the checksums (seals) and the sections after the znodes. ``end`` is the offset of the end mark.
+def check_checksums(data: memoryview, end_mark_offset: int) -> None:
+    """Verify the checksums and the sections after the end mark, which is at ``end_mark_offset``.
 
     Raises:
         DecodeError: A checksum differs, or a section has an unexpected size. The offset is that of the
             checksum or the section.
     """
-    offset = end + 5
+    offset = end_mark_offset + 5
     checksum = _read_checksum(data, offset, _adler(data, 0, offset, 1))
     remaining_bytes = len(data) - offset - _CHECKSUM_BYTES
-    sections = [_DIGEST_BYTES] * (remaining_bytes in (_DIGEST_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
-    sections += [_ZXID_BYTES] * (remaining_bytes in (_ZXID_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
-    if sum(sections) != remaining_bytes:
+    section_sizes = [_DIGEST_BYTES] * (remaining_bytes in (_DIGEST_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
+    section_sizes += [_ZXID_BYTES] * (remaining_bytes in (_ZXID_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
+    if sum(section_sizes) != remaining_bytes:
         raise DecodeError(
             FORMAT_NAME,
             offset + _CHECKSUM_BYTES,
             f"{remaining_bytes} bytes after the seal are not a known section",
         )
-    begin = offset
-    for section in sections:
-        offset = begin + section
-        checksum = _read_checksum(data, offset, _adler(data, begin, offset, checksum))
-        begin = offset
+    section_start = offset
+    for section_bytes in section_sizes:
+        offset = section_start + section_bytes
+        checksum = _read_checksum(data, offset, _adler(data, section_start, offset, checksum))
+        section_start = offset
 
 
 def _adler(data: memoryview, begin_offset: int, end: int, checksum: int) -> int:

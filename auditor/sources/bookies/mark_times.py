@@ -42,7 +42,7 @@ class DatedIndex(NamedTuple):
 
 
 def find_mark_date(
-    mark: LastMark, marked_ms: int | None, journals: Iterable[JournalTime]
+    mark: LastMark, mark_write_ms: int | None, journals: Iterable[JournalTime]
 ) -> DatedIndex | None:
     """Return a time up to which the index has all entries, according to one mark.
 
@@ -50,7 +50,7 @@ def find_mark_date(
 
     Args:
         mark: The position in the journal up to which the index has all entries.
-        marked_ms: The time when the file of the mark was written, in ms. None if it is unknown.
+        mark_write_ms: The time when the file of the mark was written, in ms. None if it is unknown.
         journals: The files of the journal to which the mark belongs.
 
     Returns:
@@ -61,7 +61,7 @@ def find_mark_date(
     >>> find_mark_date(LastMark(99_000, 9), 90_000, []) is None
     True
     """
-    if mark.file_id <= 0 or marked_ms is None:
+    if mark.file_id <= 0 or mark_write_ms is None:
         return None
     older_journal_ms = max((file.modified for file in journals if file.file_id < mark.file_id), default=0)
     lower_bounds = [
@@ -69,7 +69,8 @@ def find_mark_date(
         DatedIndex(mark.file_id, TimeBasis.FIRST_START),
     ]
     return max(
-        (lower_bound for lower_bound in lower_bounds if 0 < lower_bound.time_ms <= marked_ms), default=None
+        (lower_bound for lower_bound in lower_bounds if 0 < lower_bound.time_ms <= mark_write_ms),
+        default=None,
     )
 
 
@@ -81,7 +82,7 @@ RocksDB dumps statistics every ten minutes (stats_dump_period_sec). BookKeeper k
 
 
 def limit_by_index_write(
-    index_date: DatedIndex | None, written_ms: int | None, marked_ms: int | None
+    index_date: DatedIndex | None, last_index_write_ms: int | None, mark_write_ms: int | None
 ) -> DatedIndex | None:
     """Return ``index_date`` or the time of RocksDB's last write, whichever is earlier.
 
@@ -90,9 +91,10 @@ def limit_by_index_write(
 
     Args:
         index_date: A time up to which the index has all entries, according to marks and journals.
-        written_ms: The time when RocksDB last wrote to its LOG or write-ahead log, in ms. None if it is
+        last_index_write_ms: The time when RocksDB last wrote to its LOG or write-ahead log, in ms. None if it
+            is
             unknown.
-        marked_ms: The time when the newest mark was written, in ms. None if it is unknown.
+        mark_write_ms: The time when the newest mark was written, in ms. None if it is unknown.
 
     >>> date = DatedIndex(7_000_000, TimeBasis.LAST_WRITE)
     >>> limit_by_index_write(date, 2_000_000, 7_000_000)
@@ -102,13 +104,15 @@ def limit_by_index_write(
     """
     if (
         index_date is None
-        or written_ms is None
-        or marked_ms is None
-        or written_ms >= marked_ms - INDEX_LOG_MS
+        or last_index_write_ms is None
+        or mark_write_ms is None
+        or last_index_write_ms >= mark_write_ms - INDEX_LOG_MS
     ):
         return index_date
     return min(
-        index_date, DatedIndex(written_ms, TimeBasis.INDEX_LOG), key=lambda dated_index: dated_index.time_ms
+        index_date,
+        DatedIndex(last_index_write_ms, TimeBasis.INDEX_LOG),
+        key=lambda dated_index: dated_index.time_ms,
     )
 
 
@@ -134,9 +138,9 @@ def find_index_date(
     True
     """
     mark_dates = [
-        find_mark_date(marks.get(name, START), marked_ms, files)
-        for marks, marked_ms in directories
-        for name, files in journals
+        find_mark_date(marks.get(name, START), mark_write_ms, journal_files)
+        for marks, mark_write_ms in directories
+        for name, journal_files in journals
     ]
     known_dates = [mark_date for mark_date in mark_dates if mark_date is not None]
     return min(known_dates, default=None) if len(known_dates) == len(mark_dates) else None

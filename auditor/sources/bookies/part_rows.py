@@ -182,7 +182,7 @@ def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
 
     This function needs no Spark, because ``bkaudit collect`` also uses it.
     """
-    if part.storage != ROCKSDB:
+    if part.storage_kind != ROCKSDB:
         yield from read_listed(part, list_part(part))
         return
     changed_paths = list(check_versions(part.directories))
@@ -190,13 +190,13 @@ def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
     for directory in part.directories:
         yield from read_databases(part.bookie_id, directory, skipped_paths)
     yield from _take_last_rows(
-        part, RowBuilder(part.bookie_id, part.storage), skipped_paths, bool(changed_paths)
+        part, RowBuilder(part.bookie_id, part.storage_kind), skipped_paths, bool(changed_paths)
     )
 
 
 def read_listed(part: IndexPart, listings: Iterable[IndexFiles | SkippedPath]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a part's listed files, and a row for each listed path that is not read."""
-    rows = RowBuilder(part.bookie_id, part.storage)
+    rows = RowBuilder(part.bookie_id, part.storage_kind)
     changed_paths = list(check_versions(part.directories))
     skipped_paths = list(changed_paths)
     for batch in read_files(_files(listings, skipped_paths), part.threads):

@@ -91,7 +91,7 @@ class IndexPart:
     threads: int = 1
 
     @property
-    def storage(self) -> str:
+    def storage_kind(self) -> str:
         """The kind of index. All directories of a part have the same kind."""
         return self.directories[0].storage
 
@@ -124,7 +124,7 @@ def plan_parts(
     bookie_index_files = [
         (bookie_id, directories) for bookie_id, directories in bookie_index_files if directories
     ]
-    names_by_bookie = [_first_level(directories) for _, directories in bookie_index_files]
+    names_by_bookie = [_list_first_level(directories) for _, directories in bookie_index_files]
     name_count = sum(len(names_of_bookie) for names_of_bookie in names_by_bookie)
     for (bookie_id, directories), first_level_names in zip(bookie_index_files, names_by_bookie, strict=True):
         bookie_part_count = (
@@ -153,7 +153,7 @@ def plan_parts(
     return index_parts
 
 
-def _first_level(directories: Sequence[IndexDirectory]) -> list[str]:
+def _list_first_level(directories: Sequence[IndexDirectory]) -> list[str]:
     first_level_names: set[str] = set()
     for directory in directories:
         try:
@@ -170,20 +170,20 @@ def list_current(directory: str) -> tuple[list[str], list[str]]:
     The bookie's own files and RocksDB directories are in neither list. Raises OSError.
     """
     with os.scandir(Path(directory, "current")) as directory_entries:
-        directories, stray_names = [], []
+        directory_names, unknown_names = [], []
         for directory_entry in directory_entries:
             if is_directory(directory_entry) and visible_path(directory_entry.name) == directory_entry.name:
-                if not is_database(directory_entry.name):
-                    directories.append(directory_entry.name)
+                if not is_database_directory(directory_entry.name):
+                    directory_names.append(directory_entry.name)
             elif not _BOOKIE_FILE_NAME.fullmatch(directory_entry.name):
-                stray_names.append(visible_path(directory_entry.name))
-    return sorted(directories), sorted(stray_names)
+                unknown_names.append(visible_path(directory_entry.name))
+    return sorted(directory_names), sorted(unknown_names)
 
 
-def is_database(name: str) -> bool:
+def is_database_directory(name: str) -> bool:
     """Return whether a directory with this name in ``current`` contains RocksDB databases.
 
-    >>> is_database("locations"), is_database("ranges"), is_database("0")
+    >>> is_database_directory("locations"), is_database_directory("ranges"), is_database_directory("0")
     (True, True, False)
     """
     return _BOOKIE_DIRECTORY_NAME.fullmatch(name) is not None

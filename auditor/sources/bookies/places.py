@@ -314,7 +314,7 @@ def _inspect(path: str, path_parts: tuple[str, ...], declared_role: DeclaredRole
     current_path = Path(path, "current")
     version, version_error, is_absent_version = _read_version(current_path / "VERSION")
     has_current = current_path.is_dir()
-    marked_ms = _marked_ms(current_path)
+    marked_ms = _read_mark_ms(current_path)
     has_rocksdb = (current_path / "locations").is_dir() or (current_path / "ledgers").is_dir()
     journal_times, has_log = _list_logs(current_path)
     return FoundDirectory(
@@ -333,7 +333,7 @@ def _inspect(path: str, path_parts: tuple[str, ...], declared_role: DeclaredRole
         unclean=(current_path / "DIRTY").exists() if has_current else None,
         index_alone=version is not None and marked_ms is None and not (has_rocksdb or has_log),
         journal_times=journal_times,
-        index_written_ms=_newest_ms(current_path / "locations", "LOG", "*.log"),
+        index_written_ms=_last_write_ms(current_path / "locations", "LOG", "*.log"),
     )
 
 
@@ -385,13 +385,13 @@ def _read_version(file: Path) -> tuple[bytes | None, str | None, bool]:
     return version_bytes, None, False
 
 
-def _marked_ms(current_path: Path) -> int | None:
+def _read_mark_ms(current_path: Path) -> int | None:
     """Return when the newest lastMark file of any journal was written, in ms. None if it is not known."""
     # If the time is unknown, missing entries of this bookie are at most suspect.
-    return _newest_ms(current_path, "lastMark*")
+    return _last_write_ms(current_path, "lastMark*")
 
 
-def _newest_ms(directory: Path, *patterns: str) -> int | None:
+def _last_write_ms(directory: Path, *patterns: str) -> int | None:
     """Return the last write to files that match ``patterns``, in ms. None: no file, or a file vanished."""
     try:
         files = (file for pattern in patterns for file in directory.glob(pattern))

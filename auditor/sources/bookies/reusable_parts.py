@@ -42,7 +42,7 @@ def read_reusable_part(reusable_part: ReusablePart) -> Iterator[pa.RecordBatch]:
         yield from read_part(index_part)
         return
     rows = EarlierRows(reusable_part.earlier_table, index_part.bookie_id)
-    if index_part.storage == ROCKSDB:
+    if index_part.storage_kind == ROCKSDB:
         for directory in index_part.directories:
             yield from _read_if_changed(index_part, directory, rows)
     else:
@@ -59,11 +59,13 @@ def _read_if_changed(
     directory have no stamp that shows whether they changed. Therefore, their rows are always written again.
     """
     directory_part = replace(index_part, directories=(directory,))
-    stray_paths = _find_strays_if_unchanged(directory, rows)
-    yield from read_part(directory_part) if stray_paths is None else read_listed(directory_part, stray_paths)
+    unknown_paths = _list_unknown_if_unchanged(directory, rows)
+    yield from (
+        read_part(directory_part) if unknown_paths is None else read_listed(directory_part, unknown_paths)
+    )
 
 
-def _find_strays_if_unchanged(directory: IndexDirectory, rows: EarlierRows) -> list[SkippedPath] | None:
+def _list_unknown_if_unchanged(directory: IndexDirectory, rows: EarlierRows) -> list[SkippedPath] | None:
     """Return the stray files in a directory with unchanged databases. None if the databases must be read."""
     skipped_paths = list(find_directory_faults(directory.path))
     if any(skipped_path.state != IndexState.STRAY for skipped_path in skipped_paths):

@@ -170,7 +170,7 @@ def read_paths(
 
 def _root_gaps(store: MetadataStore, nodes: ClusterNodes) -> list[tuple[str, str]]:
     """Return unreadable places that may hide any znode, such as the missing end of a dump that is cut off."""
-    truncation_gaps = [(store.root, nodes.cut)] if nodes.cut is not None else []
+    truncation_gaps = [(store.root, nodes.damage)] if nodes.damage is not None else []
     return [*truncation_gaps, *(gap for gap in nodes.gaps if gap[0] == store.root)]
 
 

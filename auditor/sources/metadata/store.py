@@ -188,7 +188,7 @@ class ClusterNodes:
         gaps: (absolute path, reason) of unreadable places.
         notes: facts about the source for the report, such as a damaged snapshot that was skipped.
         proves_absence: False if the source may have been truncated without any sign of it.
-        cut: reason why nodes outside ``gaps`` may be missing too; None if there is no such reason.
+        damage: reason why nodes outside ``gaps`` may be missing too; None if there is no such reason.
     """
 
     nodes: Mapping[str, Znode]
@@ -197,12 +197,12 @@ class ClusterNodes:
     gaps: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     proves_absence: bool = True
-    cut: str | None = None
+    damage: str | None = None
     revision: int | None = None  # etcd revision of the read; None for other stores
 
-    def cut_below(self, root: str) -> str | None:
+    def gap_reason(self, root: str) -> str | None:
         """Return the reason why anything below ``root`` may be missing, or None if there is no reason."""
-        return self.cut or next((reason for path, reason in self.gaps if path == root), None)
+        return self.damage or next((reason for path, reason in self.gaps if path == root), None)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.codecs.etcd.bbolt import PageSpan, bucket, elements, items, leaves, page_span, read_meta
+from auditor.codecs.etcd.bbolt import (
+    PageSpan,
+    bucket,
+    elements,
+    leaves,
+    page_span,
+    read_key_values,
+    read_meta,
+)
 from auditor.errors import DecodeError
 from tests.codecs.bbolt_writer import branch, database, leaf, meta_page
 from tests.codecs.damage import points_within, refusal
@@ -24,7 +32,7 @@ def bucket_pairs(file: bytes, name: bytes) -> list[tuple[bytes, bytes]] | None:
     data = memoryview(file)
     meta = read_meta(data)
     root = bucket(data, meta, name)
-    return None if root is None else list(items(data, meta, root))
+    return None if root is None else list(read_key_values(data, meta, root))
 
 
 def read(file: bytes, name: bytes) -> list[tuple[bytes, bytes]]:

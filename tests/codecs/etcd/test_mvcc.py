@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.etcd.bbolt import Elements, bucket, items, read_meta
+from auditor.codecs.etcd.bbolt import Elements, bucket, read_key_values, read_meta
 from auditor.codecs.etcd.mvcc import KeyValue, decode_key_value, decode_revision, key_spans, revisions
 from auditor.codecs.protobuf.pb.etcd_key_value_pb2 import EtcdKeyValue
 from auditor.errors import DecodeError
@@ -36,7 +36,7 @@ def test_changes_of_a_real_server_are_read() -> None:
     meta = read_meta(data)
     root = bucket(data, meta, b"key")
     assert root is not None
-    changes = list(items(data, meta, root))
+    changes = list(read_key_values(data, meta, root))
     first = decode_key_value(changes[0][1])
     assert first == KeyValue(b"/bk/cluster1", b"", 2, 2, 1, 0)
     assert decode_revision(changes[0][0]) == (2, 0)

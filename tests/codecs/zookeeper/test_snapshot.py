@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.zookeeper.snapshot import check_checksums, find_nodes, find_record_offsets, read_tails
+from auditor.codecs.zookeeper.snapshot import (
+    check_checksums,
+    find_nodes,
+    find_record_offsets,
+    read_record_tails,
+)
 from auditor.errors import DecodeError
 
 DATA = Path(__file__).parents[2] / "data"
@@ -48,7 +53,7 @@ def read(data: bytes, limit: int = 1000, byte_limit: int = 10**9) -> list[Record
     nodes: list[Record] = []
     while not ended:
         bounds = find_record_offsets(view, offset, limit, byte_limit)
-        fixed = read_tails(view, bounds.tail_starts).tolist()
+        fixed = read_record_tails(view, bounds.tail_starts).tolist()
         for begin, value, tail, row in zip(
             bounds.path_offsets.tolist(),
             bounds.data_starts.tolist(),

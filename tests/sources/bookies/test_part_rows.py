@@ -17,7 +17,7 @@ from auditor.model.ledger_id import LedgerId
 from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
-from auditor.tables.index_counts import page_sizes
+from auditor.tables.index_counts import find_page_sizes
 from tests.corpora.cluster import index_bytes
 from tests.sources.bookie_corpora import make_directory, oracle, unpack_bookies
 
@@ -115,7 +115,7 @@ def test_page_size_follows_from_the_file_lengths(tmp_path: Path) -> None:
         if row["page_bytes"] is not None:
             counts = lengths.setdefault(row["bookie_id"], {})
             counts[row["page_bytes"]] = counts.get(row["page_bytes"], 0) + 1
-    assert page_sizes(lengths) == {
+    assert find_page_sizes(lengths) == {
         "127.0.101.1:3181": 8192,
         "127.0.101.2:3181": 1024,
         "127.0.101.3:3181": 4096,

@@ -124,7 +124,7 @@ def logger_and_directories(part: IndexPart, ledger_directories: Sequence[str]) -
 
     If one of these directories was not found, return no directories.
     """
-    if part.storage != ROCKSDB:
+    if part.storage_kind != ROCKSDB:
         return 0, () if "" in ledger_directories else ledger_directories
     own_position = part.directories[0].position
     is_position_known = part.directories[0].directory_count == len(ledger_directories)
@@ -138,7 +138,7 @@ def read_location_batches(part: IndexPart) -> Iterator[EntryLocations]:
     Raises:
         OSError, UnreadError: the index cannot be read.
     """
-    return _read_rocksdb_locations(part) if part.storage == ROCKSDB else _read_index_file_locations(part)
+    return _read_rocksdb_locations(part) if part.storage_kind == ROCKSDB else _read_index_file_locations(part)
 
 
 def _read_rocksdb_locations(part: IndexPart) -> Iterator[EntryLocations]:

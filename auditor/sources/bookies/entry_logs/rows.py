@@ -32,7 +32,7 @@ from auditor.model.space import DISK_BYTES
 from auditor.model.states import EntryLogState, LogFileKind
 from auditor.sources.bookies.availability import MAX_BATCH_ROWS
 from auditor.sources.bookies.entry_logs.reader import LogContents, read_contents
-from auditor.sources.bookies.parts import is_database
+from auditor.sources.bookies.parts import is_database_directory
 from auditor.sources.clock import now_ms
 
 SCHEMA = make_schema(
@@ -347,7 +347,7 @@ def _file_sizes(path: str, relative_directory: str, list_errors: list[str]) -> I
 
 def _size_column(relative_directory: str, name: str) -> str | None:
     """Return the column of `SIZES` that counts a file with this directory and name. None: an entry log."""
-    if is_database(relative_directory.partition("/")[0]):
+    if is_database_directory(relative_directory.partition("/")[0]):
         return "rocksdb_bytes"
     if name.endswith(".idx"):
         return "index_bytes"

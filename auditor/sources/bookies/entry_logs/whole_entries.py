@@ -232,7 +232,7 @@ def _open_master_keys(part: IndexPart) -> Iterator[Callable[[LedgerId], bytes]]:
     The function returns empty bytes if the index contains no key. It raises OSError, UnreadError and
     DecodeError.
     """
-    if part.storage != ROCKSDB:
+    if part.storage_kind != ROCKSDB:
         yield partial(_master_key_in_file, part)
         return
     path = f"{part.directories[0].path}/current/ledgers"

@@ -83,14 +83,14 @@ def list_part(
         first_level_names: set[str] = set(names)
         for directory in directories:
             try:
-                names_in_current, stray_names = list_current(directory)
+                names_in_current, unknown_names = list_current(directory)
             except OSError as error:
                 yield _gap_row(f"{directory}/current", error)
                 continue
             first_level_names.update(names_in_current)
             yield from (
                 SkippedPath(None, f"{directory}/current/{name}", IndexState.STRAY, STRAY_REASON)
-                for name in stray_names
+                for name in unknown_names
             )
         names = sorted(first_level_names.difference(part.names_of_other_parts))
     buffer = _LeafBuffer(directories)

@@ -129,7 +129,7 @@ def find_directory_faults(directory: str) -> Iterator[SkippedPath]:
     """Yield stray rows (files that no bookie writes), and gap or damaged rows for unreliable databases."""
     current_path = f"{directory}/current"
     try:
-        index_directory_names, stray_names = list_current(directory)
+        index_directory_names, unknown_names = list_current(directory)
         index_patterns = ("*/*.idx", "*/*/*/*.idx")  # of scope 0, and of other scopes
         has_index_files = any(
             True
@@ -141,7 +141,7 @@ def find_directory_faults(directory: str) -> Iterator[SkippedPath]:
         yield SkippedPath(None, current_path, IndexState.GAP, error.strerror or str(error))
         return
     yield from (
-        SkippedPath(None, f"{current_path}/{name}", IndexState.STRAY, STRAY_REASON) for name in stray_names
+        SkippedPath(None, f"{current_path}/{name}", IndexState.STRAY, STRAY_REASON) for name in unknown_names
     )
     if has_index_files:
         yield SkippedPath(None, current_path, IndexState.GAP, UNCLEAR_STORAGE_REASON)

@@ -75,7 +75,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
     Attributes:
         give_up_reason: The reason why the client stopped asking. Subjects without an answer are then
             unknown. None while the client still asks.
-        is_refused: Whether the client stopped because the bookie refuses its login or all its requests.
+        refuses_all: Whether the client stopped because the bookie refuses its login or all its requests.
         operations: The numbers of connections and requests, by name.
     """
 
@@ -88,7 +88,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
     def __init__(self, host: str, port: int, options: StoreOptions) -> None:
         self.give_up_reason: str | None = None
-        self.is_refused = False
+        self.refuses_all = False
         self.operations: Counter[str] = Counter()
         self._host = host
         self._port = port
@@ -230,7 +230,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             self._replies.append(self.reply_from_answer(subject, answer))
 
     def _stop_on_refusal(self, reason: str) -> None:
-        self.give_up_reason, self.is_refused = reason, True
+        self.give_up_reason, self.refuses_all = reason, True
 
     async def _request(self, connection: BookieConnection[Subject, Answer], subject: Subject) -> Answer:
         wait_seconds = self._limiter.reserve(1)

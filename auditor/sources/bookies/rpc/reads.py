@@ -161,7 +161,7 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
 
         The reply's answer is ``refused`` if the bookie refuses this client. Otherwise, it is ``unknown``.
         """
-        answer = WitnessAnswer.REFUSED if self.is_refused else WitnessAnswer.UNKNOWN
+        answer = WitnessAnswer.REFUSED if self.refuses_all else WitnessAnswer.UNKNOWN
         return ReadReply(subject, answer, reason, request_count=self.request_counts[subject])
 
     def reply_from_answer(self, subject: Entry, answer: ReadAnswer) -> ReadReply:

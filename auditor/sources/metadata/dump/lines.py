@@ -21,9 +21,9 @@ from auditor.sources.metadata.dump.records import (
     BeginEndChecker,
     BeginEndLineError,
     DamagedLineError,
-    next_line,
     not_a_dump_error,
     read_dump_records,
+    read_next_line,
     recognise,
 )
 from auditor.sources.metadata.other_roots import other_roots_sentence, roots_of
@@ -83,7 +83,7 @@ class LineStore(SavedStore[WholeDump]):
 
     def __init__(self, uri: MetadataUri) -> None:
         super().__init__(uri)
-        self._lines = 0
+        self._read_line_count = 0
         self._siblings: dict[str, bytes | None] = {}  # value by name; None if only its children were seen
         self._unread_siblings: dict[str, str] = {}
 
@@ -140,18 +140,18 @@ class LineStore(SavedStore[WholeDump]):
 
     def operations(self) -> dict[str, int]:
         """Return the number of lines that this object has read."""
-        return {"lines": self._lines}
+        return {"lines": self._read_line_count}
 
     def _read_files(self) -> WholeDump:
         """Read the whole file once, and return what the driver needs from it."""
         nodes: list[Znode] = []
-        gaps: list[tuple[str, str]] = []
+        unread_places: list[tuple[str, str]] = []
         newest_record: Znode | None = None
         record: Znode | tuple[str, str] | None = None
         begin_end_check, dump_bytes = BeginEndChecker(), self._unpacked_size
         for record in self._read_records(0, dump_bytes, begin_end_check):
             if not isinstance(record, Znode):
-                gaps.append(record)
+                unread_places.append(record)
                 continue
             if newest_record is None:
                 newest_record = record
@@ -164,17 +164,19 @@ class LineStore(SavedStore[WholeDump]):
             if len(record.path) > len(self.root) + 1 and self.tree_of(record.path) is None:
                 nodes.append(record)
         begin_end_check.check_end(dump_bytes)
-        gaps += [(self.root, f"line at byte {offset}: {reason}") for offset, reason in begin_end_check.faults]
+        unread_places += [
+            (self.root, f"line at byte {offset}: {reason}") for offset, reason in begin_end_check.faults
+        ]
         last_path = record.path if isinstance(record, Znode) else None
         return WholeDump(
             nodes,
-            [reported_gap for reported_gap in gaps if self._may_be_in_tree(reported_gap, None)],
+            [reported_gap for reported_gap in unread_places if self._may_be_in_tree(reported_gap, None)],
             newest_record,
             begin_end_check,
             last_path,
         )
 
-    def _cut_reason(self, whole_dump: WholeDump) -> str | None:
+    def _find_cut_reason(self, whole_dump: WholeDump) -> str | None:
         """Return the reason why a dump without first and last lines may be cut off.
 
         Return None if nothing indicates that the dump is cut off.
@@ -244,7 +246,7 @@ class LineStore(SavedStore[WholeDump]):
         the dump, and counts all records. Lines with a path beside the root are not yielded. Instead, this
         object records their names and values for `has_sibling` and `sibling_value`.
         """
-        root_prefix, parent = self.root + "/", self.root.rpartition("/")[0] + "/"
+        root_prefix, parent_prefix = self.root + "/", self.root.rpartition("/")[0] + "/"
         begin_end_check = begin_end_check or BeginEndChecker()
         for offset, line in self._read_lines(start, end):
             if isinstance(line, str):
@@ -261,14 +263,16 @@ class LineStore(SavedStore[WholeDump]):
                 path = self.root if damage.path is None else damage.path
                 if path == self.root or path.startswith(root_prefix):
                     yield path, f"line at byte {offset}: {damage.reason}"
-                elif path.startswith(parent):
-                    self._unread_siblings[path[len(parent) :]] = f"line at byte {offset}: {damage.reason}"
+                elif path.startswith(parent_prefix):
+                    self._unread_siblings[path[len(parent_prefix) :]] = (
+                        f"line at byte {offset}: {damage.reason}"
+                    )
                 continue
             begin_end_check.count_record(offset)
             if znode.path == self.root or znode.path.startswith(root_prefix):
                 yield znode
-            elif znode.path.startswith(parent):
-                name, child_path, _ = znode.path[len(parent) :].partition("/")
+            elif znode.path.startswith(parent_prefix):
+                name, child_path, _ = znode.path[len(parent_prefix) :].partition("/")
                 self._siblings[name] = self._siblings.get(name) if child_path else znode.data
 
     def _read_lines(self, start: int, end: int) -> Iterator[tuple[int, bytes | str]]:
@@ -280,22 +284,24 @@ class LineStore(SavedStore[WholeDump]):
         offset = max(0, start - 1)
         with self._with_store_errors(), open_packed(self._path, offset) as (file, unpacked_file):
             if start:
-                offset += next_line(file)[1]
+                offset += read_next_line(file)[1]
             while offset < end:
-                line, line_length = next_line(file)
+                line, line_length = read_next_line(file)
                 if not line_length:
                     # The file became shorter. The lost lines could have been anything.
                     damage = unpacked_file.damage if unpacked_file else None
                     yield offset, damage or "cut off"
                     return
-                self._lines += 1
+                self._read_line_count += 1
                 if line is None:
                     yield offset, f"longer than {LINE_LIMIT} bytes"
                 elif line.strip():
                     yield offset, line
                 offset += line_length
 
-    def _empty_dump_error(self, problem: str, advice: str, damage: Sequence[tuple[str, str]]) -> StoreError:
+    def _empty_dump_error(
+        self, problem: str, advice: str, unread_places: Sequence[tuple[str, str]]
+    ) -> StoreError:
         """Return the error for a dump without any node of the requested cluster.
 
         The message names the roots of the clusters that the dump does contain.
@@ -303,11 +309,15 @@ class LineStore(SavedStore[WholeDump]):
         Args:
             problem: the beginning of the message.
             advice: the advice in the message if the dump contains no cluster at all.
-            damage: (path, reason) of the places that could not be read.
+            unread_places: (path, reason) of the places that could not be read.
         """
         recognise(self.uri)
         cluster_roots = roots_of(record["path"] for record in read_dump_records(self._path))
         store = self.uri.text.partition("?")[0]
         advice = other_roots_sentence(store, cluster_roots, self.root_parameter) or advice
-        damage_note = f" ({len(damage)} places could not be read, first: {damage[0][1]})" if damage else ""
+        damage_note = (
+            f" ({len(unread_places)} places could not be read, first: {unread_places[0][1]})"
+            if unread_places
+            else ""
+        )
         return StoreError(f"{problem}; {advice}{damage_note}")

@@ -60,18 +60,18 @@ def is_begin_or_end(record: object) -> bool:
     )
 
 
-def first_line(time: int) -> bytes:
-    """Return the first line of a dump that was begun at ``time``, in ms.
+def encode_first_line(time_ms: int) -> bytes:
+    """Return the first line of a dump that was begun at ``time_ms``, in ms.
 
-    >>> first_line(5)
+    >>> encode_first_line(5)
     b'{"begin":{"time":5}}\\n'
     """
-    return encode_line({BEGIN_FIELD: {TIME_FIELD: time}})
+    return encode_line({BEGIN_FIELD: {TIME_FIELD: time_ms}})
 
 
-def last_line(records: int) -> bytes:
-    """Return the last line of a dump, for a dump with ``records`` records."""
-    return encode_line({END_FIELD: {NODE_COUNT_FIELD: records}})
+def encode_last_line(record_count: int) -> bytes:
+    """Return the last line of a dump, for a dump with ``record_count`` records."""
+    return encode_line({END_FIELD: {NODE_COUNT_FIELD: record_count}})
 
 
 @dataclass
@@ -87,10 +87,10 @@ class BeginEndChecker:
     (False, [(40, 'cut off or changed: its "end" line counts 2 records, but 1 are present')])
     """
 
-    records: int = 0
+    record_count: int = 0
     has_first_line: bool = False
     has_last_line: bool = False
-    time: int | None = None
+    dump_time_ms: int | None = None
     faults: list[tuple[int, str]] = field(default_factory=list)
 
     @property
@@ -102,12 +102,12 @@ class BeginEndChecker:
         """Count a record at byte ``offset``. Records that cannot be read are counted too."""
         if self.has_last_line and not self.faults:
             self.faults.append((offset, 'a record after the "end" line of the dump'))
-        self.records += 1
+        self.record_count += 1
 
     def check_line(self, offset: int, line_record: dict[str, Any]) -> None:
         """Check a ``begin`` or ``end`` line at byte ``offset``. ``line_record`` is its JSON object."""
         if BEGIN_FIELD in line_record:
-            if self.has_first_line or self.has_last_line or self.records:
+            if self.has_first_line or self.has_last_line or self.record_count:
                 self.faults.append((offset, 'a "begin" line that is not the first line'))
             self.has_first_line = True
             begin_record = line_record[BEGIN_FIELD]
@@ -115,7 +115,7 @@ class BeginEndChecker:
             if time is None:
                 return
             if type(time) is int and 0 <= time < _MAX_TIME_MS:
-                self.time = time
+                self.dump_time_ms = time
             else:
                 self.faults.append((offset, 'a "begin" line whose time is not a number of milliseconds'))
             return
@@ -125,8 +125,10 @@ class BeginEndChecker:
             self.faults.append((offset, 'an "end" line without a number of nodes'))
         elif self.has_last_line:
             self.faults.append((offset, 'a second "end" line'))
-        elif expected_records != self.records:
-            counts_text = f'its "end" line counts {expected_records} records, but {self.records} are present'
+        elif expected_records != self.record_count:
+            counts_text = (
+                f'its "end" line counts {expected_records} records, but {self.record_count} are present'
+            )
             self.faults.append((offset, f"cut off or changed: {counts_text}"))
         self.has_last_line = True
 
@@ -247,7 +249,7 @@ def read_int64s(record: dict[str, Any], field_names: tuple[str, ...]) -> list[in
     return [int(number) for number in int_values if number is not None]
 
 
-def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
+def read_next_line(file: BinaryIO) -> tuple[bytes | None, int]:
     """Read the next line, and return the line and its length in bytes.
 
     For a line longer than `LINE_LIMIT`, return None instead of the line.
@@ -273,7 +275,7 @@ def read_dump_records(path: Path) -> Iterator[dict[str, Any]]:
             return
         line_length = -1
         while line_length:
-            line, line_length = next_line(file)
+            line, line_length = read_next_line(file)
             try:
                 record = decode_record(line or b"")
             except DamagedLineError:
@@ -282,7 +284,7 @@ def read_dump_records(path: Path) -> Iterator[dict[str, Any]]:
                 yield record
 
 
-def first_record(path: Path) -> dict[str, Any] | None:
+def read_first_record(path: Path) -> dict[str, Any] | None:
     """Return the first record of a dump, or None if the file has no record. Raises OSError."""
     return next(read_dump_records(path), None)
 
@@ -295,7 +297,7 @@ def recognise(metadata_uri: MetadataUri) -> None:
     """
     path = Path(metadata_uri.path)
     try:
-        is_dump = first_record(path) is not None
+        is_dump = read_first_record(path) is not None
     except OSError:
         is_dump = False
     if not is_dump:

@@ -27,9 +27,9 @@ from auditor.errors import UsageError, name_file_in_errors
 from auditor.keys import etcd
 from auditor.sources.metadata.dump.records import (
     UNREAD_FIELD,
+    encode_first_line,
+    encode_last_line,
     encode_line,
-    first_line,
-    last_line,
     unread_record,
 )
 from auditor.sources.metadata.dump.store import key_record, oxia_record, znode_record
@@ -124,7 +124,7 @@ def save(
         )
     check_reachable(request.uri, request.options)
     store_records = READER_BY_SCHEME[request.uri.scheme](request)
-    dump_file.write(first_line(store_records.time))
+    dump_file.write(encode_first_line(store_records.time))
     records = unread_count = 0
     gaps: list[tuple[str, str]] = []
     for batch in store_records.batches:
@@ -134,7 +134,7 @@ def save(
         unread_count += len(unread_gaps)
         gaps += unread_gaps[: MAX_SHOWN_GAPS - len(gaps)]
         progress(records)
-    dump_file.write(last_line(records))
+    dump_file.write(encode_last_line(records))
     return DumpSummary(records, unread_count, gaps)
 
 

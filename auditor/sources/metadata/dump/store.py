@@ -38,8 +38,8 @@ from auditor.sources.metadata.dump.records import (
     base64_text,
     decode_base64,
     decode_record,
-    first_record,
     read_dump_records,
+    read_first_record,
     read_int64s,
 )
 from auditor.sources.metadata.etcd.key_ranges import (
@@ -136,12 +136,12 @@ class EtcdDumpStore(LineStore):
         nodes, is_complete, truncation_reason = (
             self.make_nodes(self.root, whole_dump.nodes),
             whole_dump.begin_end_check.is_complete,
-            self._cut_reason(whole_dump),
+            self._find_cut_reason(whole_dump),
         )
         modification_time = (
             self._modification_time()
-            if whole_dump.begin_end_check.time is None
-            else whole_dump.begin_end_check.time
+            if whole_dump.begin_end_check.dump_time_ms is None
+            else whole_dump.begin_end_check.dump_time_ms
         )
         return ClusterNodes(
             nodes,
@@ -150,7 +150,7 @@ class EtcdDumpStore(LineStore):
             gaps,
             (self.note,),
             proves_absence=is_complete,
-            cut=truncation_reason,
+            damage=truncation_reason,
         )
 
 
@@ -203,7 +203,7 @@ def open_dump(uri: MetadataUri) -> MetadataStore:
     file.
     """
     try:
-        record = first_record(Path(uri.path))
+        record = read_first_record(Path(uri.path))
         if not record or "modRevision" not in record:
             return ZooKeeperDumpStore(uri)
         first_records = islice(read_dump_records(Path(uri.path)), MAX_RECORDS_SEARCHED)
@@ -308,11 +308,16 @@ class ZooKeeperDumpStore(LineStore):
         nodes = _with_id_generator_counts(
             {znode.path[len(self.root) + 1 :]: znode for znode in whole_dump.nodes}
         )
-        scan_time = max(newest_record.ctime, newest_record.mtime, whole_dump.begin_end_check.time or 0)
+        scan_time = max(
+            newest_record.ctime, newest_record.mtime, whole_dump.begin_end_check.dump_time_ms or 0
+        )
         newest_zxid = max(newest_record.czxid, newest_record.mzxid)
-        is_complete, truncation_reason = whole_dump.begin_end_check.is_complete, self._cut_reason(whole_dump)
+        is_complete, truncation_reason = (
+            whole_dump.begin_end_check.is_complete,
+            self._find_cut_reason(whole_dump),
+        )
         return ClusterNodes(
-            nodes, scan_time, hex(newest_zxid), gaps, proves_absence=is_complete, cut=truncation_reason
+            nodes, scan_time, hex(newest_zxid), gaps, proves_absence=is_complete, damage=truncation_reason
         )
 
 

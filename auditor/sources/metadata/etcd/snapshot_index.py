@@ -28,8 +28,8 @@ from auditor.codecs.etcd.bbolt import (
     PageSpan,
     bucket,
     elements,
-    items,
     leaves,
+    read_key_values,
     read_meta,
     read_windows,
 )
@@ -357,7 +357,7 @@ def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iter
     """Yield the revisions of the last compactions, lower bounds of the store's. Add errors to ``notes``."""
     try:
         bucket_root = bucket(data, meta, META_BUCKET)
-        for key, stored_value in items(data, meta, bucket_root) if bucket_root else ():
+        for key, stored_value in read_key_values(data, meta, bucket_root) if bucket_root else ():
             if key in COMPACT_REVISION_KEYS:
                 yield decode_revision(stored_value)[0]
     except DecodeError as damage:

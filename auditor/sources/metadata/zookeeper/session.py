@@ -186,7 +186,7 @@ class Session:
             return self._client.get_async(path)
         return self._client.get_children_async(path)
 
-    def answers(self, pending: Any) -> list[PathAnswer]:
+    def answers(self, pending_request: Any) -> list[PathAnswer]:
         """Wait for the server's answers to a request that `multi_read` sent.
 
         Raises:
@@ -194,16 +194,16 @@ class Session:
                 exceptions of `CONNECTION_ERRORS` are possible too.
             StoreError: the server refuses the credentials.
         """
-        response: list[PathAnswer] = self._wait_for_answer(pending)
+        response: list[PathAnswer] = self._wait_for_answer(pending_request)
         return response
 
-    def answer(self, pending: Any) -> PathAnswer:
+    def answer(self, pending_request: Any) -> PathAnswer:
         """Wait for the server's answer to a request that `read` sent.
 
         The answer has the same form as one of the answers that `answers` returns.
         """
         try:
-            response = self._wait_for_answer(pending)
+            response = self._wait_for_answer(pending_request)
         except CONNECTION_ERRORS:
             raise
         except ZookeeperError as error:
@@ -225,13 +225,13 @@ class Session:
         self._client.close()
 
     def _send(self, request: MultiRead | AddWatch) -> Any:
-        pending = self._client.handler.async_result()
-        self._client._call(request, pending)
-        return pending
+        pending_request = self._client.handler.async_result()
+        self._client._call(request, pending_request)
+        return pending_request
 
-    def _wait_for_answer(self, pending: Any) -> Any:
+    def _wait_for_answer(self, pending_request: Any) -> Any:
         try:
-            response = pending.get(timeout=self._timeout_s)
+            response = pending_request.get(timeout=self._timeout_s)
         except (*REFUSAL_ERRORS, *CONNECTION_ERRORS) as error:
             self._raise_refusal(error)
             raise
@@ -252,8 +252,8 @@ class Session:
         self.has_moved = self.has_moved or connection_state != KazooState.CONNECTED
 
     def _raise_refusal(self, error: Exception) -> None:
-        if self._last_errors.kerberos is not None:
-            problem = kerberos_problem(self._last_errors.kerberos, f"{self._service}/HOST")
+        if self._last_errors.last_kerberos_error is not None:
+            problem = kerberos_problem(self._last_errors.last_kerberos_error, f"{self._service}/HOST")
             raise StoreError(f"ZooKeeper at {self._hosts}: {problem}") from error
         if self._is_refused or isinstance(error, REFUSAL_ERRORS):
             raise StoreError(
@@ -294,7 +294,7 @@ class _ConnectionErrors(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._last_message = ""
-        self.kerberos: BaseException | None = None  # the last Kerberos error of a login
+        self.last_kerberos_error: BaseException | None = None  # the last Kerberos error of a login
 
     def emit(self, log_record: logging.LogRecord) -> None:
         # "Connection dropped: ...", "Connection time-out: ..."; other messages only say that kazoo gives up.
@@ -304,9 +304,9 @@ class _ConnectionErrors(logging.Handler):
         raised_error = log_record.exc_info[1] if log_record.exc_info else None
         for error in (raised_error, *(log_record.args if isinstance(log_record.args, tuple) else ())):
             cause = error.__cause__ if isinstance(error, BaseException) else None
-            self.kerberos = next(
+            self.last_kerberos_error = next(
                 (kerberos_error for kerberos_error in (error, cause) if is_kerberos_error(kerberos_error)),
-                self.kerberos,
+                self.last_kerberos_error,
             )
 
     def __str__(self) -> str:

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from auditor.codecs.byte_column import ByteColumn, TextColumn
-from auditor.codecs.zookeeper.snapshot import read_tails, session_owners
+from auditor.codecs.zookeeper.snapshot import read_record_tails, session_owners
 from auditor.errors import DecodeError, NoRootError, StoreError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.saved_files import SavedStore
@@ -265,7 +265,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
             if not is_in_tree.any():
                 continue
             chunk_rows = chunk_rows[is_in_tree]
-            stat_columns = read_tails(data, record_bounds.tail_starts[chunk_rows])
+            stat_columns = read_record_tails(data, record_bounds.tail_starts[chunk_rows])
             yield ZnodeBatch(
                 TextColumn(paths.take_rows(np.flatnonzero(is_in_tree))),
                 ByteColumn(

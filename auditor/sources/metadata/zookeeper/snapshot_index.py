@@ -30,7 +30,7 @@ from auditor.codecs.zookeeper.snapshot import (
     check_checksums,
     find_nodes,
     find_record_offsets,
-    read_tails,
+    read_record_tails,
     session_owners,
 )
 from auditor.codecs.zookeeper.txnlog import (
@@ -116,7 +116,7 @@ def read_znodes(
     path_offsets = record_bounds.path_offsets[rows].tolist()
     data_offsets = record_bounds.data_starts[rows].tolist()
     stat_offsets = record_bounds.tail_starts[rows]
-    stat_columns = read_tails(data, stat_offsets)
+    stat_columns = read_record_tails(data, stat_offsets)
     # On disk cversion counts creations of children alone.
     stat_names = ("czxid", "mzxid", "ctime", "mtime", "version")
     number_columns = (
@@ -207,7 +207,7 @@ def _add_slice(
 ) -> None:
     rows = rows_at_or_below(data, record_bounds, root)
     index.siblings |= _sibling_values(data, record_bounds, root, rows)
-    stat_columns = read_tails(data, record_bounds.tail_starts[rows])
+    stat_columns = read_record_tails(data, record_bounds.tail_starts[rows])
     is_ledger = find_certain_ledgers(data, record_bounds, rows, root)
     is_in_base = session_owners(stat_columns) != 0
     if changed_paths:

@@ -165,7 +165,7 @@ def test_collection_that_tasks_do_not_see_is_not_reported_as_damaged(
         directory_owners=SimpleNamespace(owner_by_piece_id=owners),
         collection_places=SimpleNamespace(readable_collections=[moved_collection(whole, "/hidden")]),
     )
-    assert index_scan._damaged_collections(spark, hidden) == {"/hidden": index_scan.UNSEEN_REASON}
+    assert index_scan._damaged_collections(spark, hidden) == {"/hidden": index_scan.NO_FILE_REASON}
 
 
 def test_collection_path_without_spark_classes_is_named(whole: Whole, spark: SparkSession) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.tables.index_counts import derive_facts, page_sizes
+from auditor.tables.index_counts import derive_facts, find_page_sizes
 
 
 @pytest.mark.parametrize(
@@ -24,18 +24,18 @@ from auditor.tables.index_counts import derive_facts, page_sizes
 def test_page_size_is_the_largest_that_divides_nearly_all_file_lengths(
     counts: dict[int, int], size: int
 ) -> None:
-    assert page_sizes({"bk": counts}) == {"bk": size}
+    assert find_page_sizes({"bk": counts}) == {"bk": size}
 
 
 @given(st.dictionaries(st.integers(0, 50).map(lambda pages: pages * 8192), st.integers(1, 1000)))
 def test_files_of_default_pages_are_never_counted_as_cut(counts: dict[int, int]) -> None:
-    (size,) = page_sizes({"bk": counts}).values()
+    (size,) = find_page_sizes({"bk": counts}).values()
     assert not any(length % size for length in counts)
 
 
 @given(st.dictionaries(st.integers(0, 40_000), st.integers(1, 100)))
 def test_page_size_leaves_at_most_a_few_files_cut(counts: dict[int, int]) -> None:
-    (size,) = page_sizes({"bk": counts}).values()
+    (size,) = find_page_sizes({"bk": counts}).values()
     whole = {length: count for length, count in counts.items() if length and length % 512 == 0}
     cut = sum(count for length, count in whole.items() if length % size)
     assert size in (512, 1024, 2048, 4096, 8192)
@@ -57,7 +57,7 @@ def test_bookie_has_a_cut_file_if_its_length_is_no_multiple_of_the_page(
 ) -> None:
     shapes = derive_facts(("bk", "ok", length, count) for length, count in lengths.items())
     whole = {length: count for length, count in lengths.items() if length and length % 512 == 0}
-    assert shapes.page_size_by_bookie == (page_sizes({"bk": whole}) if whole else {})
+    assert shapes.page_size_by_bookie == (find_page_sizes({"bk": whole}) if whole else {})
     assert shapes.bookies_with_cut_files == ({"bk"} if cut else set())
 
 

@@ -235,7 +235,7 @@ def test_each_database_directory_is_one_part_beside_index_file_parts(tmp_path: P
     files = IndexDirectory.from_version(str(tmp_path / "files"), None)
     databases = [IndexDirectory.from_version(f"/l{n}", VERSION, ROCKSDB, n, 2) for n in (0, 1)]
     planned = plan_parts([("bk1", databases), ("bk2", [files]), ("bk3", [])], 4)
-    assert [(part.bookie_id, part.storage, len(part.directories)) for part in planned] == [
+    assert [(part.bookie_id, part.storage_kind, len(part.directories)) for part in planned] == [
         ("bk1", "rocksdb", 1),
         ("bk1", "rocksdb", 1),
         ("bk2", "idx", 1),

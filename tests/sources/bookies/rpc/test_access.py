@@ -102,7 +102,7 @@ def test_bookie_that_does_not_answer_start_tls_gets_no_other_request(
 ) -> None:
     file.write_text("[bookies.tls]\n")
     replies, client, frames = read_one_entry(bookie, file)
-    assert (replies, client.is_refused) == ([], False)
+    assert (replies, client.refuses_all) == ([], False)
     assert words in str(client.give_up_reason)
     assert set(operations(frames)) == {9}
     assert client.operations["connect"] == bookie_client.MAX_FAILED_CONNECTIONS
@@ -111,7 +111,7 @@ def test_bookie_that_does_not_answer_start_tls_gets_no_other_request(
 def test_silent_bookie_is_not_reported_as_rejecting_the_login(file: Path) -> None:
     file.write_text(SASL)
     replies, client, frames = read_one_entry(silent, file)
-    assert (replies, client.is_refused) == ([], False)
+    assert (replies, client.refuses_all) == ([], False)
     assert "no answer to AUTH within 0.3 s" in str(client.give_up_reason)
     assert set(operations(frames)) == {5, 1}
 
@@ -127,7 +127,7 @@ def test_silence_to_auth_followed_by_a_refused_read_is_a_rejected_login(file: Pa
 
     file.write_text(SASL)
     replies, client, frames = read_one_entry(refusing, file)
-    assert (replies, client.is_refused, client.operations["connect"]) == ([], True, 1)
+    assert (replies, client.refuses_all, client.operations["connect"]) == ([], True, 1)
     assert "the bookie rejects the login: no answer to AUTH within 0.3 s" in str(client.give_up_reason)
     assert operations(frames) == [5, 5, 1]
     assert SECRET not in str(client.give_up_reason)
@@ -144,7 +144,7 @@ def test_bookie_that_does_not_know_the_password_fails_the_login(file: Path) -> N
 
     file.write_text(SASL)
     replies, client, frames = read_one_entry(impostor, file)
-    assert (replies, client.is_refused) == ([], True)
+    assert (replies, client.refuses_all) == ([], True)
     assert "DIGEST-MD5 failed: Invalid server auth response" in str(client.give_up_reason)
     assert operations(frames) == [5, 5]
 
@@ -162,7 +162,7 @@ def test_unreadable_challenge_is_a_failed_login(challenge: bytes, file: Path) ->
 
     file.write_text(SASL)
     replies, client, _ = read_one_entry(bad_challenge, file)
-    assert (replies, client.is_refused) == ([], True)
+    assert (replies, client.refuses_all) == ([], True)
     assert "DIGEST-MD5 failed: " in str(client.give_up_reason)
     assert SECRET not in str(client.give_up_reason)
 
@@ -205,7 +205,7 @@ def test_invalid_or_unexpected_answer_to_start_tls_is_reported(
     file.write_text("[bookies.tls]\n")
     _, client, _ = read_one_entry(wrong_answer, file)
     assert words in str(client.give_up_reason)
-    assert not client.is_refused
+    assert not client.refuses_all
 
 
 @pytest.mark.parametrize(

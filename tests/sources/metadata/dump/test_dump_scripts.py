@@ -72,7 +72,7 @@ def test_zookeeper_dump_equals_the_live_store(zookeeper: EmbeddedZooKeeper, dump
     assert trees(f"dump://{dumped}", LayoutKind.HIERARCHICAL) == live
     assert live[1][Tree.MARKS]
     cluster = open_store(f"dump://{dumped}").cluster()
-    assert (cluster.proves_absence, cluster.gaps, cluster.cut) == (True, (), None)
+    assert (cluster.proves_absence, cluster.gaps, cluster.damage) == (True, (), None)
     paths = [json.loads(line)["path"] for line in dumped.read_bytes().splitlines()[1:-1]]
     assert all(
         path.rpartition("/")[0] in paths[:position] for position, path in enumerate(paths) if position
@@ -90,7 +90,7 @@ def test_etcd_dump_equals_the_live_store(tmp_path: Path) -> None:
     assert trees(uri, LayoutKind.ETCD) == live
     assert live[1][Tree.LEDGERS]
     cluster = open_store(uri).cluster()
-    assert (cluster.proves_absence, cluster.gaps, cluster.cut) == (True, (), None)
+    assert (cluster.proves_absence, cluster.gaps, cluster.damage) == (True, (), None)
     assert open_store(f"dump://{compress_dump(dump)}?root=/bk/cluster1").cluster().nodes == cluster.nodes
 
 

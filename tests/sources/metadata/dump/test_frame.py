@@ -66,12 +66,12 @@ Read = Callable[[list[bytes]], ClusterNodes]
 @pytest.mark.parametrize("lines", [ZOOKEEPER, ETCD], ids=["zookeeper", "etcd"])
 def test_dump_with_an_end_line_proves_absence(lines: list[bytes], cluster: Read) -> None:
     whole = cluster(add_frame(lines))
-    assert (whole.proves_absence, whole.cut, whole.gaps) == (True, None, ())
+    assert (whole.proves_absence, whole.damage, whole.gaps) == (True, None, ())
     without_begin = cluster([*lines, frame_line(end={"nodes": len(lines)}), b"\n"])
-    assert (without_begin.proves_absence, without_begin.cut, without_begin.gaps) == (True, None, ())
+    assert (without_begin.proves_absence, without_begin.damage, without_begin.gaps) == (True, None, ())
     # Nothing of a bookie is there, and that is so.
     root_only = cluster(add_frame(lines[:1]))
-    assert (root_only.proves_absence, root_only.cut, root_only.gaps) == (True, None, ())
+    assert (root_only.proves_absence, root_only.damage, root_only.gaps) == (True, None, ())
 
 
 @pytest.mark.parametrize("lines", [ZOOKEEPER, ETCD], ids=["zookeeper", "etcd"])
@@ -88,21 +88,21 @@ def test_dump_with_a_begin_line_and_no_end_line_is_reported_as_cut(lines: list[b
 
 
 def test_zookeeper_dump_without_its_last_nodes_may_be_cut_off(cluster: Read) -> None:
-    ends = {length: cluster(ZOOKEEPER[:length]).cut for length in range(1, len(ZOOKEEPER))}
+    ends = {length: cluster(ZOOKEEPER[:length]).damage for length in range(1, len(ZOOKEEPER))}
     for length in range(1, 9):
         assert "it may be cut off" in str(ends[length]), length
     for length in (9, 10, 11):
         assert 'has no "end" line that confirms its end' in str(ends[length]), length
     assert ends[5] == "the dump has no available and no cookies; it may be cut off"
-    assert cluster([*ZOOKEEPER[:4], *ZOOKEEPER[5:]]).cut == "the dump has no LAYOUT; it may be cut off"
+    assert cluster([*ZOOKEEPER[:4], *ZOOKEEPER[5:]]).damage == "the dump has no LAYOUT; it may be cut off"
     whole = cluster(ZOOKEEPER)
-    assert (whole.cut, whole.gaps, whole.proves_absence) == (None, (), False)
+    assert (whole.damage, whole.gaps, whole.proves_absence) == (None, (), False)
 
 
 def test_etcd_dump_cut_anywhere_may_be_incomplete(cluster: Read) -> None:
     for length in range(1, len(ETCD)):
-        assert cluster(ETCD[:length]).cut is not None
-    assert (cluster(ETCD).cut, cluster(ETCD).proves_absence) == (None, False)
+        assert cluster(ETCD[:length]).damage is not None
+    assert (cluster(ETCD).damage, cluster(ETCD).proves_absence) == (None, False)
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_saved_dump_has_the_time_of_its_scan(zookeeper: EmbeddedZooKeeper, tmp_p
     live.close()
     dump = open_store(f"dump://{tmp_path}/a").cluster()
     assert before <= dump.scan_time <= after
-    assert (dump.proves_absence, dump.cut, dump.gaps) == (True, None, ())
+    assert (dump.proves_absence, dump.damage, dump.gaps) == (True, None, ())
 
 
 @pytest.mark.parametrize("scope", ["/bk/cluster1"])
