@@ -203,7 +203,7 @@ def _judge_with_reads(
     judged_by_index: DataFrame,
     options: AuditOptions,
 ) -> tuple[DataFrame, Witness]:
-    """Ask bookies for entries that seem missing. Return the table ``judgements``, and the reads sent."""
+    """Ask bookies for entries that seem missing. Return the table ``judged``, and the reads sent."""
     if cache.run.exists(f"tables/judged/{DONE_FILE}"):
         has_witness_table = cache.run.exists(f"tables/witness/{DONE_FILE}")
         rows = cache.spark.read.parquet(cache.spark_path("tables/witness")) if has_witness_table else None

@@ -127,7 +127,7 @@ DIRECTORY_ROLES_WITH_LOGS = ("ledger", "unknown")
 class EntryLogScan(NamedTuple):
     """The tables ``entry_logs``, ``locations``, ``disks`` and ``gone_entries`` (entries in missing logs).
 
-    ``sample_whole_entries`` is a frame of the sampled entries, which tasks read when it is used. It is None
+    ``whole_entries`` is a frame of the sampled entries, which tasks read when it is used. It is None
     without --deep. ``collected_bookies`` are the bookies whose indexes are in collections.
     """
 

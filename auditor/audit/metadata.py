@@ -366,7 +366,7 @@ class ScanDifference(NamedTuple):
 
 
 def write_difference(metadata: ClusterMetadata) -> ScanDifference:
-    """Compare both scans. Write tables ``changes`` and ``doubtful_ids`` (ids that scans may have missed)."""
+    """Compare both scans. Write tables ``moved`` and ``doubtful_ids`` (ids that scans may have missed)."""
     first_scan, second_ledgers, cache = metadata.first, metadata.second.ledgers, metadata.source.cache
     names = ("ledgers",) if second_ledgers is None else ("ledgers", "ledgers_again")
     statuses = [cache.distinct_values(name, "status") for name in names]

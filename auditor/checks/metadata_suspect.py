@@ -66,8 +66,8 @@ def metadata_suspect(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed means that the numbers are right, not that the metadata is wrong. Suspect if only
-        `large-orphan-share` or `store-empty` applies, or only `store-bare` in a saved store. Suspect if the
-        rule needs orphans whose records may be in unread parts of the store (`in_doubt`). In a running store,
+        `large-orphan-share` or `store-empty` applies, or only `store-bare` in a saved store. Also suspect
+        if a rule needs orphans that unread parts of the store may list (`in_doubt`). In a running store,
         `orphan-share` and `vanished-ranges` alone are suspect at first. A run an hour or more later confirms
         them if it finds enough of the same orphans (`lasting_orphans`).
 

@@ -188,7 +188,7 @@ class GoneState(StoredWord):
 
 
 class Probe(StoredWord):
-    """Result of reading an entry at its location in an index: ``probe`` of tables locations and misplaced."""
+    """Result of reading an entry where an index locates it (tables ``locations`` and ``misplaced``)."""
 
     OK = "ok"  # the entry
     MISSING = "missing"  # there is no such log

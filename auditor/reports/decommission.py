@@ -82,7 +82,7 @@ CAUSE_TEXTS = {
         "add a bookie in another rack or in the ledgers' groups, or relax AutoRecovery's placement policy",
     ),
     Cause.NO_QUORUM_COVERAGE: (
-        "recovery cannot close these ledgers: too few bookies of each last ensemble would respond",
+        "recovery cannot close these ledgers: too few bookies of their last ensembles would respond",
         "while the bookie runs, let the writer close each ledger, or read each ledger to its end",
     ),
     Cause.ABSENT: (

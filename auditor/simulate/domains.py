@@ -143,7 +143,7 @@ class SetSums:
         self.amounts_by_set = np.zeros((0, 2), np.int64)
 
     def add(self, domain_sets: Longs, entries: Longs, bytes: Longs) -> None:
-        """Add entries and bytes, one number a row, to the sums of the sets of domains in ``find_sets``.
+        """Add entries and bytes, one number a row, to the sums of the sets of domains in ``sets``.
 
         A row has the set's domain numbers in ascending order, filled up with -1.
         """
@@ -162,7 +162,7 @@ class SetSums:
         return np.stack(domain_columns[::-1], axis=1)
 
     def sum_losses(self, domain_sets: Longs) -> Longs:
-        """Return the entries and bytes lost for each row of ``find_sets``, if all domains of the row fail."""
+        """Return the entries and bytes lost for each row of ``sets``, if all domains of the row fail."""
         losses = np.zeros((len(domain_sets), 2), np.int64)
         for subset_size in range(1, min(self.max_domains, domain_sets.shape[1]) + 1):
             for subset_columns in combinations(range(domain_sets.shape[1]), subset_size):

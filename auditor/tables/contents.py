@@ -90,7 +90,7 @@ _SAMPLE_SIZE = 3
 def find_incomplete_replicas(judged_ledgers: DataFrame, bookies: DataFrame) -> DataFrame:
     """Return the replicas that lack entries, as rows of scope_id, ledger_id and bookie_id.
 
-    ``judged_ledgers`` is the table of that name (`auditor.tables.judged_ledgers`). It takes unread data and
+    ``judged_ledgers`` is the table ``judged`` (`auditor.tables.judged`). It takes unread data and
     the bookies' answers into account. ``bookies`` shows which bookies were read only partly. On these
     bookies, entries that the audit did not see count as lacking. The reason is that a disk in the wrong place
     is often a disk that cannot be read. Bookies that were not read at all are left out.

@@ -87,7 +87,7 @@ def id_generators(
 
     Args:
         ledgers: The table ``ledgers``.
-        unissued_ids: The table ``unissued_ids``: by bookie, unlisted ledgers whose ids no generator has given
+        unissued_ids: The table ``undrawn``: by bookie, unlisted ledgers whose ids no generator has given
             out.
         id_ranges: The id ranges of the store's generators (`find_id_ranges`).
         layout: The layout of ledgers in the store.

@@ -280,7 +280,7 @@ def rejudge(
     askable_bookies: Sequence[str],
     grace_ms: int,
 ) -> DataFrame:
-    """Return the table ``judged_ledgers`` after the bookies' answers: rows of `auditor.tables.judged.JUDGED`.
+    """Return the table ``judged`` after the bookies' answers: rows of `auditor.tables.judged.JUDGED`.
 
     Ledgers without an answer keep their row. If a bookie that lacks an entry could have been asked, such a
     row gets a doubt. A doubt is a reason why the missing copies are only suspected.

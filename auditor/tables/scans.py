@@ -276,9 +276,9 @@ def find_unsettled_ledgers(moved_ledgers: DataFrame) -> DataFrame:
 
 
 def drop_deleted_ledgers(rows: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
-    """Drop rows about ledgers that were deleted between the scans, and add the column ``moved_ledgers``.
+    """Drop rows about ledgers that were deleted between the scans, and add the column ``moved``.
 
-    The column ``moved_ledgers`` says whether the ledger changed between the scans. The argument
+    The column ``moved`` says whether the ledger changed between the scans. The argument
     ``moved_ledgers`` has the differences between the scans. It is None if there was only one scan.
     """
     if moved_ledgers is None:

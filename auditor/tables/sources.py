@@ -24,7 +24,7 @@ SOURCES = make_schema(
     (
         "scope_proved",
         pa.string(),
-        "proved part of scope_claimed; the same as scope_claimed if all of it is proved",
+        "the part of scope_claimed that the audit proved; equal to scope_claimed if it proved all",
     ),
     ("proof", pa.string(), "reason why scope_proved counts as proved"),
     (

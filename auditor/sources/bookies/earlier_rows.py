@@ -104,7 +104,7 @@ class EarlierRows:
         return row_count
 
     def select_rows(self, row_numbers: NDArray[np.int64]) -> None:
-        """Select the rows with the numbers ``row_numbers`` for `rows`, besides those selected before."""
+        """Add the rows with these numbers to the selected rows, which `rows` yields."""
         if len(row_numbers) and (last_row := int(row_numbers.max())) >= len(self._is_selected):
             self._is_selected = np.append(self._is_selected, np.zeros(last_row + 1, np.bool_))
         self._is_selected[row_numbers] = True

@@ -63,7 +63,7 @@ class LedgerFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EarlierLedgers:
-    """The files of an earlier run's table that contain ledgers, in the order of the ledgers' keys.
+    """Files of an earlier run's table: those with ledgers, in the order of the ledgers' keys.
 
     ``table`` is the directory of the table. ``whole`` is True if every row has the path that belongs to its
     ledger id.

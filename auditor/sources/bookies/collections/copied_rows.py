@@ -93,7 +93,7 @@ class CopiedRowsReader:
         """Yield the rows of a group of file shares, each with the bookie that it belongs to.
 
         A row has a piece: index directories in a place that name the same bookie. The row is left out if its
-        piece has no `PieceOwner`, or if its own directory is not in the ``roots`` of this owner.
+        piece has no `PieceOwner`, or if its own directory is not in the ``owned_paths`` of this owner.
 
         Raises:
             OSError: a page of a file changed since it was written.

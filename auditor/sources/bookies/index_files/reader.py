@@ -262,7 +262,7 @@ def _error_reason(error: OSError) -> str:
 
 
 def _chunk_groups(offset: int, slots: NDArray[np.int64]) -> GroupBatch:
-    """Return the entries in a chunk, at byte ``offset`` of a large file, as sequence groups (BP-34)."""
+    """Return a chunk's entries as sequence groups (BP-34). ``offset`` is its byte in the index file."""
     chunk_groups = fold_slots(slots, np.array([0, len(slots)], np.int64))
     first_entry = (offset - HEADER_BYTES) // SLOT_BYTES
     return GroupBatch(
