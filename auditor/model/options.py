@@ -249,9 +249,9 @@ class AuditOptions:
     bookie_conf: Annotated[
         str | None,
         Option(
-            "A bookie's configuration file (bk_server.conf). The audit reads the settings of "
-            "garbage collection from it, and the id and the directories with which the bookie will start. "
-            "Without it, the audit assumes the server's defaults.",
+            "A bookie's configuration file (bk_server.conf). It has the settings of garbage "
+            "collection, and the id and the directories of the bookie's next start. Without it, the audit "
+            "assumes the server's defaults.",
             placeholder="FILE",
         ),
     ] = None
