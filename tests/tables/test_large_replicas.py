@@ -47,7 +47,7 @@ import pyarrow as pa
 from pyarrow import fs
 from auditor.spark.table_files import TableFiles
 from auditor.tables.accounts import GROUP_COLUMNS, index_replicas
-from auditor.tables.replica_blocks import BLOCKS, Account
+from auditor.tables.replica_blocks import BLOCK_SCHEMA, Evidence
 from auditor.tables.unequal import BookieTrust, _compare_bucket, _pack_blocks
 from auditor.spark.query_plans import PARTITION_BYTES
 
@@ -57,8 +57,8 @@ size = files.column_bytes(GROUP_COLUMNS)
 buckets = -(-size // PARTITION_BYTES)
 packed = pa.ipc.IpcWriteOptions(compression="zstd")
 paths = [folder / f"{bucket}.arrows" for bucket in range(buckets)]
-writers = [pa.ipc.new_stream(str(path), BLOCKS, options=packed) for path in paths]
-for blocks in _pack_blocks(Account.INDEX, index_replicas, files, buckets):
+writers = [pa.ipc.new_stream(str(path), BLOCK_SCHEMA, options=packed) for path in paths]
+for blocks in _pack_blocks(Evidence.INDEX, index_replicas, files, buckets):
     for row, bucket in enumerate(blocks["bucket"].to_pylist()):
         writers[bucket].write_batch(blocks.slice(row, 1))
 for writer in writers:
