@@ -200,7 +200,9 @@ def _children(node: ast.AST, label: str) -> Iterator[tuple[ast.AST, str]]:
             yield annotation, f"{label}.{name}" if label else name
             if value is not None:
                 yield value, ""
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="schema_of")) as schema):
+        case ast.Assign(
+            targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="make_schema")) as schema
+        ):
             yield from ((child, name.lower()) for child in schema.args)
         case ast.Assign(value=value):
             yield value, ""

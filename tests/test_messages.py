@@ -25,7 +25,7 @@ def test_search_finds_the_texts(texts: list[Message]) -> None:
     ("source", "label"),
     [
         ('@click.option("--bookie", metavar="B", help="Show one bookie.")\ndef show(): ...', "--bookie"),
-        ('DISKS = schema_of(("path", pa.string(), "the first directory"))', "disks.path"),
+        ('DISKS = make_schema(("path", pa.string(), "the first directory"))', "disks.path"),
         ('class Facts(TypedDict):\n    since: Annotated[int, about("start of the run")]', "Facts.since"),
         ('_TEXTS = {Cause.NOT_LISTED: "the listing lacks them"}', "not-listed"),
         ('_TEXTS = {"bkaudit_gaps": "places not read"}', "bkaudit_gaps"),
@@ -35,6 +35,12 @@ def test_search_finds_the_texts(texts: list[Message]) -> None:
 )
 def test_text_has_the_label_that_a_reader_sees(source: str, label: str) -> None:
     assert [text_label for _, text_label, _ in texts_of(source)] == [label]
+
+
+def test_columns_options_fields_and_checks_of_the_program_have_labels(texts: list[Message]) -> None:
+    """The search knows the program's functions by their names, so a renamed one would lose its labels."""
+    labels = {text.label for text in texts}
+    assert {"sources.scope_proved", "--bookie-id", "RunFacts.bookies_listed", "stray-file"} - labels == set()
 
 
 def test_literals_without_prose_are_few(texts: list[Message]) -> None:
