@@ -12,6 +12,7 @@ import random
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from tests.messages import is_prose, messages
@@ -110,11 +111,16 @@ KINDS: Mapping[str, Callable[[], Iterator[str]]] = {
 }
 
 
+@cache
+def _all_texts(kind: str) -> tuple[str, ...]:
+    return tuple(KINDS[kind]())
+
+
 def main(seed: int, directory: Path) -> None:
     """Write one file for each kind of text, with the texts that ``seed`` draws."""
     directory.mkdir(parents=True, exist_ok=True)
-    for kind, texts in KINDS.items():
-        drawn_texts = random.Random(f"{seed} {kind}").sample([*texts()], COUNTS[kind])
+    for kind, count in COUNTS.items():
+        drawn_texts = random.Random(f"{seed} {kind}").sample(_all_texts(kind), count)
         numbered_texts = (f"## {number}\n\n{text}\n" for number, text in enumerate(drawn_texts, 1))
         (directory / f"{kind}.md").write_text("\n".join(numbered_texts), "utf-8")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
+from tests.syntax import syntax_nodes
 from tests.test_house import HOUSE, MODULES, floor_of
 
 NAMES_OF_SIZES = {
@@ -25,9 +26,9 @@ ASSEMBLE_TABLES = {"audit/derived_tables.py", "audit/table_cache.py", "tables/__
 """Modules that state which tables are empty."""
 
 
-def size_questions(source: str) -> Iterator[str]:
+def size_questions(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the names in a module's code that ask for sizes."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("auditor.spark"):
             yield from (alias.name for alias in node.names if alias.name in NAMES_OF_SIZES)
         elif isinstance(node, ast.Attribute) and node.attr in NAMES_OF_SIZES - METHODS_OF_READERS:
@@ -39,7 +40,7 @@ def test_only_spark_package_uses_size_functions() -> None:
         f"{module.relative_to(HOUSE)}: {name}"
         for module in MODULES
         if floor_of(module) != "spark"
-        for name in size_questions(module.read_text("utf-8"))
+        for name in size_questions(syntax_nodes(module))
     ]
     assert uses == []
 
@@ -49,7 +50,7 @@ def test_only_spark_package_checks_for_empty_tables() -> None:
         str(module.relative_to(HOUSE))
         for module in MODULES
         if floor_of(module) != "spark" and str(module.relative_to(HOUSE)) not in ASSEMBLE_TABLES
-        for node in ast.walk(ast.parse(module.read_text("utf-8")))
+        for node in syntax_nodes(module)
         if isinstance(node, ast.Attribute) and node.attr == "empty_table_names"
     ]
     assert module_paths == []
@@ -64,4 +65,4 @@ def test_only_spark_package_checks_for_empty_tables() -> None:
     ],
 )
 def test_size_use_in_source_line_is_detected(line: str) -> None:
-    assert list(size_questions(line))
+    assert list(size_questions(ast.walk(ast.parse(line))))
