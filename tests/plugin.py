@@ -246,7 +246,7 @@ def skipped_for(reasons: Iterable[str], missing: Sequence[Tool]) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print which tests were skipped for missing tools, as the last lines before pytest's own."""
+    """Print the number of skipped tests, the reasons and the missing tools, last before pytest's own line."""
     skipped = terminalreporter.getreports("skipped")
     missing = [tool for tool in tools() if not tool.is_here]
     if not skipped and not (missing and terminalreporter.getreports("failed")):

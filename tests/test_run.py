@@ -105,7 +105,7 @@ def test_demo_prints_path_if_bkaudit_is_not_on_it(
 
 
 def test_default_and_rest_options_run_every_test(run: tuple[Any, list[tuple[str, ...]]]) -> None:
-    """One of the two commands of .ci/run runs every test, whatever markers it has."""
+    """Each test, whatever markers it has, is run by one of the two commands of .ci/run."""
     module, _ = run
     first, rest_expression = (module.TEST_OPTIONS[option][1] for option in ("", "--rest"))
     names = ("unit", "files", "process", "spark", "server", "cluster", "proof", "long", "property")

@@ -1,4 +1,4 @@
-"""A scan of a cluster that needs credentials: the tables that it writes, and the secrets that it keeps."""
+"""A scan of a cluster that needs credentials: its tables, and the secrets that it writes nowhere."""
 
 from __future__ import annotations
 

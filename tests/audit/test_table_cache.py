@@ -1,4 +1,4 @@
-"""A run directory is claimed once, resumed only by an audit of the same sources, and never overwritten."""
+"""A run directory is claimed once, resumed only with the same sources and options, and never overwritten."""
 
 from __future__ import annotations
 

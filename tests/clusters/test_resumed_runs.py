@@ -1,4 +1,4 @@
-"""An audit that was interrupted and is run again: it reads old tables again, and the report says so."""
+"""An audit that was interrupted and is run again later: it makes old tables anew, and the report says so."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _killed() -> None:
 def test_resumed_run_reports_a_copy_lost_since_the_interrupted_run(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A run stops before a ledger loses a copy and resumes after it; `test_resumption` has a fresh run."""
+    """A run stops before a ledger loses a copy, and restarts later; `test_resumption` tests fresh tables."""
     with idle_cluster(tmp_path, "InterleavedLedgerStorage", bookies=2) as (bookies, store):
         a, b = bookies.ids
         for ledger in (DAMAGED_LEDGER, INTACT_LEDGER):

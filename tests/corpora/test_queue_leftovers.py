@@ -30,7 +30,7 @@ EMPTY = {f"/ledgers/underreplication/ledgers/0000/0000/000f/{number:04x}" for nu
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Yield stores of four marked ledgers (one without entries), two locks, and unmarked directories."""
+    """Yield stores of four ledgers (three marked, one of them empty), two locks, unmarked directories."""
     cluster = Cluster()
     for bookie in (A, B):
         cluster.bookie(bookie)

@@ -284,7 +284,7 @@ def unread_key(row: dict[str, Any]) -> tuple[str, int]:
 def hold_space(
     direct: list[dict[str, Any]], collected: list[dict[str, Any]], unread: set[tuple[str, int]]
 ) -> None:
-    """Assert the same bytes; in logs, ``unread`` ledgers' bytes may be not-indexed or superseded instead."""
+    """Assert equal rows; for ``unread`` ledgers in logs equal bytes, none superseded in ``collected``."""
     read_rows = [[row for row in rows if unread_key(row) not in unread] for rows in (direct, collected)]
     assert read_rows[0] == read_rows[1]
     sizes: list[Counter[tuple[str, int]]] = [Counter(), Counter()]

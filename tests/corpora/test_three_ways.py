@@ -47,7 +47,7 @@ class ThreeWays(NamedTuple):
 
 @pytest.fixture(scope="module")
 def corpus(corpora: Corpora) -> Corpus:
-    """Return the corpus with findings of most checks; others: `tests.sources.metadata`, `tests.live`."""
+    """Return the corpus with most checks' findings; other layouts: `tests.sources.metadata`, `tests.live`."""
     return corpora.get("dbledger-long")
 
 

@@ -31,7 +31,7 @@ MOVE_S = 60
 
 @dataclass(frozen=True)
 class ScenarioResult:
-    """The forecast, and the actual result: by case, its metadata and the new entries of each bookie.
+    """The forecast, and the actual result: by case, its metadata and each bookie's number of new entries.
 
     ``cookies``: letters of bookies with a cookie. ``ends``: how the command ended for each bookie that left.
     """

@@ -1,4 +1,4 @@
-"""Artificial clusters (``tests/data/hazards``) that nothing repairs, or that nobody can read."""
+"""Artificial clusters (``tests/data/hazards``) that nothing repairs, or with ledgers that nobody can read."""
 
 from __future__ import annotations
 

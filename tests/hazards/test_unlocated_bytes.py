@@ -117,7 +117,7 @@ def test_bytes_of_owner_named_ledgers_are_not_reclaimable(h2: FinishedRun) -> No
 
 
 def copy_without_index(hazards: Hazards, place: Path) -> str:
-    """Copy h2 without index files of a ledger that only the topic names. The logs get new mtimes."""
+    """Copy h2 without the index files of all ledgers that only the topic names. The logs get new mtimes."""
     case = hazards.case("h2")
     shutil.copytree(Path(case.bookies).parent, place / "h2", copy_function=shutil.copyfile)
     for file in (place / "h2" / "bookies").rglob("*.idx"):

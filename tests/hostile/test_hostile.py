@@ -1,4 +1,4 @@
-"""The hostile trial in its short form: it draws every command, and its judge reports wrong outcomes."""
+"""The hostile trial in its short form. It can draw every command, and its judge reports wrong outcomes."""
 
 from __future__ import annotations
 

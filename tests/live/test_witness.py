@@ -310,7 +310,7 @@ class DamagedRuns(NamedTuple):
 def spoiled(
     cluster: TriosCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> DamagedRuns:
-    """Audit after each trio's first bookie lost entries 0 to 3, and the first one also an index file."""
+    """Audit after each trio's first bookie lost entries 0 to 3, and the first an index file as it ran."""
     bookies = cluster.bookies
     firsts = bookies.ids[::3]
     bookies.write(MOVED + STEP * INTERLEAVED, [firsts[INTERLEAVED]], 1, 1, entries=10)

@@ -225,7 +225,7 @@ def test_store_permits_no_step_of_a_plan_of_an_earlier_version(tmp_path: Path) -
 
 
 def test_earlier_plan_deletes_no_ledger_without_proof_in_a_newer_run(tmp_path: Path) -> None:
-    """The plan's own proof did not need every owner, so the newer run must contain that proof."""
+    """The plan's own proof did not need every owner, so the newer run must contain a proof that does."""
     plan = of_earlier_version(make_plan(run_of(tmp_path / "old", [UNOWNED], ledgers=ROWS)))
     tables: Any = {
         "ledgers": ROWS, "owner_stores": [PROVED_STORE],

@@ -1,4 +1,4 @@
-"""Tests of steps that holds keep out of a plan, of their replacements, and of the order of steps."""
+"""Tests of steps that are kept out of a plan, of their replacements, and of the order of steps."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def plain_fates(
 ) -> Counter[tuple[WindowOutcome, str]]:
     """Return the effect on a ledger of losing ``lost``, and perhaps some of ``perhaps``, by outcome and unit.
 
-    With ``surely``, only entries with a copy on a bookie of ``lost`` count.
+    With ``surely``, only entries and open ends with a copy on a bookie of ``lost`` count.
     """
     possible, today = view.endswith("possible"), view.startswith("today")
     fates = []

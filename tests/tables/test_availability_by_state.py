@@ -1,4 +1,4 @@
-"""Index rows read state by state: the rows are equal, and no table is read for an absent state."""
+"""Index rows read by state: the rows are equal, and no table is read for a state that does not occur."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ Pair = tuple[int, int, str]
 
 
 class AccountRow(NamedTuple):
-    """An account of a replica; ``entries`` may be None; ``state`` is the ledger's if it is of metadata."""
+    """An account of a replica. ``entries``: None if it shows none. ``state``: for metadata, the ledger's."""
 
     pair: Pair
     entries: frozenset[int] | None

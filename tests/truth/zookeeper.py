@@ -1,6 +1,6 @@
 """Program that makes ZooKeeper write and read its files: ``python -m tests.truth.zookeeper VERSION``.
 
-A server of each version runs as a quorum of one and is killed. It restarts, is written to, and is killed.
+A server of each version runs as a quorum of one. Twice it starts, is written to, and is killed.
 ``tests/data/zookeeper-<version>/version-2`` has the files it left. The oracle is the content that its own
 classes read in them. Servers that start on copies, with a compression set, write the same tree packed.
 """

@@ -1,4 +1,4 @@
-"""Tests of the page in Chromium: opened from a file, it requests nothing else, sorts, and keeps text text."""
+"""Tests of the page in Chromium: it requests nothing but its file, sorts, filters, and keeps text text."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[OpenedPage]:
-    """Yield the page of a small cluster, or as the test's parameter sets; fail on any message or request."""
+    """Yield a small cluster's page, or as the test's parameter sets; fail on messages or other requests."""
     how: dict[str, Any] = {"width": WIDE, "scheme": "light", "text": small} | getattr(request, "param", {})
     file = tmp_path / "report.html"
     file.write_text(how["text"](), "utf-8")

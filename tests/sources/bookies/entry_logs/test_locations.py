@@ -78,7 +78,7 @@ def test_location_of_another_entry_names_the_entry_at_that_location(ledgers: Pat
 
 
 def test_every_whole_entry_is_compared_with_its_location(ledgers: Path) -> None:
-    """The sample is all entries: some exchanged, some of another ledger, one overwritten in the log."""
+    """All are sampled: two exchanged in a ledger, one of another ledger, one with its id overwritten."""
     data = bytearray(log([(1, 0, 16), (1, 1, 16), (2, 0, 16), (2, 1, 16)]))
     offsets = [1028 + 36 * number for number in range(4)]
     struct.pack_into(">q", data, offsets[3] + 8, 77)
