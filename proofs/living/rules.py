@@ -91,7 +91,10 @@ Rule = Callable[[Finding, AuditContext], Verdict]
 
 
 def verdict(finding: Finding, around: AuditContext) -> Verdict:
-    """Return whether a finding is true. A confirmed finding about a ledger in ``around.moved`` is false."""
+    """Return whether a finding is true. A confirmed finding about a ledger in ``around.moved`` is false.
+
+    The checks in `MAY_MOVE` are excepted.
+    """
     ledger = finding["ledger_id"]
     if finding["confidence"] == "confirmed" and ledger in around.moved and finding["id"] not in MAY_MOVE:
         return Verdict.FALSE
