@@ -185,8 +185,7 @@ def _directory_lines(bookie_id: str, directory: DirectoryView, width: int) -> li
         lines += _indented_lines(f"ledgers in this directory: {directory.ledgers:,}", "    ", width)
         for match in directory.owner_candidates:
             match_text = (
-                f"{match.naming_ledgers:,} name this bookie; {match.matching_ledgers:,} match it entry for "
-                "entry"
+                f"{match.naming_ledgers:,} name this id; {match.matching_ledgers:,} match it entry for entry"
             )
             lines += _indented_lines(f"{match.bookie_id}: {match_text}", "      ", width)
     return lines

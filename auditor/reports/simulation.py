@@ -342,7 +342,7 @@ def _copyset_parts(copysets: Copysets) -> Iterator[PagePart]:
     yield LabelledText("scatter width", f"a bookie has {width}")
     for bookies, chance in copysets.chance.items():
         if bookies <= copysets.bookies:
-            yield LabelledText("", f"if {bookies} random bookies fail, an entry is lost: {chance:.2g}")
+            yield LabelledText("", f"probability {chance:.2g} of loss if {bookies} random bookies fail")
     if copysets.mttdl_years is not None:
         assumption = (
             f"a bookie fails every {copysets.mttf_days:g} days and is replaced in {copysets.mttr_hours:g} h"

@@ -95,9 +95,9 @@ disks
         later
     attributed to bk-b:3181
     ledgers in this directory: 1,200
-      bk-b:3181: 1,199 name this bookie; 1,150 match it
-          entry for entry
-      bk-a:3181: 800 name this bookie; 12 match it entry for
+      bk-b:3181: 1,199 name this id; 1,150 match it entry
+          for entry
+      bk-a:3181: 800 name this id; 12 match it entry for
           entry
 
 problems
