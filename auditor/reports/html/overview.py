@@ -192,7 +192,7 @@ SQUARE_KIND_LABELS = {
     "missing": "lacking entries",
     "unknown": "partly unknown",
     "surplus": "complete, with surplus entries",
-    "whole": "whole",
+    "whole": "complete",
     "idle": "with no expected entry",
 }
 """Labels of the kinds of squares on the map, the worst first. A bookie has the first kind that applies."""

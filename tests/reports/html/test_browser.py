@@ -196,12 +196,12 @@ def test_suppressed_findings_can_be_hidden_or_shown_alone(opened: OpenedPage) ->
     page = opened.page
     assert "entry-lost" not in opened.rows()[0], "the only critical one is suppressed"
     choice = page.get_by_role("combobox", name="Suppressed")
-    choice.select_option("only these")
+    choice.select_option("only suppressed")
     opened.expect_shown("1 of 45 findings.")
     [row] = opened.rows()
     assert row.startswith("critical")
     assert "suppressed" in row
-    choice.select_option("left out")
+    choice.select_option("hidden")
     opened.expect_shown("44 of 45 findings.")
     assert not [row_text for row_text in opened.rows() if row_text.startswith("critical")]
 
@@ -226,7 +226,9 @@ def test_ledger_link_opens_the_drawing_in_a_dialog(opened: OpenedPage) -> None:
     page.get_by_label("Search").fill("below-ack-quorum")
     opened.expect_shown("1 of 45 findings.")
     page.locator("table.findings").get_by_role("link", name="7", exact=True).click()
-    expect(dialog.get_by_role("table", name=re.compile("^Ledger 7: what each bookie holds"))).to_be_visible()
+    expect(
+        dialog.get_by_role("table", name=re.compile("^Ledger 7: entries that each bookie has"))
+    ).to_be_visible()
     dialog.get_by_role("listitem").get_by_role("link").click()
     expect(dialog.get_by_role("heading", name="below-ack-quorum")).to_be_visible()
     page.go_back()
@@ -240,7 +242,7 @@ def test_ledger_link_opens_the_drawing_in_a_dialog(opened: OpenedPage) -> None:
 def test_bookie_link_opens_a_dialog_with_a_link_to_its_findings(opened: OpenedPage) -> None:
     page, dialog = opened.page, opened.page.get_by_role("dialog")
     page.locator("table.bookies").get_by_role("link", name="bk-a:3181").click()
-    expect(dialog.get_by_role("row", name="Lack entries 9 of 40 replicas")).to_be_visible()
+    expect(dialog.get_by_role("row", name="Entries missing 9 of 40 replicas")).to_be_visible()
     assert dialog.locator("code.command").inner_text() == "bkaudit explain bookie bk-a:3181 --run /runs/last"
     dialog.get_by_role("link", name="Findings that name it").click()
     expect(dialog).not_to_be_visible()
@@ -260,7 +262,7 @@ def test_undrawn_object_has_a_command_of_the_run_and_none_of_the_address(
     opened: OpenedPage, commands: list[str]
 ) -> None:
     dialog = opened.page.get_by_role("dialog")
-    expect(dialog).to_contain_text("It is not drawn on this page.")
+    expect(dialog).to_contain_text("This page has no picture of it.")
     assert dialog.locator("code.command").all_inner_texts() == commands
     assert opened.page.locator("img").count() == 0
 
@@ -308,10 +310,10 @@ def test_page_controls_are_reachable_by_keyboard(opened: OpenedPage) -> None:
     for _ in range(40):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.textContent.trim()"))
-        if reached[-1] == "Not sure":
+        if reached[-1] == "Unconfirmed":
             break
     page.keyboard.press("Enter")
-    assert page.get_by_role("columnheader", name="Not sure").get_attribute("aria-sort") == "ascending"
+    assert page.get_by_role("columnheader", name="Unconfirmed").get_attribute("aria-sort") == "ascending"
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid", "the focus is seen"
 
@@ -378,7 +380,9 @@ def test_dark_page_differs_from_light_and_print_is_light(opened: OpenedPage) -> 
 def test_ledger_drawing_has_text_labels(opened: OpenedPage) -> None:
     page = opened.page
     page.get_by_role("img", name="lacks 11 (1 entry)").first.wait_for()
-    picture = page.get_by_role("table", name="Ledger 42: what each bookie holds and lacks, entries 0 to 11")
+    picture = page.get_by_role(
+        "table", name="Ledger 42: entries that each bookie has and lacks, from 0 to 11"
+    )
     row = picture.get_by_role("row", name="bk-a:3181")
     assert row.locator("path.cell.missing").count() == 1
     assert row.locator("path.cell.held").bounding_box() != row.locator("path.cell.missing").bounding_box()

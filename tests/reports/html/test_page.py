@@ -119,7 +119,7 @@ def test_page_shows_the_verdict(tallies: list[object], complete: bool, message: 
     page_report = report(tallies, (), coverage(complete), changes=None, suppressions=[], impact=[])
     shown = " ".join(Elements(render(page_report, Figures())).text.split())
     assert message in shown
-    assert "No earlier run of this cluster lies beside this one" in shown
+    assert "No earlier run of this cluster is in the same directory" in shown
 
 
 def test_the_first_action_comes_first_with_its_command() -> None:
@@ -194,7 +194,7 @@ def test_many_bookies_are_also_drawn_as_a_map() -> None:
     bookies = tuple(BookieFigure(f"bk-{n}", replicas=3, missing=n % 2) for n in range(30))
     page = render(report(), Figures(bookies, 30))
     assert "15 lacking entries" in page
-    assert "15 whole" in page
+    assert "15 complete" in page
     assert 'class="map"' in page
     assert 'class="map"' not in small()
 
@@ -214,11 +214,11 @@ def test_disk_space_has_a_bar_for_each_of_the_fullest_bookies() -> None:
 
 def test_disk_table_has_space_beside_entry_logs_and_free_space() -> None:
     shown = Elements(small()).text
-    assert "What lies beside the entry logs" in shown
+    assert "Other files of each bookie" in shown
     assert "1,048,576" in shown
     assert "2.0 GB of 50.0 GB (4.0 %)" in shown
     assert "not seen" in shown
-    assert "What lies beside" not in Elements(render(report(), replace(FIGURES, disks=()))).text
+    assert "Other files of each" not in Elements(render(report(), replace(FIGURES, disks=()))).text
 
 
 def test_a_share_is_never_rounded_to_all_or_nothing() -> None:
