@@ -1,6 +1,7 @@
 """Texts of the program that people read: ``python -m tests.messages`` prints each with its place, for review.
 
-Texts are string literals with at least two blanks; an f-string has the code of its expressions in braces.
+Texts are string literals with at least two blanks; an f-string has the code of its expressions in braces. The
+texts of HTML templates follow.
 Docstrings, SQL and patterns are left out. A text follows the label that its reader sees with it, such as an
 option or a column. The rules of `FAULTS` that the text breaks follow it. Literals without prose, such as
 commands, are listed separately at the end.
@@ -24,6 +25,9 @@ _CLAUSE_END = re.compile(r"(?<=[.;:!?])(?:\{[^}]*\})?\s+|\n\n")
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?:\{[^}]*\})?\s+|\n\n")
 _WORD = re.compile(r"(?:\{[^}]*\}|[^\s{])+")
 _TAG = re.compile(r"<[^>]*>")
+_BLOCK_TAG = re.compile(
+    r"</?(?:p|li|ul|dl|dt|dd|div|td|th|tr|h\d|caption|figcaption|summary|option|label|span)\b[^>]*>"
+)
 _PROSE_WORD = re.compile(r"(?<![\w.$-])[A-Za-z]{2,}(?![\w=])")
 _COMMAND = re.compile(
     r"^(?:bkaudit|spark-submit|curl) (?!.*\b(?:shows|makes|prints|lists)\b)|^\.[A-Z]{2} "
@@ -156,10 +160,29 @@ def is_prose(text: str) -> bool:
 
 
 def messages() -> Iterator[Message]:
-    """Yield the texts of all modules of the program except its manual, in the order of their places."""
+    """Yield the texts of all modules of the program except its manual, then those of its templates."""
     for path in sorted({*(ROOT / "auditor").rglob("*.py")} - {MANUAL}):
         for line, label, text in texts_of(path.read_text("utf-8")):
             yield Message(str(path.relative_to(ROOT)), line, text, label)
+    for path in sorted((ROOT / "auditor").rglob("*.j2")):
+        for line, text in template_texts(path.read_text("utf-8")):
+            yield Message(str(path.relative_to(ROOT)), line, text)
+
+
+def template_texts(source: str) -> Iterator[tuple[int, str]]:
+    """Yield line and text of the paragraphs, cells and labels of a template; tags in a text are left out.
+
+    >>> list(template_texts('<p>All {{ found }} <b>findings</b>{% if most %} of many{% endif %}.</p>'))
+    [(1, 'All {found} findings of many.')]
+    """
+    for line, markup in enumerate(source.splitlines(), 1):
+        branches = re.sub(r"\{%-? *el(?:se|if).*?%\}", "<p>", markup)
+        plain = re.sub(r"\{\{(.*?)\}\}", r"{\1}", re.sub(r"\{%.*?%\}|<svg.*?</svg>", "", branches))
+        labels = re.findall(r'(?:aria-label|placeholder|data-label)="([^"]*)"', plain)
+        for part in (*labels, *_BLOCK_TAG.split(plain)):
+            text = re.sub(r"\{ *(.*?) *\}", r"{\1}", " ".join(_TAG.sub("", part).split()))
+            if text.count(" ") >= 2:
+                yield line, text
 
 
 def texts_of(source: str) -> Iterator[tuple[int, str, str]]:
