@@ -56,7 +56,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
         - `bookkeeper shell updateledgers -bookieId hostname`.
         - `bookkeeper shell updatecookie -b hostname`
-          Run it only once the ledgers have the new id.
+          Run it only after the ledgers have the new id.
 
     Limits:
         A bookie that came back after other bookies replaced it in ensembles is reported too. Stop its

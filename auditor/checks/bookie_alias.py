@@ -77,7 +77,7 @@ def bookie_alias(roster: Roster) -> Findings:
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
         - `bookkeeper shell updateledgers -bookieId hostname`.
         - `bookkeeper shell updatecookie -b hostname`
-          Run it only once the ledgers have the new id.
+          Run it only after the ledgers have the new id.
 
     Limits:
         Two ids are not reported if only one hint applies. Nor are they if most of the unregistered id's

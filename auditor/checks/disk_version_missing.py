@@ -60,7 +60,7 @@ def disk_version_missing(roster: Roster) -> Findings:
         - `bookkeeper shell recover -dr -sk -sku BOOKIE`.
         - `bookkeeper shell recover -sk -sku BOOKIE`.
         - `bookkeeper shell bookieformat -deleteCookie`
-          Run it only once the bookie's ledgers are copied.
+          Run it only after the bookie's ledgers are copied.
 
     Limits:
         A directory that does not exist is not reported.

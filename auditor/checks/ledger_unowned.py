@@ -14,7 +14,8 @@ def ledger_unowned(tables: Tables) -> DataFrame:
 
     What it finds:
         Reports ledgers that are older than `--owner-grace`, have an application's custom metadata, and are
-        in no owner's record. The owner in the custom metadata (`claim`) was read or is certainly gone.
+        in no owner's record. The record of the owner in `claim` (custom metadata) was read, or this owner is
+        certainly deleted.
 
     Why it matters:
         Nobody will delete these ledgers, and they fill disks (pulsar #13238).
