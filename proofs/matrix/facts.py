@@ -241,7 +241,7 @@ def of_text(text: str) -> Facts:
     }
     if only_metadata := re.search(r"^bookies +([\d,]+), none read", text, re.MULTILINE):
         shares["bookies"] = (0, number(only_metadata[1]))
-    places = re.search(r"^not read   ([\d,]+) place", text, re.MULTILINE)
+    places = re.search(r"^not read   ([\d,]+) path", text, re.MULTILINE)
     return Facts(
         verdict=_verdict(last.partition(":")[0]),
         complete=not _is_incomplete(last),
