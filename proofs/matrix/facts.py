@@ -195,7 +195,7 @@ def of_html(text: str) -> Facts:
         severity = re.search(r'class="badge (\w+)"', row)
         id = re.search(r'<td role="cell" class="nowrap">(?:<a [^>]*>)?([a-z-]+)', row)
         finding_count, doubtful = (
-            re.search(rf'data-label="{label}" data-v="(\d+)"', row) for label in ("Findings", "Not sure")
+            re.search(rf'data-label="{label}" data-v="(\d+)"', row) for label in ("Findings", "Unconfirmed")
         )
         if severity and id and finding_count and doubtful:
             by_check[severity[1], id[1]] += int(finding_count[1])

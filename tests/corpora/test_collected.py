@@ -96,7 +96,9 @@ def test_damaged_collection_makes_its_bookie_unknown_and_adds_no_missing_copy(
         f"collection {damaged} was not used: its availability table is damaged and cannot be read completely"
     ]
     unread = {
-        row["bookie_id"] for row in run.table("bookies") if "availability is damaged" in (row["reason"] or "")
+        row["bookie_id"]
+        for row in run.table("bookies")
+        if "availability table is damaged" in (row["reason"] or "")
     }
     assert unread
     assert unread <= set(report.coverage.bookies.unread)

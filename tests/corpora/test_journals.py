@@ -128,7 +128,7 @@ def test_collection_has_journal_tails_and_old_collection_reports_that_it_has_non
     spark: SparkSession, idle: Path, tmp_path: Path
 ) -> None:
     collected = collect([str(idle / "bookies")], str(tmp_path / "collected"))
-    assert not any("journal" in line for line in collected.unread_lines)
+    assert not any("journal" in line.replace(str(idle.parent), "") for line in collected.unread_lines)
     assert collected.manifest.rows("journal_tails") == len(entries_before_kill(idle)) + 3
     run = audited(spark, idle, tmp_path / "collected", tmp_path / "run")
     assert (run.report.verdict, {row["tail"] for row in run.table("bookies")}) == ("healthy", {"read"})
