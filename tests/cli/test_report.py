@@ -49,7 +49,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         / "r"
     )
     cells: list[dict[str, object]] = [{}, {"change": "new"}, {}, {"suppressed": "known"}, {}]
-    rows = [change_row(case, 1_795_000_000_000, **extra) for case, extra in zip(FINDINGS, cells, strict=True)]  # type: ignore[arg-type]
+    rows = [change_row(case, 1_795_000_000_000, **extra) for case, extra in zip(FINDINGS, cells, strict=True)]  # type: ignore[arg-type]  # values of any type
     made_run(path, FINDINGS, _report(FINDINGS), changes=rows, bookies=BOOKIES, ownership=TOPICS)
     return path
 

@@ -277,7 +277,7 @@ def bad_output(bench: Bench, call: Call, random: Random) -> Fault:
         # A single file is so small that there is room for it.
         if target is not None and (is_directory or label != "no room"):
             codes = frozenset((2, 4)) if label == "read-only" else None
-            damages[label] = (lambda target=target: _link(path.parent, target), codes)  # type: ignore[misc]
+            damages[label] = (lambda target=target: _link(path.parent, target), codes)  # type: ignore[misc]  # a default binds the loop variable
     kind = random.choice([*damages])
     make, codes = damages[kind]
 

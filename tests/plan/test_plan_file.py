@@ -103,7 +103,7 @@ def step(**fields: object) -> PlanStep:
         (), "all copies are there", 120, "load", "none", 1_795_000_000_000,
         (Condition(Fact.VERSION, "", "as listed"),), (Condition(Fact.IN_ENSEMBLE, "bk-1:3181", "no"),),
     )  # fmt: skip
-    return replace(plain, **fields)  # type: ignore[arg-type]
+    return replace(plain, **fields)  # type: ignore[arg-type]  # fields of any type
 
 
 def plan(*steps: PlanStep) -> RepairPlan:

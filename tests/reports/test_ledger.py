@@ -22,7 +22,7 @@ def groups(*entry_groups: Group) -> bytes:
 
 def replica(name: str, expected: bytes, stored: bytes, **fields: object) -> ReplicaView:
     view = ReplicaView(name, True, expected, stored, known=True, state="ok")
-    return replace(view, **fields)  # type: ignore[arg-type]
+    return replace(view, **fields)  # type: ignore[arg-type]  # fields of any type
 
 
 LEDGER = LedgerView(

@@ -136,7 +136,7 @@ def test_journals_contain_the_records_that_java_reads(golden: Golden) -> None:
     for place, answers in golden.iter_bookies():
         for name, file in answers["journals"].items():
             data = (place / "journal" / "current" / name).read_bytes()
-            journal = Journal.open(lambda pos, length, data=data: data[pos : pos + length], len(data))  # type: ignore[misc]
+            journal = Journal.open(lambda pos, length, data=data: data[pos : pos + length], len(data))  # type: ignore[misc]  # a default binds the loop variable
             rows = [
                 list(row)
                 for batch in journal.records()
@@ -173,7 +173,7 @@ def test_entry_logs_contain_the_entries_and_ledgers_of_java(golden: Golden) -> N
             if not data:
                 assert file == {"entries": [], "ledgers": {}}
                 continue
-            records = EntryLogRecords(lambda pos, length, data=data: data[pos : pos + length], len(data))  # type: ignore[misc]
+            records = EntryLogRecords(lambda pos, length, data=data: data[pos : pos + length], len(data))  # type: ignore[misc]  # a default binds the loop variable
             rows = [
                 [ledger, entry, offset, size - 4]
                 for batch in records.entries()
