@@ -120,8 +120,8 @@ PARTIAL_INDEX = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexS
 """States of a replica whose index may lack entries that the bookie has."""
 
 
-DELETED_REASON = "the file was listed, but no longer existed when it was to be read"
-"""Reason of an unreadable file: a running bookie deleted it after it was listed (garbage collection)."""
+DELETED_REASON = "it was listed, but no longer existed when it was to be read"
+"""Stored reason (never reword it) of a file that a bookie deleted after the listing (garbage collection)."""
 
 
 class UnknownCopy(StoredWord):

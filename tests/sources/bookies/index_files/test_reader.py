@@ -130,7 +130,7 @@ def test_file_that_cannot_be_opened_is_unreadable_with_its_reason(tmp_path: Path
     (tmp_path / "folder.idx").mkdir()
     batches = read([tmp_path / "gone.idx", tmp_path / "loop.idx", tmp_path / "folder.idx"])
     assert [fault for batch in batches for fault in batch.faults.items()] == [
-        (0, ("unreadable", "the file was listed, but no longer existed when it was to be read", 0)),
+        (0, ("unreadable", "it was listed, but no longer existed when it was to be read", 0)),
         (1, ("unreadable", "Too many levels of symbolic links", 0)),
         (2, ("unreadable", "Is a directory", 0)),
     ]
